@@ -10,15 +10,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
-// commit injects the faults of a stage outside requests. It returns false if the
+// injectStage injects the faults of a stage outside requests. It returns false if the
 // server has ended.
-func (s *server) commit(stage Stage) bool {
+func (s *server) injectStage(stage Stage) bool {
 	for _, f := range s.plan.due(stage, "", "") {
 		if f.Do == ActionDelay {
 			s.pause(s.ctx, f.Delay)
 			continue
 		}
-		s.act(f)
+		s.injectFault(f)
 	}
 	return s.ctx.Err() == nil
 }
@@ -34,9 +34,9 @@ func anyWaits(faults []*Fault) bool {
 	return false
 }
 
-// inject injects a fault before a request is handled. It returns false if the request
+// injectBeforeAnswer injects a fault before a request is handled. It returns false if the request
 // needs no answer any more.
-func (s *server) inject(f *Fault, r *request) bool {
+func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
 	switch f.Do {
 	case ActionHang:
 		return false
@@ -45,7 +45,7 @@ func (s *server) inject(f *Fault, r *request) bool {
 		if code == 0 {
 			code = jsonrpc.CodeInternalError
 		}
-		s.refuse(r, code, orDefault(f.Text, "failed as scripted"))
+		s.replyErrorCode(r, code, orDefault(f.Text, "failed as scripted"))
 		return false
 	case ActionMalformed, ActionOversize, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionHalfLine:
 		r.answerFaults = append(r.answerFaults, f)
@@ -60,13 +60,13 @@ func (s *server) inject(f *Fault, r *request) bool {
 		}
 		return s.pause(s.ctx, delay)
 	}
-	s.act(f)
+	s.injectFault(f)
 	// A server that stops reading does not answer this request either.
 	return s.ctx.Err() == nil && f.Do != ActionHangAll
 }
 
-// act performs the actions that need no request.
-func (s *server) act(f *Fault) {
+// injectFault performs the actions that need no request.
+func (s *server) injectFault(f *Fault) {
 	switch f.Do {
 	case ActionExit:
 		s.host.exit(s, f.Code)
@@ -88,7 +88,7 @@ func (s *server) act(f *Fault) {
 			s.logf("mcptest: %v", err)
 		}
 	case ActionFlood:
-		s.out.raw(flood(f))
+		s.out.writeRaw(flood(f))
 	case ActionCloseStdout:
 		s.out.close()
 	}
@@ -111,32 +111,32 @@ func (s *server) reply(r *request, line []byte) {
 	}
 	lines := [][]byte{line}
 	if f := r.faultOf(ActionMalformed); f != nil {
-		lines = malform(r, line, f.Text)
+		lines = malformedLines(r, line, f.Text)
 	}
 	if r.faultOf(ActionHalfLine) != nil {
 		lines = [][]byte{line[:len(line)/2]}
 	}
 	if due := s.plan.due(StageAnswer, r.method, r.params.target()); len(due) > 0 {
-		s.interrupt(due, lines[0])
+		s.replyInterrupted(due, lines[0])
 		lines = lines[1:]
 	}
 	for _, line := range lines {
-		s.out.line(line)
+		s.out.writeLine(line)
 	}
 	for _, f := range s.plan.due(StageAfter, r.method, r.params.target()) {
 		if f.Do == ActionDelay {
 			s.pause(s.ctx, f.Delay)
 			continue
 		}
-		s.act(f)
+		s.injectFault(f)
 	}
 }
 
-// interrupt writes half of the answer, injects the faults, and writes the rest
+// replyInterrupted writes half of the answer, injects the faults, and writes the rest
 // if the server is alive and still reads. Other writes wait meanwhile.
-func (s *server) interrupt(faults []*Fault, line []byte) {
+func (s *server) replyInterrupted(faults []*Fault, line []byte) {
 	half := len(line) / 2
-	s.out.parts(line[:half], func() []byte {
+	s.out.writeInterrupted(line[:half], func() []byte {
 		rest := append(line[half:len(line):len(line)], '\n')
 		for _, f := range faults {
 			switch f.Do {
@@ -149,7 +149,7 @@ func (s *server) interrupt(faults []*Fault, line []byte) {
 			case ActionFlood:
 				rest = append(flood(f), rest...)
 			default:
-				s.act(f)
+				s.injectFault(f)
 			}
 			if s.ctx.Err() != nil || s.stoppedReading() {
 				return nil
@@ -186,8 +186,8 @@ func pad(line []byte, size int) []byte {
 	return append(out, closing...)
 }
 
-// malform returns what to write instead of a right answer.
-func malform(r *request, line []byte, how string) [][]byte {
+// malformedLines returns what to write instead of a right answer.
+func malformedLines(r *request, line []byte, how string) [][]byte {
 	reply := func(id, rest string) [][]byte {
 		return [][]byte{[]byte(`{"jsonrpc":"2.0"` + id + rest + `}`)}
 	}
@@ -211,7 +211,7 @@ func malform(r *request, line []byte, how string) [][]byte {
 	return reply(id, `,"result":"not an object"`)
 }
 
-func (s *server) writeJunk(count int, text string) { s.out.raw(junk.Lines(count, text)) }
+func (s *server) writeJunk(count int, text string) { s.out.writeRaw(junk.Lines(count, text)) }
 
 // stderrFlood writes lines of 100 bytes, the last one shorter.
 func (s *server) stderrFlood(size int) {

@@ -29,7 +29,7 @@ func (e *envelope) decode(line []byte) *rpcError {
 		case "id":
 			e.ID = value
 		case "method":
-			failure = texts("method", value, &e.Method, failure)
+			failure = decodeText("method", value, &e.Method, failure)
 		case "params":
 			params = value
 		case "result":
@@ -58,15 +58,15 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 	_ = jsonscan.EachMember(raw, func(key string, value []byte) error {
 		switch key {
 		case "name":
-			failure = texts("name", value, &p.Name, failure)
+			failure = decodeText("name", value, &p.Name, failure)
 		case "uri":
-			failure = texts("uri", value, &p.URI, failure)
+			failure = decodeText("uri", value, &p.URI, failure)
 		case "cursor":
-			failure = texts("cursor", value, &p.Cursor, failure)
+			failure = decodeText("cursor", value, &p.Cursor, failure)
 		case "level":
-			failure = texts("level", value, &p.Level, failure)
+			failure = decodeText("level", value, &p.Level, failure)
 		case "protocolVersion":
-			failure = texts("protocolVersion", value, &p.Version, failure)
+			failure = decodeText("protocolVersion", value, &p.Version, failure)
 		case "arguments":
 			p.Arguments = value
 		case "_meta":
@@ -78,16 +78,16 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 		case "inputResponses":
 			p.Responses = value
 		case "requestState":
-			failure = texts("requestState", value, &p.State, failure)
+			failure = decodeText("requestState", value, &p.State, failure)
 		}
 		return nil
 	})
 	return failure
 }
 
-// texts reads a member that must be text; it keeps a failure that it is given.
-func texts(key string, value []byte, into *string, failure *rpcError) *rpcError {
-	text, ok := plainText(value)
+// decodeText reads a member that must be text; it keeps a failure that it is given.
+func decodeText(key string, value []byte, into *string, failure *rpcError) *rpcError {
+	text, ok := unescapedText(value)
 	if !ok && json.Unmarshal(value, &text) != nil {
 		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: key + " is not a string"}
 	}
@@ -95,9 +95,9 @@ func texts(key string, value []byte, into *string, failure *rpcError) *rpcError 
 	return failure
 }
 
-// plainText is the text of a JSON string in which nothing is escaped and
+// unescapedText is the text of a JSON string in which nothing is escaped and
 // nothing is beyond ASCII.
-func plainText(value []byte) (string, bool) {
+func unescapedText(value []byte) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false
 	}

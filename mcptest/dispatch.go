@@ -12,9 +12,9 @@ func (s *server) waits(r *request) bool {
 	return ok && behaviourOf(t).waits
 }
 
-// perform carries a request out. It returns the members of the result, or the
+// dispatch carries a request out. It returns the members of the result, or the
 // error; answered means that there is nothing more to say.
-func (s *server) perform(r *request) (result []byte, failure *rpcError, answered bool) {
+func (s *server) dispatch(r *request) (result []byte, failure *rpcError, answered bool) {
 	if failure = s.checkProtocol(r); failure != nil {
 		return nil, failure, false
 	}
@@ -34,7 +34,7 @@ func (s *server) perform(r *request) (result []byte, failure *rpcError, answered
 	case "resources/unsubscribe":
 		result, failure = s.subscribe(r, false)
 	case "subscriptions/listen":
-		failure = s.listen(r)
+		failure = s.openListen(r)
 		return nil, failure, failure == nil
 	case "tools/list", "resources/list", "resources/templates/list", "prompts/list":
 		result, failure = s.list(r)

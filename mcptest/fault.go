@@ -203,13 +203,13 @@ type (
 	faultFields Fault
 	faultJSON   struct {
 		faultFields
-		Delay span `json:"delay,omitempty"`
+		Delay jsonDuration `json:"delay,omitempty"`
 	}
 )
 
 // MarshalJSON implements [json.Marshaler].
 func (f Fault) MarshalJSON() ([]byte, error) {
-	return json.Marshal(faultJSON{faultFields(f), span(f.Delay)})
+	return json.Marshal(faultJSON{faultFields(f), jsonDuration(f.Delay)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

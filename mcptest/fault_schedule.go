@@ -8,16 +8,16 @@ import (
 // scheduledFault is a fault of this incarnation and the number of its occasions so far.
 type scheduledFault struct {
 	Fault
-	mu   sync.Mutex
-	seen int // guarded by mu
+	mu        sync.Mutex
+	occasions int // guarded by mu
 }
 
-// due counts one occasion and reports whether the fault happens at it.
-func (a *scheduledFault) due() bool {
+// isDue counts one occasion and reports whether the fault happens at it.
+func (a *scheduledFault) isDue() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seen++
-	return a.Nth == 0 || a.Nth == a.seen
+	a.occasions++
+	return a.Nth == 0 || a.Nth == a.occasions
 }
 
 // plan holds the faults of one incarnation by stage. A stage without faults costs one
@@ -43,7 +43,7 @@ func (p plan) due(stage Stage, method, target string) []*Fault {
 	}
 	var out []*Fault
 	for _, a := range candidates {
-		if a.matches(stage, method, target) && a.due() {
+		if a.matches(stage, method, target) && a.isDue() {
 			out = append(out, &a.Fault)
 		}
 	}

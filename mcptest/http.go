@@ -51,7 +51,7 @@ func WithJSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSO
 func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	s.mustBeValid()
 	for _, f := range s.Faults {
-		if !overHTTP(f) {
+		if !supportedOverHTTP(f) {
 			panic(fmt.Errorf("%w: fault %q at %q does not work over HTTP; use ActionHang, ActionError, ActionDelay, ActionExit or ActionDie before an answer", ErrScript, f.Do, f.At))
 		}
 	}
@@ -59,14 +59,14 @@ func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	for _, opt := range opts {
 		opt(h)
 	}
-	if err := h.begin(); err != nil {
+	if err := h.start(); err != nil {
 		panic(fmt.Errorf("mcptest: serving on a loopback port: %w", err))
 	}
 	return h
 }
 
-// begin starts a fresh incarnation on the address of the last one.
-func (h *HTTPServer) begin() error {
+// start starts a fresh incarnation on the address of the last one.
+func (h *HTTPServer) start() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	listener, err := net.Listen("tcp", h.address)
@@ -90,9 +90,9 @@ func (h *HTTPServer) begin() error {
 // when every handler has returned. Stopping twice is harmless.
 func (h *HTTPServer) Stop() {
 	h.mu.Lock()
-	life := h.current
+	current := h.current
 	h.mu.Unlock()
-	life.end()
+	current.end()
 }
 
 // Restart serves again on the same port, with no memory of any session. A
@@ -100,7 +100,7 @@ func (h *HTTPServer) Stop() {
 // Do not call it from two goroutines at once.
 func (h *HTTPServer) Restart() {
 	h.Stop()
-	if err := h.begin(); err != nil {
+	if err := h.start(); err != nil {
 		panic(fmt.Errorf("mcptest: serving again on %s: %w", h.address, err))
 	}
 }
@@ -140,25 +140,25 @@ const endpointPath = "/mcp"
 
 // httpIncarnation is one incarnation of an [HTTPServer].
 type httpIncarnation struct {
-	owner    *HTTPServer
-	start    int
-	instance string
-	plan     plan
-	catalog  *catalog
-	mcp      *mcp.Server
-	endpoint http.Handler
-	web      *http.Server
-	ctx      context.Context
-	cancel   context.CancelFunc
-	served   chan struct{}
-	ending   sync.Once
+	owner     *HTTPServer
+	start     int
+	instance  string
+	plan      plan
+	catalog   *catalog
+	sdkServer *mcp.Server
+	endpoint  http.Handler
+	web       *http.Server
+	ctx       context.Context
+	cancel    context.CancelFunc
+	served    chan struct{}
+	endOnce   sync.Once
 
 	// mu orders the last request to come in before the end.
 	mu       sync.Mutex
 	ended    bool
 	requests sync.WaitGroup
-	// beginnings are those of them that begin a session.
-	beginnings sync.WaitGroup
+	// opening are those of them that begin a session.
+	opening sync.WaitGroup
 }
 
 func newHTTPIncarnation(h *HTTPServer, start int) *httpIncarnation {
@@ -167,8 +167,8 @@ func newHTTPIncarnation(h *HTTPServer, start int) *httpIncarnation {
 		plan: newPlan(h.script.Faults, start), catalog: newCatalog(h.script),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.mcp = l.newMCP()
-	l.endpoint = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.mcp }, &h.options)
+	l.sdkServer = l.newSDKServer()
+	l.endpoint = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.sdkServer }, &h.options)
 	l.web = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(l.handle)}
 	return l
 }
@@ -181,8 +181,8 @@ func (l *httpIncarnation) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	l.requests.Add(1)
 	if !l.owner.options.Stateless && r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" {
-		l.beginnings.Add(1)
-		defer l.beginnings.Done()
+		l.opening.Add(1)
+		defer l.opening.Done()
 	}
 	l.mu.Unlock()
 	defer l.requests.Done()
@@ -206,7 +206,7 @@ func (l *httpIncarnation) serve(listener net.Listener) {
 // end drops the connections before it ends the sessions, so that no client
 // gets an orderly answer. Concurrent calls return when it is done.
 func (l *httpIncarnation) end() {
-	l.ending.Do(func() {
+	l.endOnce.Do(func() {
 		_ = l.web.Close()
 		<-l.served
 		l.mu.Lock()
@@ -214,8 +214,8 @@ func (l *httpIncarnation) end() {
 		l.mu.Unlock()
 		l.cancel()
 		// The go-sdk's server does not bear that a session is closed while it begins.
-		l.beginnings.Wait()
-		for session := range l.mcp.Sessions() {
+		l.opening.Wait()
+		for session := range l.sdkServer.Sessions() {
 			_ = session.Close()
 		}
 		l.requests.Wait()

@@ -69,42 +69,42 @@ type rpcError struct {
 
 var modernMark = []byte(mcp.MetaKeyProtocolVersion)
 
-// handle handles one line of the client. It runs in the goroutine that reads stdin.
-func (s *server) handle(line []byte) {
+// handleLine handles one line of the client. It runs in the goroutine that reads stdin.
+func (s *server) handleLine(line []byte) {
 	var e envelope
 	if failure := e.decode(line); failure != nil {
 		if len(e.ID) == 0 {
 			e.ID = json.RawMessage("null")
 		}
-		s.fail(&request{id: e.ID}, failure)
+		s.replyError(&request{id: e.ID}, failure)
 		return
 	}
 	switch {
 	case e.Method == "":
-		s.asked.answer(e.ID, e.Result, e.Error)
+		s.clientRequests.deliver(e.ID, e.Result, e.Error)
 	case len(e.ID) == 0:
-		s.notified(e)
+		s.handleNotification(e)
 	default:
-		s.requested(&request{
+		s.handleRequest(&request{
 			id: e.ID, method: e.Method, params: e.Params, ctx: s.ctx,
 			modern: bytes.Contains(e.Params.Meta, modernMark),
 		})
 	}
 }
 
-func (s *server) notified(e envelope) {
+func (s *server) handleNotification(e envelope) {
 	switch e.Method {
 	case "notifications/cancelled":
-		s.session.unlisten(e.Params.RequestID)
+		s.session.closeListen(e.Params.RequestID)
 		s.calls.cancel(e.Params.RequestID)
 	case "notifications/initialized":
-		s.commit(StageInitialized)
+		s.injectStage(StageInitialized)
 	}
 }
 
-// requested injects the faults that are due and handles the request: in the goroutine
+// handleRequest injects the faults that are due and handles the request: in the goroutine
 // that reads stdin if nothing blocks, otherwise in a goroutine of its own.
-func (s *server) requested(r *request) {
+func (s *server) handleRequest(r *request) {
 	due := s.plan.due(stageOf(r.method), r.method, r.params.target())
 	if !s.waits(r) && !anyWaits(due) {
 		s.process(r, due)
@@ -120,16 +120,16 @@ func (s *server) requested(r *request) {
 
 func (s *server) process(r *request, due []*Fault) {
 	for _, f := range due {
-		if !s.inject(f, r) {
+		if !s.injectBeforeAnswer(f, r) {
 			return
 		}
 	}
-	result, rerr, answered := s.perform(r)
+	result, rerr, answered := s.dispatch(r)
 	if answered || s.ctx.Err() != nil || r.ctx.Err() != nil && !r.uncancellable {
 		return
 	}
 	if rerr != nil {
-		s.fail(r, rerr)
+		s.replyError(r, rerr)
 		return
 	}
 	s.reply(r, s.success(r, result))
@@ -162,11 +162,11 @@ func (s *server) success(r *request, members []byte) []byte {
 	return append(b, `}}`...)
 }
 
-func (s *server) refuse(r *request, code int, message string) {
-	s.fail(r, &rpcError{Code: code, Message: message})
+func (s *server) replyErrorCode(r *request, code int, message string) {
+	s.replyError(r, &rpcError{Code: code, Message: message})
 }
 
-func (s *server) fail(r *request, e *rpcError) {
+func (s *server) replyError(r *request, e *rpcError) {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
 	b = append(append(b, `,"error":`...), mustJSON(e)...)
 	s.reply(r, append(b, '}'))
@@ -179,7 +179,7 @@ func (s *server) serverInfo() []byte {
 }
 
 // notify sends a notification; params is a whole JSON object or empty.
-func (s *server) notify(method string, params []byte) { s.out.line(notification(method, params)) }
+func (s *server) notify(method string, params []byte) { s.out.writeLine(notification(method, params)) }
 
 func notification(method string, params []byte) []byte {
 	b := append([]byte(`{"jsonrpc":"2.0","method":`), quote(method)...)
@@ -233,32 +233,32 @@ func (f *inFlight) cancel(id json.RawMessage) {
 type serverRequests struct {
 	mu      sync.Mutex
 	next    int
-	waiting map[string]chan json.RawMessage
+	pending map[string]chan json.RawMessage
 }
 
-// ask registers a request and returns its id and the channel of its answer.
-func (q *serverRequests) ask() (string, <-chan json.RawMessage) {
+// register registers a request and returns its id and the channel of its answer.
+func (q *serverRequests) register() (string, <-chan json.RawMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waiting == nil {
-		q.waiting = map[string]chan json.RawMessage{}
+	if q.pending == nil {
+		q.pending = map[string]chan json.RawMessage{}
 	}
 	q.next++
 	id := `"mcptest-` + strconv.Itoa(q.next) + `"`
 	answer := make(chan json.RawMessage, 1)
-	q.waiting[id] = answer
+	q.pending[id] = answer
 	return id, answer
 }
 
-// answer delivers the client's answer: the result, or the error object.
-func (q *serverRequests) answer(id, result, failure json.RawMessage) {
+// deliver delivers the client's answer: the result, or the error object.
+func (q *serverRequests) deliver(id, result, failure json.RawMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	waiting := q.waiting[string(id)]
+	waiting := q.pending[string(id)]
 	if waiting == nil {
 		return
 	}
-	delete(q.waiting, string(id))
+	delete(q.pending, string(id))
 	if len(result) == 0 {
 		result = failure
 	}

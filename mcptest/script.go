@@ -166,13 +166,13 @@ type (
 	scriptFields Script
 	scriptJSON   struct {
 		scriptFields
-		StartDelay span `json:"startDelay,omitempty"`
+		StartDelay jsonDuration `json:"startDelay,omitempty"`
 	}
 )
 
 // MarshalJSON implements [json.Marshaler].
 func (s Script) MarshalJSON() ([]byte, error) {
-	return json.Marshal(scriptJSON{scriptFields(s), span(s.StartDelay)})
+	return json.Marshal(scriptJSON{scriptFields(s), jsonDuration(s.StartDelay)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -186,15 +186,15 @@ func (s *Script) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// span is a duration in JSON.
-type span time.Duration
+// jsonDuration is a duration in JSON.
+type jsonDuration time.Duration
 
-func (d span) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+func (d jsonDuration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-func (d *span) UnmarshalJSON(data []byte) error {
+func (d *jsonDuration) UnmarshalJSON(data []byte) error {
 	var ms float64
 	if json.Unmarshal(data, &ms) == nil {
-		*d = span(ms * float64(time.Millisecond))
+		*d = jsonDuration(ms * float64(time.Millisecond))
 		return nil
 	}
 	var text string
@@ -205,6 +205,6 @@ func (d *span) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("duration %q: %w; write milliseconds or text such as \"50ms\"", text, err)
 	}
-	*d = span(parsed)
+	*d = jsonDuration(parsed)
 	return nil
 }

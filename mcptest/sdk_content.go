@@ -12,13 +12,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// overHTTP reports whether a fault can be committed by a go-sdk server.
-func overHTTP(f Fault) bool {
+// supportedOverHTTP reports whether a fault can be committed by a go-sdk server.
+func supportedOverHTTP(f Fault) bool {
 	return slices.Contains([]Action{ActionHang, ActionError, ActionDelay, ActionExit, ActionDie}, f.Do) && slices.Contains(beforeAnswer, f.At)
 }
 
-// newMCP builds the go-sdk's server with what the script offers.
-func (l *httpIncarnation) newMCP() *mcp.Server {
+// newSDKServer builds the go-sdk's server with what the script offers.
+func (l *httpIncarnation) newSDKServer() *mcp.Server {
 	s := l.owner.script
 	options := &mcp.ServerOptions{
 		Instructions: s.Instructions, PageSize: s.PageSize,
@@ -33,28 +33,28 @@ func (l *httpIncarnation) newMCP() *mcp.Server {
 	if !s.NoTools {
 		for _, t := range s.Tools {
 			if !behaviourOf(t).linesOnly {
-				l.offer(server, t)
+				l.addTool(server, t)
 			}
 		}
 	}
 	if !s.NoResources {
-		offerResources(server, s, l.catalog)
+		addResources(server, s, l.catalog)
 	}
 	if !s.NoPrompts {
-		offerPrompts(server, s)
+		addPrompts(server, s)
 	}
-	server.AddReceivingMiddleware(l.faults)
+	server.AddReceivingMiddleware(l.injectFaults)
 	return server
 }
 
-// offer adds a tool with its schema as it was written.
-func (l *httpIncarnation) offer(server *mcp.Server, t ToolDef) {
+// addTool adds a tool with its schema as it was written.
+func (l *httpIncarnation) addTool(server *mcp.Server, t ToolDef) {
 	def := new(mcp.Tool)
 	if err := json.Unmarshal(t.definition(), def); err != nil {
 		panic("mcptest: tool " + t.Name + ": " + err.Error() + "; correct its JSON")
 	}
 	server.AddTool(def, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ctx, cancel := l.within(ctx)
+		ctx, cancel := l.contextWithin(ctx)
 		defer cancel()
 		meta, err := json.Marshal(r.Params.Meta)
 		if err != nil {
@@ -83,14 +83,14 @@ func (l *httpIncarnation) offer(server *mcp.Server, t ToolDef) {
 	})
 }
 
-// within is a context that ends with the request and with the incarnation.
-func (l *httpIncarnation) within(ctx context.Context) (context.Context, context.CancelFunc) {
+// contextWithin is a context that ends with the request and with the incarnation.
+func (l *httpIncarnation) contextWithin(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-func offerResources(server *mcp.Server, s Script, c *catalog) {
+func addResources(server *mcp.Server, s Script, c *catalog) {
 	read := func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		res, ok := c.lookUp(r.Params.URI)
 		if !ok {
@@ -107,7 +107,7 @@ func offerResources(server *mcp.Server, s Script, c *catalog) {
 	}
 }
 
-func offerPrompts(server *mcp.Server, s Script) {
+func addPrompts(server *mcp.Server, s Script) {
 	for _, p := range s.Prompts {
 		def := &mcp.Prompt{Name: p.Name, Description: p.Description}
 		for _, name := range p.Arguments {
@@ -125,17 +125,17 @@ func offerPrompts(server *mcp.Server, s Script) {
 	}
 }
 
-// faults commits what is due before a request is carried out.
-func (l *httpIncarnation) faults(next mcp.MethodHandler) mcp.MethodHandler {
+// injectFaults commits what is due before a request is carried out.
+func (l *httpIncarnation) injectFaults(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		for _, f := range l.plan.due(stageOf(method), method, targetOf(r)) {
-			if err := l.commit(ctx, f); err != nil {
+			if err := l.injectFault(ctx, f); err != nil {
 				return nil, err
 			}
 		}
 		// The go-sdk's Close waits for requests, which in turn may wait for the
 		// client, or forever if they listen.
-		ctx, cancel := l.within(ctx)
+		ctx, cancel := l.contextWithin(ctx)
 		defer cancel()
 		return next(ctx, method, r)
 	}
@@ -153,8 +153,8 @@ func targetOf(r mcp.Request) string {
 	return ""
 }
 
-func (l *httpIncarnation) commit(ctx context.Context, f *Fault) error {
-	ctx, cancel := l.within(ctx)
+func (l *httpIncarnation) injectFault(ctx context.Context, f *Fault) error {
+	ctx, cancel := l.contextWithin(ctx)
 	defer cancel()
 	switch f.Do {
 	case ActionError:
@@ -199,11 +199,11 @@ func (h httpBackend) progress(c *toolCall, done, total int) {
 
 func (h httpBackend) addTool(t ToolDef) {
 	h.current.catalog.add(t)
-	h.current.offer(h.current.mcp, t)
+	h.current.addTool(h.current.sdkServer, t)
 }
 
 func (h httpBackend) removeTool(name string) bool {
-	h.current.mcp.RemoveTools(name)
+	h.current.sdkServer.RemoveTools(name)
 	return h.current.catalog.remove(name)
 }
 
@@ -214,6 +214,6 @@ func (h httpBackend) log(c *toolCall, level, text string) {
 	_ = h.session.Log(c.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.current.owner.script.Name, Data: text})
 }
 
-func (h httpBackend) touched(c *toolCall, uri string) {
-	_ = h.current.mcp.ResourceUpdated(c.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+func (h httpBackend) notifyUpdated(c *toolCall, uri string) {
+	_ = h.current.sdkServer.ResourceUpdated(c.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
 }

@@ -49,12 +49,12 @@ type server struct {
 	// ignoresEOF: the server does not end when stdin does.
 	ignoresEOF atomic.Bool
 
-	plan    plan
-	catalog *catalog
-	session session
-	calls   inFlight
-	asked   serverRequests
-	running sync.WaitGroup
+	plan           plan
+	catalog        *catalog
+	session        session
+	calls          inFlight
+	clientRequests serverRequests
+	running        sync.WaitGroup
 }
 
 // errEnded is the cause of an incarnation that ended because stdin did.
@@ -106,14 +106,14 @@ func (s *server) run() error {
 }
 
 func (s *server) serve() {
-	if !s.pause(s.ctx, s.script.StartDelay) || !s.commit(StageStart) {
+	if !s.pause(s.ctx, s.script.StartDelay) || !s.injectStage(StageStart) {
 		return
 	}
 	if s.read() {
 		<-s.ctx.Done()
 		return
 	}
-	if s.ctx.Err() != nil || !s.commit(StageStdinClosed) {
+	if s.ctx.Err() != nil || !s.injectStage(StageStdinClosed) {
 		return
 	}
 	if s.ignoresEOF.Load() || s.stoppedReading() {
@@ -130,7 +130,7 @@ func (s *server) read() (stopped bool) {
 		}
 		line, err := lines.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			s.handle(line)
+			s.handleLine(line)
 		}
 		if err != nil {
 			return s.stoppedReading()
@@ -169,20 +169,20 @@ type output struct {
 
 func newOutput(out io.WriteCloser) *output { return &output{out: out} }
 
-// line writes text and a line feed in one write.
-func (w *output) line(text []byte) { w.raw(append(text, '\n')) }
+// writeLine writes text and a line feed in one write.
+func (w *output) writeLine(text []byte) { w.writeRaw(append(text, '\n')) }
 
-// raw writes bytes as they are. A failed write is not reported: the reader
+// writeRaw writes bytes as they are. A failed write is not reported: the reader
 // learns from stdin that the client is gone.
-func (w *output) raw(b []byte) {
+func (w *output) writeRaw(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, _ = w.out.Write(b)
 }
 
-// parts writes first, calls between while other writes wait, and then writes what
+// writeInterrupted writes first, calls between while other writes wait, and then writes what
 // between returns.
-func (w *output) parts(first []byte, between func() []byte) {
+func (w *output) writeInterrupted(first []byte, between func() []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, _ = w.out.Write(first)

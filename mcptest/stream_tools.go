@@ -39,7 +39,7 @@ func logMessage(c *toolCall, a struct{ Level, Text string }) toolResult {
 }
 
 func touch(c *toolCall, a struct{ URI string }) toolResult {
-	c.on.touched(c, a.URI)
+	c.on.notifyUpdated(c, a.URI)
 	return textResult("announced")
 }
 
@@ -52,12 +52,12 @@ func ask(c *toolCall, a struct {
 	if a.Method == "" {
 		return errorResult("ask: method is empty; name a request such as ping or roots/list")
 	}
-	id, answer := c.lines.asked.ask()
+	id, answer := c.lines.clientRequests.register()
 	line := append([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), quote(a.Method)...)
 	if len(a.Params) > 0 {
 		line = append(append(line, `,"params":`...), a.Params...)
 	}
-	c.lines.out.line(append(line, '}'))
+	c.lines.out.writeLine(append(line, '}'))
 	select {
 	case text := <-answer:
 		return textResult(string(text))

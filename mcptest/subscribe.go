@@ -35,10 +35,10 @@ func (s *server) subscribe(r *request, on bool) ([]byte, *rpcError) {
 	return nil, nil
 }
 
-// listen acknowledges subscriptions/listen and keeps it open until the client
+// openListen acknowledges subscriptions/listen and keeps it open until the client
 // cancels it. It has no answer until then, and a cancelled request is not answered.
 // It is done in the reader, so that it holds for the very next request.
-func (s *server) listen(r *request) *rpcError {
+func (s *server) openListen(r *request) *rpcError {
 	var want *mcp.NotificationSubscriptions
 	if err := json.Unmarshal(r.params.Notifications, &want); err != nil || want == nil {
 		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "subscriptions/listen: notifications is missing or no object"}
@@ -56,8 +56,8 @@ func (s *server) listen(r *request) *rpcError {
 	return nil
 }
 
-// unlisten ends the listening of a cancelled request, if it was one.
-func (c *session) unlisten(id json.RawMessage) {
+// closeListen ends the listening of a cancelled request, if it was one.
+func (c *session) closeListen(id json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.listening, string(id))
@@ -67,9 +67,9 @@ func subscriptionID(id string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
 }
 
-// changed announces that a list changed: on the session of the initialize era,
+// notifyChanged announces that a list changed: on the session of the initialize era,
 // and on each subscriptions/listen that asked for it.
-func (s *server) changed(method string, wants func(mcp.NotificationSubscriptions) bool, params map[string]any) {
+func (s *server) notifyChanged(method string, wants func(mcp.NotificationSubscriptions) bool, params map[string]any) {
 	s.session.mu.Lock()
 	legacy := s.session.version != ""
 	var listeners []string
@@ -96,11 +96,11 @@ func (s *server) changed(method string, wants func(mcp.NotificationSubscriptions
 }
 
 func (s *server) toolsChanged() {
-	s.changed("notifications/tools/list_changed", func(w mcp.NotificationSubscriptions) bool { return w.ToolsListChanged }, nil)
+	s.notifyChanged("notifications/tools/list_changed", func(w mcp.NotificationSubscriptions) bool { return w.ToolsListChanged }, nil)
 }
 
-// touched announces that a resource changed, to those who subscribed to it.
-func (s *server) touched(_ *toolCall, uri string) {
+// notifyUpdated announces that a resource changed, to those who subscribed to it.
+func (s *server) notifyUpdated(_ *toolCall, uri string) {
 	s.session.mu.Lock()
 	subscribed := s.session.subscribed[uri]
 	legacy := s.session.version != ""
@@ -108,7 +108,7 @@ func (s *server) touched(_ *toolCall, uri string) {
 	if legacy && !subscribed {
 		return
 	}
-	s.changed("notifications/resources/updated", func(w mcp.NotificationSubscriptions) bool {
+	s.notifyChanged("notifications/resources/updated", func(w mcp.NotificationSubscriptions) bool {
 		return slices.Contains(w.ResourceSubscriptions, uri)
 	}, map[string]any{"uri": uri})
 }

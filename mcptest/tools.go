@@ -39,8 +39,8 @@ type backend interface {
 	progress(c *toolCall, done, total int)
 	// log sends a log message, if the client wants it.
 	log(c *toolCall, level, text string)
-	// touched sends notifications/resources/updated if the client subscribed.
-	touched(c *toolCall, uri string)
+	// notifyUpdated sends notifications/resources/updated if the client subscribed.
+	notifyUpdated(c *toolCall, uri string)
 	addTool(t ToolDef)
 	removeTool(name string) bool
 	crash(code int)
@@ -126,7 +126,7 @@ func echo(c *toolCall) toolResult {
 		text, plain := "", false
 		_ = jsonscan.EachMember(c.args, func(key string, value []byte) error {
 			if key == "text" {
-				text, plain = plainText(value)
+				text, plain = unescapedText(value)
 			}
 			return nil
 		})

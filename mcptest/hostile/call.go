@@ -7,7 +7,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// callRows are about calls: the server ends, does not answer, or answers wrongly.
+// callRows are about calls: the server exits, does not answer, or answers wrongly.
 var callRows = []Misbehaviour{
 	scripted("call/hang", "Never answers the call but serves every other request.", mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionHang}),
 	scripted("call/exit", "Writes a line to stderr and exits with status 3 instead of answering the call.",
@@ -23,14 +23,14 @@ var callRows = []Misbehaviour{
 	scripted("call/late", "Answers the call long after the client has cancelled it.", mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionLateAnswer, Delay: 400 * time.Millisecond}),
 	handWritten("call/never-reads", "Stops reading stdin after it has answered prompts/list, so the client's writes eventually block.", onMethod("prompts/list", func(s *stdioServer, r request) {
 		s.answerWell(r)
-		s.park()
+		s.waitForever()
 	})),
 	handWritten("call/one-byte", "Writes one byte of the answer and exits.", onCall(func(s *stdioServer, r request) {
 		s.write("{")
 		s.exit(6)
 	})),
 	handWritten("call/byte-by-byte", "Writes the answer one byte per write, which exposes clients that expect a message per read.", onCall(func(s *stdioServer, r request) {
-		for _, b := range []byte(r.fill(`{"jsonrpc":"2.0","id":$id,"result":$fine}` + "\n")) {
+		for _, b := range []byte(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"result":$fine}` + "\n")) {
 			s.write(string(b))
 			s.pause(200 * time.Microsecond)
 		}
@@ -43,7 +43,7 @@ var callRows = []Misbehaviour{
 	handWritten("call/in-advance", "Guesses the ids of later calls and sends forged results for them in advance.", onCall(func(s *stdioServer, r request) {
 		var b strings.Builder
 		for n := range int64(100) {
-			b.WriteString(`{"jsonrpc":"2.0","id":` + plus(r.id, n+1) + `,"result":{"content":[{"type":"text","text":"forged"}]}}` + "\n")
+			b.WriteString(`{"jsonrpc":"2.0","id":` + addToID(r.id, n+1) + `,"result":{"content":[{"type":"text","text":"forged"}]}}` + "\n")
 		}
 		s.write(b.String())
 		s.answerWell(r)
@@ -51,7 +51,7 @@ var callRows = []Misbehaviour{
 	handWritten("call/in-advance-errors", "Guesses the ids of later calls and sends forged errors for them in advance.", onCall(func(s *stdioServer, r request) {
 		var b strings.Builder
 		for n := range int64(100) {
-			b.WriteString(`{"jsonrpc":"2.0","id":` + plus(r.id, n+1) + `,"error":{"code":1,"message":"forged"}}` + "\n")
+			b.WriteString(`{"jsonrpc":"2.0","id":` + addToID(r.id, n+1) + `,"error":{"code":1,"message":"forged"}}` + "\n")
 		}
 		s.write(b.String())
 		s.answerWell(r)
@@ -59,13 +59,13 @@ var callRows = []Misbehaviour{
 	handWritten("call/small-ids", "Answers the ids 0 to 20 again before it answers the call.", onCall(func(s *stdioServer, r request) {
 		var b strings.Builder
 		for n := range int64(21) {
-			b.WriteString(`{"jsonrpc":"2.0","id":` + plus("0", n) + `,"result":` + goodInitialize + "}\n")
+			b.WriteString(`{"jsonrpc":"2.0","id":` + addToID("0", n) + `,"result":` + goodInitialize + "}\n")
 		}
 		s.write(b.String())
 		s.answerWell(r)
 	})),
 	handWritten("call/half-line-unended", "Writes half of the answer without a line feed, so the next answer continues the same line.", onCall(func(s *stdioServer, r request) {
-		s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"result":{"content":[`))
+		s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"result":{"content":[`))
 	})),
 	handWritten("call/endless-line", "Writes one line to stdout that never ends, which exposes clients without a message limit.", onCall(func(s *stdioServer, r request) {
 		chunk := strings.Repeat("x", 64<<10)
@@ -77,7 +77,7 @@ var callRows = []Misbehaviour{
 		}
 	})),
 	handWritten("call/endless-answer", "Begins a valid answer whose text never ends, which exposes clients without a message limit.", onCall(func(s *stdioServer, r request) {
-		s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"`))
+		s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"result":{"content":[{"type":"text","text":"`))
 		chunk := strings.Repeat("x", 64<<10)
 		for s.ctx.Err() == nil {
 			if _, err := s.out.Write([]byte(chunk)); err != nil {
@@ -93,7 +93,7 @@ var callRows = []Misbehaviour{
 	handWritten("call/other-answer", "Answers tools/call with the result of initialize.", results("tools/call", goodInitialize)),
 }
 
-// reversed collects n calls and answers the last one first, each with its own
+// reversed collects n calls and answers them in reverse order, each with its own
 // argument.
 func reversed(n int) func(*stdioServer) {
 	var held []request

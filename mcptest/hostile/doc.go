@@ -1,6 +1,6 @@
-// Package hostile holds MCP servers over stdio that misbehave, to try a client
-// against. Each of them has been seen in practice, or can be written by an attacker.
-// Package hostilehttp, below it, holds those over HTTP.
+// Package hostile holds MCP servers over stdio that misbehave, to test a client
+// with. Each misbehaviour was seen in practice or can be written by an attacker.
+// Package hostilehttp holds the servers over HTTP.
 //
 //	for _, m := range hostile.Misbehaviours() {
 //		spec := mcpvisor.ServerSpec{Name: "hostile", Stdio: m.Stdio(t.TempDir())}
@@ -22,13 +22,13 @@
 //     (process, shutdown).
 //  2. Add a row to that table. Use the first of these that can express it: scripted,
 //     with faults of the fixture server ([mcptest.Fault]); handWritten, with a handler
-//     for one method (onCall, onMethod, answersCall, results in server.go); shell or
-//     file, in spawn.go, for what is not an MCP server.
+//     for one method (onCall, onMethod, answersCall, results in server.go); shellRow
+//     or fileRow, in spawn.go, for what is not an MCP server.
 //  3. Run go test ./mcptest/hostile: it checks the name and starts the server once.
-//  4. Say what a client must do: add a row of the same name to a table in
+//  4. State what a client must do: add a row of the same name to a table in
 //     test/integration/hostile_stdio_*_test.go. TestHostileStdio fails without it. Run
 //     go test ./test/integration -run 'TestHostileStdio/call/half-line'.
 //
-// Over HTTP: the same, with a table in hostilehttp (whenCalled and whenever take
-// handlers of JSON-RPC methods) and a row in test/integration/hostile_http_*_test.go.
+// Over HTTP: the same, with a table in hostilehttp (onCall and onKeys take handlers
+// of JSON-RPC methods) and a row in test/integration/hostile_http_*_test.go.
 package hostile

@@ -6,8 +6,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
 )
 
-// A test goes through every misbehaviour. Those that need no process can run as a
-// goroutine; for the others TestMain must call mcptest.Main first.
+// A test can run every misbehaviour. Most run as a goroutine; the others need a
+// process, for which TestMain must call mcptest.Main first.
 func ExampleMisbehaviours() {
 	stages := map[string]int{}
 	for _, m := range hostile.Misbehaviours() {

@@ -7,11 +7,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// refusing refuses initialize, as a server that speaks 2026-07-28 only.
-func refusing(serve func(*stdioServer)) func(*stdioServer) {
+// rejectsInitialize rejects initialize, as a server does that speaks only 2026-07-28.
+func rejectsInitialize(serve func(*stdioServer)) func(*stdioServer) {
 	return func(s *stdioServer) {
 		s.handlers["initialize"] = func(s *stdioServer, r request) {
-			s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"what is initialize?"}}` + "\n"))
+			s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"what is initialize?"}}` + "\n"))
 		}
 		serve(s)
 	}
@@ -36,7 +36,7 @@ var negotiationRows = []Misbehaviour{
 	handWritten("negotiation/empty", "Answers server/discover with an empty object.", results("server/discover", `{}`)),
 	handWritten("negotiation/as-initialize", "Answers server/discover with the result of initialize.", results("server/discover", goodInitialize)),
 	handWritten("negotiation/broad", "Answers server/discover with 300,000 supported versions.",
-		results("server/discover", strings.Replace(goodDiscover, `"2026-07-28","2025-11-25"`, `"2026-07-28"`+many(`,""`, 300_000), 1))),
+		results("server/discover", strings.Replace(goodDiscover, `"2026-07-28","2025-11-25"`, `"2026-07-28"`+repeated(`,""`, 300_000), 1))),
 	handWritten("negotiation/no-versions", "Answers server/discover with an empty list of versions, yet answers initialize.",
 		results("server/discover", strings.Replace(goodDiscover, `"2026-07-28","2025-11-25"`, "", 1))),
 	handWritten("negotiation/versions-text", "Answers server/discover with its version as a string instead of a list.",
@@ -45,7 +45,7 @@ var negotiationRows = []Misbehaviour{
 		results("server/discover", strings.Replace(goodDiscover, `"2026-07-28","2025-11-25"`, `"2099-01-01"`, 1))),
 	handWritten("negotiation/future-only", "Rejects both server/discover and initialize, and supports a version of the far future only.", func(s *stdioServer) {
 		answer := func(s *stdioServer, r request) {
-			s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2099-01-01"],"requested":"x"}}}` + "\n"))
+			s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32022,"message":"unsupported","data":{"supported":["2099-01-01"],"requested":"x"}}}` + "\n"))
 		}
 		s.handlers["server/discover"], s.handlers["initialize"] = answer, answer
 		s.serve()
@@ -65,32 +65,32 @@ var negotiationRows = []Misbehaviour{
 	}),
 	handWritten("negotiation/twice", "Answers server/discover with a result, and then again with an error.", onMethod("server/discover", func(s *stdioServer, r request) {
 		s.answerWell(r)
-		s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no"}}` + "\n"))
+		s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32601,"message":"no"}}` + "\n"))
 	})),
 	handWritten("negotiation/liar", "Answers server/discover with 2026-07-28 but then rejects every list request of that version.", func(s *stdioServer) {
 		s.handlers["server/discover"] = (*stdioServer).answerWell
 		for _, method := range []string{"tools/list", "resources/list", "resources/templates/list", "prompts/list"} {
 			s.handlers[method] = func(s *stdioServer, r request) {
-				s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32600,"message":"server not initialized"}}` + "\n"))
+				s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"error":{"code":-32600,"message":"server not initialized"}}` + "\n"))
 			}
 		}
 		s.serve()
 	}),
-	handWritten("negotiation/modern-only", "Speaks only 2026-07-28 and rejects initialize, which is correct behaviour.", refusing((*stdioServer).serve)),
+	handWritten("negotiation/modern-only", "Speaks only 2026-07-28 and rejects initialize, which is correct behaviour.", rejectsInitialize((*stdioServer).serve)),
 }
 
-// changed gives the good answer to initialize with one text replaced.
-func changed(old, text string) func(*stdioServer) {
+// changedInitialize answers initialize correctly, with one text replaced.
+func changedInitialize(old, text string) func(*stdioServer) {
 	return results("initialize", strings.Replace(goodInitialize, old, text, 1))
 }
 
 // handshakeRows are about initialize.
 var handshakeRows = []Misbehaviour{
 	handWritten("handshake/hang", "Never answers initialize.", onMethod("initialize", func(*stdioServer, request) {})),
-	handWritten("handshake/hang-stubborn", "Never answers initialize and does not exit when stdin is closed.", onMethod("initialize", func(s *stdioServer, _ request) { s.park() })),
+	handWritten("handshake/hang-stubborn", "Never answers initialize and does not exit when stdin is closed.", onMethod("initialize", func(s *stdioServer, _ request) { s.waitForever() })),
 	scripted("handshake/exit", "Writes the reason to stderr and exits with status 3 when it receives initialize.", mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.ActionStderrLine, Text: "fatal: no licence"}, mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.ActionExit, Code: 3}),
 	handWritten("handshake/exit-in-answer", "Exits in the middle of its answer to initialize.", onMethod("initialize", func(s *stdioServer, r request) {
-		s.write(r.fill(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVer`))
+		s.write(r.expandPlaceholders(`{"jsonrpc":"2.0","id":$id,"result":{"protocolVer`))
 		s.exit(9)
 	})),
 	scripted("handshake/exit-initialized", "Exits when it receives notifications/initialized.", mcptest.Fault{At: mcptest.StageInitialized, Do: mcptest.ActionExit, Code: 4}),
@@ -108,26 +108,26 @@ var handshakeRows = []Misbehaviour{
 	handWritten("handshake/null", "Answers initialize with null.", results("initialize", "null")),
 	handWritten("handshake/empty", "Answers initialize with an empty object.", results("initialize", "{}")),
 	handWritten("handshake/array", "Answers initialize with an array.", results("initialize", "[]")),
-	handWritten("handshake/version-unknown", "Answers initialize with the unknown protocol version 1999-01-01.", changed("2025-11-25", "1999-01-01")),
-	handWritten("handshake/version-modern", "Answers initialize with 2026-07-28, a version that has no initialize.", changed("2025-11-25", "2026-07-28")),
-	handWritten("handshake/version-number", "Answers initialize with a protocol version that is a number.", changed(`"2025-11-25"`, "20251125")),
-	handWritten("handshake/version-null", "Answers initialize with a protocol version that is null.", changed(`"2025-11-25"`, "null")),
+	handWritten("handshake/version-unknown", "Answers initialize with the unknown protocol version 1999-01-01.", changedInitialize("2025-11-25", "1999-01-01")),
+	handWritten("handshake/version-modern", "Answers initialize with 2026-07-28, a version that has no initialize.", changedInitialize("2025-11-25", "2026-07-28")),
+	handWritten("handshake/version-number", "Answers initialize with a protocol version that is a number.", changedInitialize(`"2025-11-25"`, "20251125")),
+	handWritten("handshake/version-null", "Answers initialize with a protocol version that is null.", changedInitialize(`"2025-11-25"`, "null")),
 	handWritten("handshake/capabilities-missing", "Answers initialize without capabilities.", results("initialize", `{"protocolVersion":"2025-11-25","serverInfo":{"name":"hostile","version":"1"}}`)),
-	handWritten("handshake/capabilities-null", "Answers initialize with capabilities that are null.", changed(goodCapabilities, "null")),
-	handWritten("handshake/capabilities-array", "Declares its capabilities as an array.", changed(goodCapabilities, `["tools"]`)),
-	handWritten("handshake/capabilities-true", "Declares the capability tools as true instead of an object.", changed(`"tools":{}`, `"tools":true`)),
-	handWritten("handshake/info-null", "Answers initialize with serverInfo that is null.", changed(`{"name":"hostile","version":"1"}`, "null")),
-	handWritten("handshake/info-text", "Answers initialize with serverInfo that is a string.", changed(`{"name":"hostile","version":"1"}`, `"hostile 1"`)),
-	handWritten("handshake/info-escapes", "Puts terminal escape sequences into its name, which exposes clients that print it as it is.", changed(`"name":"hostile"`, `"name":"hostile\u001b]0;pwned\u0007\u202e\n2"`)),
-	handWritten("handshake/instructions-large", "Answers initialize with two megabytes of instructions.", changed(`"serverInfo"`, `"instructions":"`+many("Do. ", 1<<19)+`","serverInfo"`)),
-	handWritten("handshake/instructions-number", "Answers initialize with instructions that are a number.", changed(`"serverInfo"`, `"instructions":12,"serverInfo"`)),
+	handWritten("handshake/capabilities-null", "Answers initialize with capabilities that are null.", changedInitialize(goodCapabilities, "null")),
+	handWritten("handshake/capabilities-array", "Declares its capabilities as an array.", changedInitialize(goodCapabilities, `["tools"]`)),
+	handWritten("handshake/capabilities-true", "Declares the capability tools as true instead of an object.", changedInitialize(`"tools":{}`, `"tools":true`)),
+	handWritten("handshake/info-null", "Answers initialize with serverInfo that is null.", changedInitialize(`{"name":"hostile","version":"1"}`, "null")),
+	handWritten("handshake/info-text", "Answers initialize with serverInfo that is a string.", changedInitialize(`{"name":"hostile","version":"1"}`, `"hostile 1"`)),
+	handWritten("handshake/info-escapes", "Puts terminal escape sequences into its name, which exposes clients that print it as it is.", changedInitialize(`"name":"hostile"`, `"name":"hostile\u001b]0;pwned\u0007\u202e\n2"`)),
+	handWritten("handshake/instructions-large", "Answers initialize with two megabytes of instructions.", changedInitialize(`"serverInfo"`, `"instructions":"`+repeated("Do. ", 1<<19)+`","serverInfo"`)),
+	handWritten("handshake/instructions-number", "Answers initialize with instructions that are a number.", changedInitialize(`"serverInfo"`, `"instructions":12,"serverInfo"`)),
 	handWritten("handshake/deep", "Nests its answer to initialize 100,000 levels deep.",
-		changed(`"serverInfo"`, `"_meta":{"deep":`+many("[", 100_000)+many("]", 100_000)+`},"serverInfo"`)),
+		changedInitialize(`"serverInfo"`, `"_meta":{"deep":`+repeated("[", 100_000)+repeated("]", 100_000)+`},"serverInfo"`)),
 	handWritten("handshake/broad-capabilities", "Declares an experimental capability that holds 300,000 objects.",
-		changed(goodCapabilities, `{"tools":{},"experimental":{"x":{"m":[0`+many(`,{"a":0}`, 300_000)+`]}}}`)),
+		changedInitialize(goodCapabilities, `{"tools":{},"experimental":{"x":{"m":[0`+repeated(`,{"a":0}`, 300_000)+`]}}}`)),
 	handWritten("handshake/broad-meta", "Answers initialize with _meta that holds 300,000 objects.",
-		changed(`"serverInfo"`, `"_meta":{"m":[0`+many(`,{"a":0}`, 300_000)+`]},"serverInfo"`)),
-	handWritten("handshake/oversize", "Answers initialize with a line that exceeds the message limit.", changed(`"serverInfo"`, `"instructions":"`+many("x", 2<<20)+`","serverInfo"`)),
+		changedInitialize(`"serverInfo"`, `"_meta":{"m":[0`+repeated(`,{"a":0}`, 300_000)+`]},"serverInfo"`)),
+	handWritten("handshake/oversize", "Answers initialize with a line that exceeds the message limit.", changedInitialize(`"serverInfo"`, `"instructions":"`+repeated("x", 2<<20)+`","serverInfo"`)),
 	handWritten("handshake/carriage-returns", "Ends its lines with a carriage return only.", func(s *stdioServer) {
 		s.out = replacingWriter{s.out, strings.NewReplacer("\n", "\r")}
 		s.serve()
@@ -138,7 +138,7 @@ var handshakeRows = []Misbehaviour{
 		s.handlers["initialize"] = func(s *stdioServer, r request) {
 			asked = r
 			for i, method := range []string{"ping", "roots/list", "sampling/createMessage", "hostile/unknown"} {
-				s.write(`{"jsonrpc":"2.0","id":` + plus("1", int64(i)) + `,"method":"` + method + `","params":{}}` + "\n")
+				s.write(`{"jsonrpc":"2.0","id":` + addToID("1", int64(i)) + `,"method":"` + method + `","params":{}}` + "\n")
 			}
 		}
 		s.onAnswer = func(s *stdioServer, _ json.RawMessage) {
@@ -149,7 +149,7 @@ var handshakeRows = []Misbehaviour{
 		s.serve()
 	}),
 	handWritten("handshake/notifies-first", "Sends 5,000 notifications before it answers initialize.", onMethod("initialize", func(s *stdioServer, r request) {
-		s.write(many(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}`+"\n", 5_000))
+		s.write(repeated(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"up"}}`+"\n", 5_000))
 		s.answerWell(r)
 	})),
 }

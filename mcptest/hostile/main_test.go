@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Polling, where there is nothing to wait on.
+// Bounds of polling, where no channel signals the change.
 const (
 	eventually = 30 * time.Second
 	tick       = 5 * time.Millisecond

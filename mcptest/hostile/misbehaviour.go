@@ -12,11 +12,11 @@ import (
 
 // The tools of every server here.
 const (
-	// BadTool is the tool whose calls go wrong, if the misbehaviour is about calls.
-	// Its right answer is [FineText].
+	// BadTool is the tool whose calls fail, if the misbehaviour is about calls. Its
+	// right answer is [FineText].
 	BadTool = "bad"
-	// EchoTool answers with its argument text, as far as the server is able to. It
-	// shows whether the session has survived.
+	// EchoTool answers with its argument text as far as the server can. A right answer
+	// shows that the session is still usable.
 	EchoTool = "echo"
 	// FineText is the text of a right answer of [BadTool].
 	FineText = "fine"
@@ -30,25 +30,25 @@ const (
 	PromptName = "prompt"
 )
 
-// Misbehaviour is one way in which a stdio server goes wrong. Copy it freely; start
-// it as often as needed, with [Misbehaviour.Stdio] or [Misbehaviour.InMemory].
+// Misbehaviour is one way in which a stdio server misbehaves. Copy it freely; start it
+// as often as needed, with [Misbehaviour.Stdio] or [Misbehaviour.InMemory].
 //
-// A client should fail the one call, or replace the one server, and lose nothing
-// else.
+// A client should fail the one call, or replace the one server, and lose nothing else.
 type Misbehaviour struct {
-	// Name is unique: the stage at which the misbehaviour shows, a slash, and what
-	// happens, as in "call/half-line". See [Misbehaviour.Stage].
+	// Name is unique: the stage of the misbehaviour, a slash, and what happens, as in
+	// "call/half-line". See [Misbehaviour.Stage].
 	Name string
-	// About says in one sentence what the server does.
+	// About says in one sentence what the server does wrong, and where useful which
+	// mistake of a client this exposes.
 	About string
-	// Unstartable: starting the process fails.
+	// Unstartable: the process cannot be started.
 	Unstartable bool
 
 	// Exactly one of script, serve and command is set.
 	script  *mcptest.Script                           // the fixture server with faults
 	serve   func(*stdioServer)                        // a server written by hand
 	command func(dir string) (*mcpvisor.Stdio, error) // another program; dir belongs to it
-	// process: it cannot run in a goroutine.
+	// process: the server cannot run as a goroutine.
 	process bool
 }
 
@@ -71,10 +71,10 @@ func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 	return Misbehaviour{}, false
 }
 
-// Stage returns the first half of the name. It is spawn, negotiation, handshake or
-// list for a start; call, answer, id, error, result, read or prompt for a call;
-// notification, request or stream for what the server sends beside answers; and
-// process, liveness or shutdown.
+// Stage returns the first part of the name. It is spawn, negotiation, handshake or list
+// for a start; call, answer, id, error, result, read or prompt for a call;
+// notification, request or stream for other output of the server; and process, liveness
+// or shutdown.
 func (m Misbehaviour) Stage() string {
 	stage, _, _ := strings.Cut(m.Name, "/")
 	return stage
@@ -82,7 +82,7 @@ func (m Misbehaviour) Stage() string {
 
 // Stdio returns the misbehaviour as a process. Most execute the current binary again,
 // which must call [mcptest.Main] first. dir is an existing directory that belongs to
-// this server: it counts its starts and processes there (see [mcptest.Starts] and
+// this server, which counts its starts and processes there (see [mcptest.Starts] and
 // [mcptest.PIDs]).
 //
 // Stdio panics if dir cannot be written to.
@@ -114,18 +114,18 @@ func (m Misbehaviour) InMemory() (server *mcpvisor.InMemory, ok bool) {
 	return &mcpvisor.InMemory{Serve: m.serveInMemory}, true
 }
 
-// scripted is a misbehaviour that faults of the fixture server express.
+// scripted is a misbehaviour that faults of the fixture server can express.
 func scripted(name, about string, faults ...mcptest.Fault) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, script: &mcptest.Script{Faults: faults,
 		Tools: []mcptest.ToolDef{{Name: BadTool, Text: FineText}, {Name: EchoTool, As: "echo"}}}}
 }
 
-// handWritten is a misbehaviour of a server written by hand.
+// handWritten is a misbehaviour with a server of its own.
 func handWritten(name, about string, serve func(*stdioServer)) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, serve: serve}
 }
 
-// handWrittenProcess is the server written by hand of that name, as a process.
+// handWrittenProcess returns the process of the hand-written misbehaviour of that name.
 func handWrittenProcess(name, dir string) *mcpvisor.Stdio {
 	return role.Stdio(roleName, map[string]string{envName: name, envDir: dir})
 }

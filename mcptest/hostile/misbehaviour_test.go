@@ -43,8 +43,8 @@ func TestMisbehaviours_names(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Each misbehaviour can be started, unless it is unstartable. A server written by hand
-// counts its start once its process has found it by its name.
+// TestMisbehaviour_Stdio: each misbehaviour can be started unless it is Unstartable. A
+// hand-written server counts its start when its process has found it by its name.
 func TestMisbehaviour_Stdio(t *testing.T) {
 	for _, m := range Misbehaviours() {
 		dir := t.TempDir()
@@ -72,8 +72,8 @@ func TestMisbehaviour_Stdio(t *testing.T) {
 	}
 }
 
-// In memory a misbehaviour answers until it misbehaves, ends with its context, and
-// leaves no goroutine.
+// TestMisbehaviour_InMemory: a server in memory answers until it misbehaves, ends with
+// its context, and leaves no goroutine.
 func TestMisbehaviour_InMemory(t *testing.T) {
 	run := 0
 	for _, m := range Misbehaviours() {

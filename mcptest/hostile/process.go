@@ -8,13 +8,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// alone marks a misbehaviour that needs a process.
-func alone(m Misbehaviour) Misbehaviour {
+// processOnly marks a misbehaviour that needs a process.
+func processOnly(m Misbehaviour) Misbehaviour {
 	m.process = true
 	return m
 }
 
-// atEnd serves well until stdin ends, and then calls do.
+// atEnd serves correctly until stdin ends, and then calls do.
 func atEnd(do func(*stdioServer)) func(*stdioServer) {
 	return func(s *stdioServer) {
 		s.serve()
@@ -22,19 +22,19 @@ func atEnd(do func(*stdioServer)) func(*stdioServer) {
 	}
 }
 
-// processRows are about the process and its streams, on every system; linuxRows are
-// added where they exist.
+// processRows are about the process and its streams. linuxRows adds those that need
+// Linux.
 var processRows = append([]Misbehaviour{
 	scripted("process/close-stdout", "Closes stdout when the call arrives, but does not exit.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionCloseStdout}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionHang}),
 	handWritten("process/close-stdin", "Closes stdin when the call arrives and answers it, but does not exit.", onCall(func(s *stdioServer, r request) {
 		_ = s.stdin.Close()
 		s.answerWell(r)
-		s.park()
+		s.waitForever()
 	})),
 	handWritten("process/close-both", "Closes stdin and stdout when the call arrives, but does not exit.", onCall(func(s *stdioServer, r request) {
 		_, _ = s.stdin.Close(), s.out.Close()
-		s.park()
+		s.waitForever()
 	})),
 	handWritten("process/stderr-flood", "Writes four megabytes of binary data to stderr before the answer, which blocks if the client does not read stderr.", onCall(func(s *stdioServer, r request) {
 		block := []byte(strings.Repeat(allBytes()+"\n", 4096))
@@ -55,7 +55,7 @@ var processRows = append([]Misbehaviour{
 		s.exit(4)
 	})),
 	scripted("shutdown/stubborn", "Exits neither when stdin is closed nor by SIGTERM; only SIGKILL ends it.", mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}),
-	handWritten("shutdown/ignores-eof", "Does not exit when stdin is closed, only by a signal.", atEnd((*stdioServer).park)),
+	handWritten("shutdown/ignores-eof", "Does not exit when stdin is closed, only by a signal.", atEnd((*stdioServer).waitForever)),
 	handWritten("shutdown/slow", "Exits 50 milliseconds after stdin was closed.", atEnd(func(s *stdioServer) { s.pause(50 * time.Millisecond) })),
 	handWritten("shutdown/status", "Exits with status 1 when stdin is closed, although nothing failed.", atEnd(func(s *stdioServer) { s.exit(1) })),
 	handWritten("shutdown/writes", "Writes a megabyte to stdout and stderr after stdin was closed, and then exits.", atEnd(func(s *stdioServer) {
@@ -67,12 +67,12 @@ var processRows = append([]Misbehaviour{
 	handWritten("shutdown/writes-for-ever", "Writes to stdout forever after stdin was closed.", atEnd(func(s *stdioServer) {
 		for s.ctx.Err() == nil {
 			if _, err := s.out.Write([]byte("still here\n")); err != nil {
-				s.park()
+				s.waitForever()
 			}
 		}
 	})),
 	handWritten("shutdown/asks", "Sends 100 requests when stdin is closed, and does not exit.", atEnd(func(s *stdioServer) {
-		s.write(numbered(100, "roots/list", "{}"))
-		s.park()
+		s.write(numberedRequests(100, "roots/list", "{}"))
+		s.waitForever()
 	})),
 }, linuxRows...)

@@ -13,16 +13,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
-// ignoreTermination makes the signals by which a process is asked to end have no
-// effect.
+// ignoreTermination makes the process ignore the polite signals SIGTERM, SIGINT and
+// SIGHUP.
 func ignoreTermination() { signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
 
-// withChild serves well, except that do answers the calls. A child of the process runs
-// part instead.
-func withChild(name, about string, part func(*stdioServer), do func(*stdioServer, request)) Misbehaviour {
-	return alone(handWritten(name, about, func(s *stdioServer) {
-		if s.part != "" {
-			part(s)
+// withChild serves correctly, except that do handles the calls. A child process runs
+// child instead.
+func withChild(name, about string, child func(*stdioServer), do func(*stdioServer, request)) Misbehaviour {
+	return processOnly(handWritten(name, about, func(s *stdioServer) {
+		if s.childRole != "" {
+			child(s)
 			return
 		}
 		s.handlers["tools/call"] = do
@@ -30,43 +30,43 @@ func withChild(name, about string, part func(*stdioServer), do func(*stdioServer
 	}))
 }
 
-// hold runs in a child that ignores polite signals and stays.
-func hold(s *stdioServer) {
+// holdStreams runs in a child that ignores polite signals and stays.
+func holdStreams(s *stdioServer) {
 	ignoreTermination()
-	s.park()
+	s.waitForever()
 }
 
-// lone is a server written by hand that needs a process.
-func lone(name, about string, serve func(*stdioServer)) Misbehaviour {
-	return alone(handWritten(name, about, serve))
+// handWrittenProcessOnly is a hand-written server that needs a process.
+func handWrittenProcessOnly(name, about string, serve func(*stdioServer)) Misbehaviour {
+	return processOnly(handWritten(name, about, serve))
 }
 
-// linuxRows are about processes, where only Linux allows it.
+// linuxRows are about processes and need Linux.
 var linuxRows = []Misbehaviour{
-	alone(scripted("process/grandchild", "Exits when the call arrives, while its child holds stdout and stderr open and ignores SIGTERM.",
+	processOnly(scripted("process/grandchild", "Exits when the call arrives, while its child holds stdout and stderr open and ignores SIGTERM.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
-	alone(scripted("process/grandchild-detached", "Exits when the call arrives, while a child outside its process group holds stdout and stderr open and ignores SIGTERM.",
+	processOnly(scripted("process/grandchild-detached", "Exits when the call arrives, while a child outside its process group holds stdout and stderr open and ignores SIGTERM.",
 		mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionForkGrandchild, Text: "detached"}, mcptest.Fault{At: mcptest.StageCall, Tool: BadTool, Do: mcptest.ActionExit, Code: 3})),
 	withChild("process/grandchild-answers", "Exits when the call arrives and lets its child write the answer.", func(s *stdioServer) {
 		s.pause(5 * time.Millisecond)
-		s.result(request{id: s.part}, fineResult)
-		s.park()
+		s.result(request{id: s.childRole}, fineResult)
+		s.waitForever()
 	}, func(s *stdioServer, r request) {
 		_ = s.child(r.id).Start()
 		s.exit(3)
 	}),
 	withChild("process/grandchild-detached-answers", "Exits when the call arrives and lets a child outside its process group write the answer and more.", func(s *stdioServer) {
 		s.pause(20 * time.Millisecond)
-		s.result(request{id: s.part}, fineResult)
+		s.result(request{id: s.childRole}, fineResult)
 		s.write("junk\n")
-		s.park()
+		s.waitForever()
 	}, func(s *stdioServer, r request) {
 		cmd := s.child(r.id)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		_ = cmd.Start()
 		s.exit(3)
 	}),
-	withChild("process/grandchild-stderr", "Exits when the call arrives, while its child holds only stderr open.", hold, func(s *stdioServer, r request) {
+	withChild("process/grandchild-stderr", "Exits when the call arrives, while its child holds only stderr open.", holdStreams, func(s *stdioServer, r request) {
 		cmd := s.child("hold")
 		cmd.Stdin, cmd.Stdout = nil, nil
 		_ = cmd.Start()
@@ -85,7 +85,7 @@ var linuxRows = []Misbehaviour{
 		_ = cmd.Start()
 		s.answerWell(r)
 	}),
-	withChild("process/family", "Starts three children in sessions of their own for each call; all of them ignore SIGTERM.", hold, func(s *stdioServer, r request) {
+	withChild("process/family", "Starts three children in sessions of their own for each call; all of them ignore SIGTERM.", holdStreams, func(s *stdioServer, r request) {
 		for range 3 {
 			cmd := s.child("hold")
 			cmd.Stdin = nil
@@ -94,50 +94,50 @@ var linuxRows = []Misbehaviour{
 		}
 		s.answerWell(r)
 	}),
-	lone("process/stops", "Stops itself with SIGSTOP when the call arrives, as Ctrl-Z does.", onCall(func(s *stdioServer, _ request) {
-		// This thread may continue for a moment.
+	handWrittenProcessOnly("process/stops", "Stops itself with SIGSTOP when the call arrives, as Ctrl-Z does.", onCall(func(s *stdioServer, _ request) {
+		// This thread may run for a moment after the signal.
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
-		s.park()
+		s.waitForever()
 	})),
-	lone("process/kills-group", "Kills its whole process group when the call arrives.", onCall(func(*stdioServer, request) { _ = unix.Kill(0, unix.SIGKILL) })),
-	lone("process/exec", "Answers the call and then replaces itself with another program under the same process id.", onCall(func(s *stdioServer, r request) {
+	handWrittenProcessOnly("process/kills-group", "Kills its whole process group when the call arrives.", onCall(func(*stdioServer, request) { _ = unix.Kill(0, unix.SIGKILL) })),
+	handWrittenProcessOnly("process/exec", "Answers the call and then replaces itself with another program under the same process id.", onCall(func(s *stdioServer, r request) {
 		s.answerWell(r)
 		_ = syscall.Exec(role.Executable(), os.Args[:1], append(os.Environ(), role.Env+"="+roleName))
 	})),
-	lone("process/descriptors", "Opens a thousand files before it answers the call.", onCall(func(s *stdioServer, r request) {
+	handWrittenProcessOnly("process/descriptors", "Opens a thousand files before it answers the call.", onCall(func(s *stdioServer, r request) {
 		for range 1000 {
 			_, _ = unix.Open(os.DevNull, unix.O_RDONLY, 0)
 		}
 		s.answerWell(r)
 	})),
-	lone("process/nonblocking", "Makes stdout and stderr non-blocking, which the client's ends of the pipes must bear.", onCall(func(s *stdioServer, r request) {
+	handWrittenProcessOnly("process/nonblocking", "Makes stdout and stderr non-blocking, which the client's ends of the pipes must bear.", onCall(func(s *stdioServer, r request) {
 		_, _ = unix.SetNonblock(1, true), unix.SetNonblock(2, true)
 		s.answerWell(r)
 	})),
-	lone("process/small-pipes", "Shrinks its three pipes to one page when it starts.", func(s *stdioServer) {
+	handWrittenProcessOnly("process/small-pipes", "Shrinks its three pipes to one page when it starts.", func(s *stdioServer) {
 		for fd := range uintptr(3) {
 			_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 4096)
 		}
 		s.serve()
 	}),
-	lone("process/full-stdout", "Writes eight megabytes through a pipe of one page before the answer.", onCall(func(s *stdioServer, r request) {
+	handWrittenProcessOnly("process/full-stdout", "Writes eight megabytes through a pipe of one page before the answer.", onCall(func(s *stdioServer, r request) {
 		_, _ = unix.FcntlInt(1, unix.F_SETPIPE_SZ, 4096)
-		s.write(many(many("x", 1000)+"\n", 8<<10))
+		s.write(repeated(repeated("x", 1000)+"\n", 8<<10))
 		s.answerWell(r)
 	})),
-	lone("process/title", "Erases its process name and its environment, which exposes clients that identify processes by them.", onCall(func(s *stdioServer, r request) {
+	handWrittenProcessOnly("process/title", "Erases its process name and its environment, which exposes clients that identify processes by them.", onCall(func(s *stdioServer, r request) {
 		_ = unix.Prctl(unix.PR_SET_NAME, 0, 0, 0, 0)
 		os.Clearenv()
 		s.answerWell(r)
 	})),
-	lone("shutdown/own-stdin", "Opens the write end of its own stdin, so it never sees stdin end.", func(s *stdioServer) {
+	handWrittenProcessOnly("shutdown/own-stdin", "Opens the write end of its own stdin, so it never sees stdin end.", func(s *stdioServer) {
 		f, err := os.OpenFile("/proc/self/fd/0", os.O_WRONLY, 0)
 		s.serve()
 		if err == nil {
 			_ = f.Close()
 		}
 	}),
-	lone("shutdown/own-stdout", "Reads its own stdout and writes to it forever when stdin is closed, so the pipe never fills.", atEnd(func(s *stdioServer) {
+	handWrittenProcessOnly("shutdown/own-stdout", "Reads its own stdout and writes to it forever when stdin is closed, so the pipe never fills.", atEnd(func(s *stdioServer) {
 		if f, err := os.Open("/proc/self/fd/1"); err == nil {
 			go func() { _, _ = io.Copy(io.Discard, f) }()
 		}
@@ -146,17 +146,17 @@ var linuxRows = []Misbehaviour{
 			s.pause(time.Millisecond)
 		}
 	})),
-	lone("shutdown/joins-our-group", "Moves into the process group of its parent and ignores stdin's end and SIGTERM, so a signal to its group hits the client.", func(s *stdioServer) {
+	handWrittenProcessOnly("shutdown/joins-our-group", "Moves into the process group of its parent and ignores stdin's end and SIGTERM, so a signal to its group hits the client.", func(s *stdioServer) {
 		ignoreTermination()
 		if group, err := unix.Getpgid(os.Getppid()); err == nil {
 			_ = unix.Setpgid(0, group)
 		}
 		s.serve()
-		s.park()
+		s.waitForever()
 	}),
-	lone("shutdown/phoenix", "Answers each SIGTERM by starting a child that ignores SIGTERM, and does not exit.", func(s *stdioServer) {
-		if s.part != "" {
-			hold(s)
+	handWrittenProcessOnly("shutdown/phoenix", "Answers each SIGTERM by starting a child that ignores SIGTERM, and does not exit.", func(s *stdioServer) {
+		if s.childRole != "" {
+			holdStreams(s)
 			return
 		}
 		asked := make(chan os.Signal, 1)
@@ -166,9 +166,9 @@ var linuxRows = []Misbehaviour{
 			_ = s.child("hold").Start()
 		}
 	}),
-	lone("shutdown/last-child", "Starts a child in a session of its own when stdin is closed, and exits.", func(s *stdioServer) {
-		if s.part != "" {
-			hold(s)
+	handWrittenProcessOnly("shutdown/last-child", "Starts a child in a session of its own when stdin is closed, and exits.", func(s *stdioServer) {
+		if s.childRole != "" {
+			holdStreams(s)
 			return
 		}
 		s.serve()
@@ -176,5 +176,5 @@ var linuxRows = []Misbehaviour{
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		_ = cmd.Start()
 	}),
-	lone("shutdown/segfault", "Kills itself with SIGKILL when stdin is closed.", atEnd(func(*stdioServer) { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })),
+	handWrittenProcessOnly("shutdown/segfault", "Kills itself with SIGKILL when stdin is closed.", atEnd(func(*stdioServer) { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })),
 }

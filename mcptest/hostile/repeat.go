@@ -5,11 +5,13 @@ import (
 	"strings"
 )
 
-// many stands for text, repeated. It is written out when it is sent, because all
-// misbehaviours together send hundreds of megabytes. It may be nested.
-func many(text string, times int) string { return "⟦" + strconv.Itoa(times) + "×" + text + "⟧" }
+// repeated returns a short form of text repeated n times. Only write expands it,
+// because all misbehaviours together send hundreds of megabytes. It may be nested.
+func repeated(text string, times int) string {
+	return "⟦" + strconv.Itoa(times) + "×" + text + "⟧"
+}
 
-// expand writes out what many repeats.
+// expand writes out what repeated has shortened.
 func expand(text string) string {
 	var b strings.Builder
 	for {
@@ -26,7 +28,7 @@ func expand(text string) string {
 	}
 }
 
-// closingBracket returns where the bracket that was opened before text is closed.
+// closingBracket returns the position of the bracket that closes the one before text.
 func closingBracket(text string) int {
 	for i, depth := 0, 0; ; {
 		end := i + strings.Index(text[i:], "⟧")

@@ -14,9 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// A process of this role is a server written by hand, or a child of one. The
-// environment names the misbehaviour, the directory of its counts, and which child
-// it is.
+// A process of this role is a hand-written server or its child. Environment variables
+// name the misbehaviour, the directory of its counts, and the role of the child.
 const (
 	roleName = "hostile"
 	envName  = "MCPTEST_HOSTILE"
@@ -24,12 +23,11 @@ const (
 	envPart  = "MCPTEST_HOSTILE_PART"
 )
 
-// A binary that can start these servers imports this package, so mcptest.Main knows
-// the role in each process that it is executed as.
+// A binary that can start these servers imports this package, so its mcptest.Main knows
+// the role.
 func init() { role.Register(roleName, runProcess) } //nolint:gochecknoinits // users need to call mcptest.Main only
 
-// runProcess is the program of a process that is a server written by hand. It returns
-// the exit status.
+// runProcess runs a hand-written server or its child and returns the exit status.
 func runProcess() int {
 	m, ok := MisbehaviourNamed(os.Getenv(envName))
 	if !ok || m.serve == nil {
@@ -37,9 +35,9 @@ func runProcess() int {
 		return 2
 	}
 	s := newStdioServer(context.Background(), os.Stdin, os.Stdout, os.Stderr)
-	s.exit, s.part = os.Exit, os.Getenv(envPart)
+	s.exit, s.childRole = os.Exit, os.Getenv(envPart)
 	var err error
-	if counter := statedir.New(os.Getenv(envDir)); s.part == "" {
+	if counter := statedir.New(os.Getenv(envDir)); s.childRole == "" {
 		if s.start, err = counter.CountStart(); err == nil {
 			err = counter.RecordPID(os.Getpid())
 		}
@@ -53,8 +51,8 @@ func runProcess() int {
 	return 0
 }
 
-// child prepares another process of the same misbehaviour, whose part is set. It
-// inherits the three streams.
+// child prepares a child process of the same misbehaviour. It inherits the three
+// streams.
 func (s *stdioServer) child(part string) *exec.Cmd {
 	cmd := exec.Command(role.Executable())
 	cmd.Env = append(os.Environ(), role.Env+"="+roleName, envPart+"="+part)
@@ -62,12 +60,12 @@ func (s *stdioServer) child(part string) *exec.Cmd {
 	return cmd
 }
 
-// exited is the panic by which a server in memory ends itself.
+// exited is the panic with which a server in memory exits.
 type exited struct{ code int }
 
 // serveInMemory implements the Serve function of an in-memory server.
 func (m Misbehaviour) serveInMemory(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) (err error) {
-	// Closing both ends a read and a write that are blocked.
+	// Closing unblocks a read or a write.
 	stop := context.AfterFunc(ctx, func() { _, _ = stdin.Close(), stdout.Close() })
 	defer stop()
 	defer func() {

@@ -13,27 +13,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
-// stdioServer is a server written by hand, on a pair of streams. It answers well,
+// stdioServer is a hand-written server on a pair of streams. It answers correctly,
 // except where a misbehaviour replaces a handler. One goroutine does everything, so
-// that messages are written in the order of the code.
+// messages are written in the order of the code.
 type stdioServer struct {
 	ctx   context.Context
 	stdin io.ReadCloser
-	in    *bufio.Reader // of stdin
+	in    *bufio.Reader // reads stdin
 	out   io.WriteCloser
 	errs  io.Writer
 	// exit ends the incarnation; it does not return.
 	exit func(code int)
-	// part is empty, or names the child of the server that this process is.
-	part string
+	// childRole is empty, or names the role of this child process.
+	childRole string
 	// start counts the incarnations, from 1. It is 0 in a child.
 	start int
 
-	// handlers replace the good answer to a method, notifications included. Of
-	// tools/call only calls of [BadTool] come here.
+	// handlers replace the correct answer to a method, notifications included. The
+	// handler of tools/call gets only calls of [BadTool].
 	handlers map[string]func(*stdioServer, request)
-	// onAnswer is called for a client's answer to a request of the server; nil drops
-	// it.
+	// onAnswer handles a client's answer to a request of the server; nil drops it.
 	onAnswer func(s *stdioServer, id json.RawMessage)
 }
 
@@ -44,7 +43,7 @@ type request struct {
 	params params
 }
 
-// params are the members of params that the servers look at.
+// params are the members of params that the servers read.
 type params struct {
 	Name          string
 	Cursor        string
@@ -70,7 +69,7 @@ func (s *stdioServer) serve() {
 	}
 }
 
-// handle passes one message on. A message that is not valid JSON is dropped.
+// handle handles one message. A line that is not valid JSON is dropped.
 func (s *stdioServer) handle(line []byte) {
 	var m struct {
 		ID     json.RawMessage
@@ -94,7 +93,7 @@ func (s *stdioServer) handle(line []byte) {
 	}
 }
 
-// The good answers.
+// The correct answers.
 const (
 	goodTools        = `{"name":"bad","description":"Misbehaves.","inputSchema":{"type":"object"}},{"name":"echo","inputSchema":{"type":"object"}}`
 	goodCapabilities = `{"tools":{},"resources":{"subscribe":true},"prompts":{},"logging":{}}`
@@ -119,7 +118,7 @@ var goodResults = map[string]string{
 	"prompts/get":              `{"messages":[{"role":"user","content":{"type":"text","text":"fine"}}]}`,
 }
 
-// answerWell gives the good answer to a request.
+// answerWell answers a request correctly.
 func (s *stdioServer) answerWell(r request) {
 	result, ok := goodResults[r.method]
 	switch {
@@ -130,7 +129,7 @@ func (s *stdioServer) answerWell(r request) {
 		_ = json.Unmarshal(r.params.Arguments, &args)
 		text, _ := json.Marshal(args.Text) // a string always marshals
 		s.result(r, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
-	case r.method == "subscriptions/listen": // answered when it ends
+	case r.method == "subscriptions/listen": // the answer would end the subscription
 		s.write(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` +
 			r.id + `},"notifications":` + string(r.params.Notifications) + "}}\n")
 	case ok:
@@ -145,27 +144,28 @@ func (s *stdioServer) result(r request, result string) {
 	s.write(`{"jsonrpc":"2.0","id":` + r.id + `,"result":` + result + "}\n")
 }
 
-// write writes text to stdout, with what [many] repeats written out.
+// write writes text to stdout and expands what [repeated] shortened.
 func (s *stdioServer) write(text string) {
 	if text = expand(text); text != "" {
 		_, _ = io.WriteString(s.out, text)
 	}
 }
 
-// fill puts a request's id for $id and the good result of a call for $fine.
-func (r request) fill(text string) string {
+// expandPlaceholders replaces $id by the id of the request, and $fine by the right
+// result of a call.
+func (r request) expandPlaceholders(text string) string {
 	return strings.NewReplacer("$id", r.id, "$fine", fineResult).Replace(text)
 }
 
-// park stops doing anything, reading included, until the incarnation is ended.
-func (s *stdioServer) park() { s.pause(role.MaxLifetime) }
+// waitForever does nothing, not even read, until the incarnation ends.
+func (s *stdioServer) waitForever() { s.pause(role.MaxLifetime) }
 
-// pause waits, where the passing of time is what the misbehaviour is about.
+// pause waits; only misbehaviours that are about time use it.
 func (s *stdioServer) pause(d time.Duration) {
-	_ = backoff.Sleep(s.ctx, d) // a test that has ended ends the server, too
+	_ = backoff.Sleep(s.ctx, d) // the incarnation may end first
 }
 
-// onMethod serves well, except that handler answers the method.
+// onMethod serves correctly, except that handler answers the method.
 func onMethod(method string, handler func(*stdioServer, request)) func(*stdioServer) {
 	return func(s *stdioServer) {
 		s.handlers[method] = handler
@@ -173,17 +173,18 @@ func onMethod(method string, handler func(*stdioServer, request)) func(*stdioSer
 	}
 }
 
-// onCall serves well, except for the calls of [BadTool].
+// onCall serves correctly, except for the calls of [BadTool].
 func onCall(handler func(*stdioServer, request)) func(*stdioServer) {
 	return onMethod("tools/call", handler)
 }
 
-// answersMethod answers the method with text, in which $id is the id of the request.
+// answersMethod answers the method with text; see [request.expandPlaceholders].
 func answersMethod(method, text string) func(*stdioServer) {
-	return onMethod(method, func(s *stdioServer, r request) { s.write(r.fill(text)) })
+	return onMethod(method, func(s *stdioServer, r request) { s.write(r.expandPlaceholders(text)) })
 }
 
-// answersCall answers each call of [BadTool] with a line; see [request.fill].
+// answersCall answers each call of [BadTool] with a line; see
+// [request.expandPlaceholders].
 func answersCall(text string) func(*stdioServer) { return answersMethod("tools/call", text+"\n") }
 
 // results answers the method with a result.

@@ -7,7 +7,7 @@ import (
 	"unicode/utf16"
 )
 
-// prefixWriter puts a text in front of every write.
+// prefixWriter writes a prefix before every write.
 type prefixWriter struct {
 	io.WriteCloser
 	prefix string
@@ -18,7 +18,8 @@ func (p prefixWriter) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// contentLengthWriter frames messages as the language server protocol does.
+// contentLengthWriter frames messages with Content-Length headers, as the language
+// server protocol does.
 type contentLengthWriter struct{ io.WriteCloser }
 
 func (f contentLengthWriter) Write(b []byte) (int, error) {
@@ -37,7 +38,7 @@ func (r replacingWriter) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// utf16Writer writes UTF-16.
+// utf16Writer converts to UTF-16.
 type utf16Writer struct {
 	io.WriteCloser
 	bigEndian bool
@@ -56,7 +57,7 @@ func (w utf16Writer) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// nopCloser cannot be closed.
+// nopCloser has a Close without effect.
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }

@@ -1,5 +1,5 @@
 // Package hostilehttp holds MCP servers over Streamable HTTP, and over HTTP+SSE, that
-// misbehave, to try a client against.
+// misbehave, to test a client with.
 //
 //	m, _ := hostilehttp.MisbehaviourNamed("call/html-400")
 //	server := m.Serve()
@@ -19,11 +19,12 @@
 //     list), status.go (statuses of calls, redirect), body.go and answer.go (call),
 //     wire.go (wire, head), events.go, resume.go, server_request.go (answers),
 //     session.go (session, shutdown), stream.go (stream, secret), sse_rows.go (sse).
-//  2. Add a row: whenCalled(name, about, handler) for a misbehaviour in calls,
-//     whenever(…, methods…) for one elsewhere. legacyOnly(…) marks what needs sessions
-//     of 2025-11-25. The handler answers with the methods of reply.go: reply, say,
-//     events, drip, flood, hang, and raw for what is not HTTP.
+//  2. Add a row: onCall(name, about, handler) for a misbehaviour in calls,
+//     onKeys(…, keys…) for one elsewhere. legacyOnly(…) marks what needs sessions
+//     of 2025-11-25. The handler answers with the methods of reply.go: reply,
+//     replyMessage, events, drip, flood, waitForClient, and takeOverConn for bytes that
+//     are not HTTP.
 //  3. Run go test ./mcptest/hostile/hostilehttp.
-//  4. Say what a client must do: add a row of the same name to a table in
+//  4. State what a client must do: add a row of the same name to a table in
 //     test/integration/hostile_http_*_test.go. TestHostileHTTP fails without it.
 package hostilehttp

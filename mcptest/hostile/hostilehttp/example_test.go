@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 )
 
-// A server that answers a call with a web page, under a client that is tested.
+// A server that answers a call with an HTML page, for the client under test.
 func ExampleMisbehaviour() {
 	m, ok := hostilehttp.MisbehaviourNamed("call/html-400")
 	if !ok {
@@ -38,7 +38,7 @@ func ExampleMisbehaviour() {
 	// 400 text/html
 }
 
-// A server on a port of its own counts what its client does.
+// Serve starts a server on a loopback port, which also counts what its client does.
 func ExampleServer() {
 	m, _ := hostilehttp.MisbehaviourNamed("redirect/elsewhere-307")
 	server := m.Serve()

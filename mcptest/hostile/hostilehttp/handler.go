@@ -14,13 +14,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// httpServer is a small correct MCP server, whose handlers a [Misbehaviour]
-// replaces.
+// httpServer is a small correct MCP server. A [Misbehaviour] replaces some of its
+// handlers.
 type httpServer struct {
 	legacyOnly bool
 	handlers   handlers
-	// otherOrigin is the URL of another origin, which a client must not follow
-	// redirects to; empty if the server was made by [Misbehaviour.Handler].
+	// otherOrigin is the URL of another origin. A client must not follow redirects to
+	// it. Empty if the server was made by [Misbehaviour.Handler].
 	otherOrigin string
 
 	// mu guards everything below.
@@ -47,11 +47,12 @@ type request struct {
 		Notifications json.RawMessage
 		Arguments     struct{ Text string }
 	}
-	// nth counts the requests with this key of handlers, from 1.
-	nth int
+	// count is the number of requests with this key of handlers so far, this one
+	// included.
+	count int
 }
 
-// maxRequestBytes bounds what is read of a request.
+// maxRequestBytes bounds the body of a request.
 const maxRequestBytes = 64 << 20
 
 // ServeHTTP implements [http.Handler].
@@ -59,7 +60,7 @@ func (h *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &request{server: h, w: w, http: r, method: r.Method}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequestBytes))
 	if err != nil {
-		return // the client has left
+		return // the client has disconnected
 	}
 	if r.Method == http.MethodPost {
 		var message struct {
@@ -86,7 +87,7 @@ func (h *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.mu.Lock()
 	h.counts[keys[0]]++
-	req.nth = h.counts[keys[0]]
+	req.count = h.counts[keys[0]]
 	h.mu.Unlock()
 	for _, key := range append(keys, "*") {
 		if do := h.handlers[key]; do != nil {
@@ -102,15 +103,15 @@ func (req *request) modern() bool {
 	return !req.server.legacyOnly && req.http.Header.Get("Mcp-Protocol-Version") == mcptest.Version20260728
 }
 
-// answerWell does what a correct server does.
+// answerWell answers the request as a correct server does.
 func (req *request) answerWell() {
 	switch {
 	case req.method == "initialize":
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
-		req.say(req.answer())
+		req.replyMessage(req.answer())
 		return
 	case req.method == "server/discover" && req.server.legacyOnly:
-		req.sayError(http.StatusOK, -32601, "method not found: server/discover")
+		req.replyError(http.StatusOK, -32601, "method not found: server/discover")
 		return
 	case req.modern(), req.method == "server/discover":
 	case !req.hasSession():
@@ -129,14 +130,14 @@ func (req *request) answerWell() {
 	case req.method == "subscriptions/listen":
 		req.events().message(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{%q:%s},"notifications":%s}}`,
 			mcp.MetaKeySubscriptionID, req.id, req.params.Notifications))
-		req.hang()
+		req.waitForClient()
 	default:
-		req.say(req.answer())
+		req.replyMessage(req.answer())
 	}
 }
 
-// hasSession reports whether the request belongs to a session. If not, it refuses the
-// request as 2025-11-25 requires (400 without an id, 404 for an unknown one).
+// hasSession reports whether the request belongs to a session. If not, it rejects the
+// request as 2025-11-25 requires: 400 without a session id, 404 for an unknown one.
 func (req *request) hasSession() bool {
 	id := req.http.Header.Get("Mcp-Session-Id")
 	req.server.mu.Lock()
@@ -175,7 +176,7 @@ func (h *httpServer) forget(id string) {
 // answer returns the right answer, as a JSON-RPC message.
 func (req *request) answer() string { return req.resultMessage(req.result()) }
 
-// resultMessage returns an answer with another result.
+// resultMessage returns an answer with the given result.
 func (req *request) resultMessage(result string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, req.id, result)
 }
@@ -215,8 +216,8 @@ func (req *request) result() string {
 	return b.String()
 }
 
-// stream serves the standalone event stream of a session. It lasts until the client
-// leaves or breakStreams is called.
+// stream serves the standalone event stream of a session until the client disconnects
+// or breakStreams is called.
 func (req *request) stream() {
 	events := req.events()
 	queue := make(chan string, 16)

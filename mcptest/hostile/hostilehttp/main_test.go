@@ -9,5 +9,5 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// eventually bounds what must come.
+// eventually bounds every wait.
 const eventually = 30 * time.Second

@@ -13,17 +13,16 @@ const endpointPath = "/mcp"
 
 // The tools of every server here. Both answer with their argument text.
 const (
-	// BadTool is the tool whose calls go wrong, if the misbehaviour is about calls.
+	// BadTool is the tool whose calls fail, if the misbehaviour is about calls.
 	BadTool = "misbehave"
-	// EchoTool shows whether the session has survived.
+	// EchoTool is answered correctly, which shows that the session is still usable.
 	EchoTool = "echo"
 )
 
 // Misbehaviour is one way in which an MCP server over Streamable HTTP, or over
-// HTTP+SSE, misbehaves. In everything else the server is small and correct: it
-// speaks 2025-11-25 with sessions and 2026-07-28 without. What is named "call/…"
-// happens each time [BadTool] is called, so that [EchoTool] shows whether the client
-// has survived.
+// HTTP+SSE, misbehaves. In everything else the server is small and correct: it speaks
+// 2025-11-25 with sessions and 2026-07-28 without. Those named "call/…" misbehave at
+// each call of [BadTool], while calls of [EchoTool] are answered correctly.
 //
 // A misbehaviour is a value: copy it freely, serve it as often as needed.
 type Misbehaviour struct {
@@ -31,12 +30,13 @@ type Misbehaviour struct {
 	// call, redirect, wire, head, events, resume, stream, sse, answers, secret,
 	// shutdown), a slash, and what happens, as in "call/html-400".
 	Name string
-	// About says in one sentence what the server does.
+	// About says in one sentence what the server does wrong, and where useful which
+	// mistake of a client this exposes.
 	About string
 
 	// legacyOnly: the server does not know 2026-07-28.
 	legacyOnly bool
-	// handlers makes the handlers of one server, with a state of their own.
+	// handlers returns the handlers of one server with their own state.
 	handlers func() handlers
 }
 
@@ -53,9 +53,9 @@ type handlers map[string]handler
 // handler answers one request.
 type handler func(*request)
 
-// Handler returns a server that misbehaves in this way, in a fresh state. Some
-// misbehave below HTTP and take over the connection, which needs HTTP/1. A handler
-// that hangs ends with its connection.
+// Handler returns a new server with this misbehaviour. Some servers write below HTTP:
+// they take over the connection, which needs HTTP/1. A handler that waits ends with its
+// connection.
 func (m Misbehaviour) Handler() http.Handler { return m.newHTTPServer() }
 
 func (m Misbehaviour) newHTTPServer() *httpServer {
@@ -66,8 +66,8 @@ func (m Misbehaviour) newHTTPServer() *httpServer {
 	return h
 }
 
-// Eras returns the eras of the protocol in which the misbehaviour shows. A client may
-// also ask a server of the legacy era for 2026-07-28.
+// Eras returns the eras of the protocol in which the server misbehaves. A client may
+// also request 2026-07-28 from a server of the legacy era.
 func (m Misbehaviour) Eras() []mcpvisor.Era {
 	if m.legacyOnly {
 		return []mcpvisor.Era{mcpvisor.EraLegacy}
@@ -76,7 +76,7 @@ func (m Misbehaviour) Eras() []mcpvisor.Era {
 }
 
 // Misbehaviours returns every misbehaviour, sorted by name. The first, "none", is a
-// server that behaves.
+// correct server.
 func Misbehaviours() []Misbehaviour {
 	all := slices.Concat(
 		startMisbehaviours, versionMisbehaviours, listMisbehaviours,
@@ -99,13 +99,13 @@ func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 	return Misbehaviour{}, false
 }
 
-// whenCalled handles the calls of [BadTool].
-func whenCalled(name, about string, do handler) Misbehaviour {
-	return whenever(name, about, do, "misbehave")
+// onCall handles the calls of [BadTool].
+func onCall(name, about string, do handler) Misbehaviour {
+	return onKeys(name, about, do, "misbehave")
 }
 
-// whenever handles requests with these keys of handlers.
-func whenever(name, about string, do handler, keys ...string) Misbehaviour {
+// onKeys handles the requests with these keys of handlers.
+func onKeys(name, about string, do handler, keys ...string) Misbehaviour {
 	return Misbehaviour{Name: name, About: about, handlers: func() handlers {
 		h := handlers{}
 		for _, key := range keys {
@@ -115,7 +115,7 @@ func whenever(name, about string, do handler, keys ...string) Misbehaviour {
 	}}
 }
 
-// legacyOnly makes m a server that does not know 2026-07-28.
+// legacyOnly makes m a server that does not speak 2026-07-28.
 func legacyOnly(m Misbehaviour) Misbehaviour {
 	m.legacyOnly = true
 	return m

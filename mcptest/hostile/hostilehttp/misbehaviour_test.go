@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// testClient asks a server that misbehaves, by hand.
+// testClient sends raw requests to a server.
 type testClient struct {
 	t       *testing.T
 	url     string
@@ -32,8 +32,8 @@ func newTestClient(t *testing.T, url, version string) *testClient {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// post sends a message and returns status and body; both are zero if there was
-// no answer.
+// post sends a message and returns the status and the body. Both are zero if the server
+// did not respond.
 func (c *testClient) post(ctx context.Context, body string) (int, string, http.Header) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, strings.NewReader(body))
 	require.NoError(c.t, err)
@@ -49,10 +49,10 @@ func (c *testClient) post(ctx context.Context, body string) (int, string, http.H
 		return 0, "", nil
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusSwitchingProtocols { // such a body ends with nothing but the connection
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the body of a 101 ends only with the connection
 		return resp.StatusCode, "", resp.Header
 	}
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16)) // it may break
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16)) // the body may be broken
 	return resp.StatusCode, string(text), resp.Header
 }
 
@@ -87,15 +87,16 @@ func TestMisbehavioursAreNamed(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Each of them serves, answers or breaks off, and leaves nothing behind.
+// Each server responds or ends the connection, and leaves nothing behind.
 func TestMisbehavioursRun(t *testing.T) {
 	for _, m := range Misbehaviours() {
 		s := m.Serve()
 		c := newTestClient(t, s.URL, mcptest.Version20260728)
-		// Most of those that are about a call show it; others need a session first.
+		// Without a session some servers do not reach their misbehaviour; here only a
+		// clean end matters.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		left := make(chan struct{})
-		go func() { // leave when the request has come, or there will be no answer
+		go func() { // cancel after the request has arrived, because some servers never respond
 			defer close(left)
 			defer cancel()
 			for s.Requests(http.MethodPost) == 0 && ctx.Err() == nil {
@@ -116,8 +117,7 @@ func TestMisbehavioursRun(t *testing.T) {
 	}
 }
 
-// In everything else each of them behaves: where the misbehaviour is about one
-// call, another one is answered.
+// A server that misbehaves at one call answers other calls correctly.
 func TestMisbehavioursBehaveOtherwise(t *testing.T) {
 	for _, m := range Misbehaviours() {
 		group, _, _ := strings.Cut(m.Name, "/")

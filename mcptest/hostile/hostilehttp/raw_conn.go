@@ -16,9 +16,9 @@ type rawConn struct {
 	in *bufio.Reader
 }
 
-// raw takes the connection over, for bytes that net/http would not send. The
-// connection is closed when do returns.
-func (req *request) raw(do func(c *rawConn)) {
+// takeOverConn takes over the connection, for bytes that net/http would not send. It
+// closes the connection when do returns.
+func (req *request) takeOverConn(do func(c *rawConn)) {
 	conn, rw, err := http.NewResponseController(req.w).Hijack()
 	if err != nil {
 		http.Error(req.w, "this misbehaviour needs a connection of HTTP/1: "+err.Error(), http.StatusInternalServerError)
@@ -29,7 +29,7 @@ func (req *request) raw(do func(c *rawConn)) {
 	do(&rawConn{Conn: conn, in: rw.Reader})
 }
 
-// write sends bytes as they are, and reports whether the client is still there.
+// write sends bytes unchanged and reports whether the client is still connected.
 func (c *rawConn) write(format string, args ...any) bool {
 	_, err := fmt.Fprintf(c.Conn, format, args...)
 	return err == nil
@@ -54,7 +54,7 @@ func (c *rawConn) closeWrite() {
 	c.wait()
 }
 
-// tcp returns the TCP connection; nil over anything else.
+// tcp returns the TCP connection; nil if the connection is not TCP.
 func (c *rawConn) tcp() *net.TCPConn {
 	conn := c.Conn
 	if counted, ok := conn.(*countedConn); ok {
@@ -64,13 +64,13 @@ func (c *rawConn) tcp() *net.TCPConn {
 	return tcp
 }
 
-// rawReply writes a whole reply by hand, with the headers given as lines, and
-// closes the connection.
+// rawReply writes a whole HTTP response, with the headers given as lines, and closes
+// the connection.
 func rawReply(status string, headers []string, body string) handler {
 	return rawBytes("HTTP/1.1 " + status + "\r\nConnection: close\r\n" + strings.Join(headers, "\r\n") + "\r\n\r\n" + body)
 }
 
-// rawBytes writes a text as it is and closes the connection.
+// rawBytes writes a text unchanged and closes the connection.
 func rawBytes(text string) handler {
-	return func(req *request) { req.raw(func(c *rawConn) { c.write("%s", text) }) }
+	return func(req *request) { req.takeOverConn(func(c *rawConn) { c.write("%s", text) }) }
 }

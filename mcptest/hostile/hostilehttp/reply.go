@@ -9,47 +9,49 @@ import (
 	"time"
 )
 
-// say answers with a JSON-RPC message.
-func (req *request) say(message string) { req.reply(http.StatusOK, "application/json", message) }
+// replyMessage replies 200 with a JSON-RPC message.
+func (req *request) replyMessage(message string) {
+	req.reply(http.StatusOK, "application/json", message)
+}
 
-// reply answers with a status and a body. An empty content type is left out.
+// reply replies with a status and a body. An empty contentType sends no Content-Type.
 func (req *request) reply(status int, contentType, body string) {
 	header := req.w.Header()
-	header["Content-Type"] = nil // net/http would guess
+	header["Content-Type"] = nil // keeps net/http from guessing one
 	if contentType != "" {
 		header.Set("Content-Type", contentType)
 	}
 	req.w.WriteHeader(status)
-	_, _ = io.WriteString(req.w, body) // the client may have left
+	_, _ = io.WriteString(req.w, body) // a failure means that the client has disconnected
 }
 
-// sayError answers with a JSON-RPC error under an HTTP status.
-func (req *request) sayError(status, code int, message string) {
+// replyError replies with a JSON-RPC error under an HTTP status.
+func (req *request) replyError(status, code int, message string) {
 	req.reply(status, "application/json", req.errorMessage(string(req.id), code, message))
 }
 
-// errorMessage returns a JSON-RPC error.
+// errorMessage returns a JSON-RPC error message.
 func (req *request) errorMessage(id string, code int, message string) string {
 	text, _ := json.Marshal(message) // a string always marshals
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, text)
 }
 
-// hang waits until the client has left.
-func (req *request) hang() { <-req.http.Context().Done() }
+// waitForClient waits until the client disconnects.
+func (req *request) waitForClient() { <-req.http.Context().Done() }
 
-// begin sends the headers of a reply and the beginning of its body.
-func (req *request) begin(status int, contentType, text string) {
+// beginReply sends the headers and the beginning of the body.
+func (req *request) beginReply(status int, contentType, text string) {
 	req.reply(status, contentType, text)
 	_ = req.flush()
 }
 
-// flush sends what was written so far.
+// flush sends everything that was written so far.
 func (req *request) flush() error { return http.NewResponseController(req.w).Flush() }
 
-// maxFloodBytes bounds what flood sends to a client that never leaves.
+// maxFloodBytes bounds what flood sends to a client that never disconnects.
 const maxFloodBytes = 1 << 30
 
-// flood repeats text until the client has left.
+// flood repeats text until the client disconnects.
 func (req *request) flood(text string) {
 	if text == "" {
 		return
@@ -62,11 +64,11 @@ func (req *request) flood(text string) {
 	}
 }
 
-// dripInterval is the time between bytes of a slow reply that a client waits for.
+// dripInterval is the time between two bytes of a slow reply that still ends in time.
 const dripInterval = 500 * time.Microsecond
 
-// drip sends text byte by byte, one each interval. It reports whether the client has
-// received all of it.
+// drip sends text byte by byte, one each interval. It reports whether the client stayed
+// connected.
 func (req *request) drip(text string, interval time.Duration) bool {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -84,7 +86,7 @@ func (req *request) drip(text string, interval time.Duration) bool {
 	return true
 }
 
-// eventStream is a reply that is an event stream.
+// eventStream is a response that is an event stream.
 type eventStream struct{ req *request }
 
 // events sends the headers of an event stream.
@@ -97,7 +99,7 @@ func (req *request) events() eventStream {
 	return eventStream{req}
 }
 
-// send writes to the stream and reports whether the client is still there.
+// send writes to the stream and reports whether the client is still connected.
 func (e eventStream) send(format string, args ...any) bool {
 	if _, err := fmt.Fprintf(e.req.w, format, args...); err != nil {
 		return false

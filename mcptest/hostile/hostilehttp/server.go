@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Server is a server on a loopback port that misbehaves. Make one with
-// [Misbehaviour.Serve] and close it when done. Safe for concurrent use.
+// Server is a misbehaving server on a loopback port. Make one with [Misbehaviour.Serve]
+// and close it when done. Safe for concurrent use.
 type Server struct {
 	// URL is the MCP endpoint. It stays the same after Stop and Restart.
 	URL string
 
 	misbehaviour Misbehaviour
 	address      string
-	otherOrigin  *Server // stands for another origin; nil in that server itself
+	otherOrigin  *Server // a second server that stands for another origin; nil in that server itself
 
-	// mu guards everything below, and the fields of current that begin sets.
+	// mu guards everything below, and current.httpServer.otherOrigin.
 	mu       sync.Mutex
 	current  *incarnation
 	requests map[string]int             // by HTTP method
@@ -61,37 +61,37 @@ func (m Misbehaviour) Serve() *Server {
 func newServer(m Misbehaviour, otherOrigin *Server) *Server {
 	s := &Server{misbehaviour: m, address: "127.0.0.1:0", otherOrigin: otherOrigin,
 		requests: map[string]int{}, values: map[string]map[string]bool{}}
-	if err := s.begin(); err != nil {
+	if err := s.start(); err != nil {
 		panic(fmt.Errorf("hostilehttp: serving on a loopback port: %w", err))
 	}
 	return s
 }
 
-func (s *Server) begin() error {
+func (s *Server) start() error {
 	listener, err := net.Listen("tcp", s.address)
 	if err != nil {
 		return err
 	}
-	life := &incarnation{httpServer: s.misbehaviour.newHTTPServer(), served: make(chan struct{}), conns: map[*countedConn]struct{}{}}
-	life.web = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(s.serve), ErrorLog: silence}
+	current := &incarnation{httpServer: s.misbehaviour.newHTTPServer(), served: make(chan struct{}), conns: map[*countedConn]struct{}{}}
+	current.web = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(s.serve), ErrorLog: discardLog}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.otherOrigin != nil {
-		life.httpServer.otherOrigin = s.otherOrigin.URL
+		current.httpServer.otherOrigin = s.otherOrigin.URL
 	}
-	s.address, s.current = listener.Addr().String(), life
+	s.address, s.current = listener.Addr().String(), current
 	s.URL = "http://" + s.address + endpointPath
 	go func() {
-		defer close(life.served)
-		_ = life.web.Serve(countingListener{listener, life})
+		defer close(current.served)
+		_ = current.web.Serve(countingListener{listener, current})
 	}()
 	return nil
 }
 
-// serve counts a request and passes it on.
+// serve counts a request and passes it to the current incarnation.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	life := s.current
+	current := s.current
 	s.requests[r.Method]++
 	for name, values := range r.Header {
 		if s.values[name] == nil {
@@ -102,15 +102,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.mu.Unlock()
-	life.mu.Lock()
-	if life.ended {
-		life.mu.Unlock()
+	current.mu.Lock()
+	if current.ended {
+		current.mu.Unlock()
 		panic(http.ErrAbortHandler)
 	}
-	life.handlers.Add(1)
-	life.mu.Unlock()
-	defer life.handlers.Done()
-	life.httpServer.ServeHTTP(w, r)
+	current.handlers.Add(1)
+	current.mu.Unlock()
+	defer current.handlers.Done()
+	current.httpServer.ServeHTTP(w, r)
 }
 
 // Stop ends the server as a crash does: it drops the connections, and the port
@@ -118,25 +118,26 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // Stopping twice is harmless.
 func (s *Server) Stop() {
 	s.mu.Lock()
-	life := s.current
+	current := s.current
 	s.mu.Unlock()
-	_ = life.web.Close()
-	<-life.served
-	life.mu.Lock()
-	life.ended = true
-	conns := slices.Collect(maps.Keys(life.conns))
-	life.mu.Unlock()
-	for _, c := range conns { // hijacked ones included
+	_ = current.web.Close()
+	<-current.served
+	current.mu.Lock()
+	current.ended = true
+	conns := slices.Collect(maps.Keys(current.conns))
+	current.mu.Unlock()
+	for _, c := range conns { // hijacked connections, too, which http.Server does not close
 		_ = c.Close()
 	}
-	life.handlers.Wait()
+	current.handlers.Wait()
 }
 
-// Restart serves again on the same port and has forgotten every session. It panics if
-// the port was taken meanwhile. Do not call it from two goroutines at the same time.
+// Restart serves again on the same port. The new incarnation knows no session. It
+// panics if the port was taken meanwhile. Do not call it from two goroutines at the
+// same time.
 func (s *Server) Restart() {
 	s.Stop()
-	if err := s.begin(); err != nil {
+	if err := s.start(); err != nil {
 		panic(fmt.Errorf("hostilehttp: serving again on %s: %w", s.address, err))
 	}
 }
@@ -153,11 +154,11 @@ func (s *Server) Close() {
 // origin.
 func (s *Server) Connections() int {
 	s.mu.Lock()
-	life := s.current
+	current := s.current
 	s.mu.Unlock()
-	life.mu.Lock()
-	n := len(life.conns)
-	life.mu.Unlock()
+	current.mu.Lock()
+	n := len(current.conns)
+	current.mu.Unlock()
 	if s.otherOrigin != nil {
 		n += s.otherOrigin.Connections()
 	}
@@ -189,8 +190,8 @@ func (s *Server) CrossOriginRequests() int {
 	return n
 }
 
-// silence drops the log lines of net/http about broken connections.
-var silence = log.New(io.Discard, "", 0)
+// discardLog drops the log lines of net/http about broken connections.
+var discardLog = log.New(io.Discard, "", 0)
 
 // countingListener keeps track of open connections.
 type countingListener struct {

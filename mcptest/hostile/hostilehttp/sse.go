@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// sseHost is a server over HTTP+SSE (MCP 2024-11-05, section Transports): a GET of the
-// endpoint opens a stream, its first event names the URL for POSTs, and all messages
-// of the server are sent on the stream.
+// sseHost is a server over HTTP+SSE (MCP 2024-11-05, section Transports). A GET of the
+// endpoint opens a stream, whose first event names the URL for POSTs. The server sends
+// all its messages on the stream.
 type sseHost struct {
 	mu      sync.Mutex
-	streams map[string]chan ssePiece // of the sessions that are open
+	streams map[string]chan ssePiece // of the open sessions, by session id
 }
 
-// ssePiece writes a part of a stream. It reports whether the stream goes on.
+// ssePiece writes a part of a stream. It returns false to end the stream.
 type ssePiece func(eventStream) bool
 
-// ssePath is where the POSTs go.
+// ssePath is the path for POSTs.
 const ssePath = "/messages"
 
-// overSSE is a server over HTTP+SSE with these handlers, in all that is sent to the
-// address for POSTs, and in the GET.
+// overSSE is a server over HTTP+SSE whose handlers replace those for POSTs to ssePath
+// and for the GET.
 func overSSE(name, about string, handlersOf func(*sseHost) handlers) Misbehaviour {
 	return legacyOnly(Misbehaviour{Name: name, About: about, handlers: func() handlers {
 		host := &sseHost{streams: map[string]chan ssePiece{}}
@@ -55,16 +55,16 @@ func openedOverSSE(name, about string, do func(*sseHost, *request)) Misbehaviour
 	})
 }
 
-// answersOverSSE accepts the calls of [BadTool] and sends piece on the stream instead
+// answersOverSSE accepts the calls of [BadTool] and writes piece to the stream instead
 // of the answer.
 func answersOverSSE(name, about string, piece func(req *request, e eventStream) bool) Misbehaviour {
 	return calledOverSSE(name, about, func(h *sseHost, req *request) {
-		h.accept(req)
-		h.put(req, func(e eventStream) bool { return piece(req, e) })
+		h.acceptPOST(req)
+		h.enqueue(req, func(e eventStream) bool { return piece(req, e) })
 	})
 }
 
-// behave does what a correct server does.
+// answerWell answers as a correct server does.
 func (h *sseHost) answerWell(req *request) {
 	switch {
 	case req.http.Method == http.MethodGet:
@@ -74,36 +74,38 @@ func (h *sseHost) answerWell(req *request) {
 	case h.streamOf(req) == nil:
 		http.Error(req.w, "Session not found", http.StatusNotFound)
 	case req.id == nil:
-		h.accept(req)
+		h.acceptPOST(req)
 	default:
-		h.accept(req)
-		h.answer(req)
+		h.acceptPOST(req)
+		h.sendAnswer(req)
 	}
 }
 
-// accept answers the POST: the answer follows on the stream.
-func (h *sseHost) accept(req *request) { req.begin(http.StatusAccepted, "text/plain", "Accepted") }
-
-// answer answers the request on the stream of its session.
-func (h *sseHost) answer(req *request) { h.say(req, req.answer()) }
-
-// say sends a message on the stream.
-func (h *sseHost) say(req *request, text string) {
-	h.put(req, func(e eventStream) bool { return e.send("event: message\ndata: %s\n\n", text) })
+// acceptPOST replies 202; the answer follows on the stream.
+func (h *sseHost) acceptPOST(req *request) {
+	req.beginReply(http.StatusAccepted, "text/plain", "Accepted")
 }
 
-// streamOf is the stream to which a request belongs; nil if that has ended.
+// sendAnswer sends the right answer on the stream of the session.
+func (h *sseHost) sendAnswer(req *request) { h.sendMessage(req, req.answer()) }
+
+// sendMessage sends a message on the stream of the session.
+func (h *sseHost) sendMessage(req *request, text string) {
+	h.enqueue(req, func(e eventStream) bool { return e.send("event: message\ndata: %s\n\n", text) })
+}
+
+// streamOf returns the stream of the request's session; nil if the stream has ended.
 func (h *sseHost) streamOf(req *request) chan ssePiece {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.streams[req.http.URL.Query().Get("session")]
 }
 
-// put adds a piece to the stream to which a request belongs.
-func (h *sseHost) put(req *request, piece ssePiece) {
+// enqueue adds a piece to the stream of the request's session.
+func (h *sseHost) enqueue(req *request, piece ssePiece) {
 	queue := h.streamOf(req)
 	if queue == nil {
-		return // the stream has ended, and with it the session
+		return // the stream has ended, and the session with it
 	}
 	select {
 	case queue <- piece:
@@ -111,8 +113,8 @@ func (h *sseHost) put(req *request, piece ssePiece) {
 	}
 }
 
-// stream serves the stream of a new session, until the client leaves or a piece
-// ends it. opening makes its beginning out of the id of the session.
+// stream serves the stream of a new session until the client disconnects or a piece
+// ends it. opening returns the first events for a session id.
 func (h *sseHost) stream(req *request, opening func(id string) string) {
 	id, queue := rand.Text(), make(chan ssePiece, 64)
 	h.mu.Lock()
@@ -139,8 +141,8 @@ func (h *sseHost) stream(req *request, opening func(id string) string) {
 	}
 }
 
-// named opens a stream that names this address, with the id of the session in
-// place of the verb.
-func (h *sseHost) named(req *request, address string) {
+// streamWithEndpoint opens a stream that names this address, in which %s stands for the
+// session id.
+func (h *sseHost) streamWithEndpoint(req *request, address string) {
 	h.stream(req, func(id string) string { return fmt.Sprintf("event: endpoint\ndata: "+address+"\n\n", id) })
 }

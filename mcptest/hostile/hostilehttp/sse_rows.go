@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// sseMisbehaviours are servers that speak HTTP+SSE, the transport before
-// Streamable HTTP.
+// sseMisbehaviours are servers over HTTP+SSE, the transport before Streamable HTTP.
 var sseMisbehaviours = []Misbehaviour{
 	overSSE("sse/none", "Behaves correctly over HTTP+SSE, as a reference for the other servers.", func(*sseHost) handlers { return nil }),
 
 	openedOverSSE("sse/no-endpoint", "Opens a stream that never names an endpoint.", func(_ *sseHost, req *request) {
 		req.events().send(": welcome\n\n")
-		req.hang()
+		req.waitForClient()
 	}),
 	openedOverSSE("sse/no-endpoint-ends", "Ends the stream before it names an endpoint.", func(_ *sseHost, req *request) {
 		req.events().send(": goodbye\n\n")
 	}),
-	openedOverSSE("sse/no-answer", "Never answers the GET that opens the stream.", func(_ *sseHost, req *request) { req.hang() }),
+	openedOverSSE("sse/no-answer", "Never answers the GET that opens the stream.", func(_ *sseHost, req *request) { req.waitForClient() }),
 	openedOverSSE("sse/html", "Answers the GET with an HTML page.", func(_ *sseHost, req *request) { req.reply(200, "text/html", webPage) }),
 	openedOverSSE("sse/redirect", "Redirects the GET that opens the stream to another origin.", func(_ *sseHost, req *request) { redirectTo(req, 302, req.server.otherOrigin) }),
 	openedOverSSE("sse/head-endless", "Answers the GET with headers that never end.", func(_ *sseHost, req *request) {
-		req.raw(func(c *rawConn) {
+		req.takeOverConn(func(c *rawConn) {
 			line := "X-Hostile: " + strings.Repeat("z", 1<<10) + "\r\n"
 			for c.write("HTTP/1.1 200 OK\r\n%s", line); c.write("%s", line); {
 				continue
@@ -35,17 +34,17 @@ var sseMisbehaviours = []Misbehaviour{
 		})
 	}),
 	openedOverSSE("sse/endpoint-elsewhere", "Names an endpoint at another origin, which exposes clients that send their credentials there.", func(h *sseHost, req *request) {
-		h.named(req, req.server.otherOrigin+"?session=%s")
+		h.streamWithEndpoint(req, req.server.otherOrigin+"?session=%s")
 	}),
-	openedOverSSE("sse/endpoint-protocol", "Names an endpoint with a file URL.", func(h *sseHost, req *request) { h.named(req, "file:///%s") }),
+	openedOverSSE("sse/endpoint-protocol", "Names an endpoint with a file URL.", func(h *sseHost, req *request) { h.streamWithEndpoint(req, "file:///%s") }),
 	openedOverSSE("sse/endpoint-user", "Names an endpoint whose URL holds a user and a password.", func(h *sseHost, req *request) {
-		h.named(req, "http://other:password@"+req.http.Host+ssePath+"?session=%s")
+		h.streamWithEndpoint(req, "http://other:password@"+req.http.Host+ssePath+"?session=%s")
 	}),
 	openedOverSSE("sse/endpoint-secret", "Names an endpoint at another origin whose path repeats the client's Authorization.", func(h *sseHost, req *request) {
-		h.named(req, req.server.otherOrigin+"/"+strings.ReplaceAll(req.http.Header.Get("Authorization"), " ", "%%20")+"?session=%s")
+		h.streamWithEndpoint(req, req.server.otherOrigin+"/"+strings.ReplaceAll(req.http.Header.Get("Authorization"), " ", "%%20")+"?session=%s")
 	}),
 	openedOverSSE("sse/endpoint-megabyte", "Names an endpoint whose URL is a megabyte long.", func(h *sseHost, req *request) {
-		h.named(req, ssePath+"?session=%s&pad="+strings.Repeat("p", 1<<20))
+		h.streamWithEndpoint(req, ssePath+"?session=%s&pad="+strings.Repeat("p", 1<<20))
 	}),
 	openedOverSSE("sse/endpoint-endless", "Names an endpoint whose URL never ends.", func(_ *sseHost, req *request) {
 		req.events().send("event: endpoint\ndata: /")
@@ -56,14 +55,14 @@ var sseMisbehaviours = []Misbehaviour{
 		req.drip("event: endpoint\ndata: "+ssePath+"\n\n", time.Second)
 	}),
 	openedOverSSE("sse/endpoint-twice", "Names a second endpoint at another origin after the first.", func(h *sseHost, req *request) {
-		h.named(req, ssePath+"?session=%s\n\nevent: endpoint\ndata: "+req.server.otherOrigin)
+		h.streamWithEndpoint(req, ssePath+"?session=%s\n\nevent: endpoint\ndata: "+req.server.otherOrigin)
 	}),
-	openedOverSSE("sse/endpoint-dead", "Names an endpoint that does not exist.", func(h *sseHost, req *request) { h.named(req, "/nowhere?session=%s") }),
+	openedOverSSE("sse/endpoint-dead", "Names an endpoint that does not exist.", func(h *sseHost, req *request) { h.streamWithEndpoint(req, "/nowhere?session=%s") }),
 	overSSE("sse/closes-always", "Ends the stream after each answer.", func(h *sseHost) handlers {
 		return handlers{"*": func(req *request) {
 			h.answerWell(req)
 			if req.id != nil {
-				h.put(req, func(eventStream) bool { return false })
+				h.enqueue(req, func(eventStream) bool { return false })
 			}
 		}}
 	}),
@@ -77,24 +76,24 @@ var sseMisbehaviours = []Misbehaviour{
 	}),
 	calledOverSSE("sse/post-html", "Answers the POST of the call with an HTML page.", func(_ *sseHost, req *request) { req.reply(200, "text/html", webPage) }),
 	calledOverSSE("sse/post-elsewhere", "Redirects the POST of the call to another origin.", func(_ *sseHost, req *request) { redirectTo(req, 307, req.server.otherOrigin) }),
-	calledOverSSE("sse/post-reset", "Resets the connection of the POST of the call.", func(_ *sseHost, req *request) { req.raw((*rawConn).reset) }),
+	calledOverSSE("sse/post-reset", "Resets the connection of the POST of the call.", func(_ *sseHost, req *request) { req.takeOverConn((*rawConn).reset) }),
 	calledOverSSE("sse/post-never", "Answers on the stream but never responds to the POST.", func(h *sseHost, req *request) {
-		h.answer(req)
-		req.hang()
+		h.sendAnswer(req)
+		req.waitForClient()
 	}),
 	calledOverSSE("sse/post-endless", "Accepts the POST of the call with a body that never ends, and answers on the stream.", func(h *sseHost, req *request) {
-		req.begin(http.StatusAccepted, "text/plain", "Accepted")
-		h.answer(req)
+		req.beginReply(http.StatusAccepted, "text/plain", "Accepted")
+		h.sendAnswer(req)
 		req.flood("and accepted ")
 	}),
-	calledOverSSE("sse/answer-in-post", "Sends the answer in the body of the POST instead of on the stream.", func(_ *sseHost, req *request) { req.say(req.answer()) }),
+	calledOverSSE("sse/answer-in-post", "Sends the answer in the body of the POST instead of on the stream.", func(_ *sseHost, req *request) { req.replyMessage(req.answer()) }),
 	calledOverSSE("sse/answer-in-both", "Sends the answer both in the body of the POST and on the stream.", func(h *sseHost, req *request) {
-		h.answer(req)
-		req.say(req.answer())
+		h.sendAnswer(req)
+		req.replyMessage(req.answer())
 	}),
 	calledOverSSE("sse/answer-first", "Sends the answer on the stream before it accepts the POST.", func(h *sseHost, req *request) {
-		h.answer(req)
-		h.accept(req)
+		h.sendAnswer(req)
+		h.acceptPOST(req)
 	}),
 
 	answersOverSSE("sse/never", "Accepts the call and never answers it.", func(*request, eventStream) bool { return true }),

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// onStart is what happens to both ways of beginning.
+// onStart handles server/discover and initialize, the two ways to begin.
 func onStart(name, about string, do handler) Misbehaviour {
-	return whenever(name, about, do, "server/discover", "initialize")
+	return onKeys(name, about, do, "server/discover", "initialize")
 }
 
-// onInitialize is what happens to initialize at a server that knows no other way.
+// onInitialize handles initialize in a server that knows no other way to begin.
 func onInitialize(name, about string, do handler) Misbehaviour {
-	return legacyOnly(whenever(name, about, do, "initialize"))
+	return legacyOnly(onKeys(name, about, do, "initialize"))
 }
 
-// initialized is initialize answered with another result, in a session.
-func initialized(result string) handler {
+// answersInitialize opens a session and answers initialize with the given result.
+func answersInitialize(result string) handler {
 	return func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
-		req.say(req.resultMessage(result))
+		req.replyMessage(req.resultMessage(result))
 	}
 }
 
-// startMisbehaviours keep a session from beginning, or nearly.
+// startMisbehaviours affect the handshake.
 var startMisbehaviours = []Misbehaviour{
 	onStart("start/html-200", "Answers the handshake with 200 and an HTML page, as any web site does.", func(req *request) { req.reply(200, "text/html", webPage) }),
 	onStart("start/404", "Rejects the handshake with 404, as at a wrong path.", plainStatus(404)),
@@ -34,9 +34,9 @@ var startMisbehaviours = []Misbehaviour{
 	onStart("start/503", "Rejects the handshake with 503 and a Retry-After, as during maintenance.", retryAfterIs(503, "120")),
 	onStart("start/empty-200", "Answers the handshake with 200 and no body.", func(req *request) { req.reply(200, "application/json", "") }),
 	onStart("start/202", "Replies 202 to the handshake and never answers it.", plainStatus(202)),
-	onStart("start/no-answer", "Never answers the handshake.", (*request).hang),
+	onStart("start/no-answer", "Never answers the handshake.", (*request).waitForClient),
 	onStart("start/slow-for-ever", "Answers the handshake with one blank at a time, forever.", func(req *request) {
-		req.begin(200, "application/json", "")
+		req.beginReply(200, "application/json", "")
 		for req.drip(strings.Repeat(" ", 1<<10), 10*dripInterval) {
 			continue
 		}
@@ -47,44 +47,44 @@ var startMisbehaviours = []Misbehaviour{
 		req.w.Header().Set("Connection", "close")
 		req.reply(400, "", "Client sent an HTTP request to an HTTPS server.\n")
 	}),
-	onStart("start/close", "Closes the connection instead of answering the handshake.", func(req *request) { req.raw(func(*rawConn) {}) }),
-	onStart("start/reset", "Resets the connection instead of answering the handshake.", func(req *request) { req.raw((*rawConn).reset) }),
+	onStart("start/close", "Closes the connection instead of answering the handshake.", func(req *request) { req.takeOverConn(func(*rawConn) {}) }),
+	onStart("start/reset", "Resets the connection instead of answering the handshake.", func(req *request) { req.takeOverConn((*rawConn).reset) }),
 	onStart("start/switching", "Answers the handshake with 101 Switching Protocols.", switching),
 	onStart("start/elsewhere", "Redirects the handshake to another origin.", func(req *request) { redirectTo(req, 307, req.server.otherOrigin) }),
 	onStart("start/loop", "Redirects the handshake to its own URL, again and again.", func(req *request) { redirectTo(req, 308, req.http.URL.Path) }),
 	onStart("start/login", "Redirects the handshake with 302 to a login page.", func(req *request) { redirectTo(req, 302, "/login?next=mcp") }),
 	onStart("start/endless", "Answers the handshake with a JSON string that never ends.", func(req *request) {
-		req.begin(200, "application/json", `{"jsonrpc":"2.0","result":"`)
+		req.beginReply(200, "application/json", `{"jsonrpc":"2.0","result":"`)
 		req.flood("abcdefgh")
 	}),
 	onStart("start/headers-10-mb", "Answers the handshake with a header of more than 10 MB.", func(req *request) {
-		req.raw(func(c *rawConn) {
+		req.takeOverConn(func(c *rawConn) {
 			for ok := c.write("HTTP/1.1 200 OK\r\nX-Story: "); ok; ok = c.write("%s", block) {
 				continue
 			}
 		})
 	}),
 
-	onInitialize("start/refused", "Rejects initialize with a JSON-RPC error.", func(req *request) { req.sayError(200, -32602, "not today") }),
-	onInitialize("start/version-old", "Answers initialize with the unknown protocol version 1999-01-01.", initialized(`{"protocolVersion":"1999-01-01",`+goodCapabilities+`,`+goodInfo+`}`)),
-	onInitialize("start/version-number", "Answers initialize with a protocol version that is a number.", initialized(`{"protocolVersion":20251125,`+goodCapabilities+`,`+goodInfo+`}`)),
-	onInitialize("start/result-null", "Answers initialize with null.", initialized("null")),
-	onInitialize("start/result-empty", "Answers initialize with an empty object.", initialized("{}")),
-	onInitialize("start/result-list", "Answers initialize with a list.", initialized("[]")),
-	onInitialize("start/capabilities-list", "Declares its capabilities as a list.", initialized(`{"protocolVersion":"2025-11-25","capabilities":[],`+goodInfo+`}`)),
-	onInitialize("start/capabilities-null", "Answers initialize with capabilities that are null, although it has tools.", initialized(`{"protocolVersion":"2025-11-25","capabilities":null,`+goodInfo+`}`)),
-	onInitialize("start/info-missing", "Answers initialize without serverInfo.", initialized(`{"protocolVersion":"2025-11-25",`+goodCapabilities+`}`)),
+	onInitialize("start/refused", "Rejects initialize with a JSON-RPC error.", func(req *request) { req.replyError(200, -32602, "not today") }),
+	onInitialize("start/version-old", "Answers initialize with the unknown protocol version 1999-01-01.", answersInitialize(`{"protocolVersion":"1999-01-01",`+goodCapabilities+`,`+goodInfo+`}`)),
+	onInitialize("start/version-number", "Answers initialize with a protocol version that is a number.", answersInitialize(`{"protocolVersion":20251125,`+goodCapabilities+`,`+goodInfo+`}`)),
+	onInitialize("start/result-null", "Answers initialize with null.", answersInitialize("null")),
+	onInitialize("start/result-empty", "Answers initialize with an empty object.", answersInitialize("{}")),
+	onInitialize("start/result-list", "Answers initialize with a list.", answersInitialize("[]")),
+	onInitialize("start/capabilities-list", "Declares its capabilities as a list.", answersInitialize(`{"protocolVersion":"2025-11-25","capabilities":[],`+goodInfo+`}`)),
+	onInitialize("start/capabilities-null", "Answers initialize with capabilities that are null, although it has tools.", answersInitialize(`{"protocolVersion":"2025-11-25","capabilities":null,`+goodInfo+`}`)),
+	onInitialize("start/info-missing", "Answers initialize without serverInfo.", answersInitialize(`{"protocolVersion":"2025-11-25",`+goodCapabilities+`}`)),
 	onInitialize("start/instructions-huge", "Answers initialize with ten megabytes of instructions.",
 		func(req *request) {
-			initialized(`{"protocolVersion":"2025-11-25",` + goodCapabilities + `,` + goodInfo + `,"instructions":"` + strings.Repeat("obey! ", 10<<20/6) + `"}`)(req)
+			answersInitialize(`{"protocolVersion":"2025-11-25",` + goodCapabilities + `,` + goodInfo + `,"instructions":"` + strings.Repeat("obey! ", 10<<20/6) + `"}`)(req)
 		}),
 	onInitialize("start/capabilities-broad", "Declares an experimental capability that holds 300,000 objects.", func(req *request) {
-		initialized(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}},` + goodInfo + `}`)(req)
+		answersInitialize(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"experimental":{"x":{"m":[` + strings.Repeat(`{"a":0},`, 300_000) + `0]}}},` + goodInfo + `}`)(req)
 	}),
 	onInitialize("start/events-open", "Answers initialize on an event stream that it keeps open.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
 		req.events().message(req.answer())
-		req.hang()
+		req.waitForClient()
 	}),
 	onInitialize("start/answered-twice", "Answers initialize twice, with different protocol versions.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", req.server.newSession())
@@ -100,11 +100,11 @@ var startMisbehaviours = []Misbehaviour{
 		}
 		e.message(req.answer())
 	}),
-	legacyOnly(whenever("start/initialized-500", "Rejects notifications/initialized with 500.", plainStatus(500), "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-401", "Rejects notifications/initialized with 401.", plainStatus(401), "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-404", "Rejects notifications/initialized with 404, as if the session were lost.", plainStatus(404), "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-hang", "Never responds to notifications/initialized.", (*request).hang, "notifications/initialized")),
-	legacyOnly(whenever("start/initialized-result", "Answers notifications/initialized with a result, although notifications have none.", func(req *request) {
+	legacyOnly(onKeys("start/initialized-500", "Rejects notifications/initialized with 500.", plainStatus(500), "notifications/initialized")),
+	legacyOnly(onKeys("start/initialized-401", "Rejects notifications/initialized with 401.", plainStatus(401), "notifications/initialized")),
+	legacyOnly(onKeys("start/initialized-404", "Rejects notifications/initialized with 404, as if the session were lost.", plainStatus(404), "notifications/initialized")),
+	legacyOnly(onKeys("start/initialized-hang", "Never responds to notifications/initialized.", (*request).waitForClient, "notifications/initialized")),
+	legacyOnly(onKeys("start/initialized-result", "Answers notifications/initialized with a result, although notifications have none.", func(req *request) {
 		req.reply(http.StatusOK, "application/json", `{"jsonrpc":"2.0","id":null,"result":{}}`)
 	}, "notifications/initialized")),
 }

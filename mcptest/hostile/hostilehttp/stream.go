@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// onStream is what happens when the client opens the standalone stream.
+// onStream handles the GET that opens the standalone stream.
 func onStream(name, about string, do handler) Misbehaviour {
-	return legacyOnly(whenever(name, about, do, "GET"))
+	return legacyOnly(onKeys(name, about, do, "GET"))
 }
 
 // floodsStream repeats one event on the standalone stream.
@@ -29,16 +29,16 @@ var streamMisbehaviours = []Misbehaviour{
 	onStream("stream/401", "Rejects the standalone stream with 401.", plainStatus(401)),
 	onStream("stream/500", "Rejects the standalone stream with 500 every time.", plainStatus(500)),
 	onStream("stream/html", "Answers the GET of the standalone stream with an HTML page.", func(req *request) { req.reply(200, "text/html", webPage) }),
-	onStream("stream/no-answer", "Never answers the GET of the standalone stream.", (*request).hang),
+	onStream("stream/no-answer", "Never answers the GET of the standalone stream.", (*request).waitForClient),
 	onStream("stream/stalled-error", "Rejects the standalone stream with 405 and a body that never ends.", func(req *request) {
-		req.begin(http.StatusMethodNotAllowed, "text/plain", "no")
-		req.hang()
+		req.beginReply(http.StatusMethodNotAllowed, "text/plain", "no")
+		req.waitForClient()
 	}),
 	onStream("stream/switching", "Answers the GET of the standalone stream with 101 Switching Protocols.", switching),
-	onStream("stream/reset", "Resets the connection of the standalone stream.", func(req *request) { req.raw((*rawConn).reset) }),
+	onStream("stream/reset", "Resets the connection of the standalone stream.", func(req *request) { req.takeOverConn((*rawConn).reset) }),
 	onStream("stream/ends", "Ends the standalone stream at once, every time, which exposes clients that reconnect without a delay.", func(req *request) { req.events() }),
 	onStream("stream/ends-after-event", "Ends the standalone stream after one event, every time, and sets a reconnection time of zero.", func(req *request) {
-		req.events().send("id: %d\nretry: 0\ndata: %s\n\n", req.nth, logMessage)
+		req.events().send("id: %d\nretry: 0\ndata: %s\n\n", req.count, logMessage)
 	}),
 	onStream("stream/elsewhere", "Redirects the standalone stream to another origin.", func(req *request) { redirectTo(req, 302, req.server.otherOrigin) }),
 	onStream("stream/loop", "Redirects the GET of the standalone stream to its own URL.", func(req *request) { redirectTo(req, 302, req.http.URL.Path) }),
@@ -50,12 +50,12 @@ var streamMisbehaviours = []Misbehaviour{
 	onStream("stream/flood-pings", "Sends pings on the standalone stream forever.", floodsStream(`{"jsonrpc":"2.0","id":"hostile","method":"ping"}`)),
 	legacyOnly(Misbehaviour{Name: "stream/flood-pings-stalled",
 		About: "Sends a thousand pings on the standalone stream and never responds to the client's answers.", handlers: func() handlers {
-			return handlers{"answer": (*request).hang, "GET": func(req *request) {
+			return handlers{"answer": (*request).waitForClient, "GET": func(req *request) {
 				e := req.events()
 				for i := 0; i < 1000 && e.send("data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n\n", i); i++ {
 					continue
 				}
-				req.hang()
+				req.waitForClient()
 			}}
 		}}),
 	onStream("stream/endless-line", "Sends a line on the standalone stream that never ends.", func(req *request) {
@@ -71,14 +71,14 @@ var streamMisbehaviours = []Misbehaviour{
 		for _, junk := range []string{"hello", "42", "{", "[]", `{"jsonrpc":"2.0"}`, strings.Repeat("[", 100_000)} {
 			e.message(junk)
 		}
-		req.hang()
+		req.waitForClient()
 	}),
 	onStream("stream/never-again", "Ends the standalone stream and sets a reconnection time of eleven days.", func(req *request) {
 		req.events().send("retry: 999999999\n\n")
 	}),
 	{Name: "stream/breaks", About: "Answers the call, forgets the session and ends the standalone stream.", legacyOnly: true, handlers: func() handlers {
 		return handlers{"misbehave": func(req *request) {
-			req.say(req.answer())
+			req.replyMessage(req.answer())
 			_ = req.flush()
 			req.server.forget("")
 			req.server.breakStreams()
@@ -86,41 +86,42 @@ var streamMisbehaviours = []Misbehaviour{
 	}},
 }
 
-// secretMisbehaviours repeat the client's credentials where they may show.
+// secretMisbehaviours repeat the client's credentials where a client may log or show
+// them.
 var secretMisbehaviours = []Misbehaviour{
-	whenCalled("secret/text", "Repeats the client's Authorization in the plain body of a 500.", func(req *request) {
+	onCall("secret/text", "Repeats the client's Authorization in the plain body of a 500.", func(req *request) {
 		req.reply(500, "text/plain", "cannot work with "+req.http.Header.Get("Authorization"))
 	}),
-	whenCalled("secret/json", "Repeats the client's Authorization in the JSON body of a 401.", func(req *request) {
+	onCall("secret/json", "Repeats the client's Authorization in the JSON body of a 401.", func(req *request) {
 		req.reply(401, "application/json", fmt.Sprintf(`{"error":"invalid_token","error_description":"bad token %s"}`, req.http.Header.Get("Authorization")))
 	}),
-	whenCalled("secret/rpc", "Repeats the client's Authorization in the message and the data of a JSON-RPC error.", func(req *request) {
+	onCall("secret/rpc", "Repeats the client's Authorization in the message and the data of a JSON-RPC error.", func(req *request) {
 		secret := req.http.Header.Get("Authorization")
-		req.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"you said %s","data":{"said":[%q]}}}`, req.id, secret, secret))
+		req.replyMessage(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"you said %s","data":{"said":[%q]}}}`, req.id, secret, secret))
 	}),
-	whenCalled("secret/escaped", "Repeats the client's Authorization in a JSON-RPC error, every character escaped.", func(req *request) {
+	onCall("secret/escaped", "Repeats the client's Authorization in a JSON-RPC error, every character escaped.", func(req *request) {
 		var escaped strings.Builder
 		for _, r := range req.http.Header.Get("Authorization") {
 			fmt.Fprintf(&escaped, `\u%04x`, r)
 		}
-		req.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"you said %s"}}`, req.id, escaped.String()))
+		req.replyMessage(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"you said %s"}}`, req.id, escaped.String()))
 	}),
-	whenCalled("secret/redirect", "Repeats the client's Authorization in the URL of a redirect to another origin.", func(req *request) {
+	onCall("secret/redirect", "Repeats the client's Authorization in the URL of a redirect to another origin.", func(req *request) {
 		redirectTo(req, 302, req.server.otherOrigin+"/"+strings.ReplaceAll(req.http.Header.Get("Authorization"), " ", "%20")+"?token=1")
 	}),
-	whenCalled("secret/reason", "Repeats the client's Authorization as the reason in the status line.", func(req *request) {
+	onCall("secret/reason", "Repeats the client's Authorization as the reason in the status line.", func(req *request) {
 		rawReply("500 no "+req.http.Header.Get("Authorization"), []string{"Content-Length: 0"}, "")(req)
 	}),
-	whenCalled("secret/version", "Repeats the client's Authorization in place of the HTTP version.", func(req *request) {
+	onCall("secret/version", "Repeats the client's Authorization in place of the HTTP version.", func(req *request) {
 		rawBytes(req.http.Header.Get("Authorization") + " HTTP\r\n\r\n")(req)
 	}),
-	whenCalled("secret/length", "Repeats the client's Authorization as the Content-Length.", func(req *request) {
+	onCall("secret/length", "Repeats the client's Authorization as the Content-Length.", func(req *request) {
 		rawReply("200 OK", []string{"Content-Length: " + req.http.Header.Get("Authorization")}, "")(req)
 	}),
-	whenever("secret/start", "Repeats the client's Authorization in the JSON-RPC error that rejects the handshake.", func(req *request) {
-		req.sayError(http.StatusOK, -32000, "I do not know "+req.http.Header.Get("Authorization"))
+	onKeys("secret/start", "Repeats the client's Authorization in the JSON-RPC error that rejects the handshake.", func(req *request) {
+		req.replyError(http.StatusOK, -32000, "I do not know "+req.http.Header.Get("Authorization"))
 	}, "server/discover", "initialize"),
-	whenever("secret/list", "Repeats the client's Authorization in the body of a 500 for tools/list.", func(req *request) {
+	onKeys("secret/list", "Repeats the client's Authorization in the body of a 500 for tools/list.", func(req *request) {
 		req.reply(500, "text/plain", "cannot list for "+req.http.Header.Get("Authorization"))
 	}, "tools/list"),
 }

@@ -1,12 +1,12 @@
 package hostilehttp
 
-// onDiscover is what happens to server/discover at a server that knows
-// initialize alone.
+// onDiscover handles server/discover in a server that speaks only versions with
+// initialize.
 func onDiscover(name, about string, do handler) Misbehaviour {
-	return legacyOnly(whenever(name, about, do, "server/discover"))
+	return legacyOnly(onKeys(name, about, do, "server/discover"))
 }
 
-// versionMisbehaviours are about finding out which era a server lives in.
+// versionMisbehaviours are about the negotiation of the era.
 var versionMisbehaviours = []Misbehaviour{
 	onDiscover("version/discover-400", "Rejects server/discover with 400 and a text about the version in the header.", func(req *request) {
 		req.reply(400, "text/plain", "Bad Request: Unsupported protocol version (supported versions: 2025-11-25, 2025-06-18)")
@@ -20,27 +20,27 @@ var versionMisbehaviours = []Misbehaviour{
 	onDiscover("version/discover-500", "Rejects server/discover with 500.", plainStatus(500)),
 	onDiscover("version/discover-html", "Answers server/discover with 200 and an HTML page.", func(req *request) { req.reply(200, "text/html", webPage) }),
 	onDiscover("version/discover-202", "Replies 202 to server/discover and never answers it.", plainStatus(202)),
-	onDiscover("version/discover-hang", "Never answers server/discover, but would answer initialize.", (*request).hang),
+	onDiscover("version/discover-hang", "Never answers server/discover, but would answer initialize.", (*request).waitForClient),
 	onDiscover("version/discover-stalled", "Sends the beginning of the answer to server/discover and then nothing more.", func(req *request) {
-		req.begin(200, "application/json", req.answer()[:20])
-		req.hang()
+		req.beginReply(200, "application/json", req.answer()[:20])
+		req.waitForClient()
 	}),
-	onDiscover("version/discover-reset", "Resets the connection of server/discover.", func(req *request) { req.raw((*rawConn).reset) }),
+	onDiscover("version/discover-reset", "Resets the connection of server/discover.", func(req *request) { req.takeOverConn((*rawConn).reset) }),
 	onDiscover("version/discover-switching", "Answers server/discover with 101 Switching Protocols.", switching),
 	onDiscover("version/discover-endless", "Answers server/discover with a JSON string that never ends.", func(req *request) {
-		req.begin(200, "application/json", `{"result":"`)
+		req.beginReply(200, "application/json", `{"result":"`)
 		req.flood("abcdefgh")
 	}),
-	onDiscover("version/discover-null", "Answers server/discover with null.", func(req *request) { req.say(req.resultMessage("null")) }),
+	onDiscover("version/discover-null", "Answers server/discover with null.", func(req *request) { req.replyMessage(req.resultMessage("null")) }),
 	onDiscover("version/discover-initialize", "Answers server/discover with the result of initialize.", func(req *request) {
-		req.say(req.resultMessage(`{"protocolVersion":"2025-11-25",` + goodCapabilities + `,` + goodInfo + `}`))
+		req.replyMessage(req.resultMessage(`{"protocolVersion":"2025-11-25",` + goodCapabilities + `,` + goodInfo + `}`))
 	}),
 	onDiscover("version/discover-old", "Answers server/discover with versions that do not have this method.", func(req *request) {
-		req.say(req.resultMessage(`{"supportedVersions":["2025-11-25","2025-06-18"],` + goodCapabilities + `,` + goodInfo + `}`))
+		req.replyMessage(req.resultMessage(`{"supportedVersions":["2025-11-25","2025-06-18"],` + goodCapabilities + `,` + goodInfo + `}`))
 	}),
-	whenever("version/discover-busy", "Rejects the first server/discover with a temporary error and answers later ones.", func(req *request) {
-		if req.nth == 1 {
-			req.sayError(200, -32603, "still starting up")
+	onKeys("version/discover-busy", "Rejects the first server/discover with a temporary error and answers later ones.", func(req *request) {
+		if req.count == 1 {
+			req.replyError(200, -32603, "still starting up")
 			return
 		}
 		req.answerWell()
@@ -51,17 +51,17 @@ var versionMisbehaviours = []Misbehaviour{
 				req.reply(400, "application/json", `{"jsonrpc":"2.0","id":`+string(req.id)+
 					`,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2099-01-01"],"requested":"2026-07-28"}}}`)
 			},
-			"initialize": initialized(`{"protocolVersion":"2099-01-01",` + goodCapabilities + `,` + goodInfo + `}`),
+			"initialize": answersInitialize(`{"protocolVersion":"2099-01-01",` + goodCapabilities + `,` + goodInfo + `}`),
 		}
 	}},
-	whenever("version/flips", "Negotiates 2026-07-28 and then rejects that version at the first call.", func(req *request) {
+	onKeys("version/flips", "Negotiates 2026-07-28 and then rejects that version at the first call.", func(req *request) {
 		req.reply(400, "application/json", `{"jsonrpc":"2.0","id":`+string(req.id)+
 			`,"error":{"code":-32022,"message":"Unsupported protocol version","data":{"supported":["2025-11-25"],"requested":"2026-07-28"}}}`)
 	}, "misbehave"),
-	whenever("version/header-mismatch", "Rejects a call for wrong headers although they are right.", func(req *request) {
+	onKeys("version/header-mismatch", "Rejects a call for wrong headers although they are right.", func(req *request) {
 		req.reply(400, "application/json", req.errorMessage(string(req.id), -32020, "Header mismatch: Mcp-Name"))
 	}, "misbehave"),
-	whenever("version/session-anyway", "Sets a session id in the era without sessions and rejects requests that return it.", func(req *request) {
+	onKeys("version/session-anyway", "Sets a session id in the era without sessions and rejects requests that return it.", func(req *request) {
 		req.w.Header().Set("Mcp-Session-Id", "unrequested")
 		if req.http.Header.Get("Mcp-Session-Id") == "unrequested" {
 			req.reply(418, "text/plain", "I did not mean it")
@@ -69,47 +69,47 @@ var versionMisbehaviours = []Misbehaviour{
 		}
 		req.answerWell()
 	}, "server/discover", "tools/list", "misbehave"),
-	whenever("version/no-result-type", "Leaves resultType out of its results.", func(req *request) {
-		req.say(req.resultMessage(`{"content":[{"type":"text","text":"fine"}]}`))
+	onKeys("version/no-result-type", "Leaves resultType out of its results.", func(req *request) {
+		req.replyMessage(req.resultMessage(`{"content":[{"type":"text","text":"fine"}]}`))
 	}, "misbehave"),
-	whenever("version/unknown-result-type", "Answers with an unknown resultType.", func(req *request) {
-		req.say(req.resultMessage(`{"resultType":"riddle","content":[{"type":"text","text":"what am I?"}]}`))
+	onKeys("version/unknown-result-type", "Answers with an unknown resultType.", func(req *request) {
+		req.replyMessage(req.resultMessage(`{"resultType":"riddle","content":[{"type":"text","text":"what am I?"}]}`))
 	}, "misbehave"),
 }
 
-// onList is what happens to tools/list.
+// onList handles tools/list.
 func onList(name, about string, do handler) Misbehaviour {
-	return whenever(name, about, do, "tools/list")
+	return onKeys(name, about, do, "tools/list")
 }
 
-// onLists is what happens to all of its lists.
+// onLists handles the lists of tools, resources and templates.
 func onLists(name, about string, do handler) Misbehaviour {
-	return whenever(name, about, do, "tools/list", "resources/list", "resources/templates/list")
+	return onKeys(name, about, do, "tools/list", "resources/list", "resources/templates/list")
 }
 
 // answerList answers tools/list with these members of the result.
 func answerList(members string) handler {
-	return func(req *request) { req.say(req.resultMessage("{" + members + "}")) }
+	return func(req *request) { req.replyMessage(req.resultMessage("{" + members + "}")) }
 }
 
 // listMisbehaviours are about listing the tools.
 var listMisbehaviours = []Misbehaviour{
 	onList("list/stalled-page", "Never answers the second page of the tools.", func(req *request) {
 		if req.params.Cursor != "" {
-			req.hang()
+			req.waitForClient()
 			return
 		}
 		answerList(`"tools":[` + goodTools + `],"nextCursor":"two"`)(req)
 	}),
 	onList("list/once-500", "Rejects the first tools/list with 500 and answers later ones.", func(req *request) {
-		if req.nth == 1 {
+		if req.count == 1 {
 			plainStatus(500)(req)
 			return
 		}
 		req.answerWell()
 	}),
 	onList("list/once-html-502", "Answers the first tools/list with a 502 page, as gateways do, and answers later ones.", func(req *request) {
-		if req.nth == 1 {
+		if req.count == 1 {
 			req.reply(502, "text/html", webPage)
 			return
 		}

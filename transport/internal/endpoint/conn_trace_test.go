@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// That nothing was written is certain only of a connection that is closed. What
-// was written before the request got the connection does not count.
+// It is certain that nothing was written only after the connection is closed. Bytes that
+// were written before the request got the connection do not count.
 func TestConnTrace_neverWritten(t *testing.T) {
 	dial := newConnTracker().track(func(context.Context, string, string) (net.Conn, error) {
 		mine, peer := net.Pipe()
@@ -25,7 +25,7 @@ func TestConnTrace_neverWritten(t *testing.T) {
 	var trace, late ConnTrace
 	require.False(t, trace.neverWritten(), "no connection yet")
 	trace.gotConn(httptrace.GotConnInfo{Conn: conn})
-	require.False(t, trace.neverWritten(), "it may still be written to")
+	require.False(t, trace.neverWritten(), "the connection is open and may still be written to")
 	late.gotConn(httptrace.GotConnInfo{Conn: conn})
 	_, err = conn.Write([]byte("x"))
 	require.NoError(t, err)

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// A set knows the connections that are open, and those only. Its end is theirs,
-// and that of one which comes later.
+// The tracker holds exactly the open connections. closeAll closes them, and each connection
+// that is dialled later.
 func TestConnTracker(t *testing.T) {
 	tracker := newConnTracker()
 	var peers []net.Conn
@@ -28,7 +29,7 @@ func TestConnTracker(t *testing.T) {
 	first, err := dial(t.Context(), "", "")
 	require.NoError(t, err)
 	require.NoError(t, first.Close())
-	require.Empty(t, tracker.open, "what is closed is forgotten")
+	require.Empty(t, tracker.open, "a closed connection is removed")
 	_, err = dial(t.Context(), "", "")
 	require.NoError(t, err)
 	require.Len(t, tracker.open, 1)

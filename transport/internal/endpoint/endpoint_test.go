@@ -13,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
-	"github.com/stretchr/testify/require"
 )
 
 func TestSameOrigin(t *testing.T) {
@@ -40,12 +41,12 @@ func TestConnectError(t *testing.T) {
 	}
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	rows := []struct {
-		name string
-		err  error
-		sent bool
-		want mcpvisor.Outcome
-		gone bool
-		says string
+		name     string
+		err      error
+		sent     bool
+		want     mcpvisor.Outcome
+		gone     bool
+		wantText string
 	}{
 		{"refused", refused, false, mcpvisor.OutcomeNotSent, true, "nothing listens at host.example:80"},
 		{"refused after a pooled connection failed", refused, true, mcpvisor.OutcomeNotSent, true, "nothing listens"},
@@ -54,11 +55,11 @@ func TestConnectError(t *testing.T) {
 		{"no such host", &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}, false, mcpvisor.OutcomeNotSent, false, `"host.example" cannot be resolved`},
 		{"timeout", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}, false, mcpvisor.OutcomeNotSent, false, "in time"},
 		{"plain HTTP", http.ErrSchemeMismatch, false, mcpvisor.OutcomeNotSent, false, "http://"},
-		{"proxy refused, which one", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
+		{"proxy refused, names the proxy", &net.OpError{Op: "proxyconnect", Err: &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 3128}, Err: refused.Err}},
 			false, mcpvisor.OutcomeNotSent, false, "the proxy 10.0.0.7:3128 for host.example:80 cannot be reached"},
 		{"certificate expired", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
 			NotAfter: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}}}, false, mcpvisor.OutcomeNotSent, false, "the certificate of host.example:80 has expired: it was valid until 2026-01-02"},
-		{"certificate of the future", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
+		{"certificate not valid yet", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{
 			NotBefore: time.Now().Add(240 * time.Hour), NotAfter: time.Now().Add(480 * time.Hour)}}}, false, mcpvisor.OutcomeNotSent, false, "is not valid yet"},
 		{"EOF", io.ErrUnexpectedEOF, true, mcpvisor.OutcomeUnknown, false, "broke before the answer"},
 		{"something else", io.ErrNoProgress, false, mcpvisor.OutcomeNotSent, false, "cannot connect to host.example:80"},
@@ -67,20 +68,19 @@ func TestConnectError(t *testing.T) {
 		httpErr := e.connectError(wrap(row.err), row.sent)
 		require.Equal(t, row.want, httpErr.Outcome, row.name)
 		require.Equal(t, row.gone, httpErr.ServerGone, row.name)
-		require.Contains(t, httpErr.Message+httpErr.Hint, row.says, row.name)
+		require.Contains(t, httpErr.Message+httpErr.Hint, row.wantText, row.name)
 		require.NotContains(t, httpErr.Error()+httpErr.Unwrap().Error(), "canary", row.name)
 	}
 }
 
-// A token stands beside the other headers of a request, and leaves those as
-// they are, which others share.
+// A token is added to a copy of the headers, because requests share the headers.
 func TestWithToken(t *testing.T) {
 	shared := http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}}
 	require.Equal(t, http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}, "Authorization": {"Bearer t"}}, withToken(shared, "t"))
 	require.Len(t, shared, 2)
 }
 
-// While no token can be obtained, the error says when to try again.
+// While the authorization server is unavailable, the error says when to try again.
 func TestTokenError_retryAfter(t *testing.T) {
 	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
 	require.NoError(t, err)
@@ -91,8 +91,8 @@ func TestTokenError_retryAfter(t *testing.T) {
 	require.False(t, httpErr.Permanent)
 }
 
-// A host's transport is made fit for calls that take their time and for a server
-// that is hostile, and its own way to TLS is watched as well.
+// The copy of an application's transport has no bound on the wait for headers, has a bound
+// on their size, and tracks the connections of its own DialTLSContext.
 func TestTuneTransport(t *testing.T) {
 	spec := testSpec("https://host.example/mcp")
 	spec.HTTP.Client = &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: time.Second,
@@ -103,21 +103,21 @@ func TestTuneTransport(t *testing.T) {
 	e, err := New(spec.WithDefaults())
 	require.NoError(t, err)
 	tuned := e.RoundTripper.(*http.Transport)
-	require.Zero(t, tuned.ResponseHeaderTimeout, "it would cut calls that think before they answer")
+	require.Zero(t, tuned.ResponseHeaderTimeout, "a bound would end calls of slow tools")
 	require.EqualValues(t, maxHeader, tuned.MaxResponseHeaderBytes)
-	require.Positive(t, tuned.HTTP2.SendPingTimeout, "a dead connection of HTTP/2 would hold its calls")
+	require.Positive(t, tuned.HTTP2.SendPingTimeout, "without pings a dead HTTP/2 connection would block its calls")
 	_, err = tuned.DialTLSContext(t.Context(), "tcp", "host.example:443")
 	require.NoError(t, err)
 	require.Len(t, e.conns.open, 1)
 	e.Close()
 }
 
-// testSpec is the specification of a server at this URL.
+// testSpec returns the spec of a server at this URL.
 func testSpec(url string) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: url}}
 }
 
-// describe is every text of an error.
+// describe returns all texts of an error.
 func describe(httpErr *HTTPError) string {
 	return httpErr.Message + " " + httpErr.Hint + " " + httpErr.Err.Error()
 }

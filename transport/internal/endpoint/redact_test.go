@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/mcpvisor/mcpvisor"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,7 +28,7 @@ func TestSecrets_inJSON(t *testing.T) {
 		require.Equal(t, want, string(e.CleanJSON(json.RawMessage(raw))), raw)
 	}
 	for _, sent := range []bool{true, false} {
-		httpErr := e.connectError(errors.New("proxy says: bad pin 12345678"), sent)
+		httpErr := e.connectError(errors.New("proxy want: bad pin 12345678"), sent)
 		require.NotContains(t, describe(httpErr), "12345678")
 		require.Contains(t, describe(httpErr), "bad pin ***")
 	}
@@ -35,7 +37,7 @@ func TestSecrets_inJSON(t *testing.T) {
 	require.NoError(t, e.CleanError(nil))
 }
 
-// A secret is redacted in every form in which it travels or may be repeated.
+// A secret is redacted in every encoding in which it is sent or may be repeated.
 func TestSecrets_allForms(t *testing.T) {
 	spec := testSpec("http://us%20er%2F1:pass%20w%2Ford@host.example/mcp?key=qu%20e%2Fry&b=other+1")
 	spec.HTTP.Headers = map[string]string{"X-Key": "header value", "Authorization": "Basic " + basicToken("login 1", "pass 2")}
@@ -49,4 +51,11 @@ func TestSecrets_allForms(t *testing.T) {
 		require.NotContains(t, e.CleanText("refused: "+secret+"!"), secret)
 		require.NotContains(t, string(e.CleanJSON([]byte(`{"message":"refused: `+secret+`!"}`))), secret)
 	}
+}
+
+func TestRedact_secretsOfSpec(t *testing.T) {
+	const secret = "correct horse"
+	e, err := New(mcpvisor.ServerSpec{HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}, Secrets: []string{secret}})
+	require.NoError(t, err)
+	require.Equal(t, "no ***", e.Redact("no "+secret))
 }

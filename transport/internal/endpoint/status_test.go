@@ -58,7 +58,7 @@ func TestErrorText(t *testing.T) {
 	})
 }
 
-// TestErrorText_notRepeated: many servers repeat the status as the body.
+// Many servers repeat the status in the body. The error contains it once.
 func TestErrorText_notRepeated(t *testing.T) {
 	rows := []struct {
 		status     int

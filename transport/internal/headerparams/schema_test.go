@@ -2,6 +2,7 @@ package headerparams
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,4 +32,13 @@ func TestCheck(t *testing.T) {
 		}
 		require.ErrorContains(t, err, wrong, schema)
 	}
+}
+
+// A schema with too many values is rejected, and its annotations are not stored.
+func TestCheck_schemaTooLarge(t *testing.T) {
+	schema := `{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}` + strings.Repeat(`,"y":{}`, 10_000) + `}}`
+	require.ErrorContains(t, Check([]byte(schema)), "more than 10000 values")
+	var p Table
+	p.Learn([]byte(`{"tools":[{"name":"a","inputSchema":`+schema+`},{"name":"b","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"X"}}}}]}`), true, 10)
+	require.Len(t, p.tools, 1)
 }

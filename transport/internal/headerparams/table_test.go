@@ -6,8 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // A later list without the annotation of an argument removes the header of the argument.

@@ -9,10 +9,13 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadUpTo checks how much of a body is read, and what remains of it.
+// ReadUpTo reads to the end, to the limit, or to the first complete value that is enough.
 func TestReadUpTo(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	got, ended, err := (&BodyReader{Body: iotest.OneByteReader(strings.NewReader(long))}).ReadUpTo(5000, -1, nil)
@@ -31,8 +34,8 @@ func TestReadUpTo(t *testing.T) {
 	require.False(t, ended)
 }
 
-// TestBodyReader_whiteSpaceAfterOtherValue checks that a complete value that is not the
-// answer is looked at once, however much white space follows it.
+// A complete value that is not the answer is examined once, however much white space
+// follows it.
 func TestBodyReader_whiteSpaceAfterOtherValue(t *testing.T) {
 	for name, read := range map[string]func(b *BodyReader, enough func([]byte) bool) error{
 		"answer": func(b *BodyReader, enough func([]byte) bool) error {
@@ -52,12 +55,12 @@ func TestBodyReader_whiteSpaceAfterOtherValue(t *testing.T) {
 			body := BodyReader{Body: iotest.OneByteReader(strings.NewReader(" \n{\"a\": {}} " + strings.Repeat(" \r\n\t", 100)))}
 			require.NoError(t, read(&body, func([]byte) bool { asked++; return false }))
 			require.Equal(t, 1, asked)
-			require.Len(t, body.Text, 412, "all of it is kept")
+			require.Len(t, body.Text, 412, "the text is kept whole")
 		})
 	}
 }
 
-// No memory is set aside for a length that is only claimed.
+// A large Content-Length does not allocate memory before the bytes arrive.
 func TestReadUpTo_claimedContentLength(t *testing.T) {
 	got, _, err := (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1<<28, 1<<27, nil)
 	require.NoError(t, err)
@@ -65,4 +68,21 @@ func TestReadUpTo_claimedContentLength(t *testing.T) {
 	require.Less(t, cap(got), 2*maxPreallocated)
 	_, _, err = (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1, 2, nil)
 	require.ErrorIs(t, err, ErrTooLong)
+}
+
+// A limit near the largest int does not overflow.
+func TestReadUpTo_hugeLimit(t *testing.T) {
+	text := strings.Repeat("x", 3*jsonrpc.LargeMessage)
+	for _, limit := range transporttest.HugeLimits {
+		for _, expected := range []int64{-1, int64(len(text))} {
+			got, _, err := (&BodyReader{Body: strings.NewReader(text)}).ReadUpTo(limit, expected, nil)
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+		}
+	}
+	_, _, err := (&BodyReader{Body: bytes.NewReader(make([]byte, 11))}).ReadUpTo(10, -1, nil)
+	require.ErrorIs(t, err, ErrTooLong)
+	got, _, err := (&BodyReader{Body: bytes.NewReader(make([]byte, 10))}).ReadUpTo(10, -1, nil)
+	require.NoError(t, err)
+	require.Len(t, got, 10)
 }

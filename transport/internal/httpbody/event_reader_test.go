@@ -55,7 +55,7 @@ func TestEventReader(t *testing.T) {
 		{"id alone", "id: 7\n\n", []Event{{ID: "7", HasID: true}}},
 		{"empty id", "id: 7\ndata: a\n\nid\ndata: b\n\ndata: c\n\n", []Event{{ID: "7", HasID: true, Data: []byte("a")}, {HasID: true, Data: []byte("b")}, {Data: []byte("c")}}},
 		{"empty id alone", "id:\n\n", []Event{{HasID: true}}},
-		{"retry that is no number", "retry: 1s\nretry: -1\nretry: 99999999999999999999\n\n", nil},
+		{"retry that is not a number", "retry: 1s\nretry: -1\nretry: 99999999999999999999\n\n", nil},
 		{"id with NUL", "id: a\x00b\ndata: a\n\n", []Event{{Data: []byte("a")}}},
 		{"id too long", "id: " + strings.Repeat("x", maxEventID+1) + "\ndata: a\n\n", []Event{{Data: []byte("a")}}},
 		{"name of an empty event is forgotten", "event: x\n\ndata: a\n\n", []Event{{Data: []byte("a")}}},
@@ -74,7 +74,7 @@ func TestEventReader_brokenStream(t *testing.T) {
 	broken := errors.New("reset")
 	got, err := readEvents(io.MultiReader(strings.NewReader("data: a\n\ndata: b"), iotest.ErrReader(broken)), 100)
 	require.ErrorIs(t, err, broken)
-	require.Len(t, got, 1, "an event that broke off is no event")
+	require.Len(t, got, 1, "the event that the broken stream cut short is not returned")
 }
 
 func TestEventReader_oversize(t *testing.T) {
@@ -98,8 +98,8 @@ func TestEventReader_oversize(t *testing.T) {
 	require.False(t, got[0].Oversize, "the limit itself is allowed")
 }
 
-// How the bytes are cut into reads makes no difference, and what was written
-// by the rules is read back.
+// Events that were written by the rules are read back, however the bytes are split into
+// reads.
 func TestEventReader_properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r\n", "\r"}).Draw(t, "end")
@@ -151,7 +151,7 @@ func FuzzSSE(f *testing.F) {
 	})
 }
 
-// A line without end costs no memory.
+// A line without end does not grow the memory of the reader.
 func TestEventReader_endlessLine(t *testing.T) {
 	const size = 16 << 20
 	for _, field := range []string{"data: ", ": ", ""} {

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestValueEnd checks that the end of a JSON object or array is found at its last
-// byte, however it is cut into parts.
+// The end of a JSON object or array is found at its last byte, however the text is split
+// into parts.
 func TestValueEnd(t *testing.T) {
 	text := rapid.Custom(func(t *rapid.T) string {
 		value := rapid.OneOf(
@@ -35,7 +35,7 @@ func TestValueEnd(t *testing.T) {
 			t.Fatalf("no end of %q", whole)
 		}
 		if end.reached(append(whole, '{')) {
-			t.Fatalf("an end with more behind it")
+			t.Fatalf("an end was found although more text follows")
 		}
 	})
 	for _, text := range []string{"", " ", "42", `"{}"`, "null", "x{}", "]"} {

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// An error with the id of the request is its answer, whatever the status. The
-// session goes on, and the call does not count as not sent.
+// An error with the id of the request is its answer, whatever the status. The session
+// continues, and the outcome is OutcomeAnswered.
 func TestErrorStatus_errorWithRequestID(t *testing.T) {
 	rows := []struct {
 		status, code int
@@ -56,8 +56,8 @@ func TestErrorStatus_errorWithRequestID(t *testing.T) {
 	}
 }
 
-// A status that asks for an action of the user (401, 407, 429) outranks a JSON-RPC
-// error in the body.
+// A status that requires an action of the user (401, 403, 429) outranks a JSON-RPC error in
+// the body.
 func TestErrorStatus_outranksBody(t *testing.T) {
 	rows := map[int]mcpvisor.ErrorKind{401: mcpvisor.KindAuthRequired, 403: mcpvisor.KindAuthRequired, 429: mcpvisor.KindUnavailable}
 	for code, kind := range rows {
@@ -71,13 +71,14 @@ func TestErrorStatus_outranksBody(t *testing.T) {
 		require.Equal(t, kind, e.Kind, e.Error())
 		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
 		var rpc *sdkrpc.Error
-		require.True(t, errors.As(e, &rpc), "the error itself is lost")
+		require.True(t, errors.As(e, &rpc), "the JSON-RPC error is wrapped")
 		requireServing(t, s)
 	}
 }
 
-// A server that was restarted may say so without a 404: its new process knows
-// of no initialize. Without a session of ours that means nothing.
+// A restarted server may answer 400 "not initialized" instead of 404, because its new
+// process has received no initialize. That ends the session; without a session id the
+// error is only that of the call.
 func TestErrorStatus_notInitialized(t *testing.T) {
 	texts := []string{"Bad Request: Server not initialized", "Bad Request: No valid session ID provided", "Session not found"}
 	for _, text := range texts {
@@ -100,8 +101,8 @@ func TestErrorStatus_notInitialized(t *testing.T) {
 	}
 }
 
-// An error that is the answer is read whole, within Limits.Line, though a status
-// says that it is one.
+// A JSON-RPC error in the body of an error status is read whole, up to
+// Limits.MaxMessageBytes.
 func TestErrorStatus_longBody(t *testing.T) {
 	data := strings.Repeat("x", 2*endpoint.MaxErrorBody)
 	web := newHTTPServer(t)

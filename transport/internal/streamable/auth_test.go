@@ -23,7 +23,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// newProtectedServer is the httpServer server behind an authorization server.
+// newProtectedServer returns an httpServer that requires access tokens, and the
+// authorization server that issues them. Clients connect to the URL of the latter.
 func newProtectedServer(t *testing.T, rules oauthtest.Rules) (*httpServer, *oauthtest.Server) {
 	t.Helper()
 	s := newHTTPServer(t)
@@ -42,8 +43,8 @@ func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
 	return spec
 }
 
-// approveAtOnce opens an authorization URL of a server that approves without a
-// dialog.
+// approveAtOnce is a FetchAuthorizationCode for an authorization server that approves
+// without a dialog.
 func approveAtOnce(ctx context.Context, url string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -89,7 +90,7 @@ func TestAuth_userNeededAtStart(t *testing.T) {
 	require.Contains(t, cause.Message, "authorize")
 }
 
-// Without a usable token the session ends. No call waits for the user.
+// Without a valid token the session ends. No call waits for the user.
 func TestAuth_userNeededLater(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
 	store := tokenstore.NewMemory()
@@ -104,7 +105,7 @@ func TestAuth_userNeededLater(t *testing.T) {
 	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, e, &required)
 	require.NotEmpty(t, required.URL)
-	transporttest.RequireClosed(t, session.Dead(), "the session lives without a token")
+	transporttest.RequireClosed(t, session.Dead(), "the session is alive without a token")
 	require.Equal(t, supervisor.CauseAuth, session.Cause().Kind)
 	require.True(t, session.Cause().Permanent)
 }
@@ -119,25 +120,25 @@ func TestAuth_stepUpFailsOneCall(t *testing.T) {
 
 	a.Revoke(true, false)
 	a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "admin"}})
-	visiting := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
-	alone := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
-	e := requireCallFails(t, alone)
+	authorizing := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
+	unattended := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	e := requireCallFails(t, unattended)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-	require.Nil(t, alone.Cause(), "what needs no more scopes goes on")
-	_, err := alone.Request(transporttest.Context(t), transport.Request{Method: "ping"})
+	require.Nil(t, unattended.Cause(), "requests that need no more scopes continue")
+	_, err := unattended.Request(transporttest.Context(t), transport.Request{Method: "ping"})
 	require.NoError(t, err)
-	requireServing(t, visiting)
+	requireServing(t, authorizing)
 }
 
-// A call that lacks a scope does not end the session of other calls whose token only
-// has to be refreshed.
+// While a call waits for another scope, a call whose token has to be refreshed succeeds,
+// and the session continues.
 func TestAuth_refusalDuringStepUp(t *testing.T) {
 	var slow atomic.Bool
-	gate := make(chan struct{})
+	resume := make(chan struct{})
 	_, a := newProtectedServer(t, oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "write"}, Document: func(string, map[string]any) int {
 		if slow.Load() {
-			<-gate
+			<-resume
 		}
 		return 0
 	}})
@@ -150,16 +151,16 @@ func TestAuth_refusalDuringStepUp(t *testing.T) {
 	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); stepUp <- err }()
 	require.Eventually(t, func() bool { return a.Counts().Refused > before }, transporttest.Patience, transporttest.TimeStep)
 	require.Never(t, func() bool { return len(stepUp) > 0 }, 100*time.Millisecond, transporttest.TimeStep)
-	a.Revoke(false, false) // the refresh token is good
+	a.Revoke(false, false) // the refresh token stays valid
 	go func() { _, err := s.Request(context.Background(), transport.Request{Method: "ping"}); ping <- err }()
 	require.Never(t, func() bool { return len(ping) > 0 }, 100*time.Millisecond, transporttest.TimeStep)
-	close(gate)
+	close(resume)
 	require.Error(t, <-stepUp)
 	require.NoError(t, <-ping)
 	require.Nil(t, s.Cause())
 }
 
-// A client that is blocked has no session without a token.
+// If the authorization server rejects the client, the session ends.
 func TestAuth_clientRefusedLater(t *testing.T) {
 	var refuse atomic.Bool
 	_, a := newProtectedServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, _ *http.Request) bool {
@@ -179,13 +180,13 @@ func TestAuth_clientRefusedLater(t *testing.T) {
 		return errors.As(err, &e)
 	}, transporttest.Patience, transporttest.TimeStep)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
-	transporttest.RequireClosed(t, s.Dead(), "every call fails for good, and the session goes on")
+	transporttest.RequireClosed(t, s.Dead(), "the session is alive without a token")
 	require.Equal(t, supervisor.CauseAuth, s.Cause().Kind)
 	require.True(t, s.Cause().Permanent)
 }
 
-// A token endpoint that hangs costs a call no more than OAuth.TokenWait, and the
-// session nothing.
+// A token endpoint that hangs delays a call by at most OAuth.TokenWait, and the session
+// continues.
 func TestAuth_tokenEndpointHangs(t *testing.T) {
 	quit := make(chan struct{})
 	hang := func(_ http.ResponseWriter, r *http.Request) bool {
@@ -218,10 +219,10 @@ func TestAuth_tokenEndpointHangs(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := session.Request(transporttest.Context(t), transporttest.ToolCall)
 		return err == nil
-	}, transporttest.Patience, transporttest.TimeStep, "the session goes on when the endpoint does")
+	}, transporttest.Patience, transporttest.TimeStep, "calls succeed when the token endpoint answers again")
 }
 
-// Whatever the server makes of a token: it is seen nowhere.
+// A token that the server repeats appears in no error and in no log.
 func TestAuth_tokensStaySecret(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{})
 	log := new(testutil.LockedBuffer)
@@ -247,18 +248,18 @@ func TestAuth_tokensStaySecret(t *testing.T) {
 
 func TestAuth_tokenStaysAtOrigin(t *testing.T) {
 	seen := make(chan string, 8)
-	stranger := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
-	defer stranger.Close()
+	foreign := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
+	defer foreign.Close()
 	s, a := newProtectedServer(t, oauthtest.Rules{})
 	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce}))
 	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		http.Redirect(w, r, stranger.URL, http.StatusTemporaryRedirect)
+		http.Redirect(w, r, foreign.URL, http.StatusTemporaryRedirect)
 	})
 	requireCallFails(t, session)
 	require.Empty(t, seen)
 }
 
-// The registration of one dialer is authorized from outside.
+// Authorization completes the authorization of a dialer, and its next session opens.
 func TestAuthorization(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
 	d := newTestDialer(authSpec(a, mcpvisor.OAuth{}))
@@ -283,14 +284,15 @@ func TestAuth_suggestedAfter401(t *testing.T) {
 	require.Contains(t, cause.Message, `"auth": {}`)
 }
 
-// The first refusal is the reason, whatever the older way of starting meets.
+// If server/discover is rejected for its token, that is the cause of a failed start,
+// whatever the following initialize returns.
 func TestAuth_reasonOfRefusedStart(t *testing.T) {
 	for name, initialize := range map[string]func(http.ResponseWriter, *http.Request, json.RawMessage){
 		"an error": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			writeError(w, id, -32020, "header missing")
 		},
-		"a status":  func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(http.StatusNotFound) },
-		"it starts": nil,
+		"a status":            func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(http.StatusNotFound) },
+		"initialize succeeds": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, a := newProtectedServer(t, oauthtest.Rules{})

@@ -21,21 +21,21 @@ func TestBatch_noAllocations(t *testing.T) {
 	require.EqualValues(t, 2*2*items, s.discarded.Malformed.Load())
 }
 
-// TestBatch: an error without id is meant for a call only if it is alone.
+// An error without an id answers a call only if it is the only message of the batch.
 func TestBatch(t *testing.T) {
-	const orphan = `{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`
+	const noID = `{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}`
 	for name, c := range map[string]struct {
 		text          string
 		result, error string
-		noise         uint64 // junk and unmatched
+		discarded     uint64 // malformed and unmatched messages
 	}{
-		"answer":            {`[{"id":1,"result":"a"}]`, `"a"`, "", 0},
-		"among others":      {` [ {"id":2,"result":"b"} , 7, {"id":1,"result":"a"} ] `, `"a"`, "", 2},
-		"nested":            {`[[{"id":1,"result":"a"}]]`, "", "", 1},
-		"orphan":            {`[` + orphan + `]`, "", `{"code":1,"message":"m"}`, 0},
-		"orphan and others": {`[` + orphan + `,{"id":1,"result":"a"}]`, `"a"`, "", 1},
-		"empty":             {`[]`, "", "", 0},
-		"cut":               {`[{"id":1,"result":"a"}`, "", "", 0},
+		"answer":          {`[{"id":1,"result":"a"}]`, `"a"`, "", 0},
+		"among others":    {` [ {"id":2,"result":"b"} , 7, {"id":1,"result":"a"} ] `, `"a"`, "", 2},
+		"nested":          {`[[{"id":1,"result":"a"}]]`, "", "", 1},
+		"noID":            {`[` + noID + `]`, "", `{"code":1,"message":"m"}`, 0},
+		"noID and others": {`[` + noID + `,{"id":1,"result":"a"}]`, `"a"`, "", 1},
+		"empty":           {`[]`, "", "", 0},
+		"cut":             {`[{"id":1,"result":"a"}`, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := new(session)
@@ -44,7 +44,7 @@ func TestBatch(t *testing.T) {
 			require.Equal(t, c.result+c.error != "", found)
 			require.Equal(t, c.result, string(got.result))
 			require.Equal(t, c.error, string(got.errorMember))
-			require.Equal(t, c.noise, s.discarded.Malformed.Load()+s.discarded.Unmatched.Load())
+			require.Equal(t, c.discarded, s.discarded.Malformed.Load()+s.discarded.Unmatched.Load())
 		})
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// writeAndHold writes text in pieces without a length, and keeps the body open
-// until the client leaves.
+// writeAndHold makes a handler that writes a body in pieces and without a length, and
+// keeps the body open until the client leaves. $id in format is the id of the request.
 func writeAndHold(web *httpServer, code int, format string) handler {
 	return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		w.Header().Set("Content-Type", "application/json")
@@ -34,8 +34,7 @@ func writeAndHold(web *httpServer, code int, format string) handler {
 	}
 }
 
-// TestBody_answerBeforeItsEnd checks that an answer is delivered when its value is
-// complete, although the body goes on.
+// An answer is delivered when its value is complete, although the body continues.
 func TestBody_answerBeforeItsEnd(t *testing.T) {
 	const result = `{"content":[{"type":"text","text":"}]\\\"{hello"}]}`
 	rows := map[string]struct {
@@ -70,8 +69,7 @@ func TestBody_answerBeforeItsEnd(t *testing.T) {
 	}
 }
 
-// TestBody_otherValueBeforeItsEnd: a complete value that answers something
-// else does not end the exchange.
+// A complete value that answers another request does not end the exchange.
 func TestBody_otherValueBeforeItsEnd(t *testing.T) {
 	web := newHTTPServer(t)
 	s := openSession(t, specFor(web.URL))
@@ -82,8 +80,7 @@ func TestBody_otherValueBeforeItsEnd(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 }
 
-// TestBody_connectionReusedAfterEarlyAnswer: a body that ends a moment after the
-// answer leaves its connection for the next call.
+// If the body ends shortly after the answer, the next call reuses its connection.
 func TestBody_connectionReusedAfterEarlyAnswer(t *testing.T) {
 	web := newHTTPServer(t)
 	conns := map[string]bool{}
@@ -103,7 +100,7 @@ func TestBody_connectionReusedAfterEarlyAnswer(t *testing.T) {
 	require.Len(t, conns, 1)
 }
 
-// TestBody_breaksAfterAnswer: what happens to a body behind its answer costs nothing.
+// A body that breaks after the answer does not affect the call.
 func TestBody_breaksAfterAnswer(t *testing.T) {
 	web := newHTTPServer(t)
 	s := openSession(t, specFor(web.URL))
@@ -115,9 +112,8 @@ func TestBody_breaksAfterAnswer(t *testing.T) {
 	requireServing(t, s)
 }
 
-// TestDetachPart_releasesBody checks that what is kept of an answer does not keep a body
-// that is much longer.
-func TestDetachPart_releasesBody(t *testing.T) {
+// A small result does not keep a much longer body in memory.
+func TestCloneSmallPart_releasesBody(t *testing.T) {
 	const size, calls = 1 << 20, 8
 	pad := strings.Repeat("x", size)
 	shapes := map[string]string{
@@ -149,7 +145,7 @@ func TestDetachPart_releasesBody(t *testing.T) {
 			s := openSession(t, specFor(web.URL))
 			before := heap()
 			var results []json.RawMessage
-			var lists []json.RawMessage // discovery keeps them: schemas share their memory
+			var lists []json.RawMessage // kept, as discovery does
 			for range calls {
 				got, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
 				require.NoError(t, err)
@@ -159,7 +155,7 @@ func TestDetachPart_releasesBody(t *testing.T) {
 				lists = append(lists, list)
 			}
 			kept := int64(heap()) - int64(before)
-			require.Less(t, kept, int64(2*size), "%d calls and lists keep their bodies", calls)
+			require.Less(t, kept, int64(2*size), "%d calls and lists keep their bodies in memory", calls)
 			require.Len(t, results, calls)
 			require.Contains(t, string(lists[0]), "inputSchema")
 			runtime.KeepAlive(results)

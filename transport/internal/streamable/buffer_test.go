@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// Over HTTP, half-read bodies do not wait for each other forever. An exchange that
-// ends releases what it holds, and nothing is held at the end.
+// Large replies share the buffer of the server: replies that do not fit wait until another
+// one is released. A canceled call releases its share, and at the end nothing is reserved.
 func TestBuffer(t *testing.T) {
 	const size, calls = 1 << 20, 8
 	for name, events := range map[string]bool{"bodies": false, "events": true} {
@@ -39,10 +41,10 @@ func TestBuffer(t *testing.T) {
 			require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
 			require.Greater(t, buffer.Used(), int64(size))
 			ctx, cancel := context.WithCancel(t.Context())
-			left := transporttest.StartRequest(ctx, s, nil)
+			canceled := transporttest.StartRequest(ctx, s, nil)
 			require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, transporttest.Patience, transporttest.TimeStep)
 			cancel()
-			transporttest.RequireFailed(t, left, mcpvisor.ErrCanceled)
+			transporttest.RequireFailed(t, canceled, mcpvisor.ErrCanceled)
 			require.Eventually(t, func() bool { return buffer.Waiting() == 0 }, transporttest.Patience, transporttest.TimeStep)
 
 			var all []<-chan transporttest.Answered
@@ -50,19 +52,19 @@ func TestBuffer(t *testing.T) {
 				all = append(all, transporttest.StartRequest(t.Context(), s, nil))
 			}
 			require.Eventually(t, func() bool { return buffer.Waiting() == calls }, transporttest.Patience, transporttest.TimeStep)
-			require.Less(t, buffer.Used(), int64(3*size), "what waits holds little")
+			require.Less(t, buffer.Used(), int64(3*size), "waiting replies occupy little memory")
 			one.Release()
 			for _, done := range all {
 				got := <-done
 				require.NoError(t, got.Err)
 				require.True(t, bytes.Equal(got.Result, []byte(transporttest.Filler(size))), "the result is whole")
 			}
-			require.Zero(t, buffer.Used(), "everything is given back")
+			require.Zero(t, buffer.Used(), "everything is released")
 		})
 	}
 }
 
-// The same on the one stream of HTTP+SSE.
+// Large events on the stream of HTTP+SSE share the buffer of the server, too.
 func TestBuffer_SSE(t *testing.T) {
 	web := newSSEServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -81,4 +83,29 @@ func TestBuffer_SSE(t *testing.T) {
 	one.Release()
 	require.NoError(t, (<-two).Err)
 	require.Eventually(t, func() bool { return buffer.Used() == 0 }, transporttest.Patience, transporttest.TimeStep)
+}
+
+// The memory of an event that a broken stream cut short is released before the stream is
+// resumed, because resuming can take minutes.
+func TestBuffer_releasedBeforeResume(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		var used atomic.Int64
+		used.Store(-1)
+		var s *session
+		web, spec, _ := newResumingServer(t, "", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			used.Store(s.exchanges.buffer.Used())
+			resumeCall(w, r, id)
+		})
+		opened := web.replies["tools/call"]
+		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+			opened(w, r, id)
+			startEvents(w)("id: a\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"a\":\"%s", id, strings.Repeat("x", 300<<10))
+			panic(http.ErrAbortHandler)
+		})
+		s = openSession(t, spec)
+		_, err := s.Request(t.Context(), transporttest.ToolCall)
+		require.NoError(t, err)
+		require.Zero(t, used.Load(), "while the stream is resumed")
+		require.Zero(t, s.exchanges.buffer.Used())
+	})
 }

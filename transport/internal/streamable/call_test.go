@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
@@ -18,14 +21,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// A bad reply is the error of that one call; the next one works.
+// An invalid reply fails only its own call.
 func TestCall_invalidReply(t *testing.T) {
 	rows := []struct {
 		name    string
 		reply   handler
 		kind    mcpvisor.ErrorKind
 		outcome mcpvisor.Outcome
-		says    string
+		want    string
 	}{
 		{"401", replyStatus(401, "", ""), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 401"},
 		{"403", replyStatus(403, "text/plain", "no\x1b[31m way\nsecond line"), mcpvisor.KindAuthRequired, mcpvisor.OutcomeAnswered, "HTTP 403 Forbidden: no[31m way;"},
@@ -95,7 +98,7 @@ func TestCall_invalidReply(t *testing.T) {
 			e := requireCallFails(t, s)
 			require.Equal(t, row.kind, e.Kind, e.Error())
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
-			require.Contains(t, e.Error(), row.says)
+			require.Contains(t, e.Error(), row.want)
 			require.NotContains(t, e.Error(), "canary")
 			require.NotContains(t, e.Error(), "<")
 			require.Equal(t, strings.HasPrefix(row.name, "oversize"), s.Info().Discarded.Oversize > 0)
@@ -104,7 +107,7 @@ func TestCall_invalidReply(t *testing.T) {
 	}
 }
 
-// Forms of a good answer that are unusual but unmistakable.
+// Unusual but unambiguous forms of an answer are accepted.
 func TestCall_toleratedReply(t *testing.T) {
 	rows := map[string]handler{
 		"batch": func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -148,16 +151,16 @@ func TestCall_errorKeepsCodeAndData(t *testing.T) {
 
 func TestCall_canceled(t *testing.T) {
 	web := newHTTPServer(t)
-	asked := make(chan string, 1)
-	noticed := make(chan string, 1)
+	received := make(chan string, 1)
+	cancelledBody := make(chan string, 1)
 	web.handle("tools/call", firstTime(func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
-		asked <- string(id)
+		received <- string(id)
 		web.hang(r)
 	}))
 	web.handle("notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 		w.WriteHeader(http.StatusAccepted)
 		last := web.requests("notifications/cancelled")
-		noticed <- last[len(last)-1].body
+		cancelledBody <- last[len(last)-1].body
 	})
 	s := openSession(t, specFor(web.URL))
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -166,14 +169,14 @@ func TestCall_canceled(t *testing.T) {
 		_, err := s.Request(ctx, transporttest.ToolCall)
 		failed <- err
 	}()
-	id := <-asked
-	cancel(errors.New("changed my mind"))
+	id := <-received
+	cancel(errors.New("not needed any more"))
 	err := <-failed
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-	notice := <-noticed
+	notice := <-cancelledBody
 	require.Contains(t, notice, `"requestId":`+id)
 	require.Contains(t, notice, `"canceled"`)
 	requireServing(t, s)
@@ -197,7 +200,7 @@ func TestCall_headers(t *testing.T) {
 	require.Equal(t, "application/json", seen.header.Get("Content-Type"))
 	require.Equal(t, "2025-11-25", seen.header.Get("Mcp-Protocol-Version"))
 	require.Equal(t, "session-1", seen.header.Get("Mcp-Session-Id"))
-	require.Empty(t, seen.header.Get("Mcp-Method"), "legacy requests carry none")
+	require.Empty(t, seen.header.Get("Mcp-Method"), "legacy requests have no Mcp-Method")
 	require.Equal(t, "Bearer abc", seen.header.Get("Authorization"))
 	require.Equal(t, "t1", seen.header.Get("X-Tenant"))
 	require.Equal(t, "virtual.example", seen.host)
@@ -223,29 +226,29 @@ func TestCall_modernHeaders(t *testing.T) {
 	require.Contains(t, seen.body, `"io.modelcontextprotocol/protocolVersion":"2026-07-28"`)
 	require.Contains(t, seen.body, `"name":"grüß"`)
 
-	// Closing the stream is the cancellation.
-	noticed := make(chan struct{}, 1)
-	web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { noticed <- struct{}{} })
-	asked := make(chan struct{})
+	// The client cancels by closing the stream, without a notification.
+	cancelledBody := make(chan struct{}, 1)
+	web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { cancelledBody <- struct{}{} })
+	received := make(chan struct{})
 	left := make(chan struct{})
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		close(asked)
+		close(received)
 		<-r.Context().Done()
 		close(left)
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	failed := make(chan error, 1)
 	go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
-	<-asked
+	<-received
 	cancel()
 	require.ErrorIs(t, <-failed, mcpvisor.ErrCanceled)
-	transporttest.RequireClosed(t, left, "the stream is still open")
-	require.Never(t, func() bool { return len(noticed) > 0 }, 50*time.Millisecond, transporttest.TimeStep)
+	transporttest.RequireClosed(t, left, "the stream is still open after the cancellation")
+	require.Never(t, func() bool { return len(cancelledBody) > 0 }, 50*time.Millisecond, transporttest.TimeStep)
 	require.Empty(t, web.requests("GET"))
 }
 
-// A RoundTripper of the host's that reports nothing about its connections
-// must not make us say that nothing was sent.
+// An error of an application's RoundTripper does not prove that nothing was sent, because
+// such a RoundTripper need not report its connections.
 func TestCall_hostRoundTripper(t *testing.T) {
 	web := newHTTPServer(t)
 	fail := make(chan struct{})
@@ -267,6 +270,59 @@ func TestCall_hostRoundTripper(t *testing.T) {
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 }
 
+// roundTripper is a function that implements http.RoundTripper.
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An answer counts although the caller's context or the session ended before callError
+// was called.
+func TestCallError_answerAfterCallerLeft(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		s := openSession(t, newMemoryTransport(t).spec())
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		canceled := s.startRequest(ended, transporttest.ToolCall)
+		defer canceled.finish()
+		open := s.startRequest(t.Context(), transporttest.ToolCall)
+		defer open.finish()
+		<-canceled.ctx.Done()
+		answered := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
+		var e *mcpvisor.Error
+		require.ErrorAs(t, s.callError(canceled, s.agreed.Load(), answered), &e)
+		require.Equal(t, mcpvisor.KindRPC, e.Kind)
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+		require.ErrorAs(t, s.callError(open, s.agreed.Load(), answered), &e)
+		require.Equal(t, mcpvisor.KindRPC, e.Kind)
+	})
+}
+
+// A call of a session that was never opened fails as not sent.
+func TestRequest_beforeOpen(t *testing.T) {
+	s := newTestDialer(specFor("http://wireless.invalid/mcp")).NewSession()
+	_, err := s.Request(t.Context(), transporttest.ToolCall)
+	var e *mcpvisor.Error
+	require.True(t, errors.As(err, &e))
+	require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+	transporttest.RequireClosed(t, s.Released(), "session is not released")
+}
+
+// User and password of the URL become an Authorization header of the Basic scheme. Headers
+// of the spec do not replace headers of the protocol.
+func TestHeaders_ofSpec(t *testing.T) {
+	web := newHTTPServer(t)
+	web.session = ""
+	spec := specFor("http://us%20er:pass%2Fword@" + web.Listener.Addr().String())
+	spec.HTTP.Headers = map[string]string{"Mcp-Session-Id": "mine", "last-event-id": "mine", "MCP-Protocol-Version": "mine"}
+	s := openSession(t, spec)
+	requireServing(t, s)
+	for _, what := range []string{"server/discover", "initialize", "GET", "tools/call"} {
+		h := web.requests(what)[0].header
+		require.Equal(t, "Basic "+basicCredential("us er", "pass/word"), h.Get("Authorization"), what)
+		for name, values := range h {
+			require.NotContains(t, values, "mine", name)
+		}
+	}
+}

@@ -9,7 +9,10 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
 
 	"github.com/stretchr/testify/require"
 
@@ -18,21 +21,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// What ends the caller's context says nothing about this server.
+// The cause of the caller's context is not interpreted as an error of this server, even if
+// it is a connection error.
 func TestRequest_foreignCancelCause(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
 			web := newHTTPServer(t)
-			asked := make(chan struct{}, 1)
+			received := make(chan struct{}, 1)
 			web.handle("tools/call", firstTime(func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-				asked <- struct{}{}
+				received <- struct{}{}
 				web.hang(r)
 			}))
 			s := openSession(t, specFor(web.URL))
 			ctx, cancel := context.WithCancelCause(context.Background())
 			failed := make(chan error, 1)
 			go func() { _, err := s.Request(ctx, transporttest.ToolCall); failed <- err }()
-			<-asked
+			<-received
 			cancel(cause)
 			transporttest.RequireCanceled(t, <-failed, context.Canceled, cause, mcpvisor.OutcomeUnknown)
 			requireServing(t, s)
@@ -40,7 +44,8 @@ func TestRequest_foreignCancelCause(t *testing.T) {
 	}
 }
 
-// Nor does it while the server has not even accepted a connection.
+// The cause of the caller's context is not interpreted as a connection error of this
+// server, although the session is connecting.
 func TestRequest_foreignCancelCauseWhileConnecting(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +77,7 @@ func TestRequest_foreignCancelCauseWhileConnecting(t *testing.T) {
 	}
 }
 
-// The caller's deadline is the caller's, the session's own clock a timeout.
+// The deadline of the caller's context is a cancellation; Request.Timeout is a timeout.
 func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 	quiet := func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		return transporttest.LegacyServer(nil)(context.Background(), stdin, &droppingWriter{WriteCloser: stdout, what: `"content"`}, stderr)
@@ -87,7 +92,7 @@ func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 			_, err := s.Request(ctx, call)
 			transporttest.RequireCanceled(t, err, context.DeadlineExceeded, nil, mcpvisor.OutcomeUnknown)
 
-			why := fmt.Errorf("budget: %w", mcpvisor.ErrTimeout)
+			why := fmt.Errorf("time budget: %w", mcpvisor.ErrTimeout)
 			ctx, stop := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, why)
 			defer stop()
 			_, err = s.Request(ctx, call)
@@ -105,7 +110,7 @@ func TestRequest_deadlineOfCallerOrSession(t *testing.T) {
 	}
 }
 
-// droppingWriter drops what holds a text.
+// droppingWriter drops every write that contains a text.
 type droppingWriter struct {
 	io.WriteCloser
 	what string
@@ -116,4 +121,40 @@ func (d *droppingWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return d.WriteCloser.Write(p)
+}
+
+// A cancellation contains its reason. A server that does not accept the notification
+// delays neither the caller nor the release of the session.
+func TestNotifyCancelled_bounded(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
+		returned := make(chan time.Time, 2)
+		web.handle("notifications/cancelled", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			web.hang(r)
+			returned <- time.Now()
+		})
+		s := openSession(t, web.spec())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := s.Request(ctx, transporttest.ToolCall)
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		require.Equal(t, time.Second, time.Since(began))
+		require.Equal(t, time.Second+notifyTimeout, (<-returned).Sub(began))
+
+		late := transporttest.ToolCall
+		late.Timeout = time.Second
+		_, err = s.Request(t.Context(), late)
+		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+		synctest.Wait()
+		ended := time.Now()
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+		<-s.Released()
+		require.Equal(t, ended, time.Now(), "the release waited for the notification")
+		for _, notice := range web.requests("notifications/cancelled") {
+			require.Contains(t, notice.body, `"reason":"timed out"`)
+		}
+		require.Len(t, web.requests("notifications/cancelled"), 2)
+	})
 }

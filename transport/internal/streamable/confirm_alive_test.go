@@ -3,22 +3,19 @@ package streamable
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// breakThenHang is a server whose connections break at a call, together when
-// after has passed, and that says nothing to the question whether it lives.
+// breakThenHang makes a server that breaks the connection of each call after some time,
+// and that does not answer a ping.
 func breakThenHang(t *testing.T, after time.Duration) *memoryTransport {
 	t.Helper()
 	web := newMemoryTransport(t)
@@ -30,13 +27,12 @@ func breakThenHang(t *testing.T, after time.Duration) *memoryTransport {
 	return web
 }
 
-// Calls that break together share one check, which takes at most confirmTimeout. So
-// a silent server delays no caller for longer, and a broken call alone does not
-// prove that the server has died.
+// Calls whose connections break together share one check, which takes at most
+// confirmTimeout. A server that does not answer the check is not considered dead.
 func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := breakThenHang(t, time.Second)
-		s := openInMemory(t, web.spec())
+		s := openSession(t, web.spec())
 		const calls = 8
 		failed := make(chan error, calls)
 		began := time.Now()
@@ -55,15 +51,14 @@ func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
 		require.Error(t, err)
-		require.Len(t, web.requests("ping"), 2, "the next one that breaks asks again")
+		require.Len(t, web.requests("ping"), 2, "the next broken call starts another check")
 	})
 }
 
-// Whoever waits to hear whether the server lives still leaves with his context,
-// and with the session.
+// A call that waits for the check returns when its context or the session ends.
 func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		s := openInMemory(t, breakThenHang(t, 0).spec())
+		s := openSession(t, breakThenHang(t, 0).spec())
 		ctx, cancel := context.WithTimeout(t.Context(), confirmTimeout/4)
 		defer cancel()
 		began := time.Now()
@@ -76,74 +71,4 @@ func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
 		require.ErrorIs(t, err, mcpvisor.ErrClosed)
 		require.Equal(t, confirmTimeout/2, time.Since(began))
 	})
-}
-
-// A cancellation names its reason. It delays neither the caller nor the end of a
-// connection for long, if the server does not accept it.
-func TestNotifyCancelled_bounded(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
-		web := newMemoryTransport(t)
-		web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
-		given := make(chan time.Time, 2)
-		web.handle("notifications/cancelled", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			web.hang(r)
-			given <- time.Now()
-		})
-		s := openInMemory(t, web.spec())
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		_, err := s.Request(ctx, transporttest.ToolCall)
-		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
-		require.Equal(t, time.Second, time.Since(began))
-		require.Equal(t, time.Second+notifyTimeout, (<-given).Sub(began))
-
-		late := transporttest.ToolCall
-		late.Timeout = time.Second
-		_, err = s.Request(t.Context(), late)
-		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
-		synctest.Wait()
-		ended := time.Now()
-		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-		<-s.Released()
-		require.Equal(t, ended, time.Now(), "the end of the session waited for a notice")
-		for _, notice := range web.requests("notifications/cancelled") {
-			require.Contains(t, notice.body, `"reason":"timed out"`)
-		}
-		require.Len(t, web.requests("notifications/cancelled"), 2)
-	})
-}
-
-// An answer is an answer, though the caller has left or the session has died by
-// the time it is looked at.
-func TestCallError_answerAfterCallerLeft(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
-		s := openInMemory(t, newMemoryTransport(t).spec())
-		gone, leave := context.WithCancel(t.Context())
-		leave()
-		canceled := s.startRequest(gone, transporttest.ToolCall)
-		defer canceled.finish()
-		open := s.startRequest(t.Context(), transporttest.ToolCall)
-		defer open.finish()
-		<-canceled.ctx.Done()
-		said := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
-		var e *mcpvisor.Error
-		require.ErrorAs(t, s.callError(canceled, s.agreed.Load(), said), &e)
-		require.Equal(t, mcpvisor.KindRPC, e.Kind)
-		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-		require.ErrorAs(t, s.callError(open, s.agreed.Load(), said), &e)
-		require.Equal(t, mcpvisor.KindRPC, e.Kind)
-	})
-}
-
-// A session that was never opened takes no call, and says that none was sent.
-func TestRequest_beforeOpen(t *testing.T) {
-	s := newTestDialer(specFor("http://wireless.invalid/mcp")).NewSession()
-	_, err := s.Request(t.Context(), transporttest.ToolCall)
-	var e *mcpvisor.Error
-	require.True(t, errors.As(err, &e))
-	require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
-	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// A host's transport connects as it always did, whichever of the four ways
-// that net/http knows it uses.
+// A session connects with the dial function of the application's transport, whichever of
+// the four fields of http.Transport has it.
 func TestHostDialFunctions(t *testing.T) {
 	web := newHTTPServer(t)
 	secure := httptest.NewTLSServer(web)
@@ -38,11 +38,11 @@ func TestHostDialFunctions(t *testing.T) {
 		url  string
 		with *http.Transport
 	}{
-		"Dial":        {"http://mcp.invalid/", &http.Transport{Dial: withoutContext(open)}}, //nolint:staticcheck // the point
+		"Dial":        {"http://mcp.invalid/", &http.Transport{Dial: withoutContext(open)}}, //nolint:staticcheck // the deprecated field is tested
 		"DialContext": {"http://mcp.invalid/", &http.Transport{DialContext: open}},
 		"DialContext over Dial": {"http://mcp.invalid/", &http.Transport{DialContext: open,
-			Dial: func(string, string) (net.Conn, error) { return nil, errors.New("not this one") }}}, //nolint:staticcheck // the point
-		"DialTLS":        {"https://mcp.invalid/", &http.Transport{DialTLS: withoutContext(secured)}}, //nolint:staticcheck // the point
+			Dial: func(string, string) (net.Conn, error) { return nil, errors.New("not this one") }}}, //nolint:staticcheck // the deprecated field is tested
+		"DialTLS":        {"https://mcp.invalid/", &http.Transport{DialTLS: withoutContext(secured)}}, //nolint:staticcheck // the deprecated field is tested
 		"DialTLSContext": {"https://mcp.invalid/", &http.Transport{DialTLSContext: secured}},
 		"DialTLSContext, layered": {"https://mcp.invalid/", &http.Transport{DialTLSContext: func(ctx context.Context, n, a string) (net.Conn, error) {
 			conn, err := secured(ctx, n, a)
@@ -62,11 +62,12 @@ func TestHostDialFunctions(t *testing.T) {
 	}
 }
 
+// withoutContext makes a dial function of the deprecated type.
 func withoutContext(dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(network, addr string) (net.Conn, error) {
 	return func(network, addr string) (net.Conn, error) { return dial(context.Background(), network, addr) }
 }
 
-// HTTP/2 survives a host's own way to TLS.
+// A DialTLSContext of the application does not prevent HTTP/2.
 func TestHostDialFunctions_http2(t *testing.T) {
 	web := newRawHTTP2Server(t)
 	config := web.client.Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -76,7 +77,7 @@ func TestHostDialFunctions_http2(t *testing.T) {
 	requireServing(t, openRawHTTP2(t, web, func(*h2conn, uint32, int) bool { return false }))
 }
 
-// A connection that no exchange has taken ends with the session as well.
+// The release of the session also closes a connection that no exchange has used.
 func TestRelease_closesConnections(t *testing.T) {
 	web := newHTTPServer(t)
 	s := openSession(t, specFor(web.URL))

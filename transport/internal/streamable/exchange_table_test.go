@@ -14,19 +14,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// startTimed begins an exchange that is no request of the call channel.
+// startTimed begins an exchange that is not on the call channel.
 func (t *exchangeTable) startTimed(parent context.Context, timeout time.Duration) *exchange {
 	return t.start(parent, false, transport.Request{Timeout: timeout})
 }
 
-// size is how many exchanges are under way.
+// size returns how many exchanges are in the table.
 func (t *exchangeTable) size() int {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
 	return len(t.requests.Open)
 }
 
-// requireEnd asserts why an exchange has ended.
+// requireEnd asserts that an exchange has ended, and why.
 func requireEnd(t *testing.T, x *exchange, wantErr, wantCause error) {
 	t.Helper()
 	err, cause := jsonrpc.ContextEnd(x.ctx)
@@ -59,7 +59,7 @@ func TestExchange(t *testing.T) {
 	})
 	t.Run("ends with its caller", func(t *testing.T) {
 		var table exchangeTable
-		why := errors.New("changed my mind")
+		why := errors.New("not needed any more")
 		caller, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:staticcheck // a test
 		x := table.startTimed(caller, time.Hour)
 		require.Equal(t, "v", x.ctx.Value("k"), "values are inherited")
@@ -82,11 +82,11 @@ func TestExchange(t *testing.T) {
 			x := table.startTimed(caller, time.Hour)
 			<-x.ctx.Done()
 			requireEnd(t, x, context.DeadlineExceeded, context.DeadlineExceeded)
-			require.NotErrorIs(t, x.cause(), jsonrpc.ErrOverdue, "the time of the exchange is not up")
+			require.NotErrorIs(t, x.cause(), jsonrpc.ErrOverdue, "the deadline of the exchange has not passed")
 			x.finish()
 		})
 	})
-	t.Run("ends with the exchange that is its caller", func(t *testing.T) {
+	t.Run("ends with its parent exchange", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var table exchangeTable
 			outer := table.startTimed(t.Context(), time.Second)
@@ -122,13 +122,13 @@ func TestExchange(t *testing.T) {
 			err, cause := jsonrpc.ContextEnd(child)
 			require.Equal(t, context.DeadlineExceeded, err)
 			require.Equal(t, jsonrpc.ErrOverdue, cause)
-			orphan, drop := context.WithCancel(x.ctx)
-			defer drop()
-			<-orphan.Done()
+			late, stopLate := context.WithCancel(x.ctx)
+			defer stopLate()
+			<-late.Done()
 			x.finish()
 		})
 	})
-	t.Run("leaves nothing with its caller", func(t *testing.T) {
+	t.Run("unregisters from its caller when finished", func(t *testing.T) {
 		var table exchangeTable
 		caller := &followedContext{Context: context.Background(), done: make(chan struct{})}
 		x := table.startTimed(caller, time.Hour)
@@ -138,7 +138,7 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// followedContext counts who waits for its end.
+// followedContext counts the functions that are registered to run at its end.
 type followedContext struct {
 	context.Context
 	done       chan struct{}
@@ -147,7 +147,7 @@ type followedContext struct {
 
 func (c *followedContext) Done() <-chan struct{} { return c.done }
 
-// AfterFunc is what package context asks for.
+// AfterFunc is the optional method that context.AfterFunc calls.
 func (c *followedContext) AfterFunc(func()) (stop func() bool) {
 	c.afterFuncs++
 	return func() bool { c.afterFuncs--; return true }
@@ -162,21 +162,21 @@ func TestExchange_detach(t *testing.T) {
 		x.finish()
 		cancel()
 		time.Sleep(time.Minute)
-		require.NoError(t, x.ctx.Err(), "neither its caller nor its deadline ends it")
+		require.NoError(t, x.ctx.Err(), "neither the caller nor the deadline ends a detached exchange")
 		table.endAll(errors.New("over"))
-		require.Error(t, x.ctx.Err(), "its session ends it")
+		require.Error(t, x.ctx.Err(), "the end of the session ends a detached exchange")
 		x.finishDetached()
 
 		var other exchangeTable
 		x = other.startTimed(caller, 0)
 		synctest.Wait()
-		require.False(t, x.detach(), "its caller has left")
+		require.False(t, x.detach(), "the caller's context has ended")
 		x.finish()
 	})
 }
 
-// An answer that has come counts although the session has died meanwhile, or the
-// time is up. So does the progress that the server reported before it.
+// An exchange that has ended stays in the table until it is finished, so that progress
+// reported before its answer still reaches the caller.
 func TestExchangeTable_progress(t *testing.T) {
 	t.Run("until the exchange is finished", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

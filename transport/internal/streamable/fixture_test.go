@@ -19,8 +19,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// checkLeaks fails the test if a goroutine that it started outlives it. Call
-// it first: cleanups run in reverse order.
+// checkLeaks fails the test if a goroutine that it started outlives it. Call it first,
+// because cleanups run in reverse order.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
@@ -28,7 +28,7 @@ func checkLeaks(t *testing.T) {
 }
 
 // httpServer is a legacy server over Streamable HTTP. A test can replace each of its
-// replies with a hostile one.
+// replies.
 type httpServer struct {
 	*testServer
 	session string // Mcp-Session-Id; empty for none
@@ -61,7 +61,7 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if s.session != "" {
 			w.Header().Set("Mcp-Session-Id", s.session)
 		}
-		writeResult(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"7"},"instructions":"be kind"}`)
+		writeResult(w, m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"scripted","version":"7"},"instructions":"be brief"}`)
 	case "GET":
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	case "DELETE":
@@ -100,10 +100,12 @@ func startEvents(w http.ResponseWriter) func(format string, args ...any) {
 	}
 }
 
+// specFor returns the spec of a server at this URL.
 func specFor(url string) mcpvisor.ServerSpec {
 	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: url}}
 }
 
+// newTestDialer makes a dialer that logs nothing.
 func newTestDialer(spec mcpvisor.ServerSpec) *dialer {
 	return NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()}).(*dialer)
 }
@@ -117,7 +119,8 @@ func openSession(t *testing.T, spec mcpvisor.ServerSpec) *session {
 	return s
 }
 
-// requireOpenFails opens a session that must fail and returns why.
+// requireOpenFails asserts that Open fails and the session is released. It returns the
+// cause.
 func requireOpenFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause {
 	t.Helper()
 	s := newTestDialer(spec).NewSession()
@@ -130,7 +133,7 @@ func requireOpenFails(t *testing.T, spec mcpvisor.ServerSpec) *supervisor.Cause 
 	return cause
 }
 
-// requireCallFails sends a call that must fail and returns its error.
+// requireCallFails asserts that a call fails, and returns its error.
 func requireCallFails(t *testing.T, s transport.Session) *mcpvisor.Error {
 	t.Helper()
 	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
@@ -140,7 +143,7 @@ func requireCallFails(t *testing.T, s transport.Session) *mcpvisor.Error {
 	return e
 }
 
-// requireServing asserts that the session works.
+// requireServing asserts that the session is alive and a call succeeds.
 func requireServing(t *testing.T, s transport.Session) {
 	t.Helper()
 	require.Nil(t, s.Cause())
@@ -149,19 +152,20 @@ func requireServing(t *testing.T, s transport.Session) {
 	require.Contains(t, string(got), "hello")
 }
 
-// firstTime makes a handler that is hostile the first time and kind after that.
-func firstTime(hostile func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) func(http.ResponseWriter, *http.Request, json.RawMessage) {
+// firstTime makes a handler that calls first for the first request, and answers all later
+// requests.
+func firstTime(first func(w http.ResponseWriter, r *http.Request, id json.RawMessage)) func(http.ResponseWriter, *http.Request, json.RawMessage) {
 	var done atomic.Bool
 	return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		if done.Swap(true) {
 			writeResult(w, id, `{"content":[{"type":"text","text":"hello"}]}`)
 			return
 		}
-		hostile(w, r, id)
+		first(w, r, id)
 	}
 }
 
-// basicCredential is the credential of the Basic scheme.
+// basicCredential returns the credential of the Basic scheme.
 func basicCredential(user, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }

@@ -20,53 +20,53 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// restartableServer is a legacy server that can lose its handshake, as one does that a
-// wrapper has restarted on the same pipes.
+// restartableServer is a legacy server that can lose its handshake, as a server does that
+// a wrapper has restarted on the same pipes.
 type restartableServer struct {
-	refusal   string // an error member, said instead of every answer but that to ping
+	refusal   string // the error member of all answers after a restart, except to ping
 	restarted atomic.Bool
 	lists     atomic.Int32
 	calls     atomic.Int32
 	listWorks bool
 }
 
-func (f *restartableServer) answer(method string) string {
-	refused := f.restarted.Load()
+func (s *restartableServer) answer(method string) string {
+	refused := s.restarted.Load()
 	switch method {
 	case "tools/list":
-		f.lists.Add(1)
-		if !refused || f.listWorks {
+		s.lists.Add(1)
+		if !refused || s.listWorks {
 			return `"result":{"tools":[]}`
 		}
 	case "tools/call":
-		f.calls.Add(1)
+		s.calls.Add(1)
 		if !refused {
 			return `"result":{"content":[{"type":"text","text":"hello"}]}`
 		}
 	case "initialize":
-		f.restarted.Store(false)
+		s.restarted.Store(false)
 		return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"forgetful","version":"1"}}`
 	case "ping":
 		return `"result":{}`
 	default:
 		return `"error":{"code":-32601,"message":"no such method"}`
 	}
-	return `"error":` + f.refusal
+	return `"error":` + s.refusal
 }
 
-func (f *restartableServer) serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+func (s *restartableServer) serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 	lines := bufio.NewScanner(stdin)
 	for lines.Scan() {
 		var m transporttest.ClientMessage
 		if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
 			continue
 		}
-		fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, f.answer(m.Method))
+		fmt.Fprintf(stdout, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, s.answer(m.Method))
 	}
 	return lines.Err()
 }
 
-func (f *restartableServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *restartableServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var m transporttest.ClientMessage
 	switch {
 	case r.Method == http.MethodGet:
@@ -78,27 +78,27 @@ func (f *restartableServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Mcp-Session-Id", "s")
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, f.answer(m.Method))
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, s.answer(m.Method))
 	}
 }
 
 // eachTransport runs a test over a pair of pipes and over HTTP.
-func (f *restartableServer) eachTransport(t *testing.T, test func(t *testing.T, f *restartableServer, s transport.Session)) {
+func (s *restartableServer) eachTransport(t *testing.T, test func(t *testing.T, server *restartableServer, s transport.Session)) {
 	t.Helper()
-	fresh := func() *restartableServer { return &restartableServer{refusal: f.refusal, listWorks: f.listWorks} }
+	newServer := func() *restartableServer { return &restartableServer{refusal: s.refusal, listWorks: s.listWorks} }
 	t.Run("pipes", func(t *testing.T) {
-		f := fresh()
-		test(t, f, openPipes(t, f.serve))
+		server := newServer()
+		test(t, server, openPipes(t, server.serve))
 	})
 	t.Run("HTTP", func(t *testing.T) {
-		f := fresh()
-		_, addr := newClosableServer(t, "127.0.0.1:0", f)
-		test(t, f, openSession(t, specFor("http://"+addr)))
+		server := newServer()
+		_, addr := newClosableServer(t, "127.0.0.1:0", server)
+		test(t, server, openSession(t, specFor("http://"+addr)))
 	})
 }
 
-// TestHandshakeLost checks that a server which answers that it was never
-// initialized ends its session, so that it is started again.
+// A server that answers that it was never initialized ends its session, so that the server
+// is started again.
 func TestHandshakeLost(t *testing.T) {
 	for name, refusal := range map[string]string{
 		"usual":       `{"code":-32002,"message":"Server not initialized"}`,
@@ -109,25 +109,25 @@ func TestHandshakeLost(t *testing.T) {
 		"Python, old": `{"code":-32600,"message":"Received request before initialization was complete"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			(&restartableServer{refusal: refusal}).eachTransport(t, func(t *testing.T, f *restartableServer, s transport.Session) {
+			(&restartableServer{refusal: refusal}).eachTransport(t, func(t *testing.T, server *restartableServer, s transport.Session) {
 				_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
 				require.NoError(t, err)
 				requireServing(t, s)
-				f.restarted.Store(true)
+				server.restarted.Store(true)
 				e := requireCallFails(t, s)
-				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, "an answer is an answer")
-				transporttest.RequireClosed(t, s.Dead(), "the session goes on without a handshake")
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome, "the error is the answer to the call")
+				transporttest.RequireClosed(t, s.Dead(), "the session is alive without a handshake")
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 				require.Contains(t, s.Cause().Message, "restarted behind")
-				require.EqualValues(t, 2, f.calls.Load(), "the call was repeated")
+				require.EqualValues(t, 2, server.calls.Load(), "the call was repeated")
 				transporttest.RequireClosed(t, s.Released(), "session is not released")
 			})
 		})
 	}
 }
 
-// TestHandshakeLost_falseAlarm: an error of one tool that reads like it costs one list
-// request, and then none for a while.
+// An error of a tool that reads like a lost handshake causes one tools/list, and no further
+// one for some time.
 func TestHandshakeLost_falseAlarm(t *testing.T) {
 	rows := map[string]struct {
 		refusal string
@@ -141,38 +141,39 @@ func TestHandshakeLost_falseAlarm(t *testing.T) {
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				f := &restartableServer{refusal: row.refusal, listWorks: true}
-				s := openPipes(t, f.serve)
+				server := &restartableServer{refusal: row.refusal, listWorks: true}
+				s := openPipes(t, server.serve)
 				_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})
 				require.NoError(t, err)
-				f.restarted.Store(true)
+				server.restarted.Store(true)
 				for range 20 {
 					requireCallFails(t, s)
 					synctest.Wait()
 				}
-				require.Equal(t, row.lists, f.lists.Load())
+				require.Equal(t, row.lists, server.lists.Load())
 				time.Sleep(time.Hour)
 				requireCallFails(t, s)
 				synctest.Wait()
-				require.Equal(t, 2*row.lists-1, f.lists.Load(), "it may have changed since")
+				require.Equal(t, 2*row.lists-1, server.lists.Load(), "after some time the server is checked again")
 				require.Nil(t, s.Cause())
-				f.restarted.Store(false)
+				server.restarted.Store(false)
 				requireServing(t, s)
 			})
 		})
 	}
 }
 
-// TestHandshakeLost_noListBefore: a server without a list that has worked is not asked.
+// If no list request has ever succeeded, a failing list would prove nothing, so the server
+// is not checked.
 func TestHandshakeLost_noListBefore(t *testing.T) {
-	(&restartableServer{refusal: `{"code":-32002,"message":"Server not initialized"}`}).eachTransport(t, func(t *testing.T, f *restartableServer, s transport.Session) {
-		f.restarted.Store(true)
+	(&restartableServer{refusal: `{"code":-32002,"message":"Server not initialized"}`}).eachTransport(t, func(t *testing.T, server *restartableServer, s transport.Session) {
+		server.restarted.Store(true)
 		for range 3 {
 			requireCallFails(t, s)
 		}
 		_, err := s.Request(transporttest.Context(t), transport.Request{Method: "ping"})
 		require.NoError(t, err)
-		require.Zero(t, f.lists.Load())
+		require.Zero(t, server.lists.Load())
 		require.Nil(t, s.Cause())
 	})
 }

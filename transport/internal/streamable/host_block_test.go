@@ -19,12 +19,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// blockingTripper is a RoundTripper of the host's whose calls of a tool ignore their
-// context in one way.
+// blockingTripper is a RoundTripper of the application. While on is set, its POSTs ignore
+// their context in the way that how implements.
 type blockingTripper struct {
 	http.RoundTripper
 	on   atomic.Bool
-	free chan struct{} // closed to let it go on
+	free chan struct{} // closed to let blocked requests continue
 	how  func(s *blockingTripper, r *http.Request) (*http.Response, error)
 }
 
@@ -35,7 +35,7 @@ func (s *blockingTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// hostBody is a body of the host's.
+// hostBody is a response body that the application's RoundTripper returns.
 type hostBody struct {
 	io.Reader
 	close func() error
@@ -43,14 +43,17 @@ type hostBody struct {
 
 func (b hostBody) Close() error { return b.close() }
 
+// readFunc is a function that implements io.Reader.
 type readFunc func(p []byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
+// replyWith makes a response with this body.
 func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
 }
 
+// blockingWays are the ways in which a blockingTripper ignores the context.
 var blockingWays = map[string]func(s *blockingTripper, r *http.Request) (*http.Response, error){
 	"round_trip": func(s *blockingTripper, _ *http.Request) (*http.Response, error) {
 		<-s.free
@@ -68,8 +71,9 @@ var blockingWays = map[string]func(s *blockingTripper, r *http.Request) (*http.R
 	},
 }
 
-// A RoundTripper that ignores its context holds up neither a call beyond its
-// context or its clock, nor the end of the session; what is left behind is counted.
+// A RoundTripper that ignores its context delays neither a call beyond its context and its
+// timeouts, nor the release of the session. SessionInfo counts the requests that it has
+// not returned.
 func TestHostRoundTripper_blocks(t *testing.T) {
 	for name, how := range blockingWays {
 		t.Run(name, func(t *testing.T) {
@@ -124,29 +128,29 @@ func TestHostRoundTripper_blocks(t *testing.T) {
 	}
 }
 
-// A RoundTripper that never returns does not cost a goroutine for each request
-// for ever.
+// The number of requests that a RoundTripper does not return is bounded. Further calls
+// fail as not sent, until it returns.
 func TestHostRoundTripper_blocksForever(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: blockingWays["round_trip"]}
 		spec := web.spec()
 		spec.HTTP.Client = &http.Client{Transport: host}
-		s := openInMemory(t, spec)
+		s := openSession(t, spec)
 		host.on.Store(true)
-		giveUp := func(times int) int {
+		cancelCalls := func(times int) int {
 			for range times {
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 				_, err := s.Request(ctx, transporttest.ToolCall)
 				require.Error(t, err)
 				cancel()
 			}
-			time.Sleep(time.Minute) // what was sent besides is given up, too
+			time.Sleep(time.Minute) // until the notifications of the session have ended, too
 			return s.Info().AbandonedRequests
 		}
-		n := giveUp(300)
+		n := cancelCalls(300)
 		require.GreaterOrEqual(t, n, 256)
-		require.Equal(t, n, giveUp(100))
+		require.Equal(t, n, cancelCalls(100))
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
 		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
@@ -157,12 +161,13 @@ func TestHostRoundTripper_blocksForever(t *testing.T) {
 		synctest.Wait()
 		host.on.Store(false)
 		close(host.free)
-		require.NoError(t, <-waits, "a request waits a moment for others to return")
+		require.NoError(t, <-waits, "a request waits a moment for other requests to return")
 		requireServing(t, s)
 	})
 }
 
-// A function of the host's without a context of its own holds up nothing either.
+// Functions of the application that get no context, or ignore it, delay neither a call nor
+// the release.
 func TestHostClient_blocks(t *testing.T) {
 	for name, prepare := range map[string]func(c *http.Client, now *atomic.Bool, free chan struct{}){
 		"proxy": func(c *http.Client, now *atomic.Bool, free chan struct{}) {
@@ -205,6 +210,7 @@ func TestHostClient_blocks(t *testing.T) {
 	}
 }
 
+// blockingJar is a cookie jar that blocks while now is set, until free is closed.
 type blockingJar struct {
 	now  *atomic.Bool
 	free chan struct{}

@@ -11,12 +11,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/mcpvisor/mcpvisor"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// panickingConn is a connection of the host's that panics from some moment on.
+// panickingConn is a connection of the application that panics while now is set: in Read
+// or in Write.
 type panickingConn struct {
 	net.Conn
 	now    *atomic.Bool
@@ -26,29 +29,32 @@ type panickingConn struct {
 func (c *panickingConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.onRead && c.now.Load() {
-		panic("of the host")
+		panic("panic of the host")
 	}
 	return n, err
 }
 
 func (c *panickingConn) Write(p []byte) (int, error) {
 	if !c.onRead && c.now.Load() {
-		panic("of the host")
+		panic("panic of the host")
 	}
 	return c.Conn.Write(p)
 }
 
+// panickingJar is a cookie jar that panics: in Cookies while now is set, in SetCookies
+// always.
 type panickingJar struct{ now *atomic.Bool }
 
 func (j panickingJar) Cookies(*url.URL) []*http.Cookie {
 	if j.now.Load() {
-		panic("of the host")
+		panic("panic of the host")
 	}
 	return []*http.Cookie{nil}
 }
 
-func (j panickingJar) SetCookies(*url.URL, []*http.Cookie) { panic("of the host") }
+func (j panickingJar) SetCookies(*url.URL, []*http.Cookie) { panic("panic of the host") }
 
+// dialThen makes the transport of c call then with each new connection.
 func dialThen(c *http.Client, then func(net.Conn) (net.Conn, error)) {
 	t := c.Transport.(*http.Transport)
 	t.DisableKeepAlives = true
@@ -61,6 +67,8 @@ func dialThen(c *http.Client, then func(net.Conn) (net.Conn, error)) {
 	}
 }
 
+// tripThen makes the RoundTripper of c call then with the response to each POST, while now
+// is set.
 func tripThen(c *http.Client, now *atomic.Bool, then func(*http.Response) (*http.Response, error)) {
 	base := c.Transport
 	c.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -72,6 +80,7 @@ func tripThen(c *http.Client, now *atomic.Bool, then func(*http.Response) (*http
 	})
 }
 
+// readThen makes the RoundTripper of c return bodies that call read, while now is set.
 func readThen(c *http.Client, now *atomic.Bool, read readFunc) {
 	tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
 		resp.Body = hostBody{read, resp.Body.Close}
@@ -80,11 +89,11 @@ func readThen(c *http.Client, now *atomic.Bool, read readFunc) {
 	})
 }
 
-// panickingClients are clients of the host that panic, or end the goroutine in which
-// they are called, or return invalid values.
+// panickingClients prepare a client of the application so that, while now is set, one of
+// its functions panics, ends its goroutine, or returns an invalid value.
 var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 	"round_trip": func(c *http.Client, now *atomic.Bool) {
-		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { _ = resp.Body.Close(); panic("of the host") })
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { _ = resp.Body.Close(); panic("panic of the host") })
 	},
 	"round_trip_ends_goroutine": func(c *http.Client, now *atomic.Bool) {
 		tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
@@ -103,7 +112,7 @@ var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 		})
 	},
 	"body_read": func(c *http.Client, now *atomic.Bool) {
-		readThen(c, now, func([]byte) (int, error) { panic("of the host") })
+		readThen(c, now, func([]byte) (int, error) { panic("panic of the host") })
 	},
 	"body_read_ends_goroutine": func(c *http.Client, now *atomic.Bool) {
 		readThen(c, now, func([]byte) (int, error) { runtime.Goexit(); return 0, nil })
@@ -115,7 +124,7 @@ var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 	"proxy": func(c *http.Client, now *atomic.Bool) {
 		c.Transport.(*http.Transport).Proxy = func(*http.Request) (*url.URL, error) {
 			if now.Load() {
-				panic("of the host")
+				panic("panic of the host")
 			}
 			return nil, nil
 		}
@@ -124,7 +133,7 @@ var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 		dialThen(c, func(conn net.Conn) (net.Conn, error) {
 			if now.Load() {
 				_ = conn.Close()
-				panic("of the host")
+				panic("panic of the host")
 			}
 			return conn, nil
 		})
@@ -145,8 +154,8 @@ var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
 	},
 }
 
-// What a client of the host's does costs the one request and not the process, in
-// whichever goroutine it is called.
+// A panic of the application's client fails only one request, in whichever goroutine
+// net/http calls it.
 func TestHostClient_panics(t *testing.T) {
 	for name, prepare := range panickingClients {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +176,7 @@ func TestHostClient_panics(t *testing.T) {
 			now.Store(true)
 			e := requireCallFails(t, s)
 			require.NotEmpty(t, e.Error())
-			s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session's
+			s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session
 			s.pingServer(s.agreed.Load())
 			now.Store(false)
 			if s.Cause() == nil {
@@ -178,7 +187,8 @@ func TestHostClient_panics(t *testing.T) {
 	}
 }
 
-// A caller's httptrace runs in goroutines of net/http.
+// A panic of a caller's httptrace hook is recovered, although net/http calls the hooks in
+// its own goroutines. Hooks that do not panic are called.
 func TestHostTrace_panics(t *testing.T) {
 	web := newHTTPServer(t)
 	spec := specFor(web.URL)
@@ -186,16 +196,46 @@ func TestHostTrace_panics(t *testing.T) {
 	t.Cleanup(own.CloseIdleConnections)
 	spec.HTTP.Client = &http.Client{Transport: own}
 	s := openSession(t, spec)
-	var calm atomic.Int32
+	var gotConn atomic.Int32
 	ctx := httptrace.WithClientTrace(transporttest.Context(t), &httptrace.ClientTrace{
-		ConnectStart:         func(string, string) { panic("of the host") },
-		ConnectDone:          func(string, string, error) { panic("of the host") },
-		WroteHeaders:         func() { panic("of the host") },
-		GotFirstResponseByte: func() { panic("of the host") },
-		GotConn:              func(httptrace.GotConnInfo) { calm.Add(1) },
+		ConnectStart:         func(string, string) { panic("panic of the host") },
+		ConnectDone:          func(string, string, error) { panic("panic of the host") },
+		WroteHeaders:         func() { panic("panic of the host") },
+		GotFirstResponseByte: func() { panic("panic of the host") },
+		GotConn:              func(httptrace.GotConnInfo) { gotConn.Add(1) },
 	})
 	got, err := s.Request(ctx, transporttest.ToolCall)
 	require.NoError(t, err)
 	require.Contains(t, string(got), "hello")
-	require.EqualValues(t, 1, calm.Load())
+	require.EqualValues(t, 1, gotConn.Load())
+}
+
+// panicking is a RoundTripper of the application that panics for a request whose context
+// has the value panicNow.
+type panicking struct{ http.RoundTripper }
+
+func (p panicking) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Now") != "" && r.Context().Value(panicNow{}) != nil {
+		panic("panic of the host")
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+type panicNow struct{}
+
+// A RoundTripper that panics fails only one request, with and without a Progress function:
+// the latter decides in which goroutine the request is sent.
+func TestHostRoundTripper_panics(t *testing.T) {
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
+	spec.HTTP.Headers = map[string]string{"X-Now": "1"}
+	spec.HTTP.Client = &http.Client{Transport: panicking{web.Client().Transport}}
+	s := openSession(t, spec)
+	for _, onProgress := range []func(mcpvisor.Progress){nil, func(mcpvisor.Progress) {}} {
+		r := transporttest.ToolCall
+		r.Progress = onProgress
+		_, err := s.Request(context.WithValue(transporttest.Context(t), panicNow{}, true), r)
+		require.ErrorContains(t, err, "RoundTripper panicked")
+		requireServing(t, s)
+	}
 }

@@ -1,21 +1,24 @@
 package streamable
 
 import (
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// TestHostRoundTripper_outcome checks that no failure of a RoundTripper of the host's
-// counts as NotSent: it may have tried the request before, and the server may
-// have carried that one out.
+// No error of the application's RoundTripper counts as NotSent, because the RoundTripper
+// may have sent the request before, and the server may have carried it out.
 func TestHostRoundTripper_outcome(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	rows := map[string]struct {
@@ -45,7 +48,7 @@ func TestHostRoundTripper_outcome(t *testing.T) {
 				if !retries || r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") == "" {
 					return own.RoundTrip(r)
 				}
-				first, err := own.RoundTrip(r) // carried out; its answer never arrives
+				first, err := own.RoundTrip(r) // the server carries it out, and the answer is lost
 				if err == nil {
 					_ = first.Body.Close()
 				}
@@ -61,4 +64,40 @@ func TestHostRoundTripper_outcome(t *testing.T) {
 			require.Len(t, web.requests("tools/call"), 2, "the call was sent again")
 		})
 	}
+}
+
+// A panic of the application's RoundTripper fails one request. It may modify the header,
+// which is a copy. Cookies of the server are kept in the application's jar.
+func TestHostClient_cookiesAndHeaders(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
+			writeResult(w, id, helloResult)
+		})
+		panics := false
+		spec := web.spec()
+		jar, err := cookiejar.New(nil)
+		require.NoError(t, err)
+		spec.HTTP.Client.Jar = jar
+		spec.HTTP.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if panics {
+				panics = false
+				panic("a bug of the application")
+			}
+			require.Empty(t, r.Header.Get("X-Trace"), "the header of this request is not shared")
+			r.Header.Set("X-Trace", "1")
+			return web.RoundTrip(r)
+		})
+		s := openSession(t, spec)
+		requireServing(t, s)
+		panics = true
+		e := requireCallFails(t, s)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		require.ErrorContains(t, e, "panicked")
+		requireServing(t, s)
+		calls := web.requests("tools/call")
+		require.Empty(t, calls[0].header.Get("Cookie"))
+		require.Equal(t, "seat=12", calls[1].header.Get("Cookie"))
+	})
 }

@@ -26,17 +26,19 @@ const (
 	flagEnd, flagAck, flagEndHeaders = 1, 1, 4
 )
 
-// rawHTTP2Server is an MCP server of which every frame is known.
+// rawHTTP2Server is an MCP server that writes its HTTP/2 frames itself, so that a test can
+// replace them.
 type rawHTTP2Server struct {
 	addr   string
 	client *http.Client
 	mu     sync.Mutex
 	conns  []net.Conn
 	calls  int
-	// onCall replaces the answer to call n, from 1, unless it returns false.
+	// onCall replaces the answer to call n, counted from 1, unless it returns false.
 	onCall func(h *h2conn, stream uint32, n int) bool
 }
 
+// h2conn is one connection of a rawHTTP2Server. The goroutine of serve owns it.
 type h2conn struct {
 	net.Conn
 	server *rawHTTP2Server
@@ -171,8 +173,8 @@ func openRawHTTP2(t *testing.T, web *rawHTTP2Server, onCall func(h *h2conn, stre
 	return openSession(t, spec)
 }
 
-// A server of HTTP/2 may say that it has not looked at a request, which is
-// what one that is being restarted does all the time.
+// A request that an HTTP/2 server declares unprocessed is sent again. Servers declare that
+// when they restart.
 func TestHTTP2_unprocessedRepeated(t *testing.T) {
 	rows := map[string]func(h *h2conn, stream uint32){
 		"REFUSED_STREAM": func(h *h2conn, stream uint32) { h.reset(stream, h2Refused) },
@@ -180,12 +182,12 @@ func TestHTTP2_unprocessedRepeated(t *testing.T) {
 			h.send(frameGoAway, 0, 0, append(binary.BigEndian.AppendUint32(nil, stream-2), 0, 0, 0, 0))
 		},
 	}
-	for name, turnAway := range rows {
+	for name, reject := range rows {
 		t.Run(name, func(t *testing.T) {
 			web := newRawHTTP2Server(t)
 			s := openRawHTTP2(t, web, func(h *h2conn, stream uint32, n int) bool {
 				if n == 2 {
-					turnAway(h, stream)
+					reject(h, stream)
 				}
 				return n == 2
 			})
@@ -198,7 +200,8 @@ func TestHTTP2_unprocessedRepeated(t *testing.T) {
 	}
 }
 
-// It does not go on for ever.
+// A request that the server always declares unprocessed is repeated a bounded number of
+// times, and then fails as not sent.
 func TestHTTP2_unprocessedAlways(t *testing.T) {
 	web := newRawHTTP2Server(t)
 	s := openRawHTTP2(t, web, func(h *h2conn, stream uint32, _ int) bool {
@@ -213,7 +216,8 @@ func TestHTTP2_unprocessedAlways(t *testing.T) {
 	require.Nil(t, s.Cause())
 }
 
-// Every other end of a stream leaves open what the server has done.
+// A request whose stream ends in another way is not sent again, because the server may
+// have acted on it.
 func TestHTTP2_resetNotRepeated(t *testing.T) {
 	web := newRawHTTP2Server(t)
 	s := openRawHTTP2(t, web, func(h *h2conn, stream uint32, n int) bool {

@@ -9,14 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// memoryTransport is an httpServer without a network, so that it runs in the virtual
-// time of a test. It records which of its response bodies are open.
+// memoryTransport is an httpServer without a network, so that tests can use virtual time.
+// It is a RoundTripper, and records which of its response bodies are open.
 type memoryTransport struct {
 	*httpServer
 	mu   sync.Mutex
@@ -36,7 +33,7 @@ func (d *memoryTransport) spec() mcpvisor.ServerSpec {
 	return spec
 }
 
-// unclosed is what was asked for with the replies that are still open.
+// unclosed returns method and path of the requests whose response bodies are open.
 func (d *memoryTransport) unclosed() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,8 +45,8 @@ func (d *memoryTransport) unclosed() []string {
 	return found
 }
 
-// RoundTrip implements http.RoundTripper. As over a network, the request's
-// context ends the reply too.
+// RoundTrip implements http.RoundTripper. As over a network, the end of the request's
+// context also ends the response body.
 func (d *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(req.Context())
 	body, feed := io.Pipe()
@@ -93,6 +90,7 @@ func (d *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: w.status, Header: w.sent, Body: b, ContentLength: -1, Request: req}, nil
 }
 
+// memoryWriter is the http.ResponseWriter of one request.
 type memoryWriter struct {
 	header, sent http.Header
 	status       int
@@ -117,6 +115,7 @@ func (w *memoryWriter) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (w *memoryWriter) Flush() {}
 
+// memoryBody is the response body of one request.
 type memoryBody struct {
 	*io.PipeReader
 	transport *memoryTransport
@@ -131,13 +130,4 @@ func (b *memoryBody) Close() error {
 	b.transport.mu.Unlock()
 	b.cancel()
 	return b.PipeReader.Close()
-}
-
-// openInMemory opens a session that is released at the end of the test.
-func openInMemory(t *testing.T, spec mcpvisor.ServerSpec) *session {
-	t.Helper()
-	s := newTestDialer(spec).NewSession().(*session)
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(transporttest.Context(t)))
-	return s
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// oddNotifications is every notification that the go-sdk's client handles, and
-// one that it does not, with parameters that are missing or no object.
-func oddNotifications() (lines []string, missing int) {
+// oddNotifications returns every notification that the go-sdk's client handles, and one
+// that it does not handle, with parameters that are missing or not an object. missing is
+// how many of them are valid.
+func oddNotifications() (lines []string, valid int) {
 	for _, method := range []string{"cancelled", "progress", "message", "resources/updated", "elicitation/complete",
 		"subscriptions/acknowledged", "tools/list_changed", "prompts/list_changed", "resources/list_changed", "of/our/own"} {
 		for _, params := range []string{``, `,"params":null`, `,"params":[]`, `,"params":["x"]`, `,"params":"x"`, `,"params":7`, `,"params":true`} {
@@ -23,18 +24,17 @@ func oddNotifications() (lines []string, missing int) {
 	return lines, 4 * 2
 }
 
-// TestNotification_invalidParams: the go-sdk takes the parameters of a
-// notification for granted, in a goroutine of its own. What it would not
-// survive, it does not get.
+// Notifications with invalid parameters are discarded, because they would make the go-sdk
+// panic in its own goroutine.
 func TestNotification_invalidParams(t *testing.T) {
-	lines, missing := oddNotifications()
+	lines, valid := oddNotifications()
 	t.Run("memory", func(t *testing.T) {
 		answered := make(chan struct{})
 		s := openPipes(t, transporttest.SendingServer(lines, answered))
 		_, err := s.Request(t.Context(), transporttest.TinyCall("a"))
 		require.NoError(t, err)
-		transporttest.RequireClosed(t, answered, "the go-sdk answers a ping behind them")
-		require.EqualValues(t, len(lines)-missing, s.Info().Discarded.Malformed)
+		transporttest.RequireClosed(t, answered, "the go-sdk does not answer the ping after the notifications")
+		require.EqualValues(t, len(lines)-valid, s.Info().Discarded.Malformed)
 		require.Nil(t, s.Cause())
 	})
 	t.Run("HTTP", func(t *testing.T) {
@@ -45,16 +45,16 @@ func TestNotification_invalidParams(t *testing.T) {
 			close(answered)
 		})
 		web.handle("tools/call", firstTime(func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-			say := startEvents(w)
+			send := startEvents(w)
 			for _, line := range append(lines, `{"jsonrpc":"2.0","id":"alive","method":"ping"}`) {
-				say("data: %s\n\n", line)
+				send("data: %s\n\n", line)
 			}
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
+			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		}))
 		s := openSession(t, specFor(web.URL))
 		requireServing(t, s)
-		transporttest.RequireClosed(t, answered, "the go-sdk answers a ping behind them")
-		require.EqualValues(t, len(lines)-missing, s.Info().Discarded.Malformed)
+		transporttest.RequireClosed(t, answered, "the go-sdk does not answer the ping after the notifications")
+		require.EqualValues(t, len(lines)-valid, s.Info().Discarded.Malformed)
 		require.Nil(t, s.Cause())
 	})
 }

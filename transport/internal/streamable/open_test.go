@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// handler replaces the reply of a test server to one kind of request. id is the id of the
+// request.
 type handler = func(w http.ResponseWriter, r *http.Request, id json.RawMessage)
 
 func replyStatus(code int, contentType, body string) handler {
@@ -39,7 +43,7 @@ func TestOpen_refused(t *testing.T) {
 		reply     handler
 		kind      supervisor.CauseKind
 		permanent bool
-		says      []string
+		want      []string
 	}{
 		{"401", replyStatus(401, "text/plain", "who are you\n"), supervisor.CauseAuth, true, []string{"HTTP 401", "who are you", "headers"}},
 		{"403 JSON", replyStatus(403, "application/json", `{"error":"insufficient_scope","error_description":"not you"}`), supervisor.CauseAuth, true, []string{"HTTP 403", "not you"}},
@@ -49,7 +53,7 @@ func TestOpen_refused(t *testing.T) {
 		{"500 web page", replyStatus(500, "text/html", page), supervisor.CauseHandshake, false, []string{"HTTP 500"}},
 		{"503", replyStatus(503, "text/plain", "starting"), supervisor.CauseHandshake, false, []string{"HTTP 503", "starting"}},
 		{"200 web page", replyStatus(200, "text/html", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
-		{"200 web page in disguise", replyStatus(200, "", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
+		{"200 web page without a media type", replyStatus(200, "", page), supervisor.CauseHandshake, false, []string{"not an MCP endpoint"}},
 		{"empty 202", replyStatus(202, "", ""), supervisor.CauseHandshake, false, []string{"did not answer"}},
 		{"truncated", replyStatus(200, "application/json", `{"jsonrpc":"2.0","id":1,"resu`), supervisor.CauseHandshake, false, []string{"not valid JSON"}},
 		{"other version", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -66,7 +70,7 @@ func TestOpen_refused(t *testing.T) {
 			cause := requireOpenFails(t, specFor(web.URL))
 			require.Equal(t, row.kind, cause.Kind, cause.Message)
 			require.Equal(t, row.permanent, cause.Permanent)
-			for _, text := range row.says {
+			for _, text := range row.want {
 				require.Contains(t, cause.Message, text)
 			}
 			require.NotContains(t, cause.Message, "<")
@@ -128,8 +132,8 @@ func TestOpen_discoverRefused(t *testing.T) {
 	}
 }
 
-// What stands before a server may ask to come again; that says nothing about the
-// protocol.
+// A status that asks the client to retry later fails the start, because it does not show
+// which era the server speaks.
 func TestOpen_unavailableAtDiscover(t *testing.T) {
 	for _, code := range []int{429, 502, 503, 504} {
 		web := newHTTPServer(t)
@@ -147,11 +151,11 @@ func TestOpen_unavailableAtDiscover(t *testing.T) {
 	}
 }
 
-// An older version is remembered only if the server has declined the newer one.
+// The legacy era is remembered only if the server has rejected server/discover.
 func TestOpen_eraUncertain(t *testing.T) {
 	for name, c := range map[string]struct {
-		reply handler
-		asked int
+		reply     handler
+		discovers int // requests of two sessions
 	}{
 		"no such method":  {nil, 1},
 		"bad request":     {replyStatus(400, "", "what?"), 1},
@@ -170,7 +174,7 @@ func TestOpen_eraUncertain(t *testing.T) {
 			require.NoError(t, s.Open(transporttest.Context(t)), name)
 			require.Equal(t, mcpvisor.EraLegacy, s.Info().Era, name)
 		}
-		require.Len(t, web.requests("server/discover"), c.asked, name)
+		require.Len(t, web.requests("server/discover"), c.discovers, name)
 	}
 }
 
@@ -201,19 +205,19 @@ func TestOpen_bounded(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-// Some servers send no header on the event stream before the first event.
+// Some servers send no response header on the event stream before the first event.
 func TestOpen_stalledStream(t *testing.T) {
 	web := newHTTPServer(t)
-	asked := make(chan struct{}, 8)
+	received := make(chan struct{}, 8)
 	web.handle("GET", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		asked <- struct{}{}
+		received <- struct{}{}
 		web.hang(r)
 	})
 	spec := specFor(web.URL)
 	spec.Timeouts.Negotiate = 50 * time.Millisecond
 	s := openSession(t, spec)
 	requireServing(t, s)
-	<-asked
+	<-received
 }
 
 func TestOpen_streamRefused(t *testing.T) {
@@ -245,9 +249,9 @@ func TestOpen_notificationRefused(t *testing.T) {
 
 func TestAbort_beforeAndDuringOpen(t *testing.T) {
 	web := newHTTPServer(t)
-	asked := make(chan struct{}, 8)
+	received := make(chan struct{}, 8)
 	web.handle("initialize", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		asked <- struct{}{}
+		received <- struct{}{}
 		web.hang(r)
 	})
 	why := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
@@ -260,7 +264,7 @@ func TestAbort_beforeAndDuringOpen(t *testing.T) {
 	s = newTestDialer(specFor(web.URL)).NewSession()
 	opened := make(chan error, 1)
 	go func() { opened <- s.Open(context.Background()) }()
-	<-asked
+	<-received
 	s.Abort(why)
 	require.ErrorIs(t, <-opened, why)
 	transporttest.RequireClosed(t, s.Released(), "an interrupted session is not released")
@@ -269,7 +273,7 @@ func TestAbort_beforeAndDuringOpen(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrClosed)
 }
 
-// The politeness after a failed start is not the caller's to wait for.
+// Open does not wait for the DELETE after a failed start.
 func TestOpen_doesNotWaitForDelete(t *testing.T) {
 	web := newHTTPServer(t)
 	hang := func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) }
@@ -286,7 +290,7 @@ func TestOpen_doesNotWaitForDelete(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-// The last error explains a failed start, and not an earlier one.
+// The last error is the cause of a failed start, and not an earlier error.
 func TestOpen_lastErrorExplains(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("server/discover", replyStatus(500, "", ""))
@@ -295,4 +299,73 @@ func TestOpen_lastErrorExplains(t *testing.T) {
 	})
 	cause := requireOpenFails(t, specFor(web.URL))
 	require.Equal(t, supervisor.CauseVersion, cause.Kind, cause.Message)
+}
+
+// Only the status 400 or 405 proves that a server is not modern.
+func TestOpen_modernEraRefused(t *testing.T) {
+	for code, permanent := range map[int]bool{400: true, 405: true, 404: false, 500: false, 503: false} {
+		transporttest.InBubble(t, func(t *testing.T) {
+			web := newMemoryTransport(t)
+			web.handle("server/discover", replyStatus(code, "", ""))
+			spec := web.spec()
+			spec.Era = mcpvisor.EraModern
+			cause := requireOpenFails(t, spec)
+			require.Equal(t, permanent, cause.Permanent, "%d: %s", code, cause.Message)
+			require.Equal(t, permanent, cause.Kind == supervisor.CauseVersion, "%d: %s", code, cause.Message)
+			require.Empty(t, web.requests("initialize"))
+		})
+	}
+}
+
+// Open returns when its context ends, although the application's RoundTripper ignores its
+// context. The cause is the timeout, and not an earlier error. The release waits for the
+// RoundTripper for at most Timeouts.Shutdown.
+func TestOpen_endsWithContext(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("server/discover", replyStatus(500, "", ""))
+		free := make(chan struct{})
+		spec := web.spec()
+		spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("Mcp-Method") == "" && r.Method == http.MethodPost && len(web.requests("server/discover")) > 0 {
+				<-free
+				return nil, errors.New("at last")
+			}
+			return web.RoundTrip(r)
+		})}
+		s := newTestDialer(spec).NewSession()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.Error(t, s.Open(ctx))
+		require.Equal(t, time.Second, time.Since(began))
+		require.Equal(t, supervisor.CauseTimeout, s.Cause().Kind, s.Cause().Message)
+		<-s.Released()
+		require.LessOrEqual(t, time.Since(began), time.Second+2*mcpvisor.DefaultShutdownTimeout)
+		require.Equal(t, 1, s.Info().AbandonedRequests)
+		close(free)
+		synctest.Wait()
+		require.Zero(t, s.Info().AbandonedRequests)
+	})
+}
+
+// An event stream without a response header delays the opening by two seconds at most,
+// even if Timeouts.Negotiate is longer.
+func TestOpen_stalledStreamBounded(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("GET", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() })
+		spec := web.spec()
+		spec.Timeouts.Negotiate = time.Hour
+		began := time.Now()
+		openSession(t, spec)
+		require.Equal(t, 2*time.Second, time.Since(began))
+	})
+}
+
+// A URL that cannot be parsed is a permanent error.
+func TestOpen_invalidURL(t *testing.T) {
+	cause := requireOpenFails(t, specFor("http://host:port/mcp"))
+	require.Equal(t, supervisor.CauseConfig, cause.Kind)
+	require.True(t, cause.Permanent)
 }

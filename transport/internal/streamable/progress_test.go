@@ -15,23 +15,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestProgress: in the stream of the answer, or in the standalone one.
+// Progress arrives on the event stream of the answer or on the standalone stream, in order,
+// and restarts the timeout of the call.
 func TestProgress(t *testing.T) {
 	const steps = 50
 	note := func(token json.RawMessage, step int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d}}`, token, step)
 	}
-	token := func(id json.RawMessage) json.RawMessage { return id } // it is the id
-	hear := func(t *testing.T, s *httpServer) []mcpvisor.Progress {
+	token := func(id json.RawMessage) json.RawMessage { return id } // the progress token is the id
+	callForReports := func(t *testing.T, s *httpServer) []mcpvisor.Progress {
 		session := openSession(t, specFor(s.URL))
-		var heard []mcpvisor.Progress
+		var reports []mcpvisor.Progress
 		raw, err := session.Request(t.Context(), transport.Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
-			Track: true, Timeout: transporttest.Patience, Progress: func(r mcpvisor.Progress) { heard = append(heard, r) }})
+			Track: true, Timeout: transporttest.Patience, Progress: func(r mcpvisor.Progress) { reports = append(reports, r) }})
 		require.NoError(t, err)
 		require.JSONEq(t, `{"done":true}`, string(raw))
-		return heard
+		return reports
 	}
-	t.Run("beside the answer", func(t *testing.T) {
+	t.Run("on the stream of the answer", func(t *testing.T) {
 		s := newHTTPServer(t)
 		s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			w.Header().Set("Content-Type", "text/event-stream")
@@ -40,15 +41,15 @@ func TestProgress(t *testing.T) {
 			}
 			_, _ = fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"done\":true}}\n\n", id)
 		})
-		heard := hear(t, s)
-		require.Len(t, heard, steps)
-		for step, r := range heard {
+		reports := callForReports(t, s)
+		require.Len(t, reports, steps)
+		for step, r := range reports {
 			require.InDelta(t, step, r.Progress, 0)
 		}
 	})
-	t.Run("in the standalone stream", func(t *testing.T) {
+	t.Run("on the standalone stream", func(t *testing.T) {
 		s := newHTTPServer(t)
-		notes, told := make(chan string, steps), make(chan struct{})
+		notes, delivered := make(chan string, steps), make(chan struct{})
 		s.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.(http.Flusher).Flush()
@@ -68,7 +69,7 @@ func TestProgress(t *testing.T) {
 				notes <- note(token(id), step)
 			}
 			select {
-			case <-told:
+			case <-delivered:
 			case <-r.Context().Done():
 				return
 			}
@@ -76,11 +77,11 @@ func TestProgress(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"done":true}}`, id)
 		})
 		session := openSession(t, specFor(s.URL))
-		heard := 0
+		reports := 0
 		_, err := session.Request(t.Context(), transport.Request{Method: "tools/call", Target: "x", Params: json.RawMessage(`{"name":"x"}`),
 			Track: true, Timeout: transporttest.Patience, Progress: func(mcpvisor.Progress) {
-				if heard++; heard == steps {
-					close(told) // only then the server answers
+				if reports++; reports == steps {
+					close(delivered) // the server answers after this
 				}
 			}})
 		require.NoError(t, err)
@@ -89,7 +90,7 @@ func TestProgress(t *testing.T) {
 		s := newHTTPServer(t)
 		s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			for step := 0; ; step++ { // for ever, and never an answer
+			for step := 0; ; step++ { // the server never answers
 				if _, err := fmt.Fprintf(w, "data: %s\n\n", note(token(id), step)); err != nil {
 					return
 				}
@@ -110,4 +111,51 @@ func TestProgress(t *testing.T) {
 		require.Equal(t, mcpvisor.KindTimeout, e.Kind)
 		require.GreaterOrEqual(t, time.Since(start), 900*time.Millisecond)
 	})
+}
+
+// If the Progress function of the caller panics, the panic reaches the caller, the request
+// is canceled, and the exchange is removed from the table.
+func TestProgress_callbackPanics(t *testing.T) {
+	web := newHTTPServer(t)
+	canceled := make(chan struct{})
+	web.handle("notifications/cancelled", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		w.WriteHeader(http.StatusAccepted)
+		close(canceled)
+	})
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1}}\n\n", id)
+		web.hang(r)
+	})
+	s := openSession(t, specFor(web.URL))
+	r := transporttest.ToolCall
+	r.Track, r.Progress = true, func(mcpvisor.Progress) { panic("panic of the host") }
+	require.PanicsWithValue(t, "panic of the host", func() { _, _ = s.Request(t.Context(), r) })
+	transporttest.RequireClosed(t, canceled, "the server got no cancellation")
+	require.Eventually(t, func() bool {
+		s.exchanges.requests.Mu.Lock()
+		defer s.exchanges.requests.Mu.Unlock()
+		for id := range s.exchanges.requests.Open {
+			if id > 0 {
+				return false
+			}
+		}
+		return true
+	}, transporttest.Patience, transporttest.TimeStep)
+}
+
+// Control characters and secrets are removed from the message of a progress report.
+func TestProgress_text(t *testing.T) {
+	web := newHTTPServer(t)
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+		text, _ := json.Marshal(transporttest.ProgressText + r.Header.Get("X-Key"))
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `[{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%[1]s,"progress":1,"message":%[2]s}},{"jsonrpc":"2.0","id":%[1]s,"result":%[3]s}]`,
+			id, text, helloResult)
+	})
+	s := openSession(t, secretSpec(web.Listener.Addr().String()))
+	var message string
+	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Track: true, Params: json.RawMessage(`{}`),
+		Progress: func(r mcpvisor.Progress) { message = r.Message }})
+	require.NoError(t, err)
+	require.Equal(t, "step [31mone of two with ***", message)
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// proxyFor is a client whose proxy answers every request with a status.
+// proxyFor returns a client whose proxy answers every request with a status, and the
+// address of the proxy.
 func proxyFor(t *testing.T, code int) (client *http.Client, address string) {
 	t.Helper()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
@@ -27,12 +28,12 @@ func proxyFor(t *testing.T, code int) (client *http.Client, address string) {
 	return &http.Client{Transport: own}, address
 }
 
-// TestProxy_refusesConnect checks that a proxy's refusal to connect names the proxy.
+// The error of a rejected CONNECT names the proxy.
 func TestProxy_refusesConnect(t *testing.T) {
 	rows := []struct {
 		code int
 		kind supervisor.CauseKind
-		says string
+		want string
 		hint string
 	}{
 		{407, supervisor.CauseAuth, "HTTP 407 Proxy Authentication Required", "user and password"},
@@ -41,13 +42,13 @@ func TestProxy_refusesConnect(t *testing.T) {
 		{504, supervisor.CauseSpawn, "HTTP 504 Gateway Timeout", "reach"},
 	}
 	for _, row := range rows {
-		t.Run(row.says, func(t *testing.T) {
+		t.Run(row.want, func(t *testing.T) {
 			checkLeaks(t)
 			client, address := proxyFor(t, row.code)
 			spec := specFor("https://mcp.invalid/mcp")
 			spec.HTTP.Client = client
 			cause := requireOpenFails(t, spec)
-			require.Contains(t, cause.Message, "the proxy "+address+" refused to connect to mcp.invalid:443: "+row.says)
+			require.Contains(t, cause.Message, "the proxy "+address+" refused to connect to mcp.invalid:443: "+row.want)
 			require.Contains(t, cause.Message, row.hint)
 			require.Equal(t, row.kind, cause.Kind)
 			require.Equal(t, row.code == 407, cause.Permanent)
@@ -56,24 +57,24 @@ func TestProxy_refusesConnect(t *testing.T) {
 	}
 }
 
-// TestProxy_hostHook checks that a host's own look at the proxy's answer counts.
+// An OnProxyConnectResponse hook of the application is called, and its error counts.
 func TestProxy_hostHook(t *testing.T) {
 	checkLeaks(t)
 	client, _ := proxyFor(t, 502)
 	spec := specFor("https://mcp.invalid/mcp")
 	spec.HTTP.Client = client
-	asked := ""
+	hookMethod := ""
 	client.Transport.(*http.Transport).OnProxyConnectResponse = func(_ context.Context, _ *url.URL, req *http.Request, _ *http.Response) error {
-		asked = req.Method
-		return errors.New("the host does not like it")
+		hookMethod = req.Method
+		return errors.New("the application rejects it")
 	}
 	cause := requireOpenFails(t, spec)
-	require.Equal(t, http.MethodConnect, asked)
-	require.Contains(t, cause.Message, "the host does not like it")
+	require.Equal(t, http.MethodConnect, hookMethod)
+	require.Contains(t, cause.Message, "the application rejects it")
 }
 
-// TestProxy_answersForServer checks that credentials for a proxy are not taken for
-// those of the server where no connection is made through it.
+// A 407 to a request over plain http is an error about the credentials of the proxy, and not
+// about those of the server.
 func TestProxy_answersForServer(t *testing.T) {
 	checkLeaks(t)
 	client, _ := proxyFor(t, 407)
@@ -83,5 +84,4 @@ func TestProxy_answersForServer(t *testing.T) {
 	require.Contains(t, cause.Message, "proxy")
 	require.NotContains(t, cause.Message, "headers of this server")
 	require.NotContains(t, cause.Message, "canary")
-
 }

@@ -16,16 +16,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// newResumingServer is a server whose answer to a call breaks off after one event with
-// an id, and the session with it. again replies to the requests for the rest.
+// newResumingServer makes a server that answers a call with the events first, and ends the
+// stream. again replies to the requests that resume the stream. The times are those of the
+// call and of these requests.
 func newResumingServer(t *testing.T, first string, again handler) (*memoryTransport, mcpvisor.ServerSpec, *[]time.Time) {
 	t.Helper()
 	web := newMemoryTransport(t)
-	asked := new([]time.Time)
+	requested := new([]time.Time)
 	var call string
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 		call = string(id)
-		*asked = append(*asked, time.Now())
+		*requested = append(*requested, time.Now())
 		replyEvents(first)(w, r, id)
 	})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
@@ -33,22 +34,22 @@ func newResumingServer(t *testing.T, first string, again handler) (*memoryTransp
 			w.WriteHeader(http.StatusMethodNotAllowed)
 			return
 		}
-		*asked = append(*asked, time.Now())
+		*requested = append(*requested, time.Now())
 		again(w, r, json.RawMessage(call))
 	})
-	return web, web.spec(), asked
+	return web, web.spec(), requested
 }
 
-// resumeCall is the answer to the call.
+// resumeCall sends the answer to the call on an event stream.
 func resumeCall(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 	startEvents(w)("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 }
 
-// The rest of an answer is asked for at the pace that the server names, within
-// bounds, and for as long as new events come.
+// The event stream of an answer is resumed after the delay that the server sets, within
+// bounds, and again as long as new events arrive.
 func TestStreamAnswer_resumeDelay(t *testing.T) {
 	const s = time.Second
-	again := func(n int, replies ...handler) handler { // n times the first
+	again := func(n int, replies ...handler) handler { // the first n times the reply, then the answer
 		return func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
 			if n--; n >= 0 {
 				replies[0](w, r, id)
@@ -57,33 +58,33 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 			resumeCall(w, r, id)
 		}
 	}
-	news := 0
+	sent := 0
 	rows := map[string]struct {
 		first string
 		again handler
 		waits []time.Duration
 	}{
-		"at once, if asked to":       {"id: a\nretry: 10\n\n", again(0), []time.Duration{10 * time.Millisecond}},
-		"not sooner than that":       {"id: a\n\n", again(0), []time.Duration{firstRetryDelay}},
-		"when it says":               {"id: a\nretry: 20000\n\n", again(1, replyEvents("")), []time.Duration{20 * s, 20 * s}},
-		"not in a year":              {"id: a\nretry: 31536000000\n\n", again(1, replyEvents("")), []time.Duration{maxRetryDelay, maxRetryDelay}},
-		"too many requests":          {"id: a\n\n", again(1, replyRetryLater(429, "7")), []time.Duration{firstRetryDelay, 7 * s}},
-		"out of service for so long": {"id: a\n\n", again(1, replyRetryLater(503, "7")), []time.Duration{firstRetryDelay, 7 * s}},
-		"again and again, with news": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-			news++
-			startEvents(w)("id: %d\nretry: 10\n\n", news)
+		"short delay of the server":      {"id: a\nretry: 10\n\n", again(0), []time.Duration{10 * time.Millisecond}},
+		"default delay":                  {"id: a\n\n", again(0), []time.Duration{firstRetryDelay}},
+		"long delay of the server":       {"id: a\nretry: 20000\n\n", again(1, replyEvents("")), []time.Duration{20 * s, 20 * s}},
+		"delay of the server is bounded": {"id: a\nretry: 31536000000\n\n", again(1, replyEvents("")), []time.Duration{maxRetryDelay, maxRetryDelay}},
+		"too many requests":              {"id: a\n\n", again(1, replyRetryLater(429, "7")), []time.Duration{firstRetryDelay, 7 * s}},
+		"service unavailable":            {"id: a\n\n", again(1, replyRetryLater(503, "7")), []time.Duration{firstRetryDelay, 7 * s}},
+		"new event each time": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			sent++
+			startEvents(w)("id: %d\nretry: 10\n\n", sent)
 		}), []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 10 * time.Millisecond}},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				web, spec, asked := newResumingServer(t, row.first, row.again)
-				session := openInMemory(t, spec)
+				web, spec, requested := newResumingServer(t, row.first, row.again)
+				session := openSession(t, spec)
 				got, err := session.Request(t.Context(), transporttest.ToolCall)
 				require.NoError(t, err)
 				require.JSONEq(t, helloResult, string(got))
 				for i, want := range row.waits {
-					require.InDelta(t, want+want/8, (*asked)[i+1].Sub((*asked)[i]), float64(want/8+1), "wait %d", i+1)
+					require.InDelta(t, want+want/8, (*requested)[i+1].Sub((*requested)[i]), float64(want/8+1), "wait %d", i+1)
 				}
 				require.Len(t, web.requests("tools/call"), 1, "the call was sent twice")
 			})
@@ -91,22 +92,22 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 	}
 }
 
-// A call whose answer broke off was sent, whatever becomes of the attempts to
-// hear the rest of it. These are bounded.
+// If the stream cannot be resumed, the outcome of the call is unknown, because the call was
+// sent. The number of attempts is bounded.
 func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	rows := map[string]struct {
 		again   handler
-		fails   error // instead
+		fails   error // the error of the connection, instead of again
 		tries   int
 		crashed bool
 	}{
 		"unreachable":         {nil, dial(errors.New("no route to host")), maxStreamResumes, false},
-		"nobody there":        {nil, dial(syscall.ECONNREFUSED), 1, true},
+		"connection refused":  {nil, dial(syscall.ECONNREFUSED), 1, true},
 		"the session is lost": {replyRetryLater(404, ""), nil, 1, true},
-		"unwilling":           {replyRetryLater(503, ""), nil, maxStreamResumes, false},
-		"unable":              {replyRetryLater(501, ""), nil, 1, false},
-		"nothing new":         {replyEvents("id: a\n\n"), nil, maxStreamResumes, false},
+		"service unavailable": {replyRetryLater(503, ""), nil, maxStreamResumes, false},
+		"not implemented":     {replyRetryLater(501, ""), nil, 1, false},
+		"no new event":        {replyEvents("id: a\n\n"), nil, maxStreamResumes, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +122,7 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 					}
 					return web.RoundTrip(r)
 				})}
-				s := openInMemory(t, spec)
+				s := openSession(t, spec)
 				_, err := s.Request(t.Context(), transporttest.ToolCall)
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
@@ -134,38 +135,38 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 	}
 }
 
-// A stream is asked for again only where that was agreed on: with ids, and
-// before 2026-07-28.
+// A stream is resumed only if its events have ids, and only before MCP 2026-07-28.
 func TestStreamAnswer_modernNotResumed(t *testing.T) {
 	for first, modern := range map[string]bool{"id: a\ndata:\n\n": true, "data:\n\n": false} {
 		transporttest.InBubble(t, func(t *testing.T) {
-			web, spec, asked := newResumingServer(t, first, resumeCall)
+			web, spec, requested := newResumingServer(t, first, resumeCall)
 			if modern {
 				web.handle("server/discover", replyModern)
 			}
-			s := openInMemory(t, spec)
+			s := openSession(t, spec)
 			require.Equal(t, modern, s.isModern())
 			streams := len(web.requests("GET"))
 			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
-			require.Len(t, *asked, 1)
+			require.Len(t, *requested, 1)
 			require.Len(t, web.requests("GET"), streams)
 		})
 	}
 }
 
+// replyModern answers server/discover as a modern server.
 func replyModern(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, id, transporttest.ModernAnswer)
 }
 
-// TestStreamAnswer_emptyIDNotResumed: "If the field value is empty, the last event ID is
-// reset" (HTML, server-sent events), so that nothing names the place to go on.
+// An empty id resets the last event id (HTML standard, server-sent events), so the stream
+// cannot be resumed.
 func TestStreamAnswer_emptyIDNotResumed(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
-		_, spec, asked := newResumingServer(t, "id: a\ndata:\n\nid:\ndata:\n\n", resumeCall)
-		s := openInMemory(t, spec)
+		_, spec, requested := newResumingServer(t, "id: a\ndata:\n\nid:\ndata:\n\n", resumeCall)
+		s := openSession(t, spec)
 		e := requireCallFails(t, s)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
-		require.Len(t, *asked, 1, "the stream was resumed")
+		require.Len(t, *requested, 1, "the stream was resumed")
 	})
 }

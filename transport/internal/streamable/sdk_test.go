@@ -22,7 +22,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// sdkServer is a server by the go-sdk with a few tools.
+// sdkServer starts a server of the go-sdk with the tools echo and marked.
 func sdkServer(t *testing.T, o *mcp.StreamableHTTPOptions) *httptest.Server {
 	t.Helper()
 	checkLeaks(t)
@@ -101,7 +101,7 @@ func TestAgainstSDK_eraRemembered(t *testing.T) {
 		transporttest.ReleaseAtEnd(t, s)
 		require.NoError(t, s.Open(transporttest.Context(t)))
 	}
-	require.Len(t, web.requests("server/discover"), 1, "the second session asked again")
+	require.Len(t, web.requests("server/discover"), 1, "the second session does not send server/discover")
 	require.Len(t, web.requests("initialize"), 2)
 
 	modern := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true})
@@ -123,8 +123,7 @@ func TestAgainstSDK_paramHeaders(t *testing.T) {
 	require.Contains(t, string(got), headerparams.Value("zürich")+"/42")
 }
 
-// What a server asks on the way to an answer reaches the go-sdk, and its
-// reply reaches the server.
+// A request that the server sends during a call is served, and the server gets the answer.
 func TestAgainstSDK_serverRequestDuringCall(t *testing.T) {
 	checkLeaks(t)
 	server := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
@@ -182,7 +181,7 @@ func TestConnections_reusedByManyCalls(t *testing.T) {
 			for range callers {
 				require.NoError(t, <-errs)
 			}
-			require.Less(t, dialled.Load(), int32(callers*each/4), "connections are not used again")
+			require.Less(t, dialled.Load(), int32(callers*each/4), "connections are reused")
 		})
 	}
 }

@@ -24,9 +24,11 @@ import (
 var echoSecrets = []string{
 	"canary-user", "canary-pass/word+1", "Y2FuYXJ5LXVzZXI6", // user:password, as Basic writes it
 	"canary-token", "canary/slash", "canary\"quote", "canary-long", "canary-long-and-more",
-	"-and-more", // what is left if the shorter of two is hidden first
+	"-and-more", // remains if the shorter of two secrets is replaced first
 }
 
+// echoSpec returns a spec with secrets in headers, and with a login in the URL or a bearer
+// token.
 func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
 	spec := specFor("http://" + addr + "/mcp")
 	spec.HTTP.Headers = map[string]string{"X-Slash": "canary/slash", "X-Quote": `canary"quote`,
@@ -39,21 +41,21 @@ func echoSpec(addr string, login bool) mcpvisor.ServerSpec {
 	return spec
 }
 
-// receivedSecrets is everything that a server learns, in one text.
+// receivedSecrets returns all secrets of a request as one text.
 func receivedSecrets(r *http.Request) string {
 	user, password, _ := r.BasicAuth()
 	return strings.Join([]string{user, password, r.Header.Get("Authorization"), r.Header.Get("X-Slash"),
 		r.Header.Get("X-Quote"), r.Header.Get("X-Long"), r.Header.Get("X-Longer")}, " ")
 }
 
-// escaped writes a text as JSON the way that PHP does.
+// escaped returns a text as JSON string, with slashes escaped as PHP does.
 func escaped(text string) string {
 	raw, _ := json.Marshal(text)
 	return strings.ReplaceAll(string(raw), "/", `\/`)
 }
 
-// A server that repeats the credentials it was given, in whatever it says,
-// must not spread them through our errors, causes and logs.
+// Credentials that a server repeats in any kind of reply do not appear in errors, causes
+// and logs.
 func TestSecrets_echoedByServer(t *testing.T) {
 	respond := func(w http.ResponseWriter, code int, body string) {
 		w.Header().Set("Content-Type", "application/json")
@@ -78,7 +80,7 @@ func TestSecrets_echoedByServer(t *testing.T) {
 			respond(w, 401, "bad credentials: "+receivedSecrets(r))
 		},
 		"long text": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			respond(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // what is shown ends in a secret
+			respond(w, 400, strings.Repeat("x", 185)+" "+r.Header.Get("Authorization")) // the part that an error shows ends inside the secret
 		},
 		"long JSON": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			respond(w, 400, `{"message":`+escaped(strings.Repeat("x", 185)+" "+r.Header.Get("Authorization"))+`}`)
@@ -93,7 +95,7 @@ func TestSecrets_echoedByServer(t *testing.T) {
 			w.Header().Set("Location", "http://elsewhere.invalid/"+r.Header.Get("X-Longer")+"/"+r.Header.Get("Authorization"))
 			w.WriteHeader(307)
 		},
-		"no HTTP": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		"invalid HTTP": func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
 				fmt.Fprintf(conn, "NO %s\r\n\r\n", receivedSecrets(r))
 				_ = conn.Close()
@@ -135,6 +137,7 @@ func TestSecrets_echoedByServer(t *testing.T) {
 	}
 }
 
+// requireNoEcho asserts that a text contains none of echoSecrets.
 func requireNoEcho(t *testing.T, text string) {
 	t.Helper()
 	require.NotEmpty(t, text)
@@ -143,12 +146,12 @@ func requireNoEcho(t *testing.T, text string) {
 		require.NotContains(t, text, strings.ReplaceAll(secret, "/", `\/`))
 		require.NotContains(t, text, strings.ReplaceAll(secret, `"`, `\"`))
 	}
-	for i := len("canary"); i < len("canary-token"); i++ { // nor the beginning of one, where a text was cut
+	for i := len("canary"); i < len("canary-token"); i++ { // no beginning of a secret where a text was cut
 		require.NotContains(t, text, "canary-token"[:i]+"…")
 	}
 }
 
-// Data without a secret is the server's own, byte for byte.
+// The data of an error without a secret is kept byte for byte.
 func TestSecrets_errorDataVerbatim(t *testing.T) {
 	const data = `{"b":1.50, "a":"\u00e9\/ \u001b[0m", "a":12345678901234567890}`
 	web := newHTTPServer(t)

@@ -20,16 +20,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// canaries are the secrets of secretSpec; none may ever be seen.
+// canaries are the secrets of secretSpec. No error and no log may contain them.
 var canaries = []string{"canary-user", "canary-password", "canary-query", "canary-header", "canary-token"}
 
+// secretSpec returns a spec with secrets in its URL and headers.
 func secretSpec(addr string) mcpvisor.ServerSpec {
 	spec := specFor("http://canary-user:canary-password@" + addr + "/mcp?key=canary-query#canary-user")
 	spec.HTTP.Headers = map[string]string{"X-Key": "canary-header", "Authorization": "Bearer canary-token"}
 	return spec
 }
 
-// allTexts is everything that an error tells, through its whole chain.
+// allTexts returns the texts of an error and of all errors that it wraps.
 func allTexts(err error) string {
 	var b strings.Builder
 	for err != nil {
@@ -45,6 +46,7 @@ func allTexts(err error) string {
 	return b.String()
 }
 
+// requireNoCanary asserts that a text contains none of canaries.
 func requireNoCanary(t *testing.T, text string) {
 	t.Helper()
 	require.NotEmpty(t, text)
@@ -54,17 +56,17 @@ func requireNoCanary(t *testing.T, text string) {
 }
 
 func TestSecrets_notInErrorsAndLogs(t *testing.T) {
-	// parrot repeats everything that it has received.
-	parrot := func(code int) handler {
+	// echo makes a handler that repeats the secrets of the request.
+	echo := func(code int) handler {
 		return func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			w.WriteHeader(code)
 			fmt.Fprintf(w, "refused: %s %s %s", r.URL, r.Header.Get("X-Key"), r.Header.Get("Authorization"))
 		}
 	}
-	away := func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+	redirect := func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		http.Redirect(w, r, "http://canary-user:canary-password@elsewhere.invalid/x?"+r.URL.RawQuery, http.StatusTemporaryRedirect)
 	}
-	replies := map[string]handler{"401": parrot(401), "400": parrot(400), "404": parrot(404), "502": parrot(502), "redirect": away,
+	replies := map[string]handler{"401": echo(401), "400": echo(400), "404": echo(404), "502": echo(502), "redirect": redirect,
 		"hang up": func(http.ResponseWriter, *http.Request, json.RawMessage) { panic(http.ErrAbortHandler) },
 		"html":    replyStatus(200, "text/html", "<html>")}
 	for name, reply := range replies {
@@ -73,12 +75,12 @@ func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 			var log testutil.LockedBuffer
 			d := NewDialer(secretSpec(web.Listener.Addr().String()).WithDefaults(),
 				transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(&log).Level(zerolog.TraceLevel)})
-			web.handle("GET", parrot(403))
+			web.handle("GET", echo(403))
 
 			s := d.NewSession()
 			transporttest.ReleaseAtEnd(t, s)
 			require.NoError(t, s.Open(transporttest.Context(t)))
-			require.Equal(t, "canary-header", web.requests("initialize")[0].header.Get("X-Key"), "the test holds no secret")
+			require.Equal(t, "canary-header", web.requests("initialize")[0].header.Get("X-Key"), "the spec contains no secret")
 			require.Equal(t, "Bearer canary-token", web.requests("initialize")[0].header.Get("Authorization"))
 			web.handle("tools/call", reply)
 			requireNoCanary(t, allTexts(requireCallFails(t, s)))
@@ -93,7 +95,7 @@ func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 			requireNoCanary(t, allTexts(err))
 			transporttest.RequireClosed(t, failing.Released(), "session is not released")
 			requireNoCanary(t, log.String()+" ")
-			require.NotEmpty(t, log.String(), "the refused stream is worth a line")
+			require.NotEmpty(t, log.String(), "the rejected stream is logged")
 		})
 	}
 
@@ -103,26 +105,27 @@ func TestSecrets_notInErrorsAndLogs(t *testing.T) {
 	requireNoCanary(t, allTexts(requireOpenFails(t, secretSpec(l.Addr().String()))))
 }
 
-// Headers and cookies go to the endpoint's origin and nowhere else.
+// Headers are sent only to the origin of the endpoint: a redirect to another origin is not
+// followed.
 func TestHeaders_stayAtOrigin(t *testing.T) {
 	web := newHTTPServer(t)
-	visited := make(chan struct{}, 8)
-	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visited <- struct{}{} }))
-	t.Cleanup(thief.Close)
+	requested := make(chan struct{}, 8)
+	foreign := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requested <- struct{}{} }))
+	t.Cleanup(foreign.Close)
 	for _, what := range []string{"tools/call", "GET", "DELETE"} {
 		web.handle(what, func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-			http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+			http.Redirect(w, r, foreign.URL, http.StatusTemporaryRedirect)
 		})
 	}
 	s := openSession(t, secretSpec(web.Listener.Addr().String()))
 	e := requireCallFails(t, s)
-	require.ErrorContains(t, e, "redirects to "+thief.URL)
+	require.ErrorContains(t, e, "redirects to "+foreign.URL)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
-	require.Empty(t, visited)
+	require.Empty(t, requested)
 }
 
-// Secrets that a server repeats in notifications do not reach their subscribers.
+// Secrets that a server repeats in a notification are removed from the Notice.
 func TestSecrets_inNotices(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -132,11 +135,11 @@ func TestSecrets_inNotices(t *testing.T) {
 	})
 	s := newTestDialer(secretSpec(web.Listener.Addr().String())).NewSession()
 	transporttest.ReleaseAtEnd(t, s)
-	told := make(chan transport.Notice, 1)
-	s.OnNotice(func(n transport.Notice) { told <- n })
+	notices := make(chan transport.Notice, 1)
+	s.OnNotice(func(n transport.Notice) { notices <- n })
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	requireServing(t, s)
-	log := (<-told).Log
+	log := (<-notices).Log
 	require.Contains(t, log.Text, "got ")
 	requireNoCanary(t, log.Text+log.Logger)
 }

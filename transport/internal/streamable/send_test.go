@@ -17,8 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// A call goes out once, also if a header makes net/http believe that it may be
-// repeated.
+// A call is sent once, even with a header that makes net/http repeat requests.
 func TestCall_sentOnce(t *testing.T) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key", "X-Other"} {
 		web := newHTTPServer(t)
@@ -42,15 +41,16 @@ func TestCall_sentOnce(t *testing.T) {
 	}
 }
 
-// killableDialer are the connections of one dialer, which can die without a sign: a
-// read waits, and a write takes only so much.
+// killableDialer makes connections that a test can kill without closing them: then a read
+// blocks, and a write fails after maxWritten bytes.
 type killableDialer struct {
 	mu         sync.Mutex
 	conns      []*killableConn
-	killNew    bool // those to come
+	killNew    bool // new connections are dead, too; with mu
 	maxWritten int
 }
 
+// killableConn is a connection of a killableDialer.
 type killableConn struct {
 	net.Conn
 	dialer *killableDialer
@@ -69,7 +69,7 @@ func (m *killableDialer) dial(ctx context.Context, network, addr string) (net.Co
 	return c, nil
 }
 
-// kill lets the connections that there are die.
+// kill kills all current connections.
 func (m *killableDialer) kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,6 +78,7 @@ func (m *killableDialer) kill() {
 	}
 }
 
+// dialled returns how many connections were made.
 func (m *killableDialer) dialled() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,8 +98,7 @@ func (c *killableConn) Write(p []byte) (int, error) {
 	return takes, &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
 }
 
-// openKillable opens a session over connections that can die, of which some are
-// idle.
+// openKillable opens a session over connections of m, of which at least four are idle.
 func openKillable(t *testing.T, web *httpServer, m *killableDialer, secure bool) *session {
 	t.Helper()
 	spec := specFor(web.URL)
@@ -130,6 +130,8 @@ func openKillable(t *testing.T, web *httpServer, m *killableDialer, secure bool)
 	return s
 }
 
+// A call on a pooled connection that the server had closed is sent again on a new
+// connection, but only if nothing was written on the old one.
 func TestConnections_closedWhileIdle(t *testing.T) {
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
 		t.Run(name+", nothing written", func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestConnections_closedWhileIdle(t *testing.T) {
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
 			require.Len(t, web.requests("tools/call"), 4)
 		})
-		t.Run(name+", and so are the new ones", func(t *testing.T) {
+		t.Run(name+", new connections dead", func(t *testing.T) {
 			web, m := newHTTPServer(t), &killableDialer{}
 			s := openKillable(t, web, m, secure)
 			m.kill()
@@ -168,7 +170,7 @@ func TestConnections_closedWhileIdle(t *testing.T) {
 	}
 }
 
-// A redirect is followed with the whole body.
+// A redirect repeats the request with its whole body.
 func TestRedirect_repeatsBody(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -184,19 +186,19 @@ func TestRedirect_repeatsBody(t *testing.T) {
 	require.Equal(t, seen[0].body, seen[1].body)
 }
 
-// Redirects are followed a few times, each from where the last one led, and
-// none that names no place.
+// At most maxRedirects redirects are followed. Each is relative to the previous one. A
+// redirect without a Location is an error.
 func TestRedirect(t *testing.T) {
 	rows := map[string]struct {
 		to    func(path string) string
 		paths []string
 		works bool
 	}{
-		"relative to the last": {func(path string) string {
+		"relative to the previous one": {func(path string) string {
 			return map[string]string{"/mcp": "/a/b/", "/a/b/": "c"}[path]
 		}, []string{"/mcp", "/a/b/", "/a/b/c"}, true},
-		"without end": {func(string) string { return "/mcp" }, []string{"/mcp", "/mcp", "/mcp", "/mcp", "/mcp", "/mcp"}, false},
-		"to nowhere":  {func(string) string { return "" }, []string{"/mcp"}, false},
+		"without end":        {func(string) string { return "/mcp" }, []string{"/mcp", "/mcp", "/mcp", "/mcp", "/mcp", "/mcp"}, false},
+		"without a Location": {func(string) string { return "" }, []string{"/mcp"}, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ type session struct {
 	mu sync.Mutex // guards the start of tasks, closing, connecting and aliveCheck
 	// tasks counts the goroutines and calls that must return before the release.
 	tasks   sync.WaitGroup
-	closing bool // shutdown has begun; no task starts any more
+	closing bool // shutdown has begun; no further task starts
 	// connecting is closed when the go-sdk's Connect has returned; nil if it was never
 	// called. client and attached are written before it is closed.
 	connecting chan struct{}

@@ -26,7 +26,7 @@ func TestSessionLost_endsSession(t *testing.T) {
 		"400 text":     replyStatus(400, "text/plain", "Bad Request: Invalid session ID"),
 		"400 JSON-RPC": replyStatus(400, "application/json", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`),
 		"400 python":   replyStatus(400, "application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Bad Request: No valid session ID provided"}}`),
-		"404 another's": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+		"404 with another id": func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			w.WriteHeader(404)
 			writeError(w, json.RawMessage("5"), -32001, "Session not found")
 		},
@@ -42,7 +42,7 @@ func TestSessionLost_endsSession(t *testing.T) {
 			require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 			require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 			require.ErrorContains(t, e, "forgot the session")
-			transporttest.RequireClosed(t, s.Dead(), "session lives on")
+			transporttest.RequireClosed(t, s.Dead(), "the session continues")
 			require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 			transporttest.RequireClosed(t, s.Released(), "session is not released")
 			require.Empty(t, web.requests("DELETE"), "there is nothing to delete")
@@ -50,7 +50,7 @@ func TestSessionLost_endsSession(t *testing.T) {
 	}
 }
 
-// Without a session a 404 is only the error of the call.
+// If the server keeps no session, a 404 fails only the call.
 func TestSessionLost_withoutSession(t *testing.T) {
 	web := newHTTPServer(t)
 	web.session = ""
@@ -60,7 +60,7 @@ func TestSessionLost_withoutSession(t *testing.T) {
 	requireServing(t, s)
 }
 
-// newClosableServer is a server that can be taken away from its address.
+// newClosableServer serves h at an address until the returned server is closed.
 func newClosableServer(t *testing.T, addr string, h http.Handler) (*http.Server, string) {
 	t.Helper()
 	l, err := net.Listen("tcp", addr)
@@ -91,9 +91,9 @@ func TestServerGone(t *testing.T) {
 func TestServerDies_duringCall(t *testing.T) {
 	web := newHTTPServer(t)
 	server, addr := newClosableServer(t, "127.0.0.1:0", web)
-	asked := make(chan struct{}, 8)
+	received := make(chan struct{}, 8)
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		asked <- struct{}{}
+		received <- struct{}{}
 		web.hang(r)
 	})
 	s := openSession(t, specFor("http://"+addr))
@@ -106,7 +106,7 @@ func TestServerDies_duringCall(t *testing.T) {
 		}()
 	}
 	for range calls {
-		<-asked
+		<-received
 	}
 	require.NoError(t, server.Close())
 	for range calls {
@@ -118,8 +118,8 @@ func TestServerDies_duringCall(t *testing.T) {
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }
 
-// The end of the event stream is detected, and the refusal of the next one proves
-// that the server is gone, without a call.
+// The death of a server is detected without a call: its event stream ends, and the next
+// connection is refused.
 func TestServerDies_idle(t *testing.T) {
 	web := newHTTPServer(t)
 	server, addr := newClosableServer(t, "127.0.0.1:0", web)
@@ -132,7 +132,7 @@ func TestServerDies_idle(t *testing.T) {
 	s := openSession(t, specFor("http://"+addr))
 	<-listening
 	require.NoError(t, server.Close())
-	transporttest.RequireClosed(t, s.Dead(), "the death went unnoticed")
+	transporttest.RequireClosed(t, s.Dead(), "the death is not detected")
 	require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 	require.Contains(t, s.Cause().Message, "nothing listens")
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
@@ -160,8 +160,8 @@ func TestServerRestarted_samePort(t *testing.T) {
 		})
 	}
 	newClosableServer(t, addr, second)
-	// Whether the call still went out on an old connection is a race; that the
-	// session is lost is not.
+	// The call may or may not be written on an old connection. In both cases the session is
+	// lost.
 	e := requireCallFails(t, s)
 	require.Equal(t, mcpvisor.KindCrashed, e.Kind, e.Error())
 	require.ErrorContains(t, e, "forgot the session")
@@ -175,15 +175,15 @@ func TestServerRestarted_samePort(t *testing.T) {
 
 func TestAbort(t *testing.T) {
 	web := newHTTPServer(t)
-	asked := make(chan struct{})
+	received := make(chan struct{})
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		close(asked)
+		close(received)
 		web.hang(r)
 	})
 	s := openSession(t, specFor(web.URL))
 	failed := make(chan error, 1)
 	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); failed <- err }()
-	<-asked
+	<-received
 	first := &supervisor.Cause{Kind: supervisor.CauseProbe, Message: "probes went unanswered"}
 	s.Abort(first)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
@@ -206,11 +206,11 @@ func TestDelete_hangs(t *testing.T) {
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 	start := time.Now()
 	transporttest.RequireClosed(t, s.Released(), "session is not released")
-	require.Less(t, time.Since(start), 4*time.Second, "the go-sdk's own limit of 5 s was waited for")
+	require.Less(t, time.Since(start), 4*time.Second, "the release waited for the limit of the go-sdk, 5 s")
 	require.Len(t, web.requests("DELETE"), 1)
 }
 
-// A session leaves the host's transport and its connections alone.
+// A session does not change or close the application's transport.
 func TestClose_leavesHostTransport(t *testing.T) {
 	web := newHTTPServer(t)
 	var other http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
@@ -231,8 +231,7 @@ func TestClose_leavesHostTransport(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 }
 
-// Released means that everything has returned, a RoundTripper of the host's
-// that takes its time included.
+// The release waits until the application's RoundTripper has returned.
 func TestRelease_waitsForTasks(t *testing.T) {
 	web := newHTTPServer(t)
 	own := &http.Transport{}

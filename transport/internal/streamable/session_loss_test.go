@@ -11,12 +11,13 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
+// rpcBody returns a JSON-RPC error with this id.
 func rpcBody(id, message string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32000,"message":"` + message + `"}}`
 }
 
-// TestSessionLossOf checks what a reply without the request's id says about the
-// session and about the call that it refuses. Only NotSent calls are repeated.
+// A reply without the id of the request may mean that the session is lost. The outcome is
+// NotSent only if the server has certainly not acted on the call.
 func TestSessionLossOf(t *testing.T) {
 	const page = "<!doctype html><h1>404 Not Found</h1>"
 	rows := map[string]struct {
@@ -78,8 +79,8 @@ func TestSessionLossOf(t *testing.T) {
 	}
 }
 
-// TestSessionLost_answerWithOurID: an error with the id of the request is its
-// answer, under every status and whatever it says about sessions.
+// An error with the id of the request is its answer, whatever the status and the message.
+// A 404 whose message means a lost session also ends the session.
 func TestSessionLost_answerWithOurID(t *testing.T) {
 	rows := []struct {
 		name    string

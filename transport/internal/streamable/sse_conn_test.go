@@ -26,7 +26,7 @@ func TestSSE_call(t *testing.T) {
 		reply   func(web *sseServer, w http.ResponseWriter, id json.RawMessage)
 		kind    error // nil: the call succeeds
 		outcome mcpvisor.Outcome
-		says    string
+		want    string
 		dies    bool
 	}{
 		"answer before the POST is accepted": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) { web.answer("tools/call", id) }},
@@ -38,7 +38,7 @@ func TestSSE_call(t *testing.T) {
 			w.WriteHeader(200)
 			web.answer("tools/call", id)
 		}},
-		"text that says HTML": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+		"text with the media type of HTML": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "Accepted")
 			web.answer("tools/call", id)
@@ -52,7 +52,7 @@ func TestSSE_call(t *testing.T) {
 		"batch": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`[7,{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"hello"}]}}]`, id)
 		}},
-		"doubled, among junk": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
+		"answered twice, among invalid messages": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.write("data: junk\n\nevent: heartbeat\ndata: 1\n\nevent: endpoint\ndata: http://example.invalid/\n\nevent: endpoint\ndata: /elsewhere\n\nevent: message\n\ndata:\n\n")
 			web.send(`{"jsonrpc":"2.0","id":999999999999999,"result":{}}`)
 			web.send(`{"jsonrpc":"2.0","id":"what","result":{}}`)
@@ -61,38 +61,38 @@ func TestSSE_call(t *testing.T) {
 		}},
 		"error of the server": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"no, %s"}}`, id, sseSecret)
-		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, says: "no, ***"},
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, want: "no, ***"},
 		"error without an id": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
-		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, says: "parse error"},
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, want: "parse error"},
 		"neither result nor error": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s}`, id)
-		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "neither a result nor an error"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "neither a result nor an error"},
 		"broken JSON": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":nothing}}`, id)
-		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "not valid JSON"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "not valid JSON"},
 		"too long": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s,"result":{"content":"%s"}}`, id, strings.Repeat("x", 100_000))
-		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "longer than 65536 bytes"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "longer than 65536 bytes"},
 		"too long, id unknown": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"result":{"content":"%s"}}`, strings.Repeat("x", 100_000))
-		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "longer than 65536 bytes"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "longer than 65536 bytes"},
 		"web page": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "<html>login</html>")
-		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "web page"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "web page"},
 		"refused, 413": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(413) },
-			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 413"},
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "HTTP 413"},
 		"refused, 500": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(500) },
-			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 500"},
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "HTTP 500"},
 		"refused, 401": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(401) },
-			kind: mcpvisor.ErrAuthRequired, outcome: mcpvisor.OutcomeAnswered, says: "HTTP 401"},
+			kind: mcpvisor.ErrAuthRequired, outcome: mcpvisor.OutcomeAnswered, want: "HTTP 401"},
 		"redirected": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.Header().Set("Location", "http://example.invalid/")
 			w.WriteHeader(307)
-		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, says: "redirects to"},
+		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "redirects to"},
 		"POST broken": {reply: func(*sseServer, http.ResponseWriter, json.RawMessage) { panic(http.ErrAbortHandler) },
-			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeUnknown, says: "broke before the answer came"},
+			kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeUnknown, want: "broke before the answer came"},
 		"never answered": {reply: func(_ *sseServer, w http.ResponseWriter, _ json.RawMessage) { w.WriteHeader(202) },
 			kind: mcpvisor.ErrTimeout, outcome: mcpvisor.OutcomeUnknown},
 		"POST and answer never come": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) { <-web.quit },
@@ -100,12 +100,12 @@ func TestSSE_call(t *testing.T) {
 		"stream breaks": {reply: func(web *sseServer, w http.ResponseWriter, _ json.RawMessage) {
 			w.WriteHeader(202)
 			web.write("")
-		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, says: "event stream", dies: true},
+		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, want: "event stream", dies: true},
 		"stream breaks in the middle of the answer": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
 			w.WriteHeader(202)
 			web.write(`data: {"jsonrpc":"2.0","id":` + string(id) + `,"result":{"con`)
 			web.write("")
-		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, says: "event stream", dies: true},
+		}, kind: mcpvisor.ErrCrashed, outcome: mcpvisor.OutcomeUnknown, want: "event stream", dies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := newSSEServer(t)
@@ -128,11 +128,11 @@ func TestSSE_call(t *testing.T) {
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, tc.outcome, e.Outcome)
-				require.Contains(t, err.Error(), tc.says)
+				require.Contains(t, err.Error(), tc.want)
 				require.NotContains(t, err.Error(), sseSecret)
 			}
 			if tc.dies {
-				transporttest.RequireClosed(t, s.Dead(), "the end of the stream is the end of the session")
+				transporttest.RequireClosed(t, s.Dead(), "the session is alive after the end of its stream")
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
 				transporttest.RequireClosed(t, s.Released(), "session is not released")
 				return
@@ -142,14 +142,13 @@ func TestSSE_call(t *testing.T) {
 			c := s.sse.Load()
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			require.Empty(t, c.waiting, "nothing is kept of a request that has ended")
+			require.Empty(t, c.waiting, "a request that has ended is removed")
 		})
 	}
 }
 
-// TestSSE_sessionLost checks that a 404 over HTTP+SSE ends the session, and that the
-// call counts as NotSent only if the text is that of an SDK: MCP 2024-11-05 gives
-// the status no meaning.
+// A 404 over HTTP+SSE ends the session. The call counts as NotSent only if the text is that
+// of an SDK, because MCP 2024-11-05 does not define the meaning of a 404.
 func TestSSE_sessionLost(t *testing.T) {
 	for name, row := range map[string]struct {
 		kind, body string
@@ -172,14 +171,12 @@ func TestSSE_sessionLost(t *testing.T) {
 			e := requireCallFails(t, s)
 			require.ErrorIs(t, e, mcpvisor.ErrCrashed)
 			require.Equal(t, row.outcome, e.Outcome, e.Error())
-			transporttest.RequireClosed(t, s.Dead(), "session goes on")
+			transporttest.RequireClosed(t, s.Dead(), "the session continues")
 		})
 	}
 }
 
-// When the stream ends, every call in flight ends, each with the truth about it.
-// TestSSE_answerBeforeRefusedPOST checks that an answer on the stream counts, although
-// its POST is refused or breaks.
+// An answer on the stream counts, although its POST is rejected or breaks.
 func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	web := newSSEServer(t)
 	s := openSession(t, sseSpec(web))
@@ -204,12 +201,13 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 				return
 			}
 			got = c.afterPost(x, 1<<40, p, c.addRequest(1<<40))
-			require.Equal(t, p, got, "no answer has come")
+			require.Equal(t, p, got, "no answer has arrived")
 			require.Empty(t, c.waiting)
 		})
 	}
 }
 
+// When the stream breaks, all calls in flight fail, and their outcome is unknown.
 func TestSSE_crashWithCallsInFlight(t *testing.T) {
 	web := newSSEServer(t)
 	s := openSession(t, sseSpec(web))
@@ -240,7 +238,7 @@ func TestSSE_crashWithCallsInFlight(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 }
 
-// What the endpoint itself needs goes to both addresses.
+// Headers of the spec and cookies are sent with the GET and with the POSTs.
 func TestSSE_headersAndCookies(t *testing.T) {
 	web := newSSEServer(t)
 	spec := sseSpec(web)
@@ -292,11 +290,11 @@ func TestSSE_serverMessages(t *testing.T) {
 			w.(http.Flusher).Flush()
 			cancel()
 		})
-		told := make(chan struct{})
-		web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { close(told) })
+		notified := make(chan struct{})
+		web.handle("notifications/cancelled", func(http.ResponseWriter, *http.Request, json.RawMessage) { close(notified) })
 		_, err := s.Request(ctx, transporttest.ToolCall)
 		require.ErrorIs(t, err, context.Canceled)
-		transporttest.RequireClosed(t, told, "the server is not told")
+		transporttest.RequireClosed(t, notified, "the server got no cancellation")
 	})
 	t.Run("ping of the server", func(t *testing.T) {
 		pong := make(chan struct{})
@@ -311,8 +309,8 @@ func TestSSE_serverMessages(t *testing.T) {
 	})
 }
 
-// A POST that the server never accepts holds up neither its answer nor the end.
-func TestSSE_endWithPOSTsUnderWay(t *testing.T) {
+// A POST that the server never accepts delays neither its answer nor the release.
+func TestSSE_releaseWithOpenPOSTs(t *testing.T) {
 	web := newSSEServer(t)
 	s := openSession(t, sseSpec(web))
 	web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -329,19 +327,19 @@ func TestSSE_endWithPOSTsUnderWay(t *testing.T) {
 	select {
 	case <-s.Released():
 	case <-time.After(drainTimeout / 2):
-		require.FailNow(t, "the end waits for POSTs that are not accepted")
+		require.FailNow(t, "the release waits for POSTs that are not accepted")
 	}
 }
 
-// Tokens are made and renewed for the stream and for POSTs.
+// Tokens are obtained and renewed for the stream and for POSTs.
 func TestSSE_auth(t *testing.T) {
 	web := newSSEServer(t)
 	web.endpoint = "/mcp?sessionId=" + sseSecret
 	a := oauthtest.NewServer(web.URL)
 	t.Cleanup(a.Close)
-	for _, told := range []bool{true, false} {
+	for _, inSpec := range []bool{true, false} {
 		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
-		spec.HTTP.SSE = told
+		spec.HTTP.SSE = inSpec
 		s := openSession(t, spec)
 		requireServing(t, s)
 		a.Revoke(false, false)
@@ -349,8 +347,8 @@ func TestSSE_auth(t *testing.T) {
 	}
 }
 
-// A RoundTripper of the host's that ignores its context holds up neither the
-// start nor the end.
+// A RoundTripper of the application that ignores its context delays neither the start nor
+// the release.
 func TestSSE_hostRoundTripperBlocks(t *testing.T) {
 	web := newSSEServer(t)
 	release := make(chan struct{})
@@ -368,7 +366,7 @@ func TestSSE_hostRoundTripperBlocks(t *testing.T) {
 	s := openSession(t, spec)
 	requireServing(t, s)
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
-	transporttest.RequireClosed(t, s.Released(), "the end waits for the body of the stream")
+	transporttest.RequireClosed(t, s.Released(), "the release waits for the body of the stream")
 
 	hangs.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

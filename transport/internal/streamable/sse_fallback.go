@@ -13,7 +13,7 @@ import (
 )
 
 // deprecatedSSE is the warning in the status of a session over HTTP+SSE.
-const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; ask for a version of it that speaks Streamable HTTP"
+const deprecatedSSE = "the server speaks HTTP+SSE (2024-11-05), a transport that is deprecated since 2025-03-26; upgrade the server to a version that speaks Streamable HTTP"
 
 // errInvalidEndpoint marks the error of a server that speaks HTTP+SSE and whose endpoint
 // event contains an invalid address.

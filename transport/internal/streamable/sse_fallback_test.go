@@ -14,23 +14,22 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// newest is the key of the exchange that began last, of those that are no requests
-// of the call lane.
+// newest returns the key of the exchange that began last and is not on the call channel.
 func (t *exchangeTable) newest() int64 {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
 	return t.requests.Newest()
 }
 
-// contains reports whether an exchange is under way.
+// contains reports whether an exchange is in the table.
 func (t *exchangeTable) contains(key int64) bool {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
 	return t.requests.Open[key] != nil
 }
 
-// TestSSEFallback_refusalInPieces checks that the end of the refused POST, which comes
-// while the event stream is being opened, does not end the fallback.
+// The rejected POST may end while the event stream is being opened. That does not end the
+// fallback.
 func TestSSEFallback_refusalInPieces(t *testing.T) {
 	web := newSSEServer(t)
 	spec := specFor(web.URL + "/sse")
@@ -51,7 +50,7 @@ func TestSSEFallback_refusalInPieces(t *testing.T) {
 	})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		close(opening)
-		for s.exchanges.contains(refused) { // until the rest of the refusal was read
+		for s.exchanges.contains(refused) { // until the rest of the POST was read
 			select {
 			case <-time.After(time.Millisecond):
 			case <-r.Context().Done():
@@ -64,12 +63,12 @@ func TestSSEFallback_refusalInPieces(t *testing.T) {
 	requireServing(t, s)
 }
 
-// TestSSEFallback_errorOfStream checks what a failed start says whose POST was refused, and
-// whose event stream was refused as well: what tells more.
+// If both the POST and the event stream are rejected, the cause is the error that explains
+// more.
 func TestSSEFallback_errorOfStream(t *testing.T) {
 	for name, row := range map[string]struct {
 		post, get int
-		says      string
+		want      string
 		kind      supervisor.CauseKind
 	}{
 		"405, then 401": {405, 401, "HTTP 401", supervisor.CauseAuth},
@@ -93,11 +92,97 @@ func TestSSEFallback_errorOfStream(t *testing.T) {
 				w.WriteHeader(row.get)
 			})
 			cause := requireOpenFails(t, specFor(web.URL+"/sse"))
-			require.Contains(t, cause.Message, row.says)
+			require.Contains(t, cause.Message, row.want)
 			require.Equal(t, row.kind, cause.Kind)
 			if row.get == http.StatusTooManyRequests {
 				require.Equal(t, 7*time.Second, cause.RetryAfter)
 			}
 		})
 	}
+}
+
+// A session falls back to HTTP+SSE when initialize over Streamable HTTP is rejected with
+// 400, 404 or 405, and the dialer remembers it.
+func TestSSEFallback(t *testing.T) {
+	t.Run("remembered", func(t *testing.T) {
+		web := newSSEServer(t)
+		d := newTestDialer(specFor(web.URL + "/sse"))
+		for range 2 {
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			require.NoError(t, s.Open(transporttest.Context(t)))
+			requireServing(t, s)
+		}
+		require.Len(t, web.requests("POST"), 2, "server/discover and initialize, refused once each")
+		require.Len(t, web.requests("GET"), 2)
+		require.Len(t, web.requests("initialize"), 2)
+		require.Len(t, web.requests("notifications/initialized"), 2)
+		require.Empty(t, web.requests("DELETE"))
+	})
+	for _, status := range []int{400, 404, 405} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			web := newSSEServer(t)
+			web.handle("POST", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.WriteHeader(status)
+				if status == 400 { // a JSON-RPC error without an id
+					_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request"}}`)
+				}
+			})
+			requireServing(t, openSession(t, specFor(web.URL+"/sse")))
+		})
+	}
+	for _, status := range []int{401, 500, 503} {
+		t.Run("not after "+http.StatusText(status), func(t *testing.T) {
+			web := newSSEServer(t)
+			web.handle("POST", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(status) })
+			requireOpenFails(t, specFor(web.URL+"/sse"))
+			require.Empty(t, web.requests("GET"))
+		})
+	}
+	t.Run("POST error kept without a stream", func(t *testing.T) {
+		web := newSSEServer(t)
+		web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) { w.WriteHeader(http.StatusNotFound) })
+		cause := requireOpenFails(t, specFor(web.URL+"/sse"))
+		require.Contains(t, cause.Message, "HTTP 405")
+	})
+	t.Run("POST error kept without an endpoint event", func(t *testing.T) {
+		web := newSSEServer(t)
+		web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			startEvents(w)("data: {}\n\n")
+			<-r.Context().Done()
+		})
+		cause := requireOpenFails(t, specFor(web.URL+"/sse"))
+		require.Contains(t, cause.Message, "HTTP 405")
+	})
+	t.Run("bounded by Negotiate", func(t *testing.T) {
+		web := newSSEServer(t)
+		web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+			startEvents(w)
+			<-r.Context().Done()
+		})
+		spec := specFor(web.URL + "/sse")
+		spec.Timeouts.Negotiate = 50 * time.Millisecond
+		require.Contains(t, requireOpenFails(t, spec).Message, "HTTP 405")
+	})
+	t.Run("not in the modern era", func(t *testing.T) {
+		web := newSSEServer(t)
+		spec := specFor(web.URL + "/sse")
+		spec.Era = mcpvisor.EraModern
+		requireOpenFails(t, spec)
+		require.Empty(t, web.requests("GET"))
+	})
+	t.Run("forgotten after a failed start", func(t *testing.T) {
+		web := newSSEServer(t)
+		d := newTestDialer(specFor(web.URL + "/sse"))
+		s := d.NewSession()
+		transporttest.ReleaseAtEnd(t, s)
+		require.NoError(t, s.Open(transporttest.Context(t)))
+		web.handle("GET", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		})
+		s = d.NewSession()
+		transporttest.ReleaseAtEnd(t, s)
+		require.Error(t, s.Open(transporttest.Context(t)))
+		require.False(t, d.knownSSE())
+	})
 }

@@ -12,12 +12,12 @@ import (
 
 const sseSecret = "stream-5d41402abc4b2a76"
 
-// sseServer is a server over HTTP+SSE. A test can replace each of its replies. Its
-// stream carries what send is given. POSTs that name a session go to it.
+// sseServer is a server over HTTP+SSE. A test can replace each of its replies, and send
+// messages on its stream. It accepts POSTs with the session id of the endpoint event.
 type sseServer struct {
 	*testServer
 	t *testing.T
-	// endpoint is the address that the first event names.
+	// endpoint is the address in the endpoint event.
 	endpoint string
 	out      chan string // to the stream that was opened last; guarded by mu
 }
@@ -62,15 +62,15 @@ func (s *sseServer) stream(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.out = out
 	s.mu.Unlock()
-	say := startEvents(w)
-	say("event: endpoint\ndata: %s\n\n", s.endpoint)
+	send := startEvents(w)
+	send("event: endpoint\ndata: %s\n\n", s.endpoint)
 	for {
 		select {
 		case text := <-out:
 			if text == "" { // the stream breaks
 				panic(http.ErrAbortHandler)
 			}
-			say("%s", text)
+			send("%s", text)
 		case <-r.Context().Done():
 			return
 		case <-s.quit:
@@ -79,7 +79,7 @@ func (s *sseServer) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer answers a request on the stream.
+// answer sends the answer to a request on the stream.
 func (s *sseServer) answer(method string, id json.RawMessage) {
 	result := map[string]string{
 		"initialize": `{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`,
@@ -100,7 +100,7 @@ func (s *sseServer) send(format string, args ...any) {
 	s.write("event: message\ndata: " + fmt.Sprintf(format, args...) + "\n\n")
 }
 
-// write writes on the stream; "" breaks it.
+// write writes text on the stream; "" breaks the stream.
 func (s *sseServer) write(text string) {
 	s.mu.Lock()
 	out := s.out
@@ -115,6 +115,7 @@ func (s *sseServer) write(text string) {
 	}
 }
 
+// sseSpec returns a spec that says that the server speaks HTTP+SSE.
 func sseSpec(s *sseServer) mcpvisor.ServerSpec {
 	spec := specFor(s.URL + "/sse")
 	spec.HTTP.SSE = true

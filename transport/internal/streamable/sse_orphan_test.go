@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestSSE_errorWithoutID checks that an error without an id does not fail a call if it
-// may be about another message of ours; a call that times out quotes it.
+// An error without an id does not fail a call if the error may be about another message of
+// the client. A call that times out quotes the error.
 func TestSSE_errorWithoutID(t *testing.T) {
 	for name, row := range map[string]struct {
 		code   string
@@ -76,7 +76,7 @@ func TestSSE_errorWithoutID(t *testing.T) {
 	}
 }
 
-// expireCalls ends the requests of the call lane as their deadline does.
+// expireCalls ends the requests on the call channel as their deadline does.
 func (t *exchangeTable) expireCalls() {
 	t.requests.Mu.Lock()
 	var calls []*jsonrpc.Entry

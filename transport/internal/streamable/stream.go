@@ -166,13 +166,13 @@ func isTransient(status int) bool {
 	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 }
 
-// nextRetryDelay returns the wait before attempt n, counted from 1. Before the first
-// attempt it is the delay that the server asked for, if any. It grows with n, and is at
-// least the asked delay.
-func nextRetryDelay(n int, asked time.Duration) time.Duration {
-	if n == 1 && asked > 0 {
-		return min(asked, maxRetryDelay)
+// nextRetryDelay returns the wait before attempt n, counted from 1. serverDelay is the
+// delay that the server asked for; 0 if none. Before the first attempt it is the wait.
+// Later the wait grows with n, and is at least serverDelay.
+func nextRetryDelay(n int, serverDelay time.Duration) time.Duration {
+	if n == 1 && serverDelay > 0 {
+		return min(serverDelay, maxRetryDelay)
 	}
 	d := backoff.Backoff{First: firstRetryDelay, Max: maxRetryDelay}.Delay(n)
-	return backoff.WithJitter(min(max(d, asked), maxRetryDelay))
+	return backoff.WithJitter(min(max(d, serverDelay), maxRetryDelay))
 }

@@ -20,23 +20,23 @@ import (
 const helloResult = `{"content":[{"type":"text","text":"hello"}]}`
 
 func TestStreamAnswer(t *testing.T) {
-	rows := map[string]func(say func(string, ...any), id json.RawMessage){
-		"plain": func(say func(string, ...any), id json.RawMessage) {
-			say("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
+	rows := map[string]func(send func(string, ...any), id json.RawMessage){
+		"plain": func(send func(string, ...any), id json.RawMessage) {
+			send("event: message\ndata: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		},
-		"last blank line missing": func(say func(string, ...any), id json.RawMessage) {
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, helloResult)
+		"last blank line missing": func(send func(string, ...any), id json.RawMessage) {
+			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, helloResult)
 		},
-		"CR LF, BOM, comments, several data lines": func(say func(string, ...any), id json.RawMessage) {
-			say("\ufeff: welcome\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata:\"id\":%s,\r\ndata:\"result\":%s}\r\n\r\n", id, helloResult)
+		"CR LF, BOM, comments, several data lines": func(send func(string, ...any), id json.RawMessage) {
+			send("\ufeff: welcome\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\r\ndata:\"id\":%s,\r\ndata:\"result\":%s}\r\n\r\n", id, helloResult)
 		},
-		"noise before": func(say func(string, ...any), id json.RawMessage) {
-			say("data: not json\n\n")
-			say("event: ping\ndata: 12:00\n\n")
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n\n")
-			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{}}\n\n")
-			say("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":%q}\n\n", strings.Repeat("x", 8192))
-			say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
+		"other events before": func(send func(string, ...any), id json.RawMessage) {
+			send("data: not json\n\n")
+			send("event: ping\ndata: 12:00\n\n")
+			send("data: {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n\n")
+			send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{}}\n\n")
+			send("data: {\"jsonrpc\":\"2.0\",\"method\":\"x\",\"params\":%q}\n\n", strings.Repeat("x", 8192))
+			send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 		},
 	}
 	for name, script := range rows {
@@ -49,7 +49,7 @@ func TestStreamAnswer(t *testing.T) {
 			spec.Limits.MaxMessageBytes = 4096
 			s := openSession(t, spec)
 			requireServing(t, s)
-			if name == "noise before" {
+			if name == "other events before" {
 				require.Equal(t, mcpvisor.Discarded{Malformed: 1, Oversize: 1, Unmatched: 1}, s.Info().Discarded)
 			}
 		})
@@ -128,8 +128,8 @@ func TestStreamAnswer_notResumed(t *testing.T) {
 	requireServing(t, s)
 }
 
-// The event stream comes and goes, with every status there is; the session
-// and its calls notice nothing.
+// The standalone stream ends, is refused with several statuses, and is resumed. The session
+// and its calls are not affected.
 func TestStandaloneStream_reconnects(t *testing.T) {
 	web := newHTTPServer(t)
 	var tries atomic.Int32
@@ -152,14 +152,15 @@ func TestStandaloneStream_reconnects(t *testing.T) {
 	case id := <-resumed:
 		require.Equal(t, "e1", id)
 	case <-transporttest.Context(t).Done():
-		require.FailNow(t, "the stream was not opened again")
+		require.FailNow(t, "the stream was not reopened")
 	}
 	require.Eventually(t, func() bool { return tries.Load() == 4 }, transporttest.Patience, transporttest.TimeStep)
 	requireServing(t, s)
 	require.EqualValues(t, 1, s.Info().Discarded.Malformed)
 }
 
-// A session that is gone shows on the event stream first.
+// A 404 to the request for the standalone stream ends the session, if a stream was open
+// before.
 func TestStandaloneStream_sessionLost(t *testing.T) {
 	web := newHTTPServer(t)
 	var tries atomic.Int32
@@ -169,22 +170,22 @@ func TestStandaloneStream_sessionLost(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		say := startEvents(w)
+		send := startEvents(w)
 		<-opened
-		say("retry: 10\ndata:\n\n")
+		send("retry: 10\ndata:\n\n")
 	})
 	s := openSession(t, specFor(web.URL))
 	close(opened)
-	transporttest.RequireClosed(t, s.Dead(), "the loss went unnoticed")
+	transporttest.RequireClosed(t, s.Dead(), "the loss is not detected")
 	require.Contains(t, s.Cause().Message, "forgot the session")
 }
 
 func TestStreamAnswer_otherMessages(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		say := startEvents(w)
-		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
-		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
+		send := startEvents(w)
+		send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
+		send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 	})
 	s := newTestDialer(specFor(web.URL)).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
@@ -199,20 +200,20 @@ func TestStreamAnswer_otherMessages(t *testing.T) {
 	require.Equal(t, []string{"notifications/of/our/own"}, seen)
 }
 
-// A server that floods loses its own messages and nothing else.
+// When sdkStreamSize messages wait, further messages are not accepted until one is read.
 func TestSDKStream_overflow(t *testing.T) {
-	i := newSDKStream()
+	q := newSDKStream()
 	for n := range sdkStreamSize {
-		require.True(t, i.push(fmt.Appendf(nil, `{"n":%d}`, n)))
+		require.True(t, q.push(fmt.Appendf(nil, `{"n":%d}`, n)))
 	}
-	require.False(t, i.push([]byte(`{}`)))
+	require.False(t, q.push([]byte(`{}`)))
 	ctx, cancel := context.WithCancel(context.Background())
-	body := i.open(ctx)
+	body := q.open(ctx)
 	p := make([]byte, 7)
 	n, err := body.Read(p)
 	require.NoError(t, err)
 	require.Equal(t, `data: {`, string(p[:n]))
-	require.True(t, i.push([]byte("{\n\"a\":1}")), "room again")
+	require.True(t, q.push([]byte("{\n\"a\":1}")), "there is room after a read")
 	cancel()
 	require.Eventually(t, func() bool {
 		_, err := body.Read(make([]byte, 1<<10))
@@ -220,8 +221,8 @@ func TestSDKStream_overflow(t *testing.T) {
 	}, transporttest.Patience, transporttest.TimeStep)
 }
 
-// Many servers end the stream a moment after the answer. The call does not
-// wait for that, and the connection serves the next one nevertheless.
+// Many servers end the stream a moment after the answer. The call does not wait for that
+// end, and the connection is reused nevertheless.
 func TestStreamAnswer_connectionReused(t *testing.T) {
 	web := newHTTPServer(t)
 	finish := make(chan struct{})
@@ -239,12 +240,25 @@ func TestStreamAnswer_connectionReused(t *testing.T) {
 	}))
 	_, err := s.Request(ctx, transporttest.ToolCall)
 	require.NoError(t, err)
-	cancel() // the caller is done with it
+	cancel()
 	close(finish)
 	select {
 	case err := <-kept:
 		require.NoError(t, err)
 	case <-transporttest.Context(t).Done():
-		require.FailNow(t, "the connection was thrown away")
+		require.FailNow(t, "the connection is not reused")
 	}
+}
+
+// An error without an id on the event stream of a call is the answer to that call.
+func TestStreamAnswer_errorWithoutID(t *testing.T) {
+	const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
+	web := newHTTPServer(t)
+	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		startEvents(w)("data: " + parseError + "\n\n")
+		web.hang(r)
+	})
+	s := openSession(t, specFor(web.URL))
+	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
+	require.ErrorContains(t, err, "Parse error")
 }

@@ -13,16 +13,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// On a modern session over HTTP it comes with an answer, if at all.
+// In a modern session notifications/elicitation/complete arrives on the response of a
+// call, and is passed to the handler Elicited.
 func TestElicitationComplete(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("server/discover", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		writeResult(w, id, `{"supportedVersions":["2026-07-28"],"capabilities":{}}`)
 	})
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		say := startEvents(w)
-		say("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{\"elicitationId\":\"e8\"}}\n\n")
-		say("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, transporttest.DoneResult)
+		send := startEvents(w)
+		send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/elicitation/complete\",\"params\":{\"elicitationId\":\"e8\"}}\n\n")
+		send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, transporttest.DoneResult)
 	})
 	done := make(chan string, 1)
 	h := transport.Handlers{ElicitURL: transporttest.AcceptAtOnce, Elicited: func(_ context.Context, server, id string) { done <- server + " " + id }}

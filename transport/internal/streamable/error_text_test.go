@@ -23,7 +23,8 @@ const (
 	forgedData = `{"raw":"\u001b[2J"}`
 )
 
-// requireOneLine asserts that an error shows as one line for people.
+// requireOneLine asserts that the texts of an error, and of the errors that it wraps, are
+// one line without escape sequences.
 func requireOneLine(t *testing.T, err error) {
 	t.Helper()
 	for ; err != nil; err = unwrapOne(err) {
@@ -34,6 +35,7 @@ func requireOneLine(t *testing.T, err error) {
 	}
 }
 
+// unwrapOne returns the error that err wraps; nil if err wraps no error or several errors.
 func unwrapOne(err error) error {
 	u, _ := err.(interface{ Unwrap() error })
 	if u == nil {
@@ -42,13 +44,13 @@ func unwrapOne(err error) error {
 	return u.Unwrap()
 }
 
-// forgingServer is a server whose errors hold escapes and line breaks.
+// forgingServer serves a server whose errors contain escape sequences and line breaks.
 func forgingServer(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 	refused := &rewriter{WriteCloser: stdout}
 	return transporttest.LegacyServer(nil)(context.Background(), stdin, refused, stderr)
 }
 
-// rewriter makes forged errors of all others.
+// rewriter replaces the text of errors with forgedJSON.
 type rewriter struct{ io.WriteCloser }
 
 func (r *rewriter) Write(p []byte) (int, error) {
@@ -57,8 +59,8 @@ func (r *rewriter) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// No escape sequence and no extra line of a server's text gets into an error, over
-// either transport.
+// Escape sequences and line breaks in a server's error message do not appear in the error,
+// over both transports.
 func TestErrorText_ofServer(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("prompts/get", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
@@ -79,7 +81,7 @@ func TestErrorText_ofServer(t *testing.T) {
 	requireOneLine(t, bare)
 }
 
-// The same goes for what keeps a session from beginning.
+// Escape sequences and line breaks do not appear in the error of a failed start either.
 func TestErrorText_failedOpen(t *testing.T) {
 	refusal := &sdkrpc.Error{Code: -32000, Message: "\x1b[2J no\r\nforged"}
 	for _, err := range []error{refusal, fmt.Errorf("calling initialize: %w", refusal), io.EOF,

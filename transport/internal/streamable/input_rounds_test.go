@@ -17,15 +17,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// roundsServer is a modern server that answers each round of a request by what
-// round says, from 1.
+// roundsServer is a session with a modern server that answers each round of a request with
+// a given result.
 type roundsServer struct {
 	session transport.Session
 	seen    func() []map[string]json.RawMessage // the parameters of each round
-	ids     func() []string
+	ids     func() []string                     // the id of each round
 }
 
-// onBothTransports runs a test over both kinds of transport.
+// onBothTransports runs a test over pipes and over HTTP. round returns the result of round
+// n, counted from 1.
 func onBothTransports(t *testing.T, h transport.Handlers, round func(n int) string, test func(t *testing.T, r roundsServer)) {
 	t.Helper()
 	t.Run("stream", func(t *testing.T) {
@@ -83,8 +84,10 @@ func onBothTransports(t *testing.T, h transport.Handlers, round func(n int) stri
 	})
 }
 
+// A request is repeated with the input that the server requires, each time with another
+// id, until the result is complete.
 func TestInputRounds(t *testing.T) {
-	// Only the server reads its state, so the spelling of it is kept.
+	// Only the server reads requestState, so it is sent back byte for byte.
 	const state = `"\u0061\/é\u00e9 <&> \\u003c \ud83d\ude00"`
 	rounds := []string{
 		transporttest.SingleLine(transporttest.FormRequired),
@@ -124,7 +127,8 @@ func TestInputRounds(t *testing.T) {
 	})
 }
 
-// What cannot be given costs the one request, and is not asked for again.
+// If the client cannot provide the input, the request fails with ErrInputRequired and is
+// not sent again.
 func TestInputRounds_fail(t *testing.T) {
 	fails := transport.Handlers{ElicitForm: func(context.Context, string, *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 		return nil, transporttest.ErrByHost
@@ -141,21 +145,21 @@ func TestInputRounds_fail(t *testing.T) {
 		handlers transport.Handlers
 		result   string
 		sent     int
-		says     string
+		want     string
 		hint     bool
 	}{
-		"no handler":      {transport.Handlers{}, transporttest.FormRequired, 1, `"form" wants elicitation/create`, true},
-		"unknown method":  {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" wants "tools/list", which clients do not have`, true},
-		"the host fails":  {fails, transporttest.FormRequired, 1, "said by the host", false},
-		"the host panics": {panics, transporttest.FormRequired, 1, "the handler panicked: said by the host", false},
-		"a secret":        {fails, wants(`{"Bearer hunter22":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"hunter22":{"type":"null"}}}}}}`), 1, "unsupported type", false},
-		"a secret wanted": {fails, wants(`{"x":{"method":"hunter22"}}`), 1, "clients do not have", true},
-		"bad parameters":  {fails, wants(`{"x":{"method":"elicitation/create","params":7}}`), 1, "cannot be read", false},
-		"no parameters":   {fails, wants(`{"x":{"method":"elicitation/create"}}`), 1, "are missing", false},
-		"no object":       {fails, wants(`[1]`), 1, "", true},
-		"no requests":     {fails, wants(`null`), 1, "does not say which", true},
-		"too many":        {fails, wants(many + "}"), 1, "more than 32", true},
-		"for ever":        {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, transporttest.FormRequired, jsonrpc.MaxRounds, "sent 8 times", true},
+		"no handler":             {transport.Handlers{}, transporttest.FormRequired, 1, `"form" wants elicitation/create`, true},
+		"unknown method":         {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" wants "tools/list", which clients do not have`, true},
+		"the host fails":         {fails, transporttest.FormRequired, 1, "said by the host", false},
+		"the host panics":        {panics, transporttest.FormRequired, 1, "the handler panicked: said by the host", false},
+		"a secret as key":        {fails, wants(`{"Bearer hunter22":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"hunter22":{"type":"null"}}}}}}`), 1, "unsupported type", false},
+		"a secret as method":     {fails, wants(`{"x":{"method":"hunter22"}}`), 1, "clients do not have", true},
+		"bad parameters":         {fails, wants(`{"x":{"method":"elicitation/create","params":7}}`), 1, "cannot be read", false},
+		"no parameters":          {fails, wants(`{"x":{"method":"elicitation/create"}}`), 1, "are missing", false},
+		"requests not an object": {fails, wants(`[1]`), 1, "", true},
+		"no requests":            {fails, wants(`null`), 1, "does not say which", true},
+		"too many":               {fails, wants(many + "}"), 1, "more than 32", true},
+		"endless rounds":         {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, transporttest.FormRequired, jsonrpc.MaxRounds, "sent 8 times", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onBothTransports(t, tc.handlers, func(int) string { return transporttest.SingleLine(tc.result) }, func(t *testing.T, r roundsServer) {
@@ -164,10 +168,10 @@ func TestInputRounds_fail(t *testing.T) {
 				require.ErrorAs(t, err, &e)
 				require.ErrorIs(t, e, mcpvisor.ErrInputRequired)
 				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
-				require.ErrorContains(t, e, tc.says)
+				require.ErrorContains(t, e, tc.want)
 				require.NotContains(t, e.Error(), transporttest.Secret)
 				require.Equal(t, tc.hint, e.Hint != "", e.Hint)
-				require.Equal(t, tc.says == transporttest.ErrByHost.Error(), errors.Is(e, transporttest.ErrByHost))
+				require.Equal(t, tc.want == transporttest.ErrByHost.Error(), errors.Is(e, transporttest.ErrByHost))
 				require.Nil(t, r.session.Cause())
 				require.Len(t, r.seen(), tc.sent)
 			})

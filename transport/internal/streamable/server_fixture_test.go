@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// testServer is what the servers of these tests have in common: it records the
-// requests that it receives, and a test can replace its replies.
+// testServer is the common part of the test servers: it records the requests that it
+// receives, and a test can replace its replies.
 type testServer struct {
 	*httptest.Server
-	// quit is closed before the server is, so that handlers which block can return.
+	// quit is closed before the server is closed, so that blocked handlers return.
 	quit chan struct{}
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below
 	received []receivedRequest
-	// replies replaces the reply to a kind of request: a JSON-RPC method, or an HTTP
-	// method.
+	// replies replaces the reply to a kind of request. The kind is the JSON-RPC method of a
+	// POST, "" for a JSON-RPC response, or else the HTTP method.
 	replies map[string]handler
 }
 
@@ -54,7 +54,8 @@ func (s *testServer) handle(kind string, reply handler) {
 	s.replies[kind] = reply
 }
 
-// record records a request, and returns what replaces its reply; nil if nothing does.
+// record records a request, and returns the handler that replaces its reply; nil if the
+// reply is not replaced.
 func (s *testServer) record(kind string, r *http.Request, body []byte) handler {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *testServer) record(kind string, r *http.Request, body []byte) handler {
 	return s.replies[kind]
 }
 
-// requests returns the requests of one kind so far.
+// requests returns the requests of one kind that were received so far.
 func (s *testServer) requests(kind string) []receivedRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *testServer) hang(r *http.Request) {
 	}
 }
 
-// message is what a test server reads of a JSON-RPC message.
+// message is the part of a JSON-RPC message that a test server reads.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`

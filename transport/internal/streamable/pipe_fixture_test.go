@@ -11,12 +11,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// newPipePartner makes a partner behind a pair of streams, for tests over both transports.
+// newPipePartner makes a server whose messages the test writes, connected by pipes. It is
+// for tests over both transports.
 func newPipePartner(t *testing.T, modern bool) *transporttest.Partner {
 	return transporttest.NewPartner(t, modern, stdio.NewDialer)
 }
 
-// openPipes opens a session with a server in memory, for tests over both transports.
+// openPipes opens a session with a server in memory, connected by pipes. It is for tests
+// over both transports.
 func openPipes(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	t.Helper()
 	s := stdio.NewDialer(mcpvisor.ServerSpec{Name: "tiny", InMemory: &mcpvisor.InMemory{Serve: serve}}, transporttest.MemoryOptions).NewSession()

@@ -1,36 +1,17 @@
 package streamable
 
 import (
-	"bytes"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/stdio"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestReadUpTo_hugeLimit(t *testing.T) {
-	text := strings.Repeat("x", 3*jsonrpc.LargeMessage)
-	for _, limit := range transporttest.HugeLimits {
-		for _, expected := range []int64{-1, int64(len(text))} {
-			got, _, err := (&httpbody.BodyReader{Body: strings.NewReader(text)}).ReadUpTo(limit, expected, nil)
-			require.NoError(t, err)
-			require.Equal(t, text, string(got))
-		}
-	}
-	_, _, err := (&httpbody.BodyReader{Body: bytes.NewReader(make([]byte, 11))}).ReadUpTo(10, -1, nil)
-	require.ErrorIs(t, err, httpbody.ErrTooLong)
-	got, _, err := (&httpbody.BodyReader{Body: bytes.NewReader(make([]byte, 10))}).ReadUpTo(10, -1, nil)
-	require.NoError(t, err)
-	require.Len(t, got, 10)
-}
-
+// The largest possible Limits.MaxMessageBytes works over HTTP and over pipes.
 func TestMaxMessageBytes_maxInt(t *testing.T) {
 	web := newHTTPServer(t)
 	spec := specFor(web.URL)

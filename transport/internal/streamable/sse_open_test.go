@@ -1,0 +1,139 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// A session with the go-sdk's server over HTTP+SSE works, whether or not the spec says that
+// the server speaks HTTP+SSE.
+func TestSSE_againstSDK(t *testing.T) {
+	checkLeaks(t)
+	server := mcp.NewServer(&mcp.Implementation{Name: "sdk", Version: "2"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+		Text string `json:"text,omitempty"`
+	}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "hello " + in.Text}}}, nil, nil
+	})
+	web := httptest.NewServer(mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(func() { web.CloseClientConnections(); web.Close() })
+	for _, inSpec := range []bool{true, false} {
+		spec := specFor(web.URL)
+		spec.HTTP.SSE = inSpec
+		d := newTestDialer(spec)
+		for range 2 {
+			s := d.NewSession()
+			transporttest.ReleaseAtEnd(t, s)
+			require.NoError(t, s.Open(transporttest.Context(t)))
+			require.Contains(t, s.Info().Deprecated, "HTTP+SSE")
+			require.Equal(t, "sdk", s.Info().ServerName)
+			requireServing(t, s)
+			require.NoError(t, transport.Probe(transporttest.Context(t), s))
+			require.False(t, s.LastReceived().IsZero())
+		}
+	}
+}
+
+func TestSSE_startFails(t *testing.T) {
+	foreign := newHTTPServer(t)
+	for name, tc := range map[string]struct {
+		endpoint string
+		stream   func(w http.ResponseWriter, r *http.Request)
+		want     string
+		kind     supervisor.CauseKind
+	}{
+		"foreign origin":     {endpoint: foreign.URL + "/messages?sessionId=" + sseSecret, want: "another origin"},
+		"foreign scheme":     {endpoint: "https://127.0.0.1/messages", want: "another origin"},
+		"protocol relative":  {endpoint: "//example.invalid/messages", want: "another origin"},
+		"no URL":             {endpoint: "http://[::1/messages", want: "not a valid URL"},
+		"no http URL":        {endpoint: "file:///etc/passwd", want: "another origin"},
+		"too long":           {endpoint: "/" + strings.Repeat("x", maxEndpointURL), want: "longer than 8192 bytes"},
+		"empty":              {endpoint: "", want: "that is empty"},
+		"no stream":          {stream: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, want: "without an event stream"},
+		"refused":            {stream: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(405) }, want: `leave out the type "sse"`},
+		"no permission":      {stream: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, want: "HTTP 401", kind: supervisor.CauseAuth},
+		"no endpoint, ended": {stream: func(w http.ResponseWriter, _ *http.Request) { startEvents(w)(": hi\n\n") }, want: "without naming an endpoint"},
+		"no endpoint":        {stream: func(w http.ResponseWriter, r *http.Request) { startEvents(w)(": hi\n\n"); <-r.Context().Done() }, want: "did not name its endpoint", kind: supervisor.CauseTimeout},
+		"no header":          {stream: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: "did not name its endpoint", kind: supervisor.CauseTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			web.endpoint = tc.endpoint
+			if tc.stream != nil {
+				web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) { tc.stream(w, r) })
+			}
+			s := newTestDialer(sseSpec(web)).NewSession()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			err := s.Open(ctx)
+			var cause *supervisor.Cause
+			require.ErrorAs(t, err, &cause)
+			transporttest.RequireClosed(t, s.Released(), "session is not released")
+			require.Contains(t, cause.Message, tc.want)
+			require.NotContains(t, cause.Message, sseSecret)
+			if tc.kind != "" {
+				require.Equal(t, tc.kind, cause.Kind)
+			}
+			require.Empty(t, foreign.requests("initialize"))
+			require.Empty(t, web.requests("initialize"))
+		})
+	}
+}
+
+// After a redirect of the stream, a relative endpoint is resolved against the new URL.
+func TestSSE_streamRedirected(t *testing.T) {
+	web := newSSEServer(t)
+	web.endpoint = "../messages?sessionId=" + sseSecret
+	spec := sseSpec(web)
+	spec.HTTP.URL = web.URL + "/moved"
+	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
+		if r.URL.Path == "/moved" {
+			http.Redirect(w, r, "/deep/sse", http.StatusFound)
+			return
+		}
+		web.stream(w, r)
+	})
+	requireServing(t, openSession(t, spec))
+}
+
+func TestSSE_endpointTooLate(t *testing.T) {
+	s := newTestDialer(specFor("http://127.0.0.1:1/sse")).NewSession().(*session)
+	transporttest.ReleaseAtEnd(t, s)
+	c := &sseConn{s: s, opened: make(chan *endpoint.HTTPError, 1)}
+	require.True(t, c.openingOver.CompareAndSwap(false, true), "the time for the endpoint event has passed")
+	httpErr := c.readEndpoint(httpbody.NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
+	require.ErrorContains(t, httpErr, "too late")
+	require.Nil(t, s.sse.Load())
+}
+
+// User, password and fragment are removed from the address in the endpoint event.
+func TestSSE_endpointAddress(t *testing.T) {
+	s := newTestDialer(specFor("http://127.0.0.1:1/deep/sse?key=1")).NewSession().(*session)
+	transporttest.ReleaseAtEnd(t, s)
+	c := &sseConn{s: s}
+	for text, want := range map[string]string{
+		"/messages?s=1": "http://127.0.0.1:1/messages?s=1",
+		"messages":      "http://127.0.0.1:1/deep/messages",
+		"?s=1":          "http://127.0.0.1:1/deep/sse?s=1",
+		"http://user:word@127.0.0.1:1/messages#at": "http://127.0.0.1:1/messages",
+	} {
+		got, httpErr := c.parseEndpointEvent(httpbody.Event{Data: []byte(text)}, &http.Response{})
+		require.Nil(t, httpErr, text)
+		require.Equal(t, want, got.String())
+	}
+}

@@ -41,8 +41,8 @@ func (t target) expect(text string) string {
 	return fmt.Sprintf(t.reply, text)
 }
 
-// check compares an answer with the expected one.
-func check(a driver, t target, text, got string) error {
+// checkEcho compares an answer with the expected one.
+func checkEcho(a driver, t target, text, got string) error {
 	if want := t.expect(text); got != want {
 		return fmt.Errorf("%s answered %.60q, want %.60q", a.name(), got, want)
 	}

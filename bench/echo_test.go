@@ -28,7 +28,7 @@ func benchmarkEcho(b *testing.B, t target, open openFunc) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := check(a, t, text, got); err != nil {
+		if err := checkEcho(a, t, text, got); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -21,6 +21,9 @@ var (
 	drawing  = flag.String("plot", "", "write a drawing of the calls per second to this SVG file")
 	only     = flag.String("only", "", "sections to run, comma-separated (empty: all)")
 	servers  = flag.String("servers", "1,100,500", "numbers of servers to connect")
+	save     = flag.String("save", "", "write the figures to this file, as a baseline for -check")
+	check    = flag.String("check", "", "compare the figures with this baseline, and fail if one is worse by more than -tolerance")
+	worseBy  = flag.Float64("tolerance", 0.15, "how much worse than the baseline a figure may be, as a fraction")
 	callers  = flag.String("callers", "1,8,64,512", "numbers of callers")
 )
 
@@ -46,6 +49,10 @@ func serve(ctx context.Context) bool {
 		_ = sdkServer().Run(ctx, &mcp.StdioTransport{})
 	case "http":
 		_ = serveHTTP(http.HandlerFunc(fastHTTP))
+	case "stream":
+		_ = serveHTTP(http.HandlerFunc(streamHTTP))
+	case "idle":
+		return reportIdle(ctx)
 	case "sdkhttp":
 		_ = serveHTTP(sdkHTTP())
 	default:
@@ -65,12 +72,23 @@ func run(ctx context.Context) error {
 		if !wanted(s.name) {
 			continue
 		}
+		currentSection = s.name
 		if err := s.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	if *drawing != "" {
-		return plot(*drawing)
+		if err := plot(*drawing); err != nil {
+			return err
+		}
+	}
+	if *save != "" {
+		if err := saveResults(*save); err != nil {
+			return err
+		}
+	}
+	if *check != "" {
+		return checkResults(*check, *worseBy)
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ func compareOperations(ctx context.Context, t *table, label string, rounds int, 
 			if median(bytes) > 0 {
 				kb, less = fmt.Sprintf("%.0f", median(bytes)/1e3), fmt.Sprintf("%.2f", median(leaner))
 			}
+			record(label+", "+column, e.name, "× "+operations[0].name, median(faster))
 			t.row(label, column, e.name, fmt.Sprintf("%.3g", median(took)), fmt.Sprintf("%.2f", median(faster)), kb, less)
 		}
 	}

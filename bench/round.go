@@ -34,7 +34,7 @@ func echoOnce(ctx context.Context, a driver, t target, caller, n int) (float64, 
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", a.name(), err)
 	}
-	return 1, check(a, t, text, got)
+	return 1, checkEcho(a, t, text, got)
 }
 
 func blobLoad(size int) workload {

@@ -22,6 +22,9 @@ func sections() []section {
 			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeDriver))
 		}},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
+		{"stream", func(ctx context.Context) error {
+			return overHTTP(ctx, "fast server that answers by event streams", "stream")
+		}},
 		{"sdkhttp", func(ctx context.Context) error { return overHTTP(ctx, "go-sdk server", "sdkhttp") }},
 		{"everything", func(ctx context.Context) error {
 			t := everythingTarget()
@@ -34,6 +37,8 @@ func sections() []section {
 		{"mixed", mixed},
 		{"discovery", compareDiscovery},
 		{"scale", scale},
+		{"client", compareClients},
+		{"idle", compareIdle},
 		{"connect", compareConnecting},
 		{"recover", compareRecovery},
 		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeDriver)) }},
@@ -102,6 +107,9 @@ func row(w *table, label string, a driver, s, base []sample) {
 		}
 		return fmt.Sprintf(format, v)
 	}
+	record(label, a.name(), "× go-sdk", median(ratios(s, base)))
+	record(label, a.name(), figureAllocs, median(field(s, func(s sample) float64 { return s.allocs })))
+	record(label, a.name(), figureBytes, median(field(s, func(s sample) float64 { return s.bytes })))
 	w.row(label, a.name(), show("%.0f", func(s sample) float64 { return s.perSecond }),
 		fmt.Sprintf("%.2f", median(ratios(s, base))),
 		show("%.1f", func(s sample) float64 { return s.cpuMicros }),

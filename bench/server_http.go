@@ -33,6 +33,17 @@ var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // fastHTTP is the fast server over Streamable HTTP: plain JSON answers.
 func fastHTTP(w http.ResponseWriter, r *http.Request) {
+	answerHTTP(w, r, "application/json", "", "")
+}
+
+// streamHTTP is the same server, but each answer is an event stream of one event.
+func streamHTTP(w http.ResponseWriter, r *http.Request) {
+	answerHTTP(w, r, "text/event-stream", "event: message\ndata: ", "\n\n")
+}
+
+// answerHTTP answers a request with a body of that type: the message between before and
+// after.
+func answerHTTP(w http.ResponseWriter, r *http.Request, contentType, before, after string) {
 	if r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -42,6 +53,7 @@ func fastHTTP(w http.ResponseWriter, r *http.Request) {
 	defer bodies.Put(out)
 	in.Reset()
 	out.Reset()
+	out.WriteString(before)
 	if _, err := in.ReadFrom(r.Body); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
@@ -50,13 +62,15 @@ func fastHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if out.Len() == 0 {
+	if out.Len() == len(before) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	w.Header()["Content-Type"] = []string{"application/json"}
+	w.Header()["Content-Type"] = []string{contentType}
 	w.Header()["Mcp-Session-Id"] = []string{"bench"}
-	_, _ = w.Write(bytes.TrimSuffix(out.Bytes(), []byte("\n")))
+	out.Truncate(out.Len() - 1) // the line break of stdio
+	out.WriteString(after)
+	_, _ = w.Write(out.Bytes())
 }
 
 // sdkHTTP is an ordinary go-sdk server.

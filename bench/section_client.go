@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// clientsPerRound is how many clients a round makes; one is too fast to measure.
+const clientsPerRound = 100
+
+// compareClients compares making and closing a client that has no server. The peers'
+// clients are for one server each, and do nothing before they connect.
+func compareClients(ctx context.Context) error {
+	t := newTable("A client without servers: make and close it", "clients", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
+	each := func(f func() error) func(context.Context) ([]measurement, error) {
+		return func(context.Context) ([]measurement, error) {
+			m, err := timed(func() error {
+				for range clientsPerRound {
+					if err := f(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			return []measurement{{m.took / clientsPerRound, m.bytes / clientsPerRound}}, err
+		}
+	}
+	err := compareOperations(ctx, t, "1", max(5, *rounds), []string{"make and close"},
+		operation{"go-sdk", each(func() error {
+			mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+			return nil
+		})},
+		operation{"mcp-go", each(func() error {
+			return client.NewClient(transport.NewStdio("true", nil)).Close()
+		})},
+		operation{"mcpvisor", each(func() error {
+			c, err := facade.New()
+			if err != nil {
+				return err
+			}
+			return c.Close(ctx)
+		})})
+	if err != nil {
+		return err
+	}
+	return t.end()
+}

@@ -15,8 +15,8 @@ type inbox struct {
 	messages []messages.Message // oldest first
 }
 
-// wake tells the manager that the inbox holds a message. A lost one does no harm: a new
-// manager looks into the inbox before anything else.
+// wake tells the manager that the inbox holds a message. One that reaches a manager that
+// has crashed does no harm: root wakes each new manager.
 type wake struct{ messages.Base }
 
 func (i *inbox) push(m messages.Message) {

@@ -82,7 +82,7 @@ func TestRegister(t *testing.T) {
 				&messages.Restart{Name: "fs", Reply: restarted},
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)})
 			h.rt.inbox.mu.Unlock()
-			h.send(h.rt.root, &wake{})
+			h.send(h.rt.manager.Load(), &wake{})
 			<-restarted
 			require.Equal(t, 3*time.Second, spends(func() { require.NoError(t, <-registered) }), "the old session is released first")
 			require.EqualValues(t, 2, h.rt.Snapshot().Server("fs").Gen)
@@ -98,7 +98,7 @@ func TestRegister(t *testing.T) {
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
 				&messages.Unregister{Name: "fs", Reply: unregistered})
 			h.rt.inbox.mu.Unlock()
-			h.send(h.rt.root, &wake{})
+			h.send(h.rt.manager.Load(), &wake{})
 			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 			require.NoError(t, <-unregistered)
 			synctest.Wait()
@@ -116,7 +116,7 @@ func TestRegister(t *testing.T) {
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)},
 				&messages.CloseAll{})
 			h.rt.inbox.mu.Unlock()
-			h.send(h.rt.root, &wake{})
+			h.send(h.rt.manager.Load(), &wake{})
 			require.ErrorIs(t, <-registered, mcpvisor.ErrClosed)
 			require.Len(t, h.sessions("fs"), 1)
 		})
@@ -130,7 +130,7 @@ func TestRegister(t *testing.T) {
 			h.rt.inbox.messages = append(h.rt.inbox.messages,
 				&messages.Register{Spec: fs, Reply: registered, Accepted: make(chan uint64, 1)}, (*report)(nil))
 			h.rt.inbox.mu.Unlock()
-			h.send(h.rt.root, &wake{})
+			h.send(h.rt.manager.Load(), &wake{})
 			require.NoError(t, <-registered)
 			require.Equal(t, supervisor.StateReady, h.state("fs"))
 		})

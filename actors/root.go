@@ -9,7 +9,7 @@ import (
 )
 
 // root is the top of the tree. It spawns servers once, and a new manager whenever the
-// current one has crashed. It forwards [wake] to the current one.
+// current one has crashed.
 //
 // All fields are owned by the goroutine of the actor.
 type root struct {
@@ -34,8 +34,6 @@ func (r *root) Receive(c actor.Context) {
 		}
 	case *actor.Stopping:
 		r.stopping = true
-	case *wake:
-		c.Send(r.manager, m)
 	}
 }
 
@@ -44,9 +42,13 @@ func (r *root) spawnManager(c actor.Context) {
 	pid, err := c.SpawnNamed(r.rt.props("manager", func() actor.Actor {
 		return &manager{rt: r.rt, servers: r.servers, inbox: &r.rt.inbox, state: &r.rt.managerState}
 	}), fmt.Sprintf("%s-manager.%d", c.Self().Id, r.managers))
-	if err == nil {
-		r.manager = pid
+	if err != nil {
+		return
 	}
+	r.manager = pid
+	r.rt.manager.Store(pid)
+	// A post between the start of this manager and the line above has woken the last one.
+	c.Send(pid, &wake{})
 }
 
 // post sends a message to the manager. After the end of the last server no manager
@@ -56,7 +58,9 @@ func (rt *Runtime) post(m messages.Message) {
 		return
 	}
 	rt.inbox.push(m)
-	rt.system.Root.Send(rt.root, &wake{})
+	if manager := rt.manager.Load(); manager != nil { // the first one looks into the inbox when it starts
+		rt.system.Root.Send(manager, &wake{})
+	}
 }
 
 // send sends a message to an actor. Any goroutine may call it.

@@ -37,8 +37,9 @@ type Runtime struct {
 	// What outlives a manager. managerState is owned by the current manager.
 	inbox        inbox
 	managerState managerState
-	nextGen      atomic.Uint64 // the last generation that was given out
-	managers     atomic.Uint64 // how many there were
+	nextGen      atomic.Uint64             // the last generation that was given out
+	managers     atomic.Uint64             // how many there were
+	manager      atomic.Pointer[actor.PID] // the current one; written by root
 
 	snapshot   atomic.Pointer[Snapshot] // written by the manager only
 	desired    sync.Map                 // gen → *subscription.Desired; written by the manager only

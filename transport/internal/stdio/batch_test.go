@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// TestBatch: every message of a batch counts, whatever stands beside it. A
-// batch in a batch is junk.
+// TestBatch checks that every message of a batch is handled, whatever else the batch
+// holds. A batch within a batch is malformed.
 func TestBatch(t *testing.T) {
 	p := newPeer(t, osPipe, 8<<20)
 	one, two := p.startRequest(t.Context(), transport.Request{Method: "m"}), p.startRequest(t.Context(), transport.Request{Method: "m"})
@@ -29,7 +29,7 @@ func TestBatch(t *testing.T) {
 	require.Equal(t, mcpvisor.Discarded{Malformed: 5}, p.discarded.Counts())
 }
 
-// TestBatch_malformed: half a batch is as good as none.
+// TestBatch_malformed checks that no message of an incomplete batch is handled.
 func TestBatch_malformed(t *testing.T) {
 	for _, message := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
 		w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
@@ -39,8 +39,8 @@ func TestBatch_malformed(t *testing.T) {
 	}
 }
 
-// TestBatch_allocations: a batch of trifles, as long as a line may be, is not
-// built in memory, where it would take ten times its length.
+// TestBatch_allocations checks that a long batch of small values is not decoded into
+// memory, where it would take ten times its length.
 func TestBatch_allocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")

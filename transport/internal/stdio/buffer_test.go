@@ -21,7 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// openWithSmallBuffer is a session with a partner, and room for one large message.
+// openWithSmallBuffer opens a session whose buffer has room for one large message.
 func openWithSmallBuffer(p *transporttest.Partner) (*session, *budget.Budget) {
 	spec := mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.Serve}, Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20}}
 	d, err := dialPipes(spec, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
@@ -31,10 +31,11 @@ func openWithSmallBuffer(p *transporttest.Partner) (*session, *budget.Budget) {
 	return s, d.(*dialer).buffer
 }
 
-// Large answers on one pipe wait for each other; small ones before them do not.
+// TestBuffer checks that large responses on one connection wait for memory, and that
+// small responses before them do not.
 func TestBuffer(t *testing.T) {
-	// held is a session on which one large answer is held by its caller, and
-	// another one is about to come.
+	// held calls f with a session in which the caller of one request holds a large
+	// result, and the server is about to answer another request.
 	held := func(t *testing.T, f func(p *transporttest.Partner, s *session, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered)) {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPartner(t, false)
@@ -50,13 +51,13 @@ func TestBuffer(t *testing.T) {
 			f(p, s, b, one, p.Next("tools/call"), two)
 			one.Release()
 			transporttest.EndSession(t, s)
-			require.Zero(t, b.Used(), "everything is given back")
+			require.Zero(t, b.Used(), "all memory is released")
 		})
 	}
 	say := func(p *transporttest.Partner, m transporttest.ClientMessage, size int) {
 		go p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, transporttest.Filler(size))
 	}
-	t.Run("waits for the caller before", func(t *testing.T) {
+	t.Run("waits for the caller of the earlier request", func(t *testing.T) {
 		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			say(p, second, 2<<20)
@@ -74,7 +75,7 @@ func TestBuffer(t *testing.T) {
 			require.Zero(t, b.Waiting())
 		})
 	})
-	t.Run("skipped when nobody makes room, and the session lives on", func(t *testing.T) {
+	t.Run("skipped if no memory becomes free, and the session continues", func(t *testing.T) {
 		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			began := time.Now()
@@ -83,13 +84,13 @@ func TestBuffer(t *testing.T) {
 			require.ErrorIs(t, got.Err, mcpvisor.ErrOverloaded)
 			require.ErrorContains(t, got.Err, "Limits.MaxBufferBytes")
 			require.InDelta(t, jsonrpc.BufferTimeout, time.Since(began), float64(time.Second))
-			require.Less(t, time.Since(s.LastReceived()), 2*jsonrpc.BufferSignInterval, "the server was alive all the while")
+			require.Less(t, time.Since(s.LastReceived()), 2*jsonrpc.BufferSignInterval, "the wait for memory must not look like a silent server")
 			three := transporttest.StartRequest(t.Context(), s, nil)
 			say(p, p.Next("tools/call"), 10)
 			require.NoError(t, (<-three).Err)
 		})
 	})
-	t.Run("the end does not wait", func(t *testing.T) {
+	t.Run("the end of the session does not wait", func(t *testing.T) {
 		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, _ *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			say(p, second, 2<<20)
@@ -102,7 +103,7 @@ func TestBuffer(t *testing.T) {
 			require.Less(t, time.Since(began), jsonrpc.BufferTimeout)
 		})
 	})
-	t.Run("a caller that has left", func(t *testing.T) {
+	t.Run("a response to a canceled call takes no memory", func(t *testing.T) {
 		held(t, func(p *transporttest.Partner, s *session, b *budget.Budget, one *budget.Share, second transporttest.ClientMessage, two <-chan transporttest.Answered) {
 			t := p.T
 			one.Release()
@@ -121,8 +122,9 @@ func TestBuffer(t *testing.T) {
 	})
 }
 
-// A budget outlives the sessions of its server. A session that ends while it reads
-// a large answer gives back what that holds.
+// TestBuffer_released_after_crash: the budget outlives the sessions of its server. A
+// session that ends while it reads a large response releases the memory of that
+// response.
 func TestBuffer_released_after_crash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := budget.New(1<<30, nil)
@@ -149,19 +151,19 @@ func TestBuffer_released_after_crash(t *testing.T) {
 			require.NoError(t, s.Open(t.Context()))
 			transporttest.RequireFailed(t, transporttest.StartRequest(t.Context(), s, nil), mcpvisor.ErrCrashed)
 			<-s.Released()
-			require.Zero(t, d.(*dialer).buffer.Used(), "of the server")
-			require.Zero(t, client.Used(), "of the client")
+			require.Zero(t, d.(*dialer).buffer.Used(), "memory held in the budget of the server")
+			require.Zero(t, client.Used(), "memory held in the budget of the client")
 		}
 	})
 }
 
-// A large result that asks for input holds nothing while somebody is asked, and
-// nothing after a later round has failed.
+// TestBuffer_released_between_rounds: a large result that requires input holds no memory
+// while a handler runs, nor after a later round has failed.
 func TestBuffer_released_between_rounds(t *testing.T) {
 	pad := `"pad":"` + strings.Repeat("x", 300<<10) + `",`
 	for name, row := range map[string]struct {
-		result string
-		asks   bool
+		result  string
+		handler bool
 	}{
 		"later_round_fails":     {`{` + pad + transporttest.SingleLine(transporttest.FormRequired)[1:], true},
 		"input_is_not_readable": {`{` + pad + `"resultType":"input_required"}`, false},
@@ -182,12 +184,12 @@ func TestBuffer_released_between_rounds(t *testing.T) {
 				var held budget.Share
 				done := transporttest.StartRequest(t.Context(), s, &held)
 				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, p.Next("tools/call").ID, row.result)
-				if row.asks {
-					require.Zero(t, <-used, "while somebody is asked")
+				if row.handler {
+					require.Zero(t, <-used, "memory held while the handler runs")
 					p.Send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no"}}`, p.Next("tools/call").ID)
 				}
 				require.Error(t, (<-done).Err)
-				require.Zero(t, b.Used(), "after the error")
+				require.Zero(t, b.Used(), "memory held after the error")
 				transporttest.EndSession(t, s)
 			})
 		})

@@ -13,6 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// TestCancel_keeps_the_cause_of_the_caller: a call whose context ends is canceled, never
+// timed out, even if the cause of the context is a timeout of another call.
 func TestCancel_keeps_the_cause_of_the_caller(t *testing.T) {
 	for name, cause := range transporttest.ForeignCauses {
 		t.Run(name, func(t *testing.T) {
@@ -29,8 +31,8 @@ func TestCancel_keeps_the_cause_of_the_caller(t *testing.T) {
 	}
 }
 
-// TestCancel_notifies_the_server: the server has seen it, so it is told; and
-// whether the call had an effect is not known.
+// TestCancel_notifies_the_server: when the server has seen a canceled request, it is
+// notified, and the outcome of the call is unknown.
 func TestCancel_notifies_the_server(t *testing.T) {
 	for reason, stop := range map[string]func(context.Context) (context.Context, context.CancelFunc){
 		"canceled": context.WithCancel,
@@ -59,7 +61,7 @@ func TestCancel_notifies_the_server(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got := <-p.startRequest(ctx, transport.Request{Method: "m"}) // over before it began
+	got := <-p.startRequest(ctx, transport.Request{Method: "m"}) // its context has ended already
 	require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
 	require.True(t, p.postLine(&outgoing{text: []byte(`{"method":"last"}` + "\n")}))
 	require.Equal(t, "last", p.readMessage().Method)

@@ -18,9 +18,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// FuzzConn lets a server say anything at all while three calls are under way.
-// Whatever it says, each call ends once, with a result that is valid JSON or an
-// error that says what became of it, and nothing panics.
+// FuzzConn feeds arbitrary output of a server to a connection with three calls in
+// flight. Each call must end once, with a result that is valid JSON or with a complete
+// error, and nothing may panic.
 func FuzzConn(f *testing.F) {
 	id := func(n int64) string { return strconv.FormatInt(jsonrpc.FirstID+n, 10) }
 	for _, message := range []string{
@@ -49,7 +49,7 @@ func FuzzConn(f *testing.F) {
 				ends <- end{result, err}
 			}()
 		}
-		for w.sentCount() < 3 { // all are on the wire before it is read
+		for w.sentCount() < 3 { // all requests are written before the response is read
 			time.Sleep(time.Microsecond)
 		}
 		require.ErrorIs(t, w.readLoop(), io.EOF)
@@ -71,7 +71,7 @@ func FuzzConn(f *testing.F) {
 	})
 }
 
-// sentCount is how many calls are under way and written.
+// sentCount returns the number of calls in flight whose line has been taken for writing.
 func (w *conn) sentCount() (n int) {
 	w.table.Mu.Lock()
 	defer w.table.Mu.Unlock()
@@ -84,7 +84,7 @@ func (w *conn) sentCount() (n int) {
 	return n
 }
 
-// pieceReader is a reader that hands out a text bit by bit.
+// pieceReader is a reader that returns a text in pieces.
 type pieceReader struct {
 	text []byte
 	size int

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// peer is the server at the other end of a wire, played by the test.
+// peer is a connection and the server at its other end, which the test plays.
 type peer struct {
 	*conn
 	t   *testing.T
@@ -31,19 +31,19 @@ type peer struct {
 	out io.Writer
 }
 
-// memoryPipe holds nothing: a write waits for its reader.
+// memoryPipe makes a pipe without a buffer: a write waits for its reader.
 func memoryPipe() (io.ReadCloser, io.WriteCloser, error) {
 	r, w := io.Pipe()
 	return r, w, nil
 }
 
-// osPipe holds some 64 KiB, as those of a process do.
+// osPipe makes a pipe of the operating system, as a process has. It holds some 64 KiB.
 func osPipe() (io.ReadCloser, io.WriteCloser, error) {
 	r, w, err := os.Pipe()
 	return r, w, err
 }
 
-// newPeer serves a wire over a pair of pipes and ends it with the test.
+// newPeer makes a connection over a pair of pipes and ends it with the test.
 func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
 	t.Helper()
 	theirs, mine, err := pipe()
@@ -65,7 +65,7 @@ func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), l
 	return p
 }
 
-// readMessage returns the next message of the client.
+// readMessage returns the next message that the client has sent.
 func (p *peer) readMessage() (m transporttest.Message) {
 	p.t.Helper()
 	line, err := p.in.ReadString('\n')
@@ -74,19 +74,20 @@ func (p *peer) readMessage() (m transporttest.Message) {
 	return m
 }
 
+// writeLine writes a line as the server.
 func (p *peer) writeLine(format string, args ...any) {
 	p.t.Helper()
 	_, err := fmt.Fprintf(p.out, format+"\n", args...)
 	require.NoError(p.t, err)
 }
 
-// outcome is how a request ended.
+// outcome is the result or the error of a request.
 type outcome struct {
 	result string
 	err    *mcpvisor.Error
 }
 
-// startRequest sends a request and tells later how it ended.
+// startRequest sends a request in the background and returns a channel for its outcome.
 func (p *peer) startRequest(ctx context.Context, r transport.Request) <-chan outcome {
 	ended := make(chan outcome, 1)
 	go func() {
@@ -98,6 +99,8 @@ func (p *peer) startRequest(ctx context.Context, r transport.Request) <-chan out
 	return ended
 }
 
+// TestConn_matches_responses: each response reaches the caller of its request, in any
+// order.
 func TestConn_matches_responses(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	const calls = 50
@@ -123,7 +126,8 @@ func TestConn_matches_responses(t *testing.T) {
 	require.NotZero(t, p.lastReceived.Time())
 }
 
-// TestConn_skips_malformed_lines: junk is counted and costs nobody anything.
+// TestConn_skips_malformed_lines: lines that are not messages are counted and affect no
+// call.
 func TestConn_skips_malformed_lines(t *testing.T) {
 	p := newPeer(t, osPipe, 4<<10)
 	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
@@ -131,19 +135,19 @@ func TestConn_skips_malformed_lines(t *testing.T) {
 	for _, junk := range []string{"hello", "{", "[", `[1,"a"]`, "7", `{"a":1}`, `{"id":1}`, "\x1b[31mred\x1b[0m", "\xff\xfe"} {
 		p.writeLine("%s", junk)
 	}
-	p.writeLine("\n  \r\n\t") // empty lines are not even junk
+	p.writeLine("\n  \r\n\t") // empty lines are not counted
 	p.writeLine(`{"id":%d,"result":0}`, id+1000)
 	p.writeLine(`{"id":%d,"result":1}`, id)
 	require.Equal(t, outcome{result: "1"}, <-ended)
-	p.writeLine(`{"id":%d,"result":2}`, id) // twice
+	p.writeLine(`{"id":%d,"result":2}`, id) // a second response
 	p.writeLine("%s", strings.Repeat("x", 5<<10))
 	require.Eventually(t, func() bool {
 		return p.discarded.Counts() == mcpvisor.Discarded{Malformed: 10, Oversize: 1, Unmatched: 2}
 	}, 10*time.Second, time.Millisecond)
 }
 
-// TestConn_separates_call_and_control_channel: whatever is no answer to a call goes to the control
-// lane, in order.
+// TestConn_separates_call_and_control_channel: every message that is not a response to a
+// call reaches the control channel, in order.
 func TestConn_separates_call_and_control_channel(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
@@ -151,7 +155,7 @@ func TestConn_separates_call_and_control_channel(t *testing.T) {
 	p.expectResponse(3)
 	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"id":%d}}`, id)
 	p.writeLine(`{"jsonrpc":"2.0","id":3,"result":{"sdk":true}}`)
-	p.writeLine(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) // a request of the server's own
+	p.writeLine(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) // a request of the server with the same id
 	p.writeLine(`{"id":%d,"result":1}`, id)
 	require.Equal(t, outcome{result: "1"}, <-ended)
 	require.Equal(t, id, p.readMessage().ID, "the ping is answered")
@@ -169,7 +173,8 @@ func TestConn_separates_call_and_control_channel(t *testing.T) {
 
 var errEnded = &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 3", Stderr: []string{"bye"}}
 
-// TestConn_end_fails_all_requests: requests under way, lines that wait, and what comes later.
+// TestConn_end_fails_all_requests: the end of the connection fails requests in flight,
+// queued lines, and later requests.
 func TestConn_end_fails_all_requests(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	seen := p.startRequest(t.Context(), transport.Request{Method: "seen", Timeout: time.Hour})

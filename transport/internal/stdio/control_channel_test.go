@@ -19,12 +19,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// refusal is what the peer reads when a request of its own was not taken.
+// refusal is the error with which the client answers a request of the server.
 type refusal struct {
 	ID    json.RawMessage `json:"id"`
 	Error sdkrpc.Error    `json:"error"`
 }
 
+// readRefusal returns the next message of the client, as a response.
 func (p *peer) readRefusal() (r refusal) {
 	p.t.Helper()
 	line, err := p.in.ReadString('\n')
@@ -33,7 +34,7 @@ func (p *peer) readRefusal() (r refusal) {
 	return r
 }
 
-// nextControlMessage is the message that the go-sdk reads next.
+// nextControlMessage returns the message that the go-sdk reads next.
 func (p *peer) nextControlMessage() sdkrpc.Message {
 	p.t.Helper()
 	m, err := p.control.Read(p.t.Context())
@@ -41,8 +42,8 @@ func (p *peer) nextControlMessage() sdkrpc.Message {
 	return m
 }
 
-// TestControlChannel_limits_server_requests: as many may be without an answer; the others are
-// refused, and an answer makes room for one.
+// TestControlChannel_limits_server_requests: maxControlQueue requests of the server may
+// be without a response. Further ones are refused until one is answered.
 func TestControlChannel_limits_server_requests(t *testing.T) {
 	leave := make(chan struct{})
 	p := newPeer(t, osPipe, 1<<20)
@@ -58,7 +59,7 @@ func TestControlChannel_limits_server_requests(t *testing.T) {
 	}
 	for n := range maxControlQueue {
 		elicit(fmt.Sprint(n))
-		elicit("0") // from the second time on its id is in use
+		elicit("0") // refused from the second time on: the id is in use
 	}
 	for _, id := range []string{"5000", `"text"`} {
 		elicit(id)
@@ -69,7 +70,7 @@ func TestControlChannel_limits_server_requests(t *testing.T) {
 	}
 	elicit(`"` + strings.Repeat("x", inbound.MaxRefusal) + `"`)
 	elicit("6000")
-	require.Equal(t, "6000", string(p.readRefusal().ID), "the one before is too long to be repeated")
+	require.Equal(t, "6000", string(p.readRefusal().ID), "the id of the request before is too long to be repeated")
 	require.Equal(t, mcpvisor.Discarded{Malformed: maxControlQueue + 1}, p.discarded.Counts())
 	close(leave)
 	for range maxControlQueue {
@@ -78,12 +79,12 @@ func TestControlChannel_limits_server_requests(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return p.serverRequests.Idle()
 	}, transporttest.Patience, transporttest.TimeStep)
-	elicit("7") // admitted again
+	elicit("7") // admitted: there is room again
 	require.EqualValues(t, 7, p.readMessage().ID)
 }
 
-// TestControlChannel_limits_notification_bytes: a few long notifications are as bad as many short
-// ones. One may be of any length.
+// TestControlChannel_limits_notification_bytes: waiting notifications are bounded in
+// bytes, too. A single one may be of any length.
 func TestControlChannel_limits_notification_bytes(t *testing.T) {
 	long := strings.Repeat("x", inbound.MaxHeldBytes)
 	p := newPeer(t, osPipe, 64<<20)
@@ -93,11 +94,11 @@ func TestControlChannel_limits_notification_bytes(t *testing.T) {
 	require.Eventually(t, func() bool { return p.discarded.Counts() == mcpvisor.Discarded{Dropped: 1} }, transporttest.Patience, transporttest.TimeStep)
 	p.nextControlMessage()
 	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/of/our/own","params":{"a":"short"}}`)
-	require.Equal(t, "notifications/of/our/own", p.nextControlMessage().(*sdkrpc.Request).Method, "what was read makes room")
+	require.Equal(t, "notifications/of/our/own", p.nextControlMessage().(*sdkrpc.Request).Method, "a notification that was read makes room")
 }
 
-// TestControlChannel_limits_notifications: those that nobody reads are dropped, and
-// counted.
+// TestControlChannel_limits_notifications: notifications that the go-sdk does not read
+// are dropped and counted.
 func TestControlChannel_limits_notifications(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	for range maxControlQueue + 5 {
@@ -112,8 +113,8 @@ func TestControlChannel_limits_notifications(t *testing.T) {
 	require.Equal(t, mcpvisor.Discarded{Dropped: 5}, p.discarded.Counts())
 }
 
-// TestControlChannel_stops_probe_timer: neither when server/discover is answered nor when it
-// never will be.
+// TestControlChannel_stops_probe_timer: the timer of server/discover is stopped by the
+// response, and by Close if there is no response.
 func TestControlChannel_stops_probe_timer(t *testing.T) {
 	id, err := sdkrpc.MakeID(float64(1))
 	require.NoError(t, err)
@@ -131,8 +132,8 @@ func TestControlChannel_stops_probe_timer(t *testing.T) {
 	}
 }
 
-// TestControlChannel_drops_refusals_unread_by_the_server: refusals are written only as long as
-// somebody reads them.
+// TestControlChannel_drops_refusals_unread_by_the_server: if the server does not read,
+// refusals are dropped and not queued without bound.
 func TestControlChannel_drops_refusals_unread_by_the_server(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	const requests = 4 * maxControlQueue
@@ -143,18 +144,18 @@ func TestControlChannel_drops_refusals_unread_by_the_server(t *testing.T) {
 	require.Eventually(t, func() bool { return p.discarded.Counts().Dropped >= uint64(least) }, transporttest.Patience, transporttest.TimeStep)
 	p.table.Mu.Lock()
 	defer p.table.Mu.Unlock()
-	require.LessOrEqual(t, len(p.conn.out.queue), 2*maxControlQueue, "answers, and refusals")
+	require.LessOrEqual(t, len(p.conn.out.queue), 2*maxControlQueue, "responses, and refusals")
 }
 
-// TestControlChannel_flood_from_a_server_that_reads_nothing: the go-sdk's goroutines and memory are bounded
-// too, and the calls under way are not concerned.
+// TestControlChannel_flood_from_a_server_that_reads_nothing: the goroutines and the
+// memory for requests of the server are bounded, and calls in flight are served.
 func TestControlChannel_flood_from_a_server_that_reads_nothing(t *testing.T) {
 	var flood []string
 	for n := range 4 * maxControlQueue {
 		flood = append(flood, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"a":"%s"}}`, n, strings.Repeat("x", 100)))
 	}
-	deaf := make(chan struct{})
-	s := openMemory(t, transporttest.SendingServer(flood, deaf)) // says all that before it reads again
+	reading := make(chan struct{})
+	s := openMemory(t, transporttest.SendingServer(flood, reading)) // writes all of flood before it reads again
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Request(t.Context(), transporttest.TinyCall("a"))
@@ -171,8 +172,8 @@ func TestControlChannel_flood_from_a_server_that_reads_nothing(t *testing.T) {
 	require.LessOrEqual(t, asked.Count(), maxControlQueue)
 }
 
-// TestControlChannel_refuses_methods_of_servers: the go-sdk's client would ask the server
-// in return.
+// TestControlChannel_refuses_methods_of_servers: a method that only servers implement is
+// refused. The client of the go-sdk would send it back to the server.
 func TestControlChannel_refuses_methods_of_servers(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	p.writeLine(`{"jsonrpc":"2.0","id":4,"method":"completion/complete","params":{}}`)
@@ -181,7 +182,8 @@ func TestControlChannel_refuses_methods_of_servers(t *testing.T) {
 	require.EqualValues(t, sdkrpc.CodeMethodNotFound, r.Error.Code)
 }
 
-// expectResponse makes the go-sdk wait for an answer.
+// expectResponse makes the control channel expect a response, as if the go-sdk had sent
+// a request.
 func (p *peer) expectResponse(id int64) {
 	p.t.Helper()
 	rpcID, err := sdkrpc.MakeID(float64(id))
@@ -191,18 +193,18 @@ func (p *peer) expectResponse(id int64) {
 	p.control.waiting[rpcID] = true
 }
 
-// TestControlChannel_unusable_responses_fail_their_request: what can answer nothing fails the request that it
-// is about, and only what is a message can.
+// TestControlChannel_unusable_responses_fail_their_request: a response that cannot be
+// used fails the request with its id. A log line with the same id does not.
 func TestControlChannel_unusable_responses_fail_their_request(t *testing.T) {
 	p := newPeer(t, osPipe, 1000)
 	for i, line := range []string{`{"jsonrpc":"2.0","id":%d}`, `{"jsonrpc":"2.0","id":%d,"error":null}`,
 		`{"jsonrpc":"2.0","id":%d,"result":"` + strings.Repeat("long", 1000) + `"}`} {
 		id := int64(3 + i)
 		p.expectResponse(id)
-		p.writeLine(`{"id":%d,"level":"info"}`, id) // a line of a log
-		p.writeLine(line, 9)                        // another's
+		p.writeLine(`{"id":%d,"level":"info"}`, id) // a log line
+		p.writeLine(line, 9)                        // an id without a request
 		p.writeLine(line, id)
-		p.writeLine(line, id) // once more
+		p.writeLine(line, id) // the request has its response already
 		r := p.nextControlMessage().(*sdkrpc.Response)
 		require.Equal(t, id, r.ID.Raw())
 		require.ErrorContains(t, r.Error, []string{"neither a result nor an error", "neither a result nor an error", "longer than 1000 bytes"}[i])
@@ -210,16 +212,16 @@ func TestControlChannel_unusable_responses_fail_their_request(t *testing.T) {
 	require.Eventually(t, func() bool { return p.discarded.Counts() == mcpvisor.Discarded{Malformed: 7, Oversize: 3} }, transporttest.Patience, transporttest.TimeStep)
 	p.control.mu.Lock()
 	defer p.control.mu.Unlock()
-	require.Empty(t, p.control.inbox, "one answer for each")
+	require.Empty(t, p.control.inbox, "one response for each request")
 }
 
-// TestControlChannel_repaired_response_is_copied: an answer that had to be repaired is not
-// overwritten by what is read later.
+// TestControlChannel_repaired_response_is_copied: lines that are read later do not
+// overwrite a response that was repaired.
 func TestControlChannel_repaired_response_is_copied(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	want := `{"a":"` + strings.Repeat("a", 3000) + `"}`
 	p.expectResponse(1)
-	p.writeLine(`{"id":1,"result":%s}`, want) // "jsonrpc" is missing
+	p.writeLine(`{"id":1,"result":%s}`, want) // the member "jsonrpc" is missing
 	const lines = 2 * jsonrpc.ReadBufferSize / 100
 	for range lines {
 		p.writeLine("%s", strings.Repeat("X", 100))
@@ -228,7 +230,7 @@ func TestControlChannel_repaired_response_is_copied(t *testing.T) {
 	require.JSONEq(t, want, string(p.nextControlMessage().(*sdkrpc.Response).Result))
 }
 
-// TestControlChannel_accepts_ids_as_strings: some servers give numbers back as strings.
+// TestControlChannel_accepts_ids_as_strings: some servers return numeric ids as strings.
 func TestControlChannel_accepts_ids_as_strings(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	unmatched := uint64(0)
@@ -237,7 +239,7 @@ func TestControlChannel_accepts_ids_as_strings(t *testing.T) {
 			`{"id":%s,"error":{"code":1,"message":"m"}}`} {
 			p.expectResponse(3)
 			p.writeLine(message, id)
-			p.writeLine(message, id) // one is enough
+			p.writeLine(message, id) // unmatched: the request has its response already
 			r := p.nextControlMessage().(*sdkrpc.Response)
 			require.Equal(t, int64(3), r.ID.Raw())
 			if strings.Contains(message, "error") {
@@ -253,7 +255,8 @@ func TestControlChannel_accepts_ids_as_strings(t *testing.T) {
 	require.Equal(t, `"3"`, string(p.readRefusal().ID), "a request has the id that its answer must have")
 }
 
-// TestHandshake_with_ids_as_strings is the same from end to end.
+// TestHandshake_with_ids_as_strings: a whole handshake with a server that returns
+// numeric ids as strings.
 func TestHandshake_with_ids_as_strings(t *testing.T) {
 	quoting := func(_ io.Writer, e jsonrpc.Envelope) string {
 		if string(e.Method) == `"initialize"` {

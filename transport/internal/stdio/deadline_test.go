@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestDeadline: each request is given up at its own deadline, never before,
-// and at most a few milliseconds later; the server is told.
+// TestDeadline: each request times out at its own deadline, never before, and at most
+// SweepGrain later. The server is notified.
 func TestDeadline(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -32,7 +32,7 @@ func TestDeadline(t *testing.T) {
 			go func() { ends[i] <- end{<-ended, time.Since(start)} }()
 		}
 		canceled := make(chan int64, len(timeouts))
-		keep := make(chan int64, 1) // the request without a deadline
+		keep := make(chan int64, 1) // the id of the request without a deadline
 		go func() {
 			asked := 0
 			open := map[int64]bool{}
@@ -72,13 +72,13 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// TestDeadline_of_an_unsent_request: with a deaf server nothing was sent, and
-// nothing is to be recalled.
+// TestDeadline_of_an_unsent_request: with a server that does not read, a request times
+// out unsent, and no cancellation is sent.
 func TestDeadline_of_an_unsent_request(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		first := p.startRequest(t.Context(), transport.Request{Method: "first"})
-		synctest.Wait() // it is being written, and stays that
+		synctest.Wait() // its write blocks, because the server does not read
 		start := time.Now()
 		got := <-p.startRequest(t.Context(), transport.Request{Method: "second", Timeout: time.Minute})
 		require.Equal(t, time.Minute, time.Since(start))
@@ -92,13 +92,14 @@ func TestDeadline_of_an_unsent_request(t *testing.T) {
 		require.Equal(t, outcome{result: "1"}, <-first)
 		third := p.startRequest(t.Context(), transport.Request{Method: "third"})
 		m = p.readMessage()
-		require.Equal(t, "third", m.Method, "neither the second nor its cancellation")
+		require.Equal(t, "third", m.Method, "neither the second request nor its cancellation is sent")
 		p.writeLine(`{"id":%d,"result":3}`, m.ID)
 		require.Equal(t, outcome{result: "3"}, <-third)
 	})
 }
 
-// TestDeadline_timer_stops_with_the_conn: the bubble would tell.
+// TestDeadline_timer_stops_with_the_conn: no timer is left when the connection has
+// ended.
 func TestDeadline_timer_stops_with_the_conn(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)

@@ -19,10 +19,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// errExits is the panic with which a server exits.
 var errExits = errors.New("asked what it does not know")
 
-// replyServer is a server that says what reply returns, if that is anything, and
-// ends at a panic of it.
+// replyServer is a server that writes what reply returns, unless that is empty. It exits
+// when reply panics.
 func replyServer(reply func(out io.Writer, e jsonrpc.Envelope) string) transporttest.ServeFunc {
 	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 		in := bufio.NewScanner(stdin)
@@ -36,13 +37,14 @@ func replyServer(reply func(out io.Writer, e jsonrpc.Envelope) string) transport
 	}
 }
 
-// What a server says to server/discover and initialize; "" is nothing.
+// How a server answers server/discover and initialize; "" is no response.
 const (
 	unknownVersion = `"error":{"code":-32022,"message":"no such version"}`
 	exits          = "exits"
 )
 
-// eraServer answers the two, discover when delay has passed.
+// eraServer answers server/discover and initialize with these members of a response,
+// server/discover after a delay.
 func eraServer(discover, initialize string, delay time.Duration) transporttest.ServeFunc {
 	return replyServer(func(out io.Writer, e jsonrpc.Envelope) string {
 		message := transporttest.UnknownMethod
@@ -66,7 +68,7 @@ func eraServer(discover, initialize string, delay time.Duration) transporttest.S
 	})
 }
 
-// afterDelay is a server that starts slowly.
+// afterDelay is a server that reads nothing for a while, as one that starts slowly.
 func afterDelay(d time.Duration, serve transporttest.ServeFunc) transporttest.ServeFunc {
 	return func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		select {
@@ -77,8 +79,8 @@ func afterDelay(d time.Duration, serve transporttest.ServeFunc) transporttest.Se
 	}
 }
 
-// newServerDialer is a dialer of which each process is the next of the servers, and the
-// last one from then on.
+// newServerDialer makes a dialer whose first process is the first of the servers, and so
+// on; the last server also serves all later processes.
 func newServerDialer(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (d *dialer, started *atomic.Int64) {
 	t.Helper()
 	started = new(atomic.Int64)
@@ -91,7 +93,8 @@ func newServerDialer(t *testing.T, era mcpvisor.Era, servers ...transporttest.Se
 	return made.(*dialer), started
 }
 
-// openOnce opens a session within a minute and ends it again.
+// openOnce opens a session within a minute and ends it. It returns the era of the
+// session, or why it could not be opened.
 func openOnce(t *testing.T, d *dialer) (era mcpvisor.Era, cause *supervisor.Cause) {
 	t.Helper()
 	s := d.NewSession()
@@ -108,8 +111,8 @@ func openOnce(t *testing.T, d *dialer) (era mcpvisor.Era, cause *supervisor.Caus
 }
 
 // TestEra_slow_discover_response: a modern server that answers server/discover after
-// Timeouts.Negotiate is asked once more, with all the time there is. How it
-// answers initialize meanwhile, and when, does not matter.
+// Timeouts.Negotiate is started again, and then has the whole start timeout. The
+// response to initialize does not matter.
 func TestEra_slow_discover_response(t *testing.T) {
 	for name, initialize := range map[string]string{"no such method": transporttest.UnknownMethod, "no such version": unknownVersion} {
 		for _, late := range []time.Duration{mcpvisor.DefaultNegotiateTimeout - time.Millisecond, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2} {
@@ -130,7 +133,8 @@ func TestEra_slow_discover_response(t *testing.T) {
 	}
 }
 
-// TestEra_slow_start is the same for a server that reads nothing for a while.
+// TestEra_slow_start: a modern server that reads nothing until Timeouts.Negotiate has
+// passed is started again as a modern one.
 func TestEra_slow_start(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second, eraServer(transporttest.ModernAnswer, unknownVersion, 0)))
@@ -140,12 +144,12 @@ func TestEra_slow_start(t *testing.T) {
 		require.EqualValues(t, 2, started.Load())
 		_, cause = openOnce(t, d)
 		require.Nil(t, cause)
-		require.EqualValues(t, 3, started.Load(), "what it speaks is remembered")
+		require.EqualValues(t, 3, started.Load(), "the era is remembered")
 	})
 }
 
-// supergateway initializes the server behind it when it hears the first message,
-// whatever that is, and refuses the initialize that follows.
+// TestEra_discover_spoils_initialize: supergateway initializes the server behind it at
+// the first message, whatever that is, and refuses the initialize that follows.
 func TestEra_discover_spoils_initialize(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
@@ -167,12 +171,13 @@ func TestEra_discover_spoils_initialize(t *testing.T) {
 		require.EqualValues(t, 2, started.Load())
 		_, cause = openOnce(t, d)
 		require.Nil(t, cause)
-		require.EqualValues(t, 3, started.Load(), "it is remembered that it must not be asked")
+		require.EqualValues(t, 3, started.Load(), "the legacy era is remembered")
 	})
 }
 
-// TestEra_version_failure_is_permanent_only_after_a_refusal: a server that refuses the old version is given
-// up for good only if it was heard to refuse the new one.
+// TestEra_version_failure_is_permanent_only_after_a_refusal: when a server refuses the
+// legacy version, the failure is permanent only if the server has also refused the
+// modern one.
 func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 	for name, c := range map[string]struct {
 		era       mcpvisor.Era
@@ -180,12 +185,12 @@ func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 		delay     time.Duration
 		permanent bool
 	}{
-		"never answered":      {mcpvisor.EraAuto, "", 0, false},
-		"answered too late":   {mcpvisor.EraAuto, transporttest.ModernAnswer, time.Hour, false},
-		"refused":             {mcpvisor.EraAuto, transporttest.UnknownMethod, 0, true},
-		"refused late":        {mcpvisor.EraAuto, transporttest.UnknownMethod, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2, true},
-		"not to be asked":     {mcpvisor.EraLegacy, transporttest.ModernAnswer, 0, true},
-		"of no known version": {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
+		"never answered":    {mcpvisor.EraAuto, "", 0, false},
+		"answered too late": {mcpvisor.EraAuto, transporttest.ModernAnswer, time.Hour, false},
+		"refused":           {mcpvisor.EraAuto, transporttest.UnknownMethod, 0, true},
+		"refused late":      {mcpvisor.EraAuto, transporttest.UnknownMethod, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2, true},
+		"era is fixed":      {mcpvisor.EraLegacy, transporttest.ModernAnswer, 0, true},
+		"unknown version":   {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
@@ -199,13 +204,13 @@ func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 	}
 }
 
-// TestEra_changes_between_sessions: what one incarnation spoke is a hint for the next, and no
-// more.
+// TestEra_changes_between_sessions: the era of one session is only a hint for the next
+// one.
 func TestEra_changes_between_sessions(t *testing.T) {
 	modern, legacy := eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 0), eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0)
 	for name, c := range map[string]struct {
 		first, later transporttest.ServeFunc
-		fails        int // before it is served again
+		fails        int // the failed starts before one succeeds
 		want         mcpvisor.Era
 	}{
 		"modern, then legacy":                      {modern, legacy, 0, mcpvisor.EraLegacy},
@@ -236,8 +241,8 @@ func TestEra_changes_between_sessions(t *testing.T) {
 	}
 }
 
-// TestEra_kept_through_crashes: a server that was modern and crashes as it starts
-// has crashed. It is asked once for each try, and comes back as it was.
+// TestEra_kept_through_crashes: a modern server that exits on server/discover counts as
+// crashed. Each attempt starts one process, and the era is kept.
 func TestEra_kept_through_crashes(t *testing.T) {
 	modern, crashes := eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 0), eraServer(exits, transporttest.LegacyAnswer, 0)
 	transporttest.InBubble(t, func(t *testing.T) {
@@ -256,8 +261,8 @@ func TestEra_kept_through_crashes(t *testing.T) {
 	})
 }
 
-// TestEra_late_answer_is_remembered: one that speaks both, and answered
-// server/discover too late for this session, is modern in the next.
+// TestEra_late_answer_is_remembered: a server of both eras that answers server/discover
+// too late for one session is modern in the next.
 func TestEra_late_answer_is_remembered(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		both := eraServer(transporttest.ModernAnswer, transporttest.LegacyAnswer, 0)
@@ -271,12 +276,12 @@ func TestEra_late_answer_is_remembered(t *testing.T) {
 	})
 }
 
-// TestEra_fixed_to_modern: the other one is neither asked for nor taken, and there is
-// no hurry.
+// TestEra_fixed_to_modern: with a fixed era, the legacy one is never tried,
+// server/discover has the whole start timeout, and exits do not change the era.
 func TestEra_fixed_to_modern(t *testing.T) {
 	for name, c := range map[string]struct {
 		serve     transporttest.ServeFunc
-		kind      supervisor.CauseKind // none if it is served
+		kind      supervisor.CauseKind // empty if the session opens
 		permanent bool
 	}{
 		"slow":        {eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 20*time.Second), "", false},
@@ -286,7 +291,7 @@ func TestEra_fixed_to_modern(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				d, started := newServerDialer(t, mcpvisor.EraModern, c.serve)
-				for try := range maxProbeExits + 2 { // it is not doubted after some crashes either
+				for try := range maxProbeExits + 2 { // more exits than change the era without a fixed one
 					era, cause := openOnce(t, d)
 					require.EqualValues(t, 1+try, started.Load())
 					if c.kind == "" {
@@ -303,15 +308,15 @@ func TestEra_fixed_to_modern(t *testing.T) {
 	}
 }
 
-// TestEra_late_refusal_means_legacy: a server that says late that it does not know
-// server/discover is no modern one, neither now nor in the next session.
+// TestEra_late_refusal_means_legacy: a server that refuses server/discover late is not
+// modern, neither in this session nor in the next.
 func TestEra_late_refusal_means_legacy(t *testing.T) {
 	const late = mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, unknownVersion, late))
 		_, cause := openOnce(t, d)
 		require.NotNil(t, cause)
-		require.EqualValues(t, 1, started.Load(), "it is not asked twice")
+		require.EqualValues(t, 1, started.Load(), "the server is started once")
 	})
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, _ := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, late))

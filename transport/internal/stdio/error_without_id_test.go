@@ -17,7 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// An error without an id is that of the one request in flight.
+// TestErrorWithoutID: an error without an id fails the only request in flight.
 func TestErrorWithoutID(t *testing.T) {
 	const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
 	for name, line := range map[string]string{

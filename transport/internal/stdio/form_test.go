@@ -26,7 +26,7 @@ func doublingSchema() string {
 	return b.String()
 }
 
-// fatalSchemas are schemas that a validator does not survive, or does not finish.
+// fatalSchemas are schemas that exhaust the stack or the time of a validator.
 var fatalSchemas = map[string]string{
 	"reference to itself": `{"type":"object","$ref":"#","properties":{"a":{"type":"string"}}}`,
 	"part of itself":      `{"type":"object","allOf":[{"$ref":"#"}],"properties":{"a":{"type":"string"}}}`,
@@ -35,9 +35,9 @@ var fatalSchemas = map[string]string{
 	"doubling":            doublingSchema(),
 }
 
-// A schema costs its one question, and not the host: an overflow of the stack
-// cannot be recovered, nor what spins be ended. So this is in a process of its
-// own, and ends with its sessions, in both eras.
+// TestForm_fatal_schema: a hostile schema fails its own request and leaves the host
+// alive, in both eras. A stack overflow cannot be recovered and an endless validation
+// cannot be stopped, so each schema is tried in a process of its own.
 func TestForm_fatal_schema(t *testing.T) {
 	if which := os.Getenv("MCPVISOR_TEST_FORM"); which != "" {
 		for _, modern := range []bool{false, true} {
@@ -52,7 +52,7 @@ func TestForm_fatal_schema(t *testing.T) {
 			} else {
 				p.Send(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"?","requestedSchema":%s}}`, fatalSchemas[which])
 				require.Contains(t, string(p.Next("").Error), "-32602")
-				// Those of tools are passed on, and nobody follows them.
+				// The schemas of tools are passed to the handler, and never validated.
 				p.Send(`{"jsonrpc":"2.0","id":2,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1,"tools":[{"name":"t","inputSchema":%s,"outputSchema":%s}]}}`,
 					fatalSchemas[which], fatalSchemas[which])
 				require.NotEmpty(t, p.Next("").Result)
@@ -73,7 +73,8 @@ func TestForm_fatal_schema(t *testing.T) {
 	}
 }
 
-// What a form asks for at most takes a moment, whatever is filled in.
+// TestForm_largest_pattern: validating the largest form that is accepted takes a moment
+// only.
 func TestForm_largest_pattern(t *testing.T) {
 	p := newPartner(t, false)
 	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})

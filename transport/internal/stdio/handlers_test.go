@@ -14,6 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// TestCapabilities_match_handlers: the client declares exactly the capabilities that its
+// handlers serve.
 func TestCapabilities_match_handlers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		handlers       transport.Handlers
@@ -44,8 +46,9 @@ func TestCapabilities_match_handlers(t *testing.T) {
 	}
 }
 
-// A handler that minds nothing holds up neither the session's end nor the
-// next session; but it counts as long as it runs.
+// TestHandlers_left_behind_by_a_session: a handler that ignores its context delays
+// neither the release of its session nor the next session. It counts against MaxHandlers
+// until it returns.
 func TestHandlers_left_behind_by_a_session(t *testing.T) {
 	p := newPartner(t, false)
 	leave := make(chan struct{})
@@ -63,7 +66,7 @@ func TestHandlers_left_behind_by_a_session(t *testing.T) {
 		p.Send(transporttest.ElicitRequest, id+1)
 		<-began
 	}
-	p.Send(transporttest.ElicitRequest, inbound.MaxHandlers+1) // waits
+	p.Send(transporttest.ElicitRequest, inbound.MaxHandlers+1) // waits for a free slot
 	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
 	s.Abort(killed)
 	transporttest.RequireClosed(t, s.Released(), "handlers hold up the release")
@@ -85,6 +88,8 @@ func TestHandlers_left_behind_by_a_session(t *testing.T) {
 	require.Eventually(t, func() bool { return d.handlers.Running() == 0 }, transporttest.Patience, transporttest.TimeStep)
 }
 
+// TestElicitationComplete: the notification that an elicitation is complete reaches the
+// host in both eras.
 func TestElicitationComplete(t *testing.T) {
 	for name, modern := range map[string]bool{"legacy": false, "modern": true} {
 		t.Run(name, func(t *testing.T) {

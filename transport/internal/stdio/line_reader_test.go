@@ -17,15 +17,14 @@ import (
 
 var errStream = errors.New("the stream broke")
 
-// textLine is one line as the contract has it.
+// textLine is one expected line.
 type textLine struct {
 	text string
 	over bool
 }
 
-// splitLines is the contract in the plainest words: lines end with a line
-// feed, a carriage return in front of it belongs to it, and so at the end of
-// the stream.
+// splitLines is the model of a line reader: lines end with a line feed, and a carriage
+// return before it, or before the end of the stream, belongs to the line break.
 func splitLines(text []byte, limit int) (want []textLine) {
 	for _, line := range strings.Split(string(text), "\n") {
 		line = strings.TrimSuffix(line, "\r")
@@ -34,8 +33,8 @@ func splitLines(text []byte, limit int) (want []textLine) {
 	return want
 }
 
-// requireLines reads r to its end and compares. Of an oversize line its two
-// ends are to be right, as much of them as is kept.
+// requireLines reads r to its end and compares the lines. Of an oversize line only the
+// two ends are compared.
 func requireLines(t require.TestingT, want []textLine, r io.Reader, limit int, end error) {
 	l := newLineReader(r, limit)
 	for i, w := range want {
@@ -52,12 +51,12 @@ func requireLines(t require.TestingT, want []textLine, r io.Reader, limit int, e
 			require.Nil(t, tail)
 		}
 		if last := i == len(want)-1; last {
-			require.ErrorIs(t, err, end, "it ends with the last line")
+			require.ErrorIs(t, err, end, "the error comes with the last line")
 		} else {
 			require.NoError(t, err, "line %d of %d", i, len(want))
 		}
 	}
-	for range 2 { // and stays at its end
+	for range 2 { // further calls return the same error
 		line, _, over, err := l.next()
 		require.Empty(t, line)
 		require.False(t, over)
@@ -65,8 +64,8 @@ func requireLines(t require.TestingT, want []textLine, r io.Reader, limit int, e
 	}
 }
 
-// chunkReader delivers text in pieces of the given sizes, over and over, and the
-// error either with the last piece or behind it.
+// chunkReader delivers text in pieces of the given sizes, in turn. The error comes with
+// the last piece (early) or after it.
 type chunkReader struct {
 	text  []byte
 	sizes []int
@@ -89,6 +88,7 @@ func (c *chunkReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// TestLineReader compares the reader with its model, at a limit of 8 bytes.
 func TestLineReader(t *testing.T) {
 	for text, want := range map[string][]textLine{
 		"":                {{"", false}},
@@ -117,8 +117,8 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-// TestLineReader_any_chunks: how a stream is cut makes no difference, at the sizes at
-// which buffers grow, move and are left.
+// TestLineReader_any_chunks: the pieces in which a stream arrives make no difference, at
+// the sizes at which buffers grow, move and are replaced.
 func TestLineReader_any_chunks(t *testing.T) {
 	sizes := rapid.OneOf(
 		rapid.IntRange(0, 20),
@@ -145,6 +145,7 @@ func TestLineReader_any_chunks(t *testing.T) {
 	})
 }
 
+// FuzzLineReader compares the reader with its model for arbitrary streams.
 func FuzzLineReader(f *testing.F) {
 	for _, seed := range []string{"", "a\n", "a\r\nb", "\n\n", "123456789\nb\r\n", strings.Repeat("x", 40) + "\ny", "\r\r\n\r"} {
 		f.Add([]byte(seed), uint16(8), uint8(3), uint8(1), false)
@@ -155,8 +156,8 @@ func FuzzLineReader(f *testing.F) {
 	})
 }
 
-// TestLineReader_memory: a line without end costs no more than the limit, and a
-// large one is not kept for the small ones behind it.
+// TestLineReader_memory: an endless line takes no more memory than the limit, and the
+// buffer of a large line is not kept for small ones.
 func TestLineReader_memory(t *testing.T) {
 	const limit = 1 << 20
 	held := 0
@@ -191,15 +192,16 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestLineReader_reader_without_progress: a reader that says nothing again and again is
-// given up.
+// TestLineReader_reader_without_progress: a stream that repeatedly returns neither bytes
+// nor an error is given up.
 func TestLineReader_reader_without_progress(t *testing.T) {
 	line, _, _, err := newLineReader(readerFunc(func([]byte) (int, error) { return 0, nil }), 8).next()
 	require.Empty(t, line)
 	require.ErrorIs(t, err, io.ErrNoProgress)
 }
 
-// TestLineReader_detach: what is claimed outlives everything that is read later.
+// TestLineReader_detach: a detached part is not overwritten by lines that are read
+// later.
 func TestLineReader_detach(t *testing.T) {
 	sizes := []int{10, jsonrpc.LargeMessage - 1, jsonrpc.LargeMessage, 3 * jsonrpc.LargeMessage, 100, 300 << 10, jsonrpc.LargeMessage + 5, 0, 7}
 	var text []byte
@@ -207,7 +209,7 @@ func TestLineReader_detach(t *testing.T) {
 		text = append(append(text, bytes.Repeat([]byte{'a' + byte(i)}, size)...), '\n')
 	}
 	for _, chunk := range []int{1 << 10, 100_000, 10 << 20} {
-		for part := range 3 { // the whole line, its inside, its last bytes
+		for part := range 3 { // the whole line, its middle, its last bytes
 			l := newLineReader(&chunkReader{text: text, sizes: []int{chunk}, err: io.EOF}, 1<<20)
 			var claimed [][]byte
 			for range sizes {
@@ -217,7 +219,7 @@ func TestLineReader_detach(t *testing.T) {
 				from := []int{0, len(line) / 10, max(0, len(line)-5)}[part]
 				mine := l.detach(line[from:])
 				require.Len(t, mine, len(line)-from)
-				_ = append(mine, "what is appended is written elsewhere"...)
+				_ = append(mine, "an append must not write into the buffer"...)
 				claimed = append(claimed, mine)
 			}
 			for i, mine := range claimed {
@@ -227,7 +229,8 @@ func TestLineReader_detach(t *testing.T) {
 	}
 }
 
-// TestLineReader_reports_first_large_line: it is the moment to widen the pipe.
+// TestLineReader_reports_first_large_line: onLarge is called once, so that the pipe can
+// be enlarged.
 func TestLineReader_reports_first_large_line(t *testing.T) {
 	large := strings.Repeat("x", 2*jsonrpc.LargeMessage) + "\n"
 	announced := 0
@@ -241,7 +244,7 @@ func TestLineReader_reports_first_large_line(t *testing.T) {
 	}
 }
 
-// A limit that is none does no harm.
+// TestLineReader_huge_limit: a limit near the largest int does not overflow.
 func TestLineReader_huge_limit(t *testing.T) {
 	large := strings.Repeat("x", 3*jsonrpc.LargeMessage)
 	for _, limit := range transporttest.HugeLimits {

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// openMemory opens a session with a server in memory and ends it with the test.
 func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	t.Helper()
 	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
@@ -27,6 +28,7 @@ func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	return s
 }
 
+// TestMemoryServer: a server in memory is served, and ends when its stdin is closed.
 func TestMemoryServer(t *testing.T) {
 	s := openMemory(t, transporttest.LegacyServer(nil))
 	info := s.Info()
@@ -34,23 +36,24 @@ func TestMemoryServer(t *testing.T) {
 	require.Equal(t, mcpvisor.EraLegacy, info.Era)
 	require.Equal(t, "tiny", info.ServerName)
 	require.Equal(t, "3", info.ServerVersion)
-	require.Zero(t, info.PID, "it is no process")
+	require.Zero(t, info.PID, "a goroutine has no process id")
 	raw, err := s.Request(t.Context(), transporttest.TinyCall("a"))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"content":[]}`, string(raw))
 	require.False(t, s.LastReceived().IsZero())
 
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
-	transporttest.RequireClosed(t, s.Released(), "an idle server ends with its stdin")
+	transporttest.RequireClosed(t, s.Released(), "an idle server does not end with its stdin")
 	require.Equal(t, "enough", s.Cause().Error())
 }
 
-// TestMemoryServer_end_is_the_cause: what Serve returns is the cause, as an exit status is.
+// TestMemoryServer_end_is_the_cause: what Serve returns is the cause of the end, as the
+// exit status of a process is.
 func TestMemoryServer_end_is_the_cause(t *testing.T) {
 	broken := errors.New("the disk is full")
 	for name, c := range map[string]struct {
 		end  func(io.Writer) error
-		says string
+		text string
 		is   error
 	}{
 		"by itself":  {func(io.Writer) error { return nil }, "server ended", nil},
@@ -59,7 +62,7 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 		"in a panic": {func(io.Writer) error { panic("index out of range") }, "server ended: panic: index out of range", nil},
 		"with an error that panics": {func(io.Writer) error { return (*url.Error)(nil) },
 			"server ended: the host's Serve returned an error of type *url.Error that panicked: runtime error: invalid memory address or nil pointer dereference", nil},
-		"with words": {func(w io.Writer) error { _, err := io.WriteString(w, "first\nlast words"); return err }, "server ended", nil},
+		"with stderr": {func(w io.Writer) error { _, err := io.WriteString(w, "first\nlast line"); return err }, "server ended", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openMemory(t, transporttest.LegacyServer(c.end))
@@ -68,20 +71,21 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, mcpvisor.KindCrashed, e.Kind)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-			transporttest.RequireClosed(t, s.Released(), "nothing is left")
+			transporttest.RequireClosed(t, s.Released(), "the session is not released")
 			require.Equal(t, supervisor.CauseExit, s.Cause().Kind)
-			require.Equal(t, c.says, s.Cause().Error())
+			require.Equal(t, c.text, s.Cause().Error())
 			if c.is != nil {
 				require.ErrorIs(t, err, c.is)
 			}
-			if name == "with words" {
-				require.Equal(t, []string{"first", "last words"}, e.Stderr)
+			if name == "with stderr" {
+				require.Equal(t, []string{"first", "last line"}, e.Stderr)
 			}
 		})
 	}
 }
 
-// TestMemoryServer_started_for_each_session: each incarnation is a call of its own.
+// TestMemoryServer_started_for_each_session: each session calls Serve once, with a
+// context that ends with the session.
 func TestMemoryServer_started_for_each_session(t *testing.T) {
 	calls := make(chan context.Context, 10)
 	serve := transporttest.LegacyServer(nil)
@@ -97,13 +101,13 @@ func TestMemoryServer_started_for_each_session(t *testing.T) {
 		require.NoError(t, s.Open(t.Context()))
 		require.Len(t, calls, 1)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-		transporttest.RequireClosed(t, s.Released(), "it is gone")
-		require.Error(t, (<-calls).Err(), "its context ends with it")
+		transporttest.RequireClosed(t, s.Released(), "the session is not released")
+		require.Error(t, (<-calls).Err(), "the context of Serve outlives the session")
 	}
 }
 
-// TestMemoryServer_reads_nothing: requests end all the same, and so does the
-// session.
+// TestMemoryServer_reads_nothing: opening a session fails in time, and the session is
+// released.
 func TestMemoryServer_reads_nothing(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
@@ -122,13 +126,13 @@ func TestMemoryServer_reads_nothing(t *testing.T) {
 		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
 		require.Same(t, cause, s.Cause())
 		<-s.Released()
-		const recall = 5 * time.Second // the go-sdk may try that long to recall its request
-		require.LessOrEqual(t, time.Since(start), time.Minute+recall+mcpvisor.DefaultShutdownTimeout)
+		const cancelTimeout = 5 * time.Second // the go-sdk may take so long to cancel its request
+		require.LessOrEqual(t, time.Since(start), time.Minute+cancelTimeout+mcpvisor.DefaultShutdownTimeout)
 	})
 }
 
-// TestMemoryServer_ignores_shutdown: it minds neither its stdin nor its
-// context, and holds up nobody.
+// TestMemoryServer_ignores_shutdown: a server that ignores the end of its stdin and of
+// its context does not delay the release beyond the shutdown timeout.
 func TestMemoryServer_ignores_shutdown(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		leave := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestNotifications_params_pass: what the protocol allows reaches the
+// TestNotifications_params_pass: every notification that the protocol allows reaches the
 // go-sdk.
 func TestNotifications_params_pass(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
@@ -33,8 +33,8 @@ func TestNotifications_params_pass(t *testing.T) {
 	require.Zero(t, p.discarded.Counts())
 }
 
-// TestNotifications_over_the_rate_limit: they are dropped on the way, and a
-// host can see that.
+// TestNotifications_over_the_rate_limit: log messages over the limit are dropped and
+// counted.
 func TestNotifications_over_the_rate_limit(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestOpen_failure_names_stderr_and_redacts: by the last words, also of a process that has
-// not ended, and without what it was told in confidence.
+// TestOpen_failure_names_stderr_and_redacts: the cause of a failed start quotes the
+// stderr of a process that still runs, and hides secrets.
 func TestOpen_failure_names_stderr_and_redacts(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, _ := newServerDialer(t, mcpvisor.EraAuto, func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, stderr io.Writer) error {

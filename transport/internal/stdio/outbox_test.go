@@ -20,9 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// TestOutbox_concurrent_callers: many callers at once, short lines and long ones, a
-// reader that comes and goes. Every line arrives whole and once, those of one
-// caller in their order.
+// TestOutbox_concurrent_callers: with many callers, short and long lines, and a slow
+// reader, every line arrives whole and once. The lines of one caller arrive in order.
 func TestOutbox_concurrent_callers(t *testing.T) {
 	const callers, each = 8, 300
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
@@ -34,7 +33,7 @@ func TestOutbox_concurrent_callers(t *testing.T) {
 					for n := range each {
 						size := 1 + (caller*31+n*17)%200
 						if n%50 == caller {
-							size = maxBatchBytes + n // goes alone, without a copy
+							size = maxBatchBytes + n // longer than a batch: written alone, without a copy
 						}
 						line := fmt.Appendf(nil, "%d %d %s\n", caller, n, strings.Repeat("x", size))
 						if n%7 == 0 {
@@ -55,7 +54,7 @@ func TestOutbox_concurrent_callers(t *testing.T) {
 				_, err = fmt.Sscan(line, &caller, &n, &rest)
 				require.NoError(t, err, "%.80q", line)
 				require.Equal(t, next[caller], n, "caller %d", caller)
-				require.Equal(t, len(rest), strings.Count(rest, "x"), "it is whole")
+				require.Equal(t, len(rest), strings.Count(rest, "x"), "the line is whole")
 				next[caller]++
 			}
 			posting.Wait()
@@ -64,7 +63,8 @@ func TestOutbox_concurrent_callers(t *testing.T) {
 	}
 }
 
-// TestOutbox_takeBatch: batches are the queue, cut into pieces of bounded size.
+// TestOutbox_takeBatch: the batches together are the queue without withdrawn lines, cut
+// into pieces of bounded size.
 func TestOutbox_takeBatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(maxBatchBytes-100, maxBatchBytes+100)), 1, 40).Draw(t, "sizes")
@@ -73,7 +73,7 @@ func TestOutbox_takeBatch(t *testing.T) {
 		var lines []*outgoing
 		for i, size := range sizes {
 			line := &outgoing{text: []byte(strings.Repeat(string(rune('a'+i%26)), size)), done: make(chan struct{})}
-			require.Equal(t, i == 0, o.add(line), "the first one writes")
+			require.Equal(t, i == 0, o.add(line), "the first caller becomes the writer")
 			lines = append(lines, line)
 		}
 		for i, line := range lines {
@@ -92,7 +92,7 @@ func TestOutbox_takeBatch(t *testing.T) {
 			require.True(t, o.writing)
 			got = append(got, batch...)
 			if len(batch) > maxBatchBytes {
-				require.Len(t, o.waiting, 1, "a long line goes alone")
+				require.Len(t, o.waiting, 1, "a long line is a batch of its own")
 			}
 			o.notifyWritten()
 		}
@@ -104,22 +104,22 @@ func TestOutbox_takeBatch(t *testing.T) {
 				require.NotEqual(t, lineQueued, line.state)
 			}
 		}
-		o.withdraw(&outgoing{}) // of a line that is long gone
+		o.withdraw(&outgoing{}) // a line that is not queued
 	})
 }
 
-// fillPipe posts lines until the pipe is full and the writing goroutine waits for
-// the server.
+// fillPipe posts lines until the pipe is full and the writing goroutine waits for the
+// server.
 func (p *peer) fillPipe() {
 	p.t.Helper()
 	line := []byte(strings.Repeat("f", 1000) + "\n")
-	for range 1000 { // a megabyte; no pipe takes that much
-		require.True(p.t, p.postLine(&outgoing{text: line}), "posting does not wait")
+	for range 1000 { // a megabyte: more than a pipe holds
+		require.True(p.t, p.postLine(&outgoing{text: line}), "the connection has ended")
 	}
 }
 
-// TestOutbox_full_pipe: with a server that does not read, callers leave
-// when their context ends; what was never written is taken back.
+// TestOutbox_full_pipe: while the server does not read, callers return when their
+// context ends, and lines that were not written are withdrawn.
 func TestOutbox_full_pipe(t *testing.T) {
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
@@ -137,22 +137,22 @@ func TestOutbox_full_pipe(t *testing.T) {
 				defer p.table.Mu.Unlock()
 				return len(p.table.Open) == 10
 			}, 10*time.Second, time.Millisecond)
-			gone := errors.New("the user went home")
-			cancel(gone)
+			cause := errors.New("the host has shut down")
+			cancel(cause)
 			for _, e := range ended {
 				got := <-e
 				require.Equal(t, mcpvisor.KindCanceled, got.err.Kind)
 				require.Equal(t, mcpvisor.OutcomeNotSent, got.err.Outcome)
-				require.ErrorIs(t, got.err, gone)
+				require.ErrorIs(t, got.err, cause)
 			}
 			err := <-sent
 			require.ErrorIs(t, err, context.Canceled)
 			code, ok := transport.ErrorCode(err)
 			require.True(t, ok)
-			require.Equal(t, int64(-32005), code, "it costs the one message, and not the session")
+			require.Equal(t, int64(-32005), code, "the go-sdk fails one request and not its session")
 
 			require.True(t, p.postLine(&outgoing{text: []byte("last\n")}))
-			for { // none of it was written after all, nor a word of cancelling it
+			for { // neither a withdrawn line nor a cancellation was written
 				line, err := p.in.ReadString('\n')
 				require.NoError(t, err)
 				if line == "last\n" {
@@ -164,7 +164,7 @@ func TestOutbox_full_pipe(t *testing.T) {
 	}
 }
 
-// TestOutbox_broken_pipe: a write that fails is no silent loss.
+// TestOutbox_broken_pipe: a write that fails ends the write loop with an error.
 func TestOutbox_broken_pipe(t *testing.T) {
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestOutbox_broken_pipe(t *testing.T) {
 	}
 }
 
-// TestRejectedError: the go-sdk ends its session on any other error
-// of a write.
+// TestRejectedError: the error has the code at which the go-sdk fails one request only.
+// It ends its session on any other error of a write.
 func TestRejectedError(t *testing.T) {
 	err := rejectedError(context.Canceled)
 	require.ErrorIs(t, err, context.Canceled)
@@ -193,18 +193,18 @@ func TestRejectedError(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestOutbox_caller_stops_flushing_for_others: a caller whose line is out goes on, however
-// much others have to say.
+// TestOutbox_caller_stops_flushing_for_others: a caller writes at most maxFlushRounds
+// batches, however many lines others queue.
 func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
 	w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 	rounds := 0
 	w.out.tryWrite = func(b []byte) (int, error) {
 		if rounds++; rounds < 100 {
-			w.postLine(&outgoing{text: []byte("of another\n")})
+			w.postLine(&outgoing{text: []byte("another line\n")})
 		}
 		return len(b), nil
 	}
-	w.postLine(&outgoing{text: []byte("mine\n")})
+	w.postLine(&outgoing{text: []byte("first line\n")})
 	require.Equal(t, maxFlushRounds, rounds)
-	require.Len(t, w.out.takeover, 1, "somebody else goes on")
+	require.Len(t, w.out.takeover, 1, "the writing goroutine takes over")
 }

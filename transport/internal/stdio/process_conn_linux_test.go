@@ -20,8 +20,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// A daemon that may stay can hold the streams of its server open. The exit of the server
-// ends the session all the same.
+// TestProcessConn_exit_while_a_daemon_holds_the_streams: a daemon that may stay can hold
+// the streams of its server open. The exit of the server ends the connection
+// nevertheless.
 func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("no setsid on this machine")
@@ -33,7 +34,7 @@ func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
 	require.Nil(t, cause)
 	p := newProcessConn(c, processConnOptions{MaxMessageBytes: 1 << 20, ShutdownTimeout: time.Minute, Notifications: new(jsonrpc.Notifications),
 		Handlers: inbound.NewHandlerPool("s", transport.Options{})})
-	transporttest.RequireClosed(t, p.lifetime.Dead(), "the end is not reported")
+	transporttest.RequireClosed(t, p.lifetime.Dead(), "the exit is not reported")
 	require.NotNil(t, p.lifetime.Cause().ExitCode, p.lifetime.Cause().Error())
 	require.Equal(t, 3, *p.lifetime.Cause().ExitCode)
 	transporttest.RequireClosed(t, p.lifetime.Released(), "the release waits for the daemon")

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// dyingProcess closes its stdout and needs a while to exit.
+// dyingProcess closes its stdout some time before it exits.
 type dyingProcess struct {
 	stdin   *io.PipeWriter
 	stdout  *io.PipeReader
@@ -47,9 +47,9 @@ func (p *dyingProcess) ExitCause() *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 4"}
 }
 
-// On a busy machine a process that is in exit may take long to get there after its
-// streams have ended. Its exit is the cause all the same; that of one which lives
-// on is the end of its stream.
+// TestProcessConn_streams_end_before_exit: on a busy machine the exit of a process may
+// follow long after the end of its streams. While the process is exiting, its exit is
+// the cause. Otherwise the end of the stream is the cause.
 func TestProcessConn_streams_end_before_exit(t *testing.T) {
 	for exiting, want := range map[bool]supervisor.CauseKind{true: supervisor.CauseExit, false: supervisor.CauseClosed} {
 		synctest.Test(t, func(t *testing.T) {
@@ -67,13 +67,13 @@ func TestProcessConn_streams_end_before_exit(t *testing.T) {
 	}
 }
 
-// TestProcessConn_streams_end_without_exit: it lives, but nobody can hear it, or be
-// heard.
+// TestProcessConn_streams_end_without_exit: a server that runs without its stdin or
+// stdout is ended.
 func TestProcessConn_streams_end_without_exit(t *testing.T) {
 	for name, says := range map[string]string{"stdout": "closed its stdout", "stdin": "broke its stdin"} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
-				handshake := transporttest.LegacyServer(func(io.Writer) error { return nil }) // until the first call
+				handshake := transporttest.LegacyServer(func(io.Writer) error { return nil }) // ends at the first call
 				d, _ := newServerDialer(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 					_ = handshake(ctx, stdin, stdout, stderr)
 					if name == "stdout" {
@@ -91,7 +91,7 @@ func TestProcessConn_streams_end_without_exit(t *testing.T) {
 				defer cancel()
 				go func() { _, _ = s.Request(ctx, transporttest.TinyCall("end")) }()
 				synctest.Wait()
-				go func() { _, _ = s.Request(ctx, transporttest.TinyCall("any")) }() // finds nobody who reads
+				go func() { _, _ = s.Request(ctx, transporttest.TinyCall("any")) }() // its line is written to a closed pipe
 				<-s.Dead()
 				require.NoError(t, ctx.Err())
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
@@ -101,9 +101,10 @@ func TestProcessConn_streams_end_without_exit(t *testing.T) {
 	}
 }
 
-// slowProcess is one whose words take a while to arrive.
+// slowProcess is a process whose output takes a while to arrive.
 type slowProcess struct{ process.Process }
 
+// slowReader delays each read.
 type slowReader struct{ io.ReadCloser }
 
 func (s slowProcess) Stdout() io.ReadCloser { return slowReader{s.Process.Stdout()} }
@@ -114,7 +115,8 @@ func (s slowReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestProcessConn_response_written_before_exit: what it said before it ended was said.
+// TestProcessConn_response_written_before_exit: a response that the server wrote before
+// it exited reaches its caller.
 func TestProcessConn_response_written_before_exit(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, _ := newServerDialer(t, mcpvisor.EraLegacy, replyServer(func(out io.Writer, e jsonrpc.Envelope) string {

@@ -15,14 +15,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// writeProgress sends progress about a request.
+// writeProgress writes a progress notification as the server.
 func (p *peer) writeProgress(id int64, step int) {
 	p.writeLine(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%d,"progress":%d,"total":9,"message":"step %d"}}`,
 		id, step, step)
 }
 
-// TestProgress_restarts_the_idle_clock: but never past the hard maximum, and only that
-// of the request it is about.
+// TestProgress_restarts_the_idle_clock: progress restarts the idle clock of its own
+// request only, and never extends the total timeout.
 func TestProgress_restarts_the_idle_clock(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -39,7 +39,7 @@ func TestProgress_restarts_the_idle_clock(t *testing.T) {
 		other := p.startRequest(t.Context(), transport.Request{Method: "other", Track: true, Timeout: time.Minute, TotalTimeout: 10 * time.Minute})
 		otherID := p.readMessage().ID
 		read := make(chan transporttest.Message, 2)
-		go func() { read <- p.readMessage(); read <- p.readMessage() }() // the cancellations
+		go func() { read <- p.readMessage(); read <- p.readMessage() }() // reads both cancellations
 		for step := range 3 {
 			time.Sleep(50 * time.Second)
 			p.writeProgress(id, step)
@@ -58,7 +58,8 @@ func TestProgress_restarts_the_idle_clock(t *testing.T) {
 	})
 }
 
-// TestProgress_delivered_in_order: all of it, in order, before the call returns.
+// TestProgress_delivered_in_order: all reports reach the callback, in order, before the
+// call returns.
 func TestProgress_delivered_in_order(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	var received []mcpvisor.Progress
@@ -76,26 +77,28 @@ func TestProgress_delivered_in_order(t *testing.T) {
 	}
 }
 
-// TestProgress_delivered_before_the_response, and a caller that is slow to hear it holds up
-// nobody else.
+// TestProgress_delivered_before_the_response: reports are delivered while the call is in
+// flight, and a slow callback does not delay other calls.
 func TestProgress_delivered_before_the_response(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
-	hears, goOn := make(chan struct{}), make(chan struct{})
+	reported, proceed := make(chan struct{}), make(chan struct{})
 	slow := p.startRequest(t.Context(), transport.Request{Method: "slow", Track: true, Progress: func(mcpvisor.Progress) {
-		hears <- struct{}{}
-		<-goOn
+		reported <- struct{}{}
+		<-proceed
 	}})
 	id := p.readMessage().ID
 	p.writeProgress(id, 1)
-	<-hears // before there is an answer
+	<-reported // the response is not written yet
 	quick := p.startRequest(t.Context(), transport.Request{Method: "quick"})
 	p.writeLine(`{"id":%d,"result":2}`, p.readMessage().ID)
 	require.Equal(t, "2", (<-quick).result)
 	p.writeLine(`{"id":%d,"result":1}`, id)
-	close(goOn)
+	close(proceed)
 	require.Equal(t, "1", (<-slow).result)
 }
 
+// TestProgress_unknown_or_malformed_token: progress that names no request in flight is
+// counted.
 func TestProgress_unknown_or_malformed_token(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	for _, params := range []string{`{"progressToken":1,"progress":1}`, `{"progressToken":1099511627999,"progress":1}`} {
@@ -112,7 +115,8 @@ func TestProgress_unknown_or_malformed_token(t *testing.T) {
 	require.Equal(t, mcpvisor.Discarded{Unmatched: 2, Malformed: 7}, p.discarded.Counts())
 }
 
-// TestProgress_text_is_cleaned: control characters and secrets are removed.
+// TestProgress_text_is_cleaned: control characters and secrets are removed from
+// messages.
 func TestProgress_text_is_cleaned(t *testing.T) {
 	t.Run("stdio", func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -129,8 +133,9 @@ func TestProgress_text_is_cleaned(t *testing.T) {
 	})
 }
 
-// Whoever is told has panicked: it is not told again, the server hears that
-// nobody waits, and nothing of the call is kept.
+// TestProgress_callback_panics: after a panic of the callback, no more reports are
+// delivered, the server is notified of the cancellation, and the request leaves the
+// table.
 func TestProgress_callback_panics(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	received, leave := make(chan struct{}), make(chan struct{})
@@ -143,7 +148,7 @@ func TestProgress_callback_panics(t *testing.T) {
 				close(received)
 				<-leave
 			}
-			panic("of the host")
+			panic("callback failed")
 		}}, nil)
 	}()
 	id := p.readMessage().ID
@@ -152,18 +157,18 @@ func TestProgress_callback_panics(t *testing.T) {
 	p.writeProgress(id, 2)
 	other := p.startRequest(t.Context(), transport.Request{Method: "other"})
 	p.writeLine(`{"id":%d,"result":1}`, p.readMessage().ID)
-	require.Equal(t, "1", (<-other).result) // so that was read
+	require.Equal(t, "1", (<-other).result) // the second report has been read by now
 	close(leave)
 	require.Equal(t, "notifications/cancelled", p.readMessage().Method)
-	require.Equal(t, "of the host", <-panicked)
+	require.Equal(t, "callback failed", <-panicked)
 	require.Equal(t, 1, calls)
 	p.table.Mu.Lock()
 	defer p.table.Mu.Unlock()
 	require.Empty(t, p.table.Open)
 }
 
-// A server that is quicker than the one it reports to does not fill the memory of
-// the host.
+// TestProgress_bounded_bytes: reports that wait for a slow callback are bounded in
+// bytes.
 func TestProgress_bounded_bytes(t *testing.T) {
 	p := newPeer(t, memoryPipe, 4<<20)
 	in, leave := make(chan struct{}), make(chan struct{})

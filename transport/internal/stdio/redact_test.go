@@ -10,6 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// TestRedactor_hides_secrets: environment variables and arguments that look like secrets
+// are hidden.
 func TestRedactor_hides_secrets(t *testing.T) {
 	const canary = "canary-0815"
 	message := func(text string) string { return "server says: " + text }
@@ -36,33 +38,33 @@ func TestRedactor_hides_secrets(t *testing.T) {
 	}
 }
 
-// TestRedactor_of_the_dialer: the dialer knows it.
+// TestRedactor_of_the_dialer: the dialer hides what its server was given.
 func TestRedactor_of_the_dialer(t *testing.T) {
 	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": transporttest.Secret}}}
 	d := newStdioDialer(spec, transport.Options{}).(*dialer)
 	require.Equal(t, "***", d.redactor.Text(transporttest.Secret))
 }
 
-// TestRedactor_secrets_of_the_specification: what the host declares as a secret is hidden on every
-// transport, though neither its name nor its form says what it is.
+// TestRedactor_secrets_of_the_specification: what the host declares as a secret is
+// hidden on every transport, though neither its name nor its form shows that it is one.
 func TestRedactor_secrets_of_the_specification(t *testing.T) {
-	const word = "correct horse"
+	const text = "correct horse"
 	for name, spec := range map[string]mcpvisor.ServerSpec{
-		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{word}}},
+		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server", Args: []string{text}}},
 		"memory": {InMemory: &mcpvisor.InMemory{}},
 	} {
-		spec.Secrets = []string{word}
+		spec.Secrets = []string{text}
 		d, err := dialPipes(spec, transport.Options{})
 		require.NoError(t, err)
-		require.Equal(t, "no ***", d.(*dialer).redactor.Text("no "+word), name)
+		require.Equal(t, "no ***", d.(*dialer).redactor.Text("no "+text), name)
 	}
 }
 
-// What explains a failure is shown.
+// TestRedactor_shows_other_text: text that explains a failure is shown.
 func TestRedactor_shows_other_text(t *testing.T) {
 	for _, text := range []string{"/srv/projects/some-long-name-2025", "@modelcontextprotocol/server-filesystem", "production",
 		"postgres://host/db", "--root", "monkey", "en_US.UTF-8", "some-package-name-with-words", "C:\\Users\\me\\Documents\\Project1"} {
 		require.Nil(t, stdioRedactor(&mcpvisor.Stdio{Args: []string{text}, Env: map[string]string{"SETTING": text}}), text)
 	}
-	require.Nil(t, stdioRedactor(&mcpvisor.Stdio{Env: map[string]string{"API_KEY": "short"}}), "too short to be told from any other word")
+	require.Nil(t, stdioRedactor(&mcpvisor.Stdio{Env: map[string]string{"API_KEY": "short"}}), "a short secret cannot be distinguished from other words")
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// TestRequestIDs: ids start again at the first one before they exceed 32 bits, and skip
+// ids in flight.
 func TestRequestIDs(t *testing.T) {
 	t.Run("fit_into_32_bits", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)

@@ -16,12 +16,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestRequest_answer_read_before_cancel: whoever leaves while his answer is there gets
-// that, and all that was reported before it. Nothing of it is left for the next
-// call.
+// TestRequest_answer_read_before_cancel: a caller whose context ends after the response
+// was read gets the response, and all progress before it. The next call gets nothing of
+// it.
 func TestRequest_answer_read_before_cancel(t *testing.T) {
-	for _, leaves := range []bool{false, true} {
-		for range 30 { // what comes first is chance
+	for _, cancels := range []bool{false, true} {
+		for range 30 { // the order of the two events is random
 			transporttest.InBubble(t, func(t *testing.T) {
 				p := newPeer(t, memoryPipe, 1<<20)
 				ctx, cancel := context.WithCancel(t.Context())
@@ -39,8 +39,8 @@ func TestRequest_answer_read_before_cancel(t *testing.T) {
 				<-first
 				p.writeProgress(id, 2)
 				p.writeLine(`{"id":%d,"result":"old"}`, id)
-				synctest.Wait() // all of that has been read
-				if leaves {
+				synctest.Wait() // both reports and the response have been read
+				if cancels {
 					cancel()
 				}
 				close(proceed)
@@ -55,8 +55,8 @@ func TestRequest_answer_read_before_cancel(t *testing.T) {
 	}
 }
 
-// TestRequest_reused_entry_has_new_clocks: a request is given the memory of an earlier one, and not
-// its time.
+// TestRequest_reused_entry_has_new_clocks: a request that reuses the memory of an
+// earlier one has its own deadline.
 func TestRequest_reused_entry_has_new_clocks(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -74,7 +74,8 @@ func TestRequest_reused_entry_has_new_clocks(t *testing.T) {
 	})
 }
 
-// TestRequest_total_timeout_alone bounds a request that may be idle.
+// TestRequest_total_timeout_alone: the total timeout bounds a request without an idle
+// timeout.
 func TestRequest_total_timeout_alone(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -90,7 +91,7 @@ func TestRequest_total_timeout_alone(t *testing.T) {
 	})
 }
 
-// TestRequest_error_is_redacted: servers repeat what they were given.
+// TestRequest_error_is_redacted: servers repeat secrets in their errors.
 func TestRequest_error_is_redacted(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)
 	p.redactor = strings.NewReplacer(transporttest.Secret, "***").Replace
@@ -104,7 +105,8 @@ func TestRequest_error_is_redacted(t *testing.T) {
 	require.NotContains(t, got.err.Error(), transporttest.Secret)
 }
 
-// A session that could not be opened, or is not yet, was sent nothing.
+// TestRequest_session_not_open: a request of a session that is not open, or could not be
+// opened, is not sent.
 func TestRequest_session_not_open(t *testing.T) {
 	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
 	s := d.NewSession()
@@ -118,8 +120,8 @@ func TestRequest_session_not_open(t *testing.T) {
 	}
 }
 
-// TestRequest_ends_once: answers, deadlines, cancellation and death at the
-// same time.
+// TestRequest_ends_once: each request ends once when responses, deadlines, cancellations
+// and the end of the connection coincide.
 func TestRequest_ends_once(t *testing.T) {
 	for range 20 {
 		p := newPeer(t, osPipe, 1<<20)

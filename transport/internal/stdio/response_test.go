@@ -16,7 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestResponse_after_the_deadline are dropped and counted, and never given to another call.
+// TestResponse_after_the_deadline: late responses are dropped and counted, and never
+// reach another call.
 func TestResponse_after_the_deadline(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -42,8 +43,8 @@ func TestResponse_after_the_deadline(t *testing.T) {
 	})
 }
 
-// TestResponse_to_an_unsent_request: a server that guesses ids answers nothing that
-// it was not sent.
+// TestResponse_to_an_unsent_request: a server that guesses the id of a request cannot
+// answer it before it was sent.
 func TestResponse_to_an_unsent_request(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -52,7 +53,7 @@ func TestResponse_to_an_unsent_request(t *testing.T) {
 		second := p.startRequest(t.Context(), transport.Request{Method: "second"})
 		synctest.Wait()
 		p.writeLine(`{"id":%d,"result":"forged"}`, p.table.IDs.Last())
-		p.writeProgress(p.table.IDs.Last(), 1) // there is no progress of it either
+		p.writeProgress(p.table.IDs.Last(), 1) // nor report progress of it
 		synctest.Wait()
 		for _, ended := range []<-chan outcome{first, second} {
 			m := p.readMessage()
@@ -63,12 +64,12 @@ func TestResponse_to_an_unsent_request(t *testing.T) {
 	})
 }
 
-// TestConn_responses: what a server says, and what becomes of the call.
+// TestConn_responses: how each form of a response ends its call.
 func TestConn_responses(t *testing.T) {
 	p := newPeer(t, osPipe, 4<<10)
 	long := strings.Repeat("x", 8<<10)
 	for name, c := range map[string]struct {
-		says   string // ID stands for the id
+		line   string // ID stands for the id
 		result string
 		kind   mcpvisor.ErrorKind
 		text   string
@@ -94,7 +95,7 @@ func TestConn_responses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
 			id := p.readMessage().ID
-			p.writeLine("%s", strings.ReplaceAll(c.says, "ID", fmt.Sprint(id)))
+			p.writeLine("%s", strings.ReplaceAll(c.line, "ID", fmt.Sprint(id)))
 			got := <-ended
 			require.Equal(t, c.result, got.result)
 			if c.kind == "" {
@@ -110,6 +111,8 @@ func TestConn_responses(t *testing.T) {
 	require.Equal(t, mcpvisor.Discarded{Malformed: 3, Oversize: 3}, p.discarded.Counts())
 }
 
+// TestConn_keeps_error_code_and_data: callers can read the code and the data of an
+// error.
 func TestConn_keeps_error_code_and_data(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
@@ -120,7 +123,8 @@ func TestConn_keeps_error_code_and_data(t *testing.T) {
 	require.JSONEq(t, `{"a":[1]}`, string(rpc.Data))
 }
 
-// TestConn_empty_response fail their call, and not only by its clock.
+// TestConn_empty_response: a response with neither a result nor an error fails its call
+// at once.
 func TestConn_empty_response(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	for _, rest := range []string{``, `,"error":null`, `,"jsonrpc":"2.0"`} {
@@ -131,13 +135,13 @@ func TestConn_empty_response(t *testing.T) {
 		require.NotNil(t, got.err)
 		require.Equal(t, mcpvisor.KindProtocol, got.err.Kind)
 		require.Equal(t, mcpvisor.OutcomeAnswered, got.err.Outcome)
-		p.writeLine(`{"id":%d%s}`, id, rest) // junk by now
+		p.writeLine(`{"id":%d%s}`, id, rest) // malformed: the request has ended
 	}
 	require.Eventually(t, func() bool { return p.discarded.Counts() == mcpvisor.Discarded{Malformed: 3} }, transporttest.Patience, transporttest.TimeStep)
 }
 
-// TestConn_result_is_not_overwritten: a result is not overwritten by what is read
-// later, large or small.
+// TestConn_result_is_not_overwritten: lines that are read later do not overwrite a
+// result, large or small.
 func TestConn_result_is_not_overwritten(t *testing.T) {
 	p := newPeer(t, osPipe, 8<<20)
 	var results []<-chan outcome

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
+// TestRoots_changed: a legacy server is notified of changed roots, a modern one is not.
 func TestRoots_changed(t *testing.T) {
 	p := newPartner(t, false)
 	roots := transport.NewRoots([]*mcp.Root{{URI: "file:///a"}})
@@ -33,11 +34,11 @@ func TestRoots_changed(t *testing.T) {
 	s = modern.Open(transport.Handlers{Roots: roots})
 	roots.Set(nil)
 	go func() { _, _ = s.Request(t.Context(), transporttest.ToolCall) }()
-	modern.Next("tools/call") // and nothing before it
+	modern.Next("tools/call") // no notification before it
 }
 
-// TestRoots_changed_in_the_handshake: what the server may have asked for by then is
-// old.
+// TestRoots_changed_in_the_handshake: a server may have requested the roots during the
+// handshake, so a change in the handshake is notified, too.
 func TestRoots_changed_in_the_handshake(t *testing.T) {
 	roots := transport.NewRoots(nil)
 	received := make(chan struct{}, 1)
@@ -58,6 +59,6 @@ func TestRoots_changed_in_the_handshake(t *testing.T) {
 	select {
 	case <-received:
 	case <-time.After(transporttest.Patience):
-		require.Fail(t, "it is not told")
+		require.Fail(t, "the server is not notified")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// Only the results of certain methods, of modern servers, are read that way.
+// TestRounds_other_results: only certain results of modern servers require input.
 func TestRounds_other_results(t *testing.T) {
 	require.True(t, inbound.NeedsInput("resources/read", []byte(transporttest.FormRequired)))
 	require.True(t, inbound.NeedsInput("prompts/get", []byte(transporttest.FormRequired)))
@@ -35,7 +35,7 @@ func TestRounds_other_results(t *testing.T) {
 	require.JSONEq(t, transporttest.FormRequired, string(result))
 }
 
-// slowForm is a handler that takes its time, unless nobody waits any more.
+// slowForm is a handler that answers after a delay, or when its context ends.
 func slowForm(d time.Duration) transport.Handlers {
 	return transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
 		select {
@@ -45,12 +45,12 @@ func slowForm(d time.Duration) transport.Handlers {
 	})}
 }
 
-// A person's time is not the server's: of the clocks of a call only the last
-// bound counts, over all rounds.
+// TestRounds_clocks: the time of a handler does not count as idle. Only the total
+// timeout, over all rounds, and the context of the caller bound the call.
 func TestRounds_clocks(t *testing.T) {
 	for name, tc := range map[string]struct {
-		takes, leaves, ends time.Duration
-		err                 error
+		takes, patience, ends time.Duration
+		err                   error
 	}{
 		"one answer":  {9 * time.Minute, 0, 0, nil},
 		"two answers": {6 * time.Minute, 0, 10 * time.Minute, mcpvisor.ErrTimeout},
@@ -62,9 +62,9 @@ func TestRounds_clocks(t *testing.T) {
 				s := p.Open(slowForm(tc.takes))
 				defer transporttest.EndSession(t, s)
 				ctx := t.Context()
-				if tc.leaves > 0 {
+				if tc.patience > 0 {
 					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.leaves)
+					ctx, cancel = context.WithTimeout(ctx, tc.patience)
 					defer cancel()
 				}
 				r := transporttest.ToolCall
@@ -74,7 +74,7 @@ func TestRounds_clocks(t *testing.T) {
 				go func() { _, err := s.Request(ctx, r); failed <- err }()
 				first := p.Next("tools/call")
 				p.Send(`{"jsonrpc":"2.0","id":%s,"result":%s}`, first.ID, transporttest.SingleLine(transporttest.FormRequired))
-				if tc.leaves == 0 {
+				if tc.patience == 0 {
 					second := p.Next("tools/call")
 					answer := transporttest.DoneResult
 					if tc.err != nil {
@@ -98,7 +98,8 @@ func TestRounds_clocks(t *testing.T) {
 	}
 }
 
-// The last round has what the earlier ones have left of the whole time.
+// TestRounds_last_round_has_the_remaining_time: the last round has what the earlier
+// rounds left of the total timeout.
 func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPartner(t, true)
@@ -119,7 +120,8 @@ func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
 	})
 }
 
-// A later round that was not sent is no request that was not sent.
+// TestRounds_unsent_later_round: if a later round was not sent, the outcome is unknown,
+// because the server has seen the first round.
 func TestRounds_unsent_later_round(t *testing.T) {
 	p := newPartner(t, true)
 	s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
@@ -133,8 +135,8 @@ func TestRounds_unsent_later_round(t *testing.T) {
 	require.False(t, e.Retryable())
 }
 
-// A server puts a request off by wanting nothing; it is asked again, slowly,
-// and not for ever.
+// TestRounds_empty: a result that requires no input puts the request off. The request is
+// repeated with growing delays, MaxEmptyRounds times.
 func TestRounds_empty(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPartner(t, true)
@@ -157,8 +159,9 @@ func TestRounds_empty(t *testing.T) {
 	})
 }
 
-// A session that dies while somebody is asked ends the asking, and the call,
-// which nobody repeats: the server has seen it.
+// TestRounds_session_ends_between: a session that ends while a handler runs cancels the
+// handler and fails the call. The outcome is unknown, because the server has seen the
+// first round.
 func TestRounds_session_ends_between(t *testing.T) {
 	p := newPartner(t, true)
 	ended := make(chan error, 1)
@@ -180,8 +183,8 @@ func TestRounds_session_ends_between(t *testing.T) {
 	require.ErrorIs(t, <-ended, s.Cause())
 }
 
-// A server that wants something in between has not put the request off all the
-// while.
+// TestRounds_empty_rounds_count_from_the_last_input: a round that requires input resets
+// the count of empty rounds.
 func TestRounds_empty_rounds_count_from_the_last_input(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPartner(t, true)

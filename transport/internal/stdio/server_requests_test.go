@@ -20,8 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// callWithRepeatedRequests starts a call of a server that asks the same every second, until
-// the call ends. It returns how long that took.
+// callWithRepeatedRequests calls a tool of a server that sends the same request every
+// second until the call ends. It returns how long the call took.
 func callWithRepeatedRequests(t *testing.T, h transport.Handlers, request string) time.Duration {
 	t.Helper()
 	p := newPartner(t, false)
@@ -33,7 +33,7 @@ func callWithRepeatedRequests(t *testing.T, h transport.Handlers, request string
 	go func() { _, err := s.Request(t.Context(), r); ended <- err }()
 	p.Next("tools/call")
 	go func() {
-		for range p.Received { // answers of ours, and the cancellation
+		for range p.Received { // discards responses, and the cancellation
 		}
 	}()
 	for n := 0; ; n++ {
@@ -49,8 +49,8 @@ func callWithRepeatedRequests(t *testing.T, h transport.Handlers, request string
 	}
 }
 
-// Only a request that a handler answers stops the clock of a call, and that not
-// without end.
+// TestServerRequests: only a request that a handler answers restarts the idle clock of a
+// call, and only MaxRounds times.
 func TestServerRequests(t *testing.T) {
 	const elicit = `"method":"elicitation/create","params":{"message":"?"}`
 	const sample = `"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"?"}}],"maxTokens":1}`
@@ -64,9 +64,9 @@ func TestServerRequests(t *testing.T) {
 	}{
 		"without_a_handler":         {transport.Handlers{}, elicit, 2 * time.Second},
 		"without_that_handler":      {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, sample, 2 * time.Second},
-		"of_an_unknown_method":      {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, `"method":"server/asks"`, 2 * time.Second},
+		"of_an_unknown_method":      {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, `"method":"server/unknown"`, 2 * time.Second},
 		"that_are_malformed":        {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, `"method":"elicitation/create","params":{"mode":"telepathy"}`, 2 * time.Second},
-		"with_a_schema_of_no_use":   {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"array"}}`, 2 * time.Second},
+		"with_an_unusable_schema":   {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, `"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"array"}}`, 2 * time.Second},
 		"that_the_handler_declines": {transport.Handlers{ElicitForm: refusing}, elicit, 2 * time.Second},
 		"for_roots":                 {transport.Handlers{Roots: transport.NewRoots(nil)}, `"method":"roots/list"`, 2 * time.Second},
 		"that_are_answered":         {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, elicit, (jsonrpc.MaxRounds + 2) * time.Second},
@@ -79,7 +79,8 @@ func TestServerRequests(t *testing.T) {
 	}
 }
 
-// The time of the user is not the server's; after it the server has its own.
+// TestServerRequests_clock: the idle clock stands still while a handler runs, and
+// continues with the remaining time.
 func TestServerRequests_clock(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPartner(t, false)
@@ -100,8 +101,8 @@ func TestServerRequests_clock(t *testing.T) {
 	})
 }
 
-// What nobody handles is refused by its method, and what is too long by its size;
-// neither is decoded.
+// TestServerRequests_are_refused_unread: a request without a handler, or one that is too
+// long, is refused before it is decoded.
 func TestServerRequests_are_refused_unread(t *testing.T) {
 	p := newPeer(t, osPipe, 64<<20)
 	p.serverRequests.Handler = newPipeHandler()
@@ -119,6 +120,8 @@ func TestServerRequests_are_refused_unread(t *testing.T) {
 	}
 }
 
+// TestServerRequests_of_one_call_are_limited: during one call the server may send
+// MaxRequestsPerCall requests; pings do not count.
 func TestServerRequests_of_one_call_are_limited(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	roots := inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{Roots: transport.NewRoots(nil)}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
@@ -135,11 +138,10 @@ func TestServerRequests_of_one_call_are_limited(t *testing.T) {
 	p.writeLine(`{"id":%d,"result":1}`, call.ID)
 	require.Equal(t, "1", (<-ended).result)
 	p.writeLine(`{"jsonrpc":"2.0","id":0,"method":"roots/list"}`)
-	require.Zero(t, p.readRefusal().Error.Code, "no call is concerned")
+	require.Zero(t, p.readRefusal().Error.Code, "a request outside of a call is served")
 }
 
-// A server gets its id back as it has written it, whatever a decoder would make
-// of it.
+// TestServerRequests_ids: a response has the id exactly as the server has written it.
 func TestServerRequests_ids(t *testing.T) {
 	ids := []string{"0", "-1", "9007199254740993", "18446744073709551617", "123456789012345678901234567890", "1.50", "1e3", `"a\u0062\/"`, `""`}
 	t.Run("over_pipes", func(t *testing.T) {
@@ -165,28 +167,29 @@ func TestServerRequests_ids(t *testing.T) {
 		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740992}}`)
 		p.Send(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		require.Equal(t, "1", string(p.Next("").ID))
-		require.Empty(t, ended, "that was another one's id")
+		require.Empty(t, ended, "the cancellation named another id")
 		p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9007199254740993}}`)
-		transporttest.RequireClosed(t, ended, "the handler is not told")
+		transporttest.RequireClosed(t, ended, "the context of the handler has not ended")
 		p.Send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-		require.Equal(t, "2", string(p.Next("").ID), "what is cancelled has no response")
+		require.Equal(t, "2", string(p.Next("").ID), "a cancelled request has no response")
 	})
 }
 
-// A server may ask before it answers initialize.
+// TestServerRequests_in_the_handshake: a server may send requests before it answers
+// initialize.
 func TestServerRequests_in_the_handshake(t *testing.T) {
 	answered := make(chan string, 3)
-	asks := []string{`"method":"ping"`, `"method":"roots/list"`, `"method":"elicitation/create","params":{"message":"?"}`}
+	requests := []string{`"method":"ping"`, `"method":"roots/list"`, `"method":"elicitation/create","params":{"message":"?"}`}
 	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(out io.Writer, e jsonrpc.Envelope) string {
 		switch {
 		case string(e.Method) == `"initialize"`:
-			for n, ask := range asks {
-				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"q%d",%s}`+"\n", n, ask)
+			for n, request := range requests {
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"q%d",%s}`+"\n", n, request)
 			}
 			return ""
 		case e.Method == nil:
 			answered <- string(e.ID) + string(e.Error)
-			if len(answered) == len(asks) {
+			if len(answered) == len(requests) {
 				return `{"jsonrpc":"2.0","id":1,` + transporttest.LegacyAnswer + `}`
 			}
 		}
@@ -199,7 +202,8 @@ func TestServerRequests_in_the_handshake(t *testing.T) {
 	require.ElementsMatch(t, []string{`"q0"`, `"q1"`, `"q2"`}, []string{<-answered, <-answered, <-answered})
 }
 
-// A server hears why its question was refused, and may go on.
+// TestServerRequests_over_bounds: a request with too many values is refused with the
+// reason, and later requests are served.
 func TestServerRequests_over_bounds(t *testing.T) {
 	p := newPartner(t, false)
 	p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
@@ -211,11 +215,12 @@ func TestServerRequests_over_bounds(t *testing.T) {
 	require.NotEmpty(t, p.Next("").Result)
 }
 
-// What the go-sdk takes for granted, and what handlers do.
+// TestServerRequests_invalid_params: a request with invalid parameters is refused and
+// does not end the session. The go-sdk would panic on some of them.
 func TestServerRequests_invalid_params(t *testing.T) {
 	p := newPartner(t, false)
 	s := p.Open(transport.Handlers{Sample: transporttest.AnySample, SampleTools: true, ElicitForm: transporttest.AcceptAtOnce, ElicitURL: transporttest.AcceptAtOnce})
-	for _, question := range []string{
+	for _, request := range []string{
 		`"method":"elicitation/create"`,
 		`"method":"elicitation/create","params":null`,
 		`"method":"elicitation/create","params":{"mode":"telepathy"}`,
@@ -229,17 +234,19 @@ func TestServerRequests_invalid_params(t *testing.T) {
 		`"method":"sampling/createMessage","params":{"messages":[],"tools":[null]}`,
 		`"method":"roots/list"`,
 	} {
-		p.Send(`{"jsonrpc":"2.0","id":"q",%s}`, question)
+		p.Send(`{"jsonrpc":"2.0","id":"q",%s}`, request)
 		m := p.Next("")
 		require.JSONEq(t, `"q"`, string(m.ID))
-		require.NotEmpty(t, m.Error, question)
-		require.Contains(t, string(m.Error), `"code":-32`, question)
+		require.NotEmpty(t, m.Error, request)
+		require.Contains(t, string(m.Error), `"code":-32`, request)
 	}
 	p.Send(`{"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`)
 	require.JSONEq(t, `{"role":"assistant","model":"","content":{"type":"text","text":"hi"}}`, string(p.Next("").Result))
 	require.Nil(t, s.Cause())
 }
 
+// TestServerRequests_cancelled_by_the_server: the cancellation ends the context of the
+// handler.
 func TestServerRequests_cancelled_by_the_server(t *testing.T) {
 	p := newPartner(t, false)
 	began, ended := make(chan struct{}), make(chan struct{})
@@ -251,10 +258,11 @@ func TestServerRequests_cancelled_by_the_server(t *testing.T) {
 	p.Send(transporttest.ElicitRequest, 1)
 	<-began
 	p.Send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	transporttest.RequireClosed(t, ended, "the handler is not told")
+	transporttest.RequireClosed(t, ended, "the context of the handler has not ended")
 }
 
-// A call during which the server asks is not idle; but it is bounded.
+// TestServerRequests_pause_the_idle_clock: a call is not idle while a handler answers a
+// request of the server. The total timeout still bounds it.
 func TestServerRequests_pause_the_idle_clock(t *testing.T) {
 	for name, tc := range map[string]struct {
 		takes time.Duration

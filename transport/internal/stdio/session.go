@@ -106,7 +106,7 @@ func (s *session) releaseAfter(p *processConn, cause *supervisor.Cause) {
 	}()
 }
 
-// currentConn returns the last process that was started; nil if there is none.
+// currentConn returns the last process that was started; nil before the first.
 func (s *session) currentConn() *processConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

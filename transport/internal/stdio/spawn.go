@@ -108,7 +108,7 @@ func (s *session) beginSpawn() (aborted *supervisor.Cause) {
 	return aborted
 }
 
-// endSpawn records the process that was started; p is nil if there is none. If the
+// endSpawn records the process that was started; p is nil if the start failed. If the
 // session was aborted meanwhile, endSpawn ends the process and releases the session.
 func (s *session) endSpawn(p *processConn) (aborted *supervisor.Cause) {
 	s.mu.Lock()

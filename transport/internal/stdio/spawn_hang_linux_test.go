@@ -18,10 +18,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// hangingCommand is a program whose file cannot be opened until answer is
-// called, as on a file system that does not answer: a write lease holds up every
-// other open, that of exec included. The kernel breaks a lease by itself after
-// /proc/sys/fs/lease-break-time, 45 s by default.
+// hangingCommand is a program whose file cannot be opened until answer is called, as on
+// a file system that does not answer. A write lease blocks every other open, also that
+// of exec. The kernel breaks a lease after /proc/sys/fs/lease-break-time, 45 s by
+// default.
 func hangingCommand(t *testing.T) (path string, answer func()) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "server")
@@ -48,7 +48,8 @@ func startShell(t *testing.T, script string) *process.Child {
 	return c
 }
 
-// A start that hangs in the operating system costs its own server, and no other.
+// TestHangingExec: a start that hangs in the operating system delays neither the start nor
+// the end of another server.
 func TestHangingExec(t *testing.T) {
 	dialer := func(path string) *dialer {
 		spec := mcpvisor.ServerSpec{Name: "hangs", Stdio: &mcpvisor.Stdio{Command: path}}.WithDefaults()
@@ -79,9 +80,9 @@ func TestHangingExec(t *testing.T) {
 		s.Abort(transporttest.ErrGivenUp)
 		answer()
 		<-opened
-		transporttest.RequireClosed(t, s.Released(), "what was started in the end is not ended")
+		transporttest.RequireClosed(t, s.Released(), "the process that was started late is not ended")
 	})
-	t.Run("start_clock_ends_it", func(t *testing.T) {
+	t.Run("start_timeout_ends_it", func(t *testing.T) {
 		path, answer := hangingCommand(t)
 		d := dialer(path)
 		s := d.NewSession()
@@ -102,7 +103,7 @@ func TestHangingExec(t *testing.T) {
 		answer()
 		require.Eventually(t, func() bool { return d.hangingStarts.Load() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	})
-	t.Run("unregister_ends_it", func(t *testing.T) {
+	t.Run("abort_ends_it", func(t *testing.T) {
 		path, answer := hangingCommand(t)
 		d := dialer(path)
 		s := d.NewSession()

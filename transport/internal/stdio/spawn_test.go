@@ -15,7 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// It is released already: whatever it started now, nobody would wait for.
+// TestSpawn_after_abort: a session that was aborted is released, so Open must not start
+// a process.
 func TestSpawn_after_abort(t *testing.T) {
 	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
 	d.spawn = func() (process.Process, *supervisor.Cause) {
@@ -28,8 +29,8 @@ func TestSpawn_after_abort(t *testing.T) {
 	require.ErrorIs(t, s.Open(t.Context()), transporttest.ErrGivenUp)
 }
 
-// The process that is just being started belongs to the session: its release
-// waits for it.
+// TestSpawn_aborted_meanwhile: the release of an aborted session waits for the process
+// that is being started.
 func TestSpawn_aborted_meanwhile(t *testing.T) {
 	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
 	s, spawn := d.NewSession(), d.spawn
@@ -38,7 +39,7 @@ func TestSpawn_aborted_meanwhile(t *testing.T) {
 		s.Abort(transporttest.ErrGivenUp)
 		select {
 		case <-s.Released():
-			require.Fail(t, "released before the process is there")
+			require.Fail(t, "released before the process is started")
 		default:
 		}
 		p, cause := spawn()
@@ -50,8 +51,9 @@ func TestSpawn_aborted_meanwhile(t *testing.T) {
 	transporttest.RequireClosed(t, started.Exited(), "the process is not ended")
 }
 
-// TestSpawn_second_process_after_the_first_is_gone: when a server is asked anew, the process that
-// was asked before is gone. Two of them might hold one lock, or one port.
+// TestSpawn_second_process_after_the_first_is_gone: the second process of a negotiation
+// starts after the first one has ended. Two processes could contend for one lock or
+// port.
 func TestSpawn_second_process_after_the_first_is_gone(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		var running, most atomic.Int64
@@ -61,7 +63,7 @@ func TestSpawn_second_process_after_the_first_is_gone(t *testing.T) {
 				most.Store(max(most.Load(), running.Add(1)))
 				defer running.Add(-1)
 				err := late(ctx, stdin, stdout, stderr)
-				time.Sleep(time.Second) // it tidies up
+				time.Sleep(time.Second) // it cleans up before it exits
 				return err
 			}))
 		era, cause := openOnce(t, d)
@@ -72,8 +74,8 @@ func TestSpawn_second_process_after_the_first_is_gone(t *testing.T) {
 	})
 }
 
-// TestSpawn_first_process_does_not_end: Open keeps its time also while it
-// waits for the end of a process.
+// TestSpawn_first_process_does_not_end: the deadline of Open also bounds the wait for
+// the end of the first process.
 func TestSpawn_first_process_does_not_end(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		late := eraServer(transporttest.ModernAnswer, unknownVersion, 0)

@@ -16,7 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// An answer over several lines fails its call at once, and no other.
+// TestSplitMessage: a response over several lines fails its own call at once, and no
+// other call.
 func TestSplitMessage(t *testing.T) {
 	pretty := func(v any) string {
 		text, err := json.MarshalIndent(v, "", "  ")
@@ -63,7 +64,7 @@ func TestSplitMessage(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)
 		ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
 		id := p.readMessage().ID
-		p.writeLine("{\n  \"id\": %d,", id) // the rest never comes
+		p.writeLine("{\n  \"id\": %d,", id) // the rest is never written
 		p.writeLine(`{"id":%d,"result":1}`, id)
 		require.Equal(t, outcome{result: "1"}, <-ended)
 		require.EqualValues(t, 2, p.discarded.Counts().Malformed)

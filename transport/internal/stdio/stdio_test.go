@@ -21,12 +21,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
+// testOptions are the options of the dialers in this file.
 func testOptions() transport.Options {
 	return transport.Options{ClientInfo: &mcp.Implementation{Name: "transport-test", Version: "1"}, Logger: zerolog.Nop()}
 }
 
-// stdioSession opens a session with a fixture process and takes it down with
-// the test.
+// stdioSession opens a session with a fixture process and ends it with the test.
 func stdioSession(t *testing.T, spec mcpvisor.ServerSpec) (transport.Session, error) {
 	t.Helper()
 	spec.Name = "fixture"
@@ -42,11 +42,13 @@ func stdioSession(t *testing.T, spec mcpvisor.ServerSpec) (transport.Session, er
 	return s, s.Open(ctx)
 }
 
+// callTool makes a tools/call request.
 func callTool(name, args string) transport.Request {
 	return transport.Request{Method: "tools/call", Target: name,
 		Params: json.RawMessage(`{"name":"` + name + `","arguments":` + args + `}`)}
 }
 
+// TestStdio_all_protocol_versions: a call succeeds in each protocol version.
 func TestStdio_all_protocol_versions(t *testing.T) {
 	for _, version := range mcptest.AllVersions() {
 		t.Run(version, func(t *testing.T) {
@@ -62,12 +64,14 @@ func TestStdio_all_protocol_versions(t *testing.T) {
 	}
 }
 
+// TestStdio_killed_with_call_in_flight: the calls in flight fail, and the cause names
+// the signal and quotes stderr.
 func TestStdio_killed_with_call_in_flight(t *testing.T) {
 	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(script)})
 	require.NoError(t, err)
-	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last words"}`))
+	_, err = s.Request(t.Context(), callTool("stderr", `{"text":"last line"}`))
 	require.NoError(t, err)
 	failed := make(chan error, 1)
 	go func() {
@@ -82,13 +86,15 @@ func TestStdio_killed_with_call_in_flight(t *testing.T) {
 	require.Equal(t, mcpvisor.KindCrashed, e.Kind)
 	require.Equal(t, supervisor.CauseSignal, s.Cause().Kind)
 	require.Equal(t, "killed", s.Cause().Signal)
-	require.Contains(t, s.Cause().Stderr, "last words")
+	require.Contains(t, s.Cause().Stderr, "last line")
 	<-s.Released()
 	_, err = s.Request(t.Context(), callTool("echo", `{"text":"x"}`))
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 
+// TestStdio_failed_start: the cause says why the server could not be started, and
+// whether a retry makes sense.
 func TestStdio_failed_start(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec mcpvisor.ServerSpec
@@ -116,6 +122,8 @@ func TestStdio_failed_start(t *testing.T) {
 	}
 }
 
+// TestStdio_falls_back_to_legacy: a legacy server that exits on server/discover or
+// ignores it is served.
 func TestStdio_falls_back_to_legacy(t *testing.T) {
 	for name, fault := range map[string]mcptest.Fault{
 		"exits on server/discover":  {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
@@ -136,6 +144,8 @@ func TestStdio_falls_back_to_legacy(t *testing.T) {
 	}
 }
 
+// TestStdio_server_stops_reading: calls end with their context, and the server is killed
+// at the shutdown.
 func TestStdio_server_stops_reading(t *testing.T) {
 	s, err := stdioSession(t, mcpvisor.ServerSpec{
 		Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
@@ -159,6 +169,8 @@ func TestStdio_server_stops_reading(t *testing.T) {
 	require.False(t, mcptest.Alive(pid))
 }
 
+// TestStdio_grandchildren_die_with_the_server: processes that the server has started end
+// with it.
 func TestStdio_grandchildren_die_with_the_server(t *testing.T) {
 	dir := t.TempDir()
 	s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir})})

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// encodeUTF16 is a text in UTF-16, little endian.
+// encodeUTF16 encodes a text in UTF-16, little endian.
 func encodeUTF16(text string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -30,11 +30,11 @@ func encodeUTF16(text string) string {
 	return b.String()
 }
 
-// What a server writes instead of messages is quoted in the cause of its failed
-// start, with the likely reason.
+// TestStrayOutput: the cause of a failed start quotes what the server wrote in place of
+// messages, with the likely reason.
 func TestStrayOutput(t *testing.T) {
 	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
-	for name, tc := range map[string]struct{ said, shown, reason string }{
+	for name, tc := range map[string]struct{ output, shown, reason string }{
 		"prompt_without_line_end":  {"Need to install x@1.0.0\nOk to proceed? (y) ", "Ok to proceed? (y)", reasonQuestion},
 		"question":                 {"Ok to proceed? (y) ", "Ok to proceed? (y)", reasonQuestion},
 		"question_with_a_line_end": {"Overwrite the file? [y/N]\n", "Overwrite the file? [y/N]", reasonQuestion},
@@ -55,7 +55,7 @@ func TestStrayOutput(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 					go func() { _, _ = io.Copy(io.Discard, stdin) }()
-					_, _ = io.WriteString(stdout, tc.said)
+					_, _ = io.WriteString(stdout, tc.output)
 					<-ctx.Done()
 					return nil
 				}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
@@ -79,8 +79,8 @@ func TestStrayOutput(t *testing.T) {
 	}
 }
 
-// What comes while a call is under way explains its timeout; what came before
-// does not.
+// TestStrayOutput_in_a_timeout: the error of a timeout quotes what the server wrote
+// during the call, and not what it wrote before.
 func TestStrayOutput_in_a_timeout(t *testing.T) {
 	transporttest.InBubble(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
@@ -88,7 +88,7 @@ func TestStrayOutput_in_a_timeout(t *testing.T) {
 		synctest.Wait()
 		ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Second})
 		p.readMessage()
-		go p.readMessage() // the cancellation
+		go p.readMessage() // reads the cancellation
 		require.NoError(t, (<-ended).err.Cause)
 		synctest.Wait()
 		ended = p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Second})

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// openStream sends a request that stays open, and reads it at the other end.
+// openStream sends a request that stays open, and reads it as the server.
 func openStream(t *testing.T, p *peer, cancelGrace time.Duration) (id int64, stop func(), ended <-chan outcome) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -21,11 +21,11 @@ func openStream(t *testing.T, p *peer, cancelGrace time.Duration) (id int64, sto
 		Stream: &transport.Stream{CancelGrace: cancelGrace, Sent: func(id int64) { sent <- id }}})
 	m := p.readMessage()
 	require.Equal(t, "subscriptions/listen", m.Method)
-	require.Equal(t, m.ID, <-sent, "it is named before it leaves")
+	require.Equal(t, m.ID, <-sent, "the id is reported before the request is sent")
 	return m.ID, cancel, ended
 }
 
-// A stream that was cancelled has ended when the server says so.
+// TestStream_ends_with_the_response: a cancelled stream ends when the server answers it.
 func TestStream_ends_with_the_response(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	id, stop, ended := openStream(t, p, time.Hour)
@@ -35,7 +35,7 @@ func TestStream_ends_with_the_response(t *testing.T) {
 	require.Contains(t, string(m.Params), "requestId")
 	select {
 	case <-ended:
-		require.FailNow(t, "the server has not said that it has ended")
+		require.FailNow(t, "the stream ended before the server answered")
 	case <-time.After(50 * time.Millisecond):
 	}
 	p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
@@ -44,8 +44,9 @@ func TestStream_ends_with_the_response(t *testing.T) {
 	require.Zero(t, p.discarded.Counts().Unmatched)
 }
 
-// A server need not say so (MCP, cancellation): then the wait has an end, and
-// nothing is cancelled twice.
+// TestStream_cancelled_without_response: a server need not answer a cancelled request
+// (MCP, cancellation). The wait ends after CancelGrace, and the cancellation is sent
+// once.
 func TestStream_cancelled_without_response(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	_, stop, ended := openStream(t, p, 10*time.Millisecond)
@@ -59,10 +60,12 @@ func TestStream_cancelled_without_response(t *testing.T) {
 	require.Nil(t, (<-other).err)
 }
 
+// TestStream_ends_with_the_session: the end of the session ends the wait for a response
+// to a cancelled stream.
 func TestStream_ends_with_the_session(t *testing.T) {
 	p := newPeer(t, osPipe, 1<<20)
 	_, stop, ended := openStream(t, p, time.Hour)
 	stop()
-	p.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "it ended"})
+	p.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "exit status 1"})
 	require.NotNil(t, (<-ended).err)
 }

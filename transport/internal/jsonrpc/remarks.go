@@ -8,10 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -40,7 +42,8 @@ type Remarks struct {
 	// assembling: first is the beginning of a message over several lines.
 	assembling bool
 	last       stray
-	orphan     string // the last error without an id; it came after last, unless that is empty
+	orphan     string    // the last error without an id; it came after last, unless that is empty
+	nextLog    time.Time // the next error without an id is logged at this time or later
 }
 
 // AddStray records a stray text. assembling says that it is a message over several
@@ -53,14 +56,6 @@ func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 		r.first, r.assembling = stray{bytes.Clone(text), reason}, assembling
 	}
 	r.last.text, r.last.reason, r.orphan = append(r.last.text[:0], text...), reason, ""
-	r.total.Add(1)
-}
-
-// AddOrphan records an error that names no request.
-func (r *Remarks) AddOrphan(text string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.orphan = text
 	r.total.Add(1)
 }
 
@@ -118,12 +113,41 @@ const (
 	StrayLog = "logs and banners belong on stderr"
 )
 
-// OrphanLogRate bounds what is logged of such errors, per session.
-var OrphanLogRate = rate.Every(10 * time.Second)
+// An orphan is an error that names no request: "If there was an error in detecting the
+// id in the Request object (e.g. Parse error/Invalid Request), it MUST be Null"
+// (JSON-RPC 2.0, section 5). A session fails the only request in flight with it, if
+// there is exactly one. How it finds that request depends on the transport.
 
-// IsOrphan reports whether a message is an error that names no request. What
-// servers log may be JSON too, and have an error.
+// orphanLogInterval is the shortest time between two log lines about orphans of one
+// session.
+const orphanLogInterval = 10 * time.Second
+
+// IsOrphan reports whether a line of a stream is an error that names no request. A log
+// line in JSON may have an error, too; it has neither an id nor the protocol version.
 func IsOrphan(line []byte, env *Envelope) bool {
 	return env.Method == nil && env.Result == nil && bytes.HasPrefix(env.Error, []byte("{")) &&
 		(env.ID == nil && IsVersion2(line) || string(env.ID) == "null")
+}
+
+// MayFailRequest reports whether an orphan may be about a request. "Method not found"
+// is about a notification of this client: the id of a request would have been readable.
+func MayFailRequest(orphan *mcpvisor.Error) bool {
+	code, ok := transport.ErrorCode(orphan)
+	return !ok || code != sdkrpc.CodeMethodNotFound
+}
+
+// AddOrphan records an orphan that failed no request: it is counted in d, and explains
+// requests that time out later. log reports whether the caller is to log text.
+func (r *Remarks) AddOrphan(orphan *mcpvisor.Error, d *Discarded) (text string, log bool) {
+	text = display.Shorten(display.Line(fmt.Sprint(orphan.Cause)), MaxErrorText)
+	d.Unmatched.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.orphan = text
+	r.total.Add(1)
+	now := time.Now()
+	if log = !now.Before(r.nextLog); log {
+		r.nextLog = now.Add(orphanLogInterval)
+	}
+	return text, log
 }

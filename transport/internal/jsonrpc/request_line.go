@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -90,4 +91,14 @@ func NotifySent(s *transport.Stream, id int64) {
 	if s != nil && s.Sent != nil {
 		s.Sent(id)
 	}
+}
+
+// Cancelled builds the notification that this client does not wait for the response to
+// a request any more (MCP, utilities, cancellation).
+func Cancelled(id int64, timedOut bool) []byte {
+	reason := "canceled"
+	if timedOut {
+		reason = "timed out"
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, id, reason)
 }

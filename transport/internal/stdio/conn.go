@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 
-	"golang.org/x/time/rate"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -32,7 +30,6 @@ type conn struct {
 	serverRequests inbound.Requests
 	redactor       redact.Redactor
 	buffer         *budget.Budget // bounds large messages of the server; nil: without bound
-	orphanLog      *rate.Limiter  // bounds the log lines about errors without an id
 
 	table       jsonrpc.Table // the requests in flight; its mutex guards the queue of out, too
 	out         outbox
@@ -57,7 +54,6 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *co
 		out:           outbox{out: out, tryWrite: tryWriter(out), takeover: make(chan struct{}, 1)},
 		notifications: new(jsonrpc.Notifications),
 		lastReceived:  jsonrpc.NewLastReceived(),
-		orphanLog:     rate.NewLimiter(jsonrpc.OrphanLogRate, 1),
 	}
 	c.in.reserve, c.in.free = c.reserveBuffer, c.freeLine
 	c.pendingPool.New = c.newPending

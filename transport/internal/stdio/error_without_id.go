@@ -1,32 +1,20 @@
 package stdio
 
 import (
-	"fmt"
-
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// receiveErrorWithoutID handles an error that names no request. "If there was an error
-// in detecting the id in the Request object (e.g. Parse error/Invalid Request), it MUST
-// be Null" (JSON-RPC 2.0, section 5).
-//
-// It fails the request in flight if there is exactly one. If there are several, or if
-// the error may be about a notification of this client ("method not found"), the error
-// is logged. It is also kept to explain requests that time out later.
+// receiveErrorWithoutID handles an error that names no request. It fails the request in
+// flight if there is exactly one. If there are several, or if the error may be about a
+// notification of this client, the error is recorded (see jsonrpc/remarks.go).
 func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
 	failed := jsonrpc.ServerError(c.redactor.JSON(env.Error))
-	if code, ok := transport.ErrorCode(failed); ok && code != sdkrpc.CodeMethodNotFound && c.failOnlyRequest(failed) {
+	readable := failed.Kind == mcpvisor.KindRPC // if not, the line may be a torn log line
+	if readable && jsonrpc.MayFailRequest(failed) && c.failOnlyRequest(failed) {
 		return
 	}
-	c.discarded.Unmatched.Add(1)
-	text := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), jsonrpc.MaxErrorText)
-	c.remarks.AddOrphan(text)
-	if c.serverRequests.Handler != nil && c.orphanLog.Allow() {
+	if text, log := c.remarks.AddOrphan(failed, &c.discarded); log && c.serverRequests.Handler != nil {
 		c.serverRequests.Handler.Log.Warn().Str("error", text).Msg("the server sent an error that names no request")
 	}
 }

@@ -224,7 +224,7 @@ func (s *session) completeOpen(result *mcp.InitializeResult) error {
 		}
 	}
 	s.dialer.probeExits.Store(0)
-	s.open.Store(&openState{conn: p.conn, meta: meta, handler: p.handler})
+	s.open.Store(s.newOpenState(p, meta))
 	p.lifetime.PropagateTo(s.lifetime)
 	unfollow := p.followRootChanges(modern)
 	go func() {

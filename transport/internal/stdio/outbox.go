@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // maxBatchBytes bounds what is written in one piece. A longer line is written alone,
@@ -226,10 +228,5 @@ func (c *conn) sendResponse(text []byte) {
 // notifyCancelled notifies the server that the client does not wait for a response any
 // more (MCP, utilities, cancellation). It does not wait for the delivery.
 func (c *conn) notifyCancelled(id int64, timedOut bool) {
-	reason := "canceled"
-	if timedOut {
-		reason = "timed out"
-	}
-	c.postLine(&outgoing{text: fmt.Appendf(nil,
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`+"\n", id, reason)})
+	c.postLine(&outgoing{text: append(jsonrpc.Cancelled(id, timedOut), '\n')})
 }

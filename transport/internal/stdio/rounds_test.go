@@ -128,7 +128,7 @@ func TestRounds_unsent_later_round(t *testing.T) {
 	send := func(context.Context, transport.Request) (json.RawMessage, error) {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeNotSent}
 	}
-	_, err := s.(*session).open.Load().handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
+	_, err := s.(*session).open.Load().sender.Handler.ContinueWithInput(t.Context(), transporttest.ToolCall, time.Now(), []byte(transporttest.SingleLine(transporttest.FormRequired)), send)
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)

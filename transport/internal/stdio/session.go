@@ -35,49 +35,32 @@ type session struct {
 
 // openState is what requests of an open session need.
 type openState struct {
-	conn    *conn
-	meta    json.RawMessage // the _meta of each request; empty in the legacy era
-	handler *inbound.Handler
+	conn   *conn
+	meta   json.RawMessage // the _meta of each request; empty in the legacy era
+	sender inbound.RequestSender
+}
+
+// newOpenState makes the state of a session whose negotiation has succeeded.
+func (s *session) newOpenState(p *processConn, meta json.RawMessage) *openState {
+	o := &openState{conn: p.conn, meta: meta}
+	o.sender = inbound.RequestSender{Modern: len(meta) > 0, Handler: p.handler, Handshake: &s.handshake, Send: o.send, Abort: s.Abort,
+		Go: func(check func(context.Context)) { go check(context.Background()) }} // check has a timeout of its own
+	return o
+}
+
+func (o *openState) send(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	return o.conn.request(ctx, r, o.meta)
 }
 
 // Request implements [transport.Session].
-//
-// A legacy request is one message. Its outcome is observed, because a wrapper may have
-// restarted the server, which then does not know its handshake. A modern request is
-// repeated with the input that the server requires (2026-07-28, SEP-2322).
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	o := s.open.Load()
-	if o == nil {
-		if cause := s.Cause(); cause != nil {
-			return nil, jsonrpc.DeathError(cause, mcpvisor.OutcomeNotSent)
-		}
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+	if o := s.open.Load(); o != nil {
+		return o.sender.Request(ctx, r)
 	}
-	if len(o.meta) == 0 {
-		result, err := o.conn.request(ctx, r, nil)
-		if list := s.handshake.Observe(r.Method, err); list != "" {
-			go s.checkHandshake(context.WithoutCancel(ctx), o, list)
-		}
-		return result, err
+	if cause := s.Cause(); cause != nil {
+		return nil, jsonrpc.DeathError(cause, mcpvisor.OutcomeNotSent)
 	}
-	began := time.Now()
-	result, err := o.conn.request(ctx, r, o.meta)
-	if err == nil && inbound.NeedsInput(r.Method, result) {
-		return o.handler.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-			return o.conn.request(ctx, r, o.meta)
-		})
-	}
-	return result, err
-}
-
-// checkHandshake ends the session if the server does not know its handshake any more.
-func (s *session) checkHandshake(ctx context.Context, o *openState, list string) {
-	cause := s.handshake.Check(ctx, list, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-		return o.conn.request(ctx, r, nil)
-	})
-	if cause != nil {
-		s.Abort(cause)
-	}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
 // Abort implements [transport.Session].

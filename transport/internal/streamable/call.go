@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/headerparams"
-	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -45,38 +43,7 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	if err := ctx.Err(); err != nil {
 		return nil, jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
 	}
-	if !a.modern {
-		result, err := s.sendRequest(ctx, a, r)
-		if list := s.handshake.Observe(r.Method, err); list != "" {
-			s.checkHandshake(a, list)
-		}
-		return result, err
-	}
-	began := time.Now()
-	result, err := s.sendRequest(ctx, a, r)
-	if err == nil && inbound.NeedsInput(r.Method, result) {
-		return s.handler.ContinueWithInput(ctx, r, began, result, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-			return s.sendRequest(ctx, a, r)
-		})
-	}
-	return result, err
-}
-
-// checkHandshake checks in the background whether the server has lost its handshake, and
-// ends the session if so. list is the method with which it checks.
-func (s *session) checkHandshake(a *agreement, list string) {
-	if !s.startTask() {
-		return
-	}
-	go func() {
-		defer s.tasks.Done()
-		cause := s.handshake.Check(s.ctx, list, func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-			return s.sendRequest(ctx, a, r)
-		})
-		if cause != nil {
-			s.end(cause)
-		}
-	}()
+	return a.sender.Request(ctx, r)
 }
 
 // sendRequest sends a request once and returns its result. The shutdown of the session
@@ -278,11 +245,8 @@ func (s *session) pingServer(a *agreement) {
 // Cancellation), because for a legacy server the end of the connection is not a
 // cancellation. It does not wait for the delivery.
 func (s *session) notifyCancelled(x *exchange, a *agreement) {
-	reason := "canceled"
-	if err, _ := jsonrpc.ContextEnd(x.ctx); errors.Is(err, context.DeadlineExceeded) {
-		reason = "timed out"
-	}
-	s.notifyServer(a, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, x.id(), reason))
+	err, _ := jsonrpc.ContextEnd(x.ctx)
+	s.notifyServer(a, jsonrpc.Cancelled(x.id(), errors.Is(err, context.DeadlineExceeded)))
 }
 
 // notifyServer sends a notification to the server in the background. It does not wait for

@@ -102,6 +102,7 @@ func (s *session) recordNegotiation() bool {
 		return false
 	}
 	a.meta = meta
+	a.sender = s.newRequestSender(a)
 	s.agreed.Store(a)
 	s.handler.SetSession(s.client)
 	if !s.eraUncertain {

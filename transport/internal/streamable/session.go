@@ -93,6 +93,16 @@ type agreement struct {
 	info   mcpvisor.SessionInfo
 	meta   json.RawMessage // the _meta of every request; nil before MCP 2026-07-28
 	modern bool            // MCP 2026-07-28 or later
+	sender inbound.RequestSender
+}
+
+// newRequestSender makes what sends the requests of callers under an agreement.
+func (s *session) newRequestSender(a *agreement) inbound.RequestSender {
+	return inbound.RequestSender{Modern: a.modern, Handler: s.handler, Handshake: &s.handshake, Abort: s.end,
+		Send: func(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+			return s.sendRequest(ctx, a, r)
+		},
+		Go: func(check func(context.Context)) { s.goTask(func() { check(s.ctx) }) }}
 }
 
 // startTask registers a task that the release of the session waits for; tasks.Done

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/time/rate"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -54,7 +52,6 @@ type sseConn struct {
 
 	postCount atomic.Uint64   // how many messages were POSTed
 	remarks   jsonrpc.Remarks // the errors without an id; readStream adds to them
-	orphans   *rate.Limiter   // limits the log lines about errors without an id
 }
 
 // sseAnswer is the outcome of one request.
@@ -74,8 +71,7 @@ func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError 
 		return endpoint.ConnectionLost("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
-	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *endpoint.HTTPError, 1), waiting: make(map[int64]*sseRequest),
-		orphans: rate.NewLimiter(jsonrpc.OrphanLogRate, 1)}
+	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *endpoint.HTTPError, 1), waiting: make(map[int64]*sseRequest)}
 	stream := s.startExchange(s.ctx, 0)
 	go func() {
 		defer s.tasks.Done()

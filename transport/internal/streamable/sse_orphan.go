@@ -1,14 +1,6 @@
 package streamable
 
-import (
-	"fmt"
-
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
-	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-)
+import "github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 
 // sseRequest is a request that waits for its answer. Its fields do not change.
 type sseRequest struct {
@@ -35,21 +27,20 @@ func (s *session) countPost() {
 	}
 }
 
-// receiveOrphan handles an error without an id (JSON-RPC 2.0, section 5). It answers
-// the one request that waits. If several wait, or if the error may be about another
-// message that was POSTed later, it is logged, and kept to explain requests that
-// time out.
+// receiveOrphan handles an error without an id; see jsonrpc/remarks.go. It answers the
+// one request that waits. If several wait, or if the error may be about another message
+// that was POSTed later, the error is recorded.
+//
+// The rest differs from the pipe session: only here the order of POSTs shows whether
+// the error may be about a later message.
 func (c *sseConn) receiveOrphan(text []byte, env *jsonrpc.Envelope) {
 	failed := jsonrpc.ServerError(c.s.endpoint.CleanJSON(env.Error))
-	if code, ok := transport.ErrorCode(failed); !ok || code != sdkrpc.CodeMethodNotFound {
+	if jsonrpc.MayFailRequest(failed) {
 		if id, only := c.onlyWaiting(true); only && c.deliver(id, c.answerOf(text, env)) {
 			return
 		}
 	}
-	said := display.Shorten(display.Line(fmt.Sprint(failed.Cause)), jsonrpc.MaxErrorText)
-	c.remarks.AddOrphan(said)
-	c.s.discarded.Unmatched.Add(1)
-	if c.orphans.Allow() {
-		c.s.log.Warn().Str("error", said).Msg("the server sent an error that names no request")
+	if text, log := c.remarks.AddOrphan(failed, &c.s.discarded); log {
+		c.s.log.Warn().Str("error", text).Msg("the server sent an error that names no request")
 	}
 }

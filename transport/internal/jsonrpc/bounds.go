@@ -6,25 +6,26 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 )
 
-// A message within Limits.Line can hold millions of tiny values. Whatever is
-// decoded here, or by the go-sdk, is measured first: the go-sdk decodes in
-// goroutines that nothing can interrupt, and the end of a session waits for them.
+// A message within Limits.MaxMessageBytes can hold millions of tiny values. Each value is
+// measured before it is decoded, here or by the go-sdk. The go-sdk decodes in goroutines
+// that cannot be interrupted, and the end of a session waits for them.
 var (
-	// AnswerBounds are for answers to the go-sdk's own requests: initialize,
-	// server/discover and ping. What they hold is kept as long as the session.
+	// AnswerBounds are for answers to requests of the go-sdk: initialize,
+	// server/discover and ping. The session keeps what they hold until its end.
 	AnswerBounds = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 8 << 20}
-	// RequestBounds are for requests and notifications of the server.
+	// RequestBounds are for requests and notifications that the server sends.
 	RequestBounds = jsonbound.Limits{Elements: 50_000, Depth: 500}
 )
 
-// maxURI is the longest URI of a resource that is listed, in bytes. A notification with a
-// longer one is about nothing that is known.
+// maxURI is the longest URI of a listed resource, in bytes (see package discovery). A
+// notification with a longer URI concerns no resource of the catalog.
 const maxURI = 8 << 10
 
-// maxNotification is the longest notification, other than a log message, that is read.
+// maxNotification bounds the parameters of one notification, in bytes. Log messages may be
+// longer, because only their beginning is read.
 const maxNotification = 1 << 20
 
-// CheckBounds reports why a value must not be decoded.
+// CheckBounds returns why a value must not be decoded; nil if it may be.
 func CheckBounds(text []byte, limits jsonbound.Limits) error {
 	_, err := jsonbound.Check(context.Background(), text, limits)
 	return err

@@ -9,29 +9,32 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// Large messages of a server share Limits.Buffer while they are read, and while
-// their results are decoded. Messages below largeLine do not count.
+// Large messages of one server share Limits.MaxBufferBytes while they are read and while
+// their results are decoded. Messages below LargeMessage do not count.
 
 const (
-	// BufferTimeout is how long a stream that carries every message of a server
-	// waits for room for one of them. Then that message is skipped: callers that do
-	// not take their answers must not hold up all others.
+	// BufferTimeout is how long a stream that carries all messages of a server waits for
+	// buffer room for one message. After that the message is skipped: a caller that does
+	// not read its answer must not block all other callers.
 	BufferTimeout = 3 * time.Second
-	// BufferSignInterval is how often a stream that waits notes that the server is alive.
+	// BufferSignInterval is how often a stream that waits for room records that the server
+	// is alive. The server is not silent; this client does not read.
 	BufferSignInterval = 200 * time.Millisecond
 )
 
-// ErrNoRoom is why an answer was skipped that found no room in Limits.MaxBufferBytes.
+// ErrNoRoom is the cause of a call whose answer found no room in Limits.MaxBufferBytes and
+// was skipped.
 var ErrNoRoom = errors.New("the answer was skipped: other large answers of the server are being read or decoded")
 
-// NoRoomError is the error of a call whose answer was skipped because of that.
+// NoRoomError returns the error of a call whose answer was skipped with [ErrNoRoom].
 func NoRoomError() *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
 		Cause: ErrNoRoom, Hint: "make fewer calls with large answers at a time, or raise Limits.MaxBufferBytes"}
 }
 
-// GrowShare is Grow for a stream that carries every message of a server. sign
-// is called while it waits.
+// GrowShare reserves bytes in s for one message of a stream that carries all messages of a
+// server. It waits at most BufferTimeout, and calls sign every BufferSignInterval meanwhile.
+// It reports false if there was no room in time, or if dead was closed.
 func GrowShare(s *budget.Share, dead <-chan struct{}, bytes int, sign func()) bool {
 	for began := time.Now(); ; sign() {
 		ctx, cancel := context.WithTimeout(context.Background(), BufferSignInterval)

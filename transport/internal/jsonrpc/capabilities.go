@@ -6,16 +6,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// DeclaredCapabilities are the capabilities that follow from handlers, as the protocol
-// writes them. The go-sdk's own type cannot leave out roots.
+// DeclaredCapabilities are the client capabilities (MCP, lifecycle, capability
+// negotiation) that follow from the handlers of the host. The type of the go-sdk cannot
+// omit roots.
 type DeclaredCapabilities struct {
 	Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
 	Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
 	Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
 }
 
-// Capabilities says what a client with these handlers is capable of. Changes of the
-// roots are announced in the legacy era only.
+// Capabilities returns the capabilities of a client with these handlers. It declares
+// roots.listChanged in the legacy era only: the modern era has no such notification.
 func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
 	if h.Roots != nil {
 		d.Roots = &mcp.RootCapabilities{ListChanged: legacy}
@@ -38,6 +39,6 @@ func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
 	return d
 }
 
-// RootsChanged is what servers of the legacy era are told. The modern era has
-// no such notice: servers ask when they need the roots.
+// RootsChanged is the notification of a changed root list (MCP, client, roots). Only legacy
+// servers get it. Modern servers request the roots when they need them.
 const RootsChanged = `{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`

@@ -6,22 +6,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Clocks are the two bounds of a request: the time without progress, and the
-// time at all.
+// Clocks are the two time limits of one request: the idle limit (time without progress,
+// Request.Timeout) and the total limit (Request.TotalTimeout).
 //
-// The first stands still while a handler answers a request of the server's that
-// belongs to the call.
+// The idle clock is paused while a handler of the host answers a server request that
+// belongs to the call. The total clock never stops. The mutex of the Table guards all
+// fields.
 type Clocks struct {
-	idle      time.Duration // 0: no such bound
-	latestEnd time.Time     // zero: no such bound
+	idle      time.Duration // the idle limit; 0: no limit
+	latestEnd time.Time     // when the total limit ends; zero: no limit
 
-	handlers  int           // that are busy on behalf of the call
-	remaining time.Duration // of the idle time, when the first of them began
-	requests  int           // requests of the server's that were counted
-	renewals  int           // how often an answer of ours has restarted the idle time
+	handlers  int           // handlers of the host that work for the call now
+	remaining time.Duration // idle time that was left when the first of them began
+	requests  int           // server requests counted against the call
+	renewals  int           // how often an answer to the server restarted the idle clock
 }
 
-// Start returns the first deadline of a request; zero if it has none.
+// Start starts both clocks and returns the first deadline; zero if the request has no
+// limits.
 func (c *Clocks) Start(r transport.Request) (deadline time.Time) {
 	if r.Timeout <= 0 && r.TotalTimeout <= 0 {
 		return time.Time{}
@@ -34,7 +36,8 @@ func (c *Clocks) Start(r transport.Request) (deadline time.Time) {
 	return c.Progressed(now)
 }
 
-// Progressed is the deadline after a sign of progress.
+// Progressed restarts the idle clock after a progress notification and returns the new
+// deadline. While a handler runs, only the total limit applies.
 func (c *Clocks) Progressed(now time.Time) time.Time {
 	if c.handlers > 0 {
 		c.remaining = c.idle
@@ -43,10 +46,11 @@ func (c *Clocks) Progressed(now time.Time) time.Time {
 	return c.deadlineWithin(now, c.idle)
 }
 
-// Paused reports whether a handler is busy on behalf of the call.
+// Paused reports whether a handler of the host works for the call.
 func (c *Clocks) Paused() bool { return c.handlers > 0 }
 
-// Pause stops the idle clock, and returns the deadline meanwhile.
+// Pause stops the idle clock when a handler begins, and returns the deadline until Resume:
+// that of the total limit. Several handlers may run; the clock stops with the first.
 func (c *Clocks) Pause(deadline, now time.Time) time.Time {
 	if c.handlers++; c.handlers == 1 && !deadline.IsZero() {
 		c.remaining = deadline.Sub(now)
@@ -54,9 +58,10 @@ func (c *Clocks) Pause(deadline, now time.Time) time.Time {
 	return c.latestEnd
 }
 
-// Resume undoes one stop, and returns the deadline from now on. A result is a
-// sign of progress, as it is since 2026-07-28, where it leads to another round;
-// and as often. After any other end the rest of the idle time is left.
+// Resume undoes one Pause and returns the new deadline. A handler that answered restarts
+// the idle clock, at most MaxRounds times: in 2026-07-28 such an answer would lead to
+// another round, with an idle limit of its own. After any other end of the handler the
+// remaining idle time continues.
 func (c *Clocks) Resume(answered bool, now time.Time) time.Time {
 	if answered && c.renewals < MaxRounds {
 		c.renewals++
@@ -68,18 +73,20 @@ func (c *Clocks) Resume(answered bool, now time.Time) time.Time {
 	return c.deadlineWithin(now, c.remaining)
 }
 
-// CountRequest counts a request of the server's. It reports false if there were enough.
+// CountRequest counts one server request against the call. It reports false beyond
+// MaxRequestsPerCall.
 func (c *Clocks) CountRequest() bool {
 	c.requests++
 	return c.requests <= MaxRequestsPerCall
 }
 
-// deadlineWithin is the deadline if left is what is left of the idle time.
-func (c *Clocks) deadlineWithin(now time.Time, left time.Duration) time.Time {
+// deadlineWithin returns the earlier end of two: of the remaining idle time, and of the
+// total limit.
+func (c *Clocks) deadlineWithin(now time.Time, remaining time.Duration) time.Time {
 	if c.idle <= 0 {
 		return c.latestEnd
 	}
-	deadline := now.Add(left)
+	deadline := now.Add(remaining)
 	if !c.latestEnd.IsZero() && c.latestEnd.Before(deadline) {
 		return c.latestEnd
 	}
@@ -87,17 +94,12 @@ func (c *Clocks) deadlineWithin(now time.Time, left time.Duration) time.Time {
 }
 
 const (
-	// MaxRounds is how often a request is sent, the first time included.
+	// MaxRounds is how often one request may be sent (2026-07-28, multi round-trip
+	// requests), the first time included.
 	MaxRounds = 8
-)
-
-const (
-	// MaxInputRequests is how much may be wanted in one round.
+	// MaxInputRequests is how many inputs a server may request in one round.
 	MaxInputRequests = 32
-)
-
-const (
-	// MaxRequestsPerCall is how many requests of a server are served on behalf of one
-	// call. It is what the rounds of a call may hold altogether since 2026-07-28.
+	// MaxRequestsPerCall is how many requests of a legacy server are served for one call. A
+	// modern server may request as many inputs in all rounds of a call.
 	MaxRequestsPerCall = MaxRounds * MaxInputRequests
 )

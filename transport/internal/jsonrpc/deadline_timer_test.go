@@ -9,27 +9,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Deadlines that are close together share a sweep.
-func TestAnAlarmKeepsItsDistance(t *testing.T) {
+// Deadlines that are close together share one sweep.
+func TestDeadlineTimer_Rearm_keeps_sweeps_apart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var a DeadlineTimer
-		rings := 0
-		a.OnFire = func() {
+		var timer DeadlineTimer
+		sweeps := 0
+		timer.OnFire = func() {
 			mu.Lock()
 			defer mu.Unlock()
-			rings++
-			a.Fired()
+			sweeps++
+			timer.Fired()
 			now := time.Now()
-			a.Rearm(now, now.Add(time.Microsecond))
+			timer.Rearm(now, now.Add(time.Microsecond))
 		}
 		mu.Lock()
-		a.Set(time.Now())
+		timer.Set(time.Now())
 		mu.Unlock()
 		time.Sleep(time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		a.Stop()
-		require.InDelta(t, int(time.Second/SweepGrain), rings, 2)
+		timer.Stop()
+		require.InDelta(t, int(time.Second/SweepGrain), sweeps, 2)
 	})
 }

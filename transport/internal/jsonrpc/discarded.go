@@ -6,15 +6,16 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Discarded counts what was skipped.
+// Discarded counts the messages of a server that were skipped, by reason; see
+// mcpvisor.Discarded for the reasons. Safe for concurrent use.
 type Discarded struct{ Malformed, Oversize, Unmatched, Dropped atomic.Uint64 }
 
-// Counts is what was discarded so far.
-func (n *Discarded) Counts() mcpvisor.Discarded {
+// Counts returns the counts so far.
+func (d *Discarded) Counts() mcpvisor.Discarded {
 	return mcpvisor.Discarded{
-		Malformed: n.Malformed.Load(),
-		Oversize:  n.Oversize.Load(),
-		Unmatched: n.Unmatched.Load(),
-		Dropped:   n.Dropped.Load(),
+		Malformed: d.Malformed.Load(),
+		Oversize:  d.Oversize.Load(),
+		Unmatched: d.Unmatched.Load(),
+		Dropped:   d.Dropped.Load(),
 	}
 }

@@ -1,9 +1,9 @@
 package jsonrpc
 
-// Dispatch takes a notification of the server's that concerns a request in flight or
-// the session as a whole: progress, changed lists, updated resources, log messages and
-// acknowledgements. What cannot be read, or is too much, is counted in d. It reports
-// false for every other message.
+// Dispatch handles a notification that concerns a request in flight or the session as a
+// whole: progress, changed lists, updated resources, log messages and acknowledgements.
+// It counts in d the notifications that are malformed, unmatched or too many. It reports
+// false for every other message, which the caller handles.
 func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled bool) {
 	if env.Method == nil || env.ID != nil || env.Malformed {
 		return false
@@ -23,7 +23,8 @@ func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled
 	return true
 }
 
-// handleProgress takes a progress notification.
+// handleProgress restarts the idle clock of the request that a progress notification
+// names, and queues the report for its caller (MCP, utilities, progress).
 func (n *Notifications) handleProgress(params []byte, t *Table, d *Discarded) {
 	token, report, ok := ReadProgress(params, n)
 	if !ok {

@@ -5,10 +5,12 @@
 //	request    Table holds the requests in flight and sweeps their deadlines; each Entry has
 //	           Clocks and a ProgressQueue. RequestIDs assigns the ids
 //	session    Lifetime (why and when it ended), LastReceived, SessionInfo, RequestMeta
-//	inbound    Notifications.Dispatch is the switch for notifications; Discarded counts what is
-//	           skipped, Remarks keeps what may explain a failure; HandshakeWatch
-//	errors     OpenCause, RequestError, DeathError, ServerError: every foreign error becomes
-//	           a *supervisor.Cause or a *mcpvisor.Error here
+//	inbound    Notifications.Dispatch is the switch for notifications; Discarded counts skipped
+//	           messages; Remarks keeps output that may explain a failure; HandshakeWatch
+//	           detects a server that was restarted behind its session
+//	errors     OpenCause, RequestError, DeathError, ServerError: every error of the go-sdk,
+//	           the network and the server becomes a *supervisor.Cause or a *mcpvisor.Error
 //
-// Requests of servers are served by package inbound, which imports this one.
+// Start with table.go (requests in flight) and envelope.go (reading a message). Package
+// inbound serves the requests of servers and imports this one.
 package jsonrpc

@@ -7,29 +7,30 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Envelope is the outside of a JSON-RPC message: where its members stand in
-// the line. Absent members are nil.
+// Envelope holds the members of one JSON-RPC message (JSON-RPC 2.0, sections 4 and 5). They
+// are undecoded slices of the line, so they are valid as long as the line is. Absent
+// members are nil.
 type Envelope struct {
 	ID     []byte
 	Method []byte
 	Result []byte
 	Error  []byte
 	Params []byte
-	// Malformed: the line as a whole is not valid JSON.
+	// Malformed reports that the line has the shape of an object but is not valid JSON.
 	Malformed bool
 }
 
-// IsResponse reports whether the message answers something.
+// IsResponse reports whether the message is a response: an id with a result or an error.
 func (e *Envelope) IsResponse() bool {
 	return e.Method == nil && e.ID != nil && (e.Result != nil || e.Error != nil)
 }
 
-// IsMessage reports whether this is JSON-RPC at all, by the loosest reading
-// that real servers need: "jsonrpc" may be missing.
+// IsMessage reports whether the object is a JSON-RPC message. The member "jsonrpc" may be
+// missing, because some servers omit it.
 func (e *Envelope) IsMessage() bool { return e.Method != nil || e.IsResponse() }
 
-// NumericID reads the id as an integer. Some servers give numbers back as
-// strings; both are understood.
+// NumericID reads the id as an integer. A string with a number counts as that number,
+// because some servers answer with the id as a string.
 func (e *Envelope) NumericID() (int64, bool) {
 	id := e.ID
 	if len(id) > 1 && id[0] == '"' {
@@ -37,7 +38,7 @@ func (e *Envelope) NumericID() (int64, bool) {
 	}
 	n, err := strconv.ParseInt(string(id), 10, 64)
 	if err != nil {
-		// 1.099511627776e+12 is a legal way to write an integer.
+		// JSON allows 1.099511627776e+12 for an integer (RFC 8259, section 6).
 		f, ferr := strconv.ParseFloat(string(id), 64)
 		if ferr != nil || f != float64(int64(f)) {
 			return 0, false
@@ -47,11 +48,10 @@ func (e *Envelope) NumericID() (int64, bool) {
 	return n, true
 }
 
-// ScanEnvelope finds the members of a JSON-RPC message without building
-// anything from their values. Of a member that occurs twice the last one
-// counts, as in encoding/json. ok is false if the line is not one JSON object
-// from end to end. A line that has the shape of one but is not valid JSON is
-// marked as malformed: it can still say which call it fails.
+// ScanEnvelope finds the members of a JSON-RPC message without decoding their values. If a
+// member occurs twice, the last one counts, as in encoding/json. ok is false if the line
+// is not one JSON object from end to end. A line with the shape of an object that is not
+// valid JSON is marked as malformed; its id still tells which call has failed.
 func ScanEnvelope(line []byte) (e Envelope, ok bool) {
 	if e.scan(line, false) {
 		return e, true
@@ -61,8 +61,7 @@ func ScanEnvelope(line []byte) (e Envelope, ok bool) {
 	return e, ok
 }
 
-// scan walks over the members of an object. Read loosely, their values need
-// not be valid.
+// scan reads the members of an object. With loose the values need not be valid JSON.
 func (e *Envelope) scan(line []byte, loose bool) bool {
 	s := jsonscan.Scanner{Text: line}
 	s.SkipSpace()
@@ -102,6 +101,7 @@ func (e *Envelope) scan(line []byte, loose bool) bool {
 	}
 }
 
+// set stores the value of a member that belongs to the envelope.
 func (e *Envelope) set(key []byte, escaped bool, value []byte) {
 	if escaped {
 		key = []byte(`"` + jsonscan.Unquote(key, true) + `"`)
@@ -116,13 +116,15 @@ func (e *Envelope) set(key []byte, escaped bool, value []byte) {
 	case `"params"`:
 		e.Params = value
 	case `"error"`:
-		if e.Error = value; string(value) == "null" { // some servers send both, one of them null
+		// Some servers send both result and error, one of them null.
+		if e.Error = value; string(value) == "null" {
 			e.Error = nil
 		}
 	}
 }
 
-// looseString consumes a string up to its closing quote, whatever is in it.
+// looseString consumes a string up to its closing quote, also with invalid escapes and
+// control characters in it.
 func looseString(s *jsonscan.Scanner) bool {
 	start := s.Pos
 	for s.Pos++; s.Pos < len(s.Text); {
@@ -142,8 +144,8 @@ func looseString(s *jsonscan.Scanner) bool {
 	return false
 }
 
-// looseValue consumes what stands where a value should: it only follows
-// strings and counts brackets, without matching them by kind.
+// looseValue consumes text up to the end of a value. It follows strings and counts
+// brackets, and does not compare the kinds of opening and closing brackets.
 func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 	start, depth := s.Pos, 0
 	for s.Pos < len(s.Text) {
@@ -178,7 +180,7 @@ func looseValue(s *jsonscan.Scanner) ([]byte, bool) {
 	return nil, false
 }
 
-// IsVersion2 reports whether an object says that it is JSON-RPC.
+// IsVersion2 reports whether an object has the member "jsonrpc":"2.0".
 func IsVersion2(line []byte) (yes bool) {
 	_ = jsonscan.EachMember(line, func(key string, value []byte) error {
 		if key == "jsonrpc" {
@@ -189,12 +191,12 @@ func IsVersion2(line []byte) (yes bool) {
 	return yes
 }
 
-// FindID guesses the id of an answer of which only the two ends are known, by
-// looking for an "id" member at the outermost level: in front of the result,
-// or behind it. It is used to fail the one call whose answer was too long.
+// FindID returns the id of an oversize answer of which only the two ends were kept; see
+// ClipEnds. It looks for an "id" member at the outermost level, before the result or after
+// it. The session uses the id to fail the one call whose answer was too long.
 func FindID(head, tail []byte) (int64, bool) {
 	var front Envelope
-	front.scan(head, true) // as far as it is known
+	front.scan(head, true) // false, because the object is cut off; the members before that count
 	if front.Method != nil {
 		return 0, false
 	}
@@ -205,7 +207,8 @@ func FindID(head, tail []byte) (int64, bool) {
 		if end = bytes.LastIndex(tail[:end], []byte(`"id"`)); end < 0 {
 			return 0, false
 		}
-		// A member of the message is followed by members to its very end.
+		// An "id" at the outermost level is followed by members up to the end of the message.
+		// An "id" inside of the result is not.
 		var rest Envelope
 		if !rest.scan(append([]byte{'{'}, tail[end:]...), true) {
 			continue

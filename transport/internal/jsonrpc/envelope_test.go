@@ -23,7 +23,7 @@ var envelopes = []string{
 	`{"id":1,"result":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`,
 }
 
-func TestEnvelopeAgreesWithEncodingJSON(t *testing.T) {
+func TestScanEnvelope_agrees_with_encoding_json(t *testing.T) {
 	for _, line := range envelopes {
 		t.Run(line, func(t *testing.T) { requireSameMembers(t, []byte(line)) })
 	}
@@ -37,8 +37,8 @@ func FuzzEnvelope(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line []byte) { requireSameMembers(t, line) })
 }
 
-// requireSameMembers: the members are those that encoding/json finds, and what
-// it refuses is no envelope, or marked as malformed.
+// requireSameMembers asserts that ScanEnvelope finds the same members as encoding/json. Text
+// that encoding/json rejects is not an envelope, or it is marked as malformed.
 func requireSameMembers(t *testing.T, line []byte) {
 	t.Helper()
 	e, ok := ScanEnvelope(line)
@@ -49,12 +49,12 @@ func requireSameMembers(t *testing.T, line []byte) {
 		return
 	}
 	for _, part := range [][]byte{e.ID, e.Method, e.Result, e.Error} {
-		require.True(t, part == nil || len(part) > 0, "an absent member is nil, a present one has a text: %q", line)
+		require.True(t, part == nil || len(part) > 0, "an absent member is nil, a present one is not empty: %q", line)
 	}
 	if !valid {
 		return
 	}
-	if string(want["error"]) == "null" { // means that there is none
+	if string(want["error"]) == "null" { // counts as absent
 		delete(want, "error")
 	}
 	require.Equal(t, string(want["id"]), string(e.ID), "%q", line)
@@ -71,8 +71,8 @@ func requireSameMembers(t *testing.T, line []byte) {
 	require.Equal(t, answers || hasMethod, e.IsMessage(), "%q", line)
 }
 
-// TestMalformedEnvelope: a reply that broke inside still says whose it is.
-func TestMalformedEnvelope(t *testing.T) {
+// The id of a malformed response can still be read.
+func TestScanEnvelope_malformed(t *testing.T) {
 	for _, line := range []string{
 		`{"id":12,"result":{"a":tru}}`,
 		`{"id":12,"result":{"text":"bad \x escape"}}`,
@@ -96,7 +96,7 @@ func TestMalformedEnvelope(t *testing.T) {
 	}
 }
 
-func TestNumericID(t *testing.T) {
+func TestEnvelope_NumericID(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1, "0": 0, "-7": -7, `"42"`: 42, "1099511627777": 1<<40 + 1, "1.099511627776e+12": 1 << 40, "1099511627776.0": 1 << 40,
 		`"1.099511627776E12"`: 1 << 40, "9223372036854775807": 1<<63 - 1,
@@ -113,24 +113,24 @@ func TestNumericID(t *testing.T) {
 	}
 }
 
-// TestEdgeID: of an answer that is too long only the ends are known. The id of
-// a call is found in either, and what the result holds is not taken for it.
-func TestEdgeID(t *testing.T) {
+// Of an oversize answer only the two ends are known. FindID finds the id of the call in
+// either, and ignores ids inside of the result.
+func TestFindID(t *testing.T) {
 	const id, other = FirstID + 5, FirstID + 77
 	filler := strings.Repeat(`{"text":"lorem ipsum {[\""},`, 1000)
 	inner := fmt.Sprintf(`{"id":%d,"sub":{"id":%d}},`, other, other)
 	for name, line := range map[string]string{
-		"in front":             fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[%s1]}}`, id, filler),
-		"at the end":           fmt.Sprintf(`{"jsonrpc":"2.0","result":{"content":[%s1]},"id":%d}`, filler, id),
-		"in the middle of it":  fmt.Sprintf(`{"result":{"content":[%s1]},"id":%d,"jsonrpc":"2.0"}`, filler, id),
-		"spaced":               fmt.Sprintf(`{ "jsonrpc" : "2.0" , "id" : %d , "result" : [%s1] }`, id, filler),
-		"as a string":          fmt.Sprintf(`{"id":"%d","result":[%s1]}`, id, filler),
-		"an error":             fmt.Sprintf(`{"id":%d,"error":{"code":1,"message":"m","data":[%s1]}}`, id, filler),
-		"others at the head":   fmt.Sprintf(`{"id":%d,"result":{"content":[%s%s1]}}`, id, inner, filler),
-		"others at the end":    fmt.Sprintf(`{"id":%d,"result":{"content":[%s%s1]}}`, id, filler, inner),
-		"behind others":        fmt.Sprintf(`{"result":{"content":[%s%s1]},"id":%d}`, inner, filler, id),
-		"behind others, ended": fmt.Sprintf(`{"result":{"content":[%s%s{"id":%d}]},"id":%d}`, filler, inner, other, id),
-		"with odd escapes":     fmt.Sprintf(`{"id":%d,"result":"\\\"id\":%d,%s"}`, id, other, strings.Repeat(`\"id\":`, 1000)),
+		"in front":               fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[%s1]}}`, id, filler),
+		"at the end":             fmt.Sprintf(`{"jsonrpc":"2.0","result":{"content":[%s1]},"id":%d}`, filler, id),
+		"before the last member": fmt.Sprintf(`{"result":{"content":[%s1]},"id":%d,"jsonrpc":"2.0"}`, filler, id),
+		"spaced":                 fmt.Sprintf(`{ "jsonrpc" : "2.0" , "id" : %d , "result" : [%s1] }`, id, filler),
+		"as a string":            fmt.Sprintf(`{"id":"%d","result":[%s1]}`, id, filler),
+		"an error":               fmt.Sprintf(`{"id":%d,"error":{"code":1,"message":"m","data":[%s1]}}`, id, filler),
+		"others at the head":     fmt.Sprintf(`{"id":%d,"result":{"content":[%s%s1]}}`, id, inner, filler),
+		"others at the end":      fmt.Sprintf(`{"id":%d,"result":{"content":[%s%s1]}}`, id, filler, inner),
+		"behind others":          fmt.Sprintf(`{"result":{"content":[%s%s1]},"id":%d}`, inner, filler, id),
+		"behind others, ended":   fmt.Sprintf(`{"result":{"content":[%s%s{"id":%d}]},"id":%d}`, filler, inner, other, id),
+		"with odd escapes":       fmt.Sprintf(`{"id":%d,"result":"\\\"id\":%d,%s"}`, id, other, strings.Repeat(`\"id\":`, 1000)),
 	} {
 		head, tail := ClipEnds([]byte(line), nil)
 		got, ok := FindID(head, tail)
@@ -138,11 +138,11 @@ func TestEdgeID(t *testing.T) {
 		require.Equal(t, id, got, name)
 	}
 	for name, line := range map[string]string{
-		"none":         fmt.Sprintf(`{"result":{"content":[%s1]}}`, filler),
-		"inside alone": fmt.Sprintf(`{"result":{"content":[%s%s%s1]}}`, inner, filler, inner),
-		"ends inside":  fmt.Sprintf(`{"result":[%s{"id":%d}]}`, filler, other),
-		"no JSON":      strings.Repeat(fmt.Sprintf("id %d ", id), 300),
-		"no number":    fmt.Sprintf(`{"id":"x","result":[%s1]}`, filler),
+		"no id":       fmt.Sprintf(`{"result":{"content":[%s1]}}`, filler),
+		"only inside": fmt.Sprintf(`{"result":{"content":[%s%s%s1]}}`, inner, filler, inner),
+		"ends inside": fmt.Sprintf(`{"result":[%s{"id":%d}]}`, filler, other),
+		"no JSON":     strings.Repeat(fmt.Sprintf("id %d ", id), 300),
+		"no number":   fmt.Sprintf(`{"id":"x","result":[%s1]}`, filler),
 	} {
 		head, tail := ClipEnds([]byte(line), nil)
 		_, ok := FindID(head, tail)
@@ -150,9 +150,8 @@ func TestEdgeID(t *testing.T) {
 	}
 }
 
-// TestEdgeIDCutInTwo: a number that the edge runs through is not taken for a
-// shorter one.
-func TestEdgeIDCutInTwo(t *testing.T) {
+// A number that is cut off at the end of an edge is not read as a shorter number.
+func TestFindID_cut_number(t *testing.T) {
 	const id = FirstID * 1000
 	for pad := range 30 {
 		front := fmt.Sprintf(`{"x":"%s","id":`, strings.Repeat("p", EdgeSize-30-len(`{"x":"","id":`)+pad))

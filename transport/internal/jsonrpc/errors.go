@@ -15,17 +15,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// This file is the door at which every foreign error becomes one of ours: a
-// *supervisor.Cause where a session ended, a *mcpvisor.Error where a request
-// did. One death wears several masks (io.EOF, a closed connection, a decode
-// error, a deadline); code outside of this file does not see them.
+// This file translates every error of the go-sdk, of net/http and of the operating system:
+// into a *supervisor.Cause if a session ended, and into a *mcpvisor.Error if a request
+// ended. The end of one process shows as io.EOF, as a closed connection, as a decode error
+// or as a deadline; code outside of this file sees the translated error only.
 
-// CodeUnsupportedVersion is UnsupportedProtocolVersion (2026-07-28, basic).
+// CodeUnsupportedVersion is the JSON-RPC error code UnsupportedProtocolVersion
+// (2026-07-28, basic).
 const CodeUnsupportedVersion = -32022
 
-// OpenCause explains why negotiation failed. died is the cause of the session's own
-// death, if it has one: it explains more than the error that the death caused. The
-// result is the caller's own, who may complete it; died and err are not changed.
+// OpenCause returns why a handshake with the error err failed. died is the cause of the
+// session if it has ended; nil otherwise. died comes first, because it explains err. The
+// result is a copy, which the caller may complete.
 func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervisor.Cause {
 	if died != nil {
 		return died.Clone() // its errors may be in the hands of callers already
@@ -58,23 +59,23 @@ func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	return c
 }
 
-// isAnswerFault reports whether an error is what [control.fail] told the go-sdk about
-// an answer that cannot be used, and not what the server said.
+// isAnswerFault reports whether the session made this error for an answer that cannot be
+// used (control.fail in package stdio). Errors that the server sent report false.
 func isAnswerFault(rpc *sdkrpc.Error) bool {
 	return rpc.Code == sdkrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
 }
 
-// RequestError is the error of a request that ended without an answer:
-// because the session died, because ctx ended, or because of err itself. Only
-// the session's own clock makes a timeout of it: what ends the caller's context
-// is a cancellation, whatever its cause.
+// RequestError returns the error of a request that ended without an answer: because the
+// session ended (died), because ctx ended, or because of err. KindTimeout is for the
+// deadlines of the session only. The end of the caller's context is KindCanceled,
+// whatever its cause.
 func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.Outcome, err error) *mcpvisor.Error {
 	switch {
 	case died != nil:
 		return DeathError(died, outcome)
 	case ctx.Err() != nil:
 		err, cause := ContextEnd(ctx)
-		if cause == ErrOverdue { // wrapped, it is another call's
+		if cause == ErrOverdue { // not errors.Is: a wrapped ErrOverdue belongs to another call
 			return &mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: outcome}
 		}
 		return &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: contextError(err, cause)}
@@ -82,8 +83,8 @@ func RequestError(ctx context.Context, died *supervisor.Cause, outcome mcpvisor.
 	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: outcome, Cause: err}
 }
 
-// contextError is the error of a context that ended: context.Canceled or
-// DeadlineExceeded, with the cause that was given.
+// contextError returns the error of a context that ended: context.Canceled or
+// context.DeadlineExceeded, with the cause if there is one.
 func contextError(err, cause error) error {
 	switch {
 	case cause == nil:
@@ -94,7 +95,8 @@ func contextError(err, cause error) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// DeathError is the error of a request whose session died.
+// DeathError returns the error of a request whose session ended. Its kind follows from the
+// cause.
 func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Error {
 	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome, Cause: died, Stderr: died.Stderr}
 	switch died.Kind {
@@ -106,8 +108,9 @@ func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Erro
 	return e
 }
 
-// IsUnsupportedVersion recognises the go-sdk's unexported error of that
-// meaning, for which it offers no other handle than its text.
+// IsUnsupportedVersion reports whether err is the go-sdk's error for an unsupported
+// protocol version. The go-sdk exports neither a type nor a value, so this compares the
+// text.
 func IsUnsupportedVersion(err error) bool {
 	const sdkText = "unsupported protocol version: "
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -118,8 +121,9 @@ func IsUnsupportedVersion(err error) bool {
 	return false
 }
 
-// ErrOverdue is why an exchange ended whose own time was up. It is a value of
-// its own because the cause of a caller's context may be an ErrTimeout of another call.
+// ErrOverdue is the cause of an exchange that reached its deadline. It differs from
+// mcpvisor.ErrTimeout, because the context of a caller may end with the ErrTimeout of
+// another call.
 var ErrOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 
 // ErrNotOpen is the cause of a request on a session that is not open yet.

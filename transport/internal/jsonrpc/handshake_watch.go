@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	// handshakeCheckTimeout bounds the request that asks whether a server still knows
-	// of its handshake.
+	// handshakeCheckTimeout bounds the list request that checks whether the server still
+	// knows its handshake.
 	handshakeCheckTimeout = 5 * time.Second
-	// handshakeCheckPause is how long a server that does is not asked again.
+	// handshakeCheckPause is the shortest time between two checks.
 	handshakeCheckPause = time.Minute
 )
 
-// HandshakeWatch notices that a legacy server does not know of its handshake any
-// more: a wrapper has restarted it on the same pipes, or behind the same address.
-// Such a server answers pings, which are allowed before initialize, and refuses
-// everything else, so that the probes find nothing.
+// HandshakeWatch detects that a legacy server has lost its handshake: a wrapper restarted
+// it on the same pipes or behind the same address. Such a server answers pings, which are
+// allowed before initialize (MCP, lifecycle), and rejects everything else. So liveness
+// probes do not detect the restart.
 //
-// An error that reads like it may be about something else that a tool calls
-// initialized. So the server is asked for a list that it has given before: only if
-// it refuses that in the same way, the session is over. Safe for concurrent use.
+// The error of a tool may contain the same text about something else. So the session
+// requests a list that the server has answered before. Only if the server rejects that
+// request in the same way, the session ends. Safe for concurrent use.
 type HandshakeWatch struct {
 	mu   sync.Mutex
-	list string    // the method of a list that the server has given; empty: none yet
-	next time.Time // no check is made before
+	list string    // method of the last list request that succeeded; empty: none so far
+	next time.Time // no check before this time
 }
 
-// uninitializedText is how servers say that they have seen no initialize.
+// uninitializedText matches the error texts of SDKs for a request before initialize.
 var uninitializedText = regexp.MustCompile(`not (?:yet |been )?initiali[sz]ed|before initiali[sz]ation|during (?:session )?initiali[sz]ation`)
 
-// uninitialized is the message of an error that reads as if the server had seen no
-// initialize; empty for any other error.
+// uninitialized returns the message of a JSON-RPC error that says that the server has
+// received no initialize; empty for any other error.
 func uninitialized(err error) string {
 	var rpc *sdkrpc.Error
 	if !errors.As(err, &rpc) {
@@ -53,15 +53,16 @@ func uninitialized(err error) string {
 	if uninitializedText.MatchString(text) {
 		return rpc.Message
 	}
-	// The Python SDK does not say why.
+	// The Python SDK sends this text for every request before initialize.
 	if rpc.Code == sdkrpc.CodeInvalidParams && text == "invalid request parameters" {
 		return rpc.Message
 	}
 	return ""
 }
 
-// Observe looks at how a request of ours has ended. If that raises a suspicion it
-// returns the method of the list to ask for.
+// Observe gets the outcome of each request of this client. It returns the method of the
+// list to pass to Check if the outcome suggests that the handshake was lost; empty
+// otherwise.
 func (w *HandshakeWatch) Observe(method string, err error) (list string) {
 	switch {
 	case err == nil && strings.HasSuffix(method, "/list"):
@@ -82,7 +83,8 @@ func (w *HandshakeWatch) Observe(method string, err error) (list string) {
 	return w.list
 }
 
-// Check asks for the list, and returns why the session is over, if it is.
+// Check sends the list request, and returns the cause of the end of the session if the
+// handshake was lost; nil otherwise.
 func (w *HandshakeWatch) Check(ctx context.Context, list string, request func(context.Context, transport.Request) (json.RawMessage, error)) *supervisor.Cause {
 	ctx, cancel := context.WithTimeout(ctx, handshakeCheckTimeout)
 	defer cancel()

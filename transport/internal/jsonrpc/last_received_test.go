@@ -8,16 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLastHeard(t *testing.T) {
+func TestLastReceived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		heard := NewLastReceived()
-		require.Zero(t, heard.Time())
-		for _, at := range []time.Duration{0, time.Nanosecond, time.Hour} {
-			time.Sleep(at)
-			heard.Note()
-			require.True(t, heard.Time().Equal(time.Now()))
+		last := NewLastReceived()
+		require.Zero(t, last.Time(), "nothing was received")
+		for _, pause := range []time.Duration{0, time.Nanosecond, time.Hour} {
+			time.Sleep(pause)
+			last.Note()
+			require.True(t, last.Time().Equal(time.Now()))
 			time.Sleep(time.Minute)
-			require.Equal(t, time.Minute, time.Since(heard.Time()))
+			require.Equal(t, time.Minute, time.Since(last.Time()))
 		}
 	})
 }

@@ -7,25 +7,28 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Lifetime is the one place where an end is recorded: dead once, of the first
-// cause; released once, afterwards.
+// Lifetime records the end of a session or of its process. It ends once, with the first
+// cause, and is released once after that: then no process, connection or goroutine of it
+// is left. Safe for concurrent use.
 type Lifetime struct {
-	mu       sync.Mutex
-	cause    *supervisor.Cause
-	left     error
-	parent   *Lifetime
-	ended    chan struct{}
-	released chan struct{}
-	once     sync.Once
+	mu     sync.Mutex        // guards cause, left and parent
+	cause  *supervisor.Cause // why it ended; nil: it has not
+	left   error             // what could not be ended
+	parent *Lifetime         // ends together with this one; nil: no parent
+
+	ended    chan struct{} // closed by End, after cause is set
+	released chan struct{} // closed by Release
+	once     sync.Once     // of Release
 }
 
-// NewLifetime makes the record of a session that lives.
+// NewLifetime returns a lifetime that has not ended.
 func NewLifetime() *Lifetime {
 	return &Lifetime{ended: make(chan struct{}), released: make(chan struct{})}
 }
 
-// End records the end. It reports whether this was the first cause. A heir is
-// dead before Dead of this one is closed.
+// End records the end and reports whether this was the first cause. The parent ends
+// before the Dead channel of this lifetime is closed, so a goroutine that sees this
+// lifetime ended sees the parent ended, too.
 func (l *Lifetime) End(cause *supervisor.Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +43,7 @@ func (l *Lifetime) End(cause *supervisor.Cause) bool {
 	return true
 }
 
-// PropagateTo makes heir die when l does, at once if l is dead already.
+// PropagateTo makes parent end when l ends; at once if l has ended already.
 func (l *Lifetime) PropagateTo(parent *Lifetime) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +53,8 @@ func (l *Lifetime) PropagateTo(parent *Lifetime) {
 	}
 }
 
-// RecordLeft records what could not be ended. It comes before release.
+// RecordLeft records a process or goroutine that could not be ended. It is called before
+// Release.
 func (l *Lifetime) RecordLeft(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,25 +63,26 @@ func (l *Lifetime) RecordLeft(err error) {
 	}
 }
 
-// Left says what could not be ended; nil if nothing is left.
+// Left returns what could not be ended; nil if nothing is left.
 func (l *Lifetime) Left() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.left
 }
 
-// Release records that nothing is left, or nothing that could be ended.
+// Release records that nothing is left except what RecordLeft got. Further calls do
+// nothing.
 func (l *Lifetime) Release() { l.once.Do(func() { close(l.released) }) }
 
-// Cause is why it died; nil while it lives.
+// Cause returns why the lifetime ended; nil if it has not.
 func (l *Lifetime) Cause() *supervisor.Cause {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.cause
 }
 
-// Dead is closed at the end.
+// Dead returns a channel that End closes.
 func (l *Lifetime) Dead() <-chan struct{} { return l.ended }
 
-// Released is closed when nothing is left.
+// Released returns a channel that Release closes.
 func (l *Lifetime) Released() <-chan struct{} { return l.released }

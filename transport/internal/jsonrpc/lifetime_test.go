@@ -8,7 +8,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestAnHeirIsDeadBeforeTheDeathIsSeen(t *testing.T) {
+// A goroutine that sees the process ended must see the session ended, too.
+func TestLifetime_PropagateTo_parent_ends_first(t *testing.T) {
 	for range 2000 {
 		process, session := NewLifetime(), NewLifetime()
 		process.PropagateTo(session)
@@ -23,7 +24,7 @@ func TestAnHeirIsDeadBeforeTheDeathIsSeen(t *testing.T) {
 	}
 }
 
-func TestAnHeirOfTheDeadDiesAtOnce(t *testing.T) {
+func TestLifetime_PropagateTo_after_the_end(t *testing.T) {
 	process, session := NewLifetime(), NewLifetime()
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit}
 	process.End(cause)

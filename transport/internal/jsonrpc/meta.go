@@ -8,20 +8,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// ModernVersion is the first protocol version without initialize: every
-// request carries version, client info and capabilities in _meta instead.
+// ModernVersion is the first protocol version without initialize: instead every request
+// carries the version, the client info and the capabilities in _meta.
 const ModernVersion = "2026-07-28"
 
-// LegacyVersion is what initialize offers.
+// LegacyVersion is the protocol version that the client offers in initialize.
 const LegacyVersion = "2025-11-25"
 
-// IsModern reports whether a protocol version is of the modern era. Versions
-// are dates and compare as text.
+// IsModern reports whether a protocol version belongs to the modern era. Versions are
+// dates, so comparing them as text orders them.
 func IsModern(version string) bool { return version >= ModernVersion }
 
-// RequestMeta is the _meta object that each request of a modern session
-// carries (2026-07-28, basic, "Per-request metadata"), as JSON. It is empty
-// for a legacy session.
+// RequestMeta returns the _meta object that each request of a modern session carries
+// (2026-07-28, basic, "Per-request metadata"), as JSON; nil for a legacy session.
 func RequestMeta(version string, info *mcp.Implementation, handlers *transport.Handlers) (json.RawMessage, error) {
 	if !IsModern(version) {
 		return nil, nil

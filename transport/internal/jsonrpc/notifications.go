@@ -18,34 +18,36 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// A server may tell this many updates and log messages a second, with bursts;
-// further ones are dropped and counted. Changes of lists cost nothing and are
-// always taken, as they are answered by looking.
+// The rate limit of resource updates and log messages, per session. Further ones are
+// dropped and counted. Changes of lists have no limit: a burst of them causes one refresh.
 const (
 	notificationsPerSecond = 200
 	NotificationBurst      = 1000
 )
 
-// maxLogText bounds what is kept of one log message.
+// maxLogText bounds the text of one log message, in bytes. Longer text is cut.
 const maxLogText = 8 << 10
 
-// Notifications passes notifications on to the owner of the session. It is called by those
-// who read from the server.
+// Notifications passes the notifications of a server to the owner of the session. Each
+// goroutine that reads from the server may call it; the owner gets one notice at a time.
 type Notifications struct {
-	mu     sync.Mutex
+	// Redact masks secrets in texts of the server. Set before the session opens.
+	Redact redact.Redactor
+
+	mu     sync.Mutex // guards the fields below, and is held while notify runs
 	notify func(transport.Notice)
 	limit  *rate.Limiter
-	Redact redact.Redactor
 }
 
-// OnNotice sets who is told. Called before Open; tell must not block.
+// OnNotice sets the function that gets the notices. It is called before Open; notify must
+// not block.
 func (n *Notifications) OnNotice(notify func(transport.Notice)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.notify, n.limit = notify, rate.NewLimiter(notificationsPerSecond, NotificationBurst)
 }
 
-// NotifyGap tells that notifications may have been lost.
+// NotifyGap passes on that notifications may have been lost.
 func (n *Notifications) NotifyGap() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,14 +60,15 @@ func (n *Notifications) NotifyGap() {
 type NotificationResult uint8
 
 const (
-	NotHandled NotificationResult = iota // another kind of message
-	Handled                              // passed on; or no function is set
-	Dropped                              // there are too many
-	Malformed                            // it cannot be read
+	NotHandled NotificationResult = iota // another method
+	Handled                              // passed on, or no function is set
+	Dropped                              // beyond the rate limit
+	Malformed                            // the parameters cannot be read
 )
 
-// Handle tells a notification, if it is one of those. method is the JSON string,
-// params may be missing.
+// Handle passes on a notification if its method is one of those of [transport.Notice].
+// method is the JSON string with its quotes; params may be missing. Nothing of either is
+// kept.
 func (n *Notifications) Handle(method, params []byte) NotificationResult {
 	var notice transport.Notice
 	switch string(method) {
@@ -86,7 +89,7 @@ func (n *Notifications) Handle(method, params []byte) NotificationResult {
 	}
 	if text := bytes.TrimSpace(params); notice.Kind != transport.ListChanged && len(text) == 0 ||
 		len(text) > 0 && text[0] != '{' && (notice.Kind != transport.ListChanged || string(text) != "null") {
-		return Malformed // the parameters are an object, and missing only where they may be
+		return Malformed // the parameters must be an object; only list_changed may omit them
 	}
 	if len(params) > maxNotification && notice.Kind != transport.ListChanged && notice.Kind != transport.LogMessage {
 		return Malformed
@@ -106,6 +109,7 @@ func (n *Notifications) Handle(method, params []byte) NotificationResult {
 	return Handled
 }
 
+// readParams completes a notice with its parameters. It reports whether they are valid.
 func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool {
 	switch notice.Kind {
 	case transport.ResourceUpdated:
@@ -122,7 +126,7 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 			switch key {
 			case "level":
 				log.Level, err = jsonscan.ReadString(value)
-				log.Level = strings.Clone(display.Shorten(display.Line(log.Level), 32)) // the line is the reader's
+				log.Level = strings.Clone(display.Shorten(display.Line(log.Level), 32)) // a copy, because the line is reused
 			case "logger":
 				log.Logger, err = jsonscan.ReadString(value)
 				log.Logger = strings.Clone(n.displayText(log.Logger, maxServerName))
@@ -149,7 +153,7 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 			return false
 		}
 		notice.Honored = p.Notifications.ResourceSubscriptions
-		_ = json.Unmarshal(p.Meta, &meta) // it need not be there
+		_ = json.Unmarshal(p.Meta, &meta) // the member may be missing
 		if id, err := strconv.ParseInt(string(bytes.TrimSpace(meta.Stream)), 10, 64); err == nil {
 			notice.Stream = id
 		}
@@ -157,12 +161,13 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 	return true
 }
 
-// displayText makes a server's text fit to be shown.
+// displayText returns a text of the server without secrets and control characters, cut to
+// most bytes.
 func (n *Notifications) displayText(text string, most int) string {
 	return display.Shorten(display.Line(n.Redact.Text(text)), most)
 }
 
-// displayJSON is fit for a JSON value, of which textOf takes no more than it needs.
+// displayJSON is displayText for a JSON value. It reads at most maxTextRead bytes of it.
 func (n *Notifications) displayJSON(data []byte, most int) string {
 	text := logText(data)
 	if len(data) > maxTextRead {
@@ -171,11 +176,12 @@ func (n *Notifications) displayJSON(data []byte, most int) string {
 	return n.displayText(text, most)
 }
 
-// maxTextRead is how much of a JSON value textOf looks at.
+// maxTextRead is how many bytes of a JSON value logText reads. It is larger than maxLogText,
+// because escapes and redaction make the text shorter.
 const maxTextRead = 4 * maxLogText
 
-// wholeEscapes is a copy of the beginning of a JSON string, without an escape
-// that is cut in two.
+// wholeEscapes returns a copy of the beginning of a JSON string, without an escape sequence
+// that is cut off at its end.
 func wholeEscapes(text []byte) []byte {
 	end := 0
 	for end < len(text) {
@@ -193,8 +199,8 @@ func wholeEscapes(text []byte) []byte {
 	return bytes.Clone(text[:end])
 }
 
-// logText is the data of a log message: text as it is, everything else as JSON.
-// Of a long one only as much is looked at as may be kept.
+// logText returns the data of a log message: a string decoded, everything else as JSON. It
+// reads at most maxTextRead bytes.
 func logText(data []byte) string {
 	long := len(data) > maxTextRead
 	if long {
@@ -203,7 +209,7 @@ func logText(data []byte) string {
 	if len(data) < 2 || data[0] != '"' {
 		return string(data)
 	}
-	if long { // it ends in the middle, perhaps of an escape
+	if long { // the cut may be inside of an escape sequence
 		data = append(wholeEscapes(data), '"')
 	}
 	return jsonscan.Unquote(data, true)

@@ -8,37 +8,39 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Progress (MCP, utilities, progress): a request carries a progressToken,
-// which is its id; notifications/progress repeat it. Each of them restarts the
-// clock of its request, and goes to the caller if that asked for it.
+// Progress (MCP, utilities, progress): a request with Track carries its id as the
+// progressToken, and each notifications/progress repeats the token. A notification restarts
+// the idle clock of its request, and its report goes to the caller if Request.Progress is
+// set.
 
-// MethodProgress is the method of a progress notification, as it stands in the
-// message.
+// MethodProgress is the method of a progress notification as JSON, with its quotes.
 const MethodProgress = `"notifications/progress"`
 
 const (
-	// maxQueuedReports is how many reports may wait for one caller that is slower than its
-	// server, and newsBytes how long their messages may be altogether. Further ones
-	// are dropped and counted.
+	// maxQueuedReports is how many reports may wait for one caller that reads more slowly
+	// than its server sends. Further reports are dropped and counted.
 	maxQueuedReports = 8192
-	// MaxQueuedProgress bounds the messages of all reports that wait for one caller, in bytes.
+	// MaxQueuedProgress bounds the messages of all reports that wait for one caller, in
+	// bytes. Further reports are dropped and counted.
 	MaxQueuedProgress = 1 << 20
-	// MaxProgressMessage bounds the message of one report, in bytes; more is cut.
+	// MaxProgressMessage bounds the message of one report, in bytes. Longer text is cut.
 	MaxProgressMessage = 8 << 10
 )
 
-// ProgressQueue carries reports to the caller of one request, who reads them in its own
-// goroutine. So a slow reader delays only itself, and has read all of
-// them when its call returns.
+// ProgressQueue carries reports from the goroutine that reads from the server to the caller
+// of one request. The caller reports them in its own goroutine. So a slow Progress function
+// delays only its own call, and has received all reports when the call returns.
 type ProgressQueue struct {
-	mu     sync.Mutex
+	// Ready gets a value when reports are queued. Its capacity is 1.
+	Ready  chan struct{}
+	report func(mcpvisor.Progress) // called by Deliver only
+
+	mu     sync.Mutex // guards the fields below
 	queued []mcpvisor.Progress
 	bytes  int // of the messages in queued
-	Ready  chan struct{}
-	report func(mcpvisor.Progress)
 }
 
-// NewProgressQueue returns nil if report is nil.
+// NewProgressQueue returns a queue for the Progress function report; nil if report is nil.
 func NewProgressQueue(report func(mcpvisor.Progress)) *ProgressQueue {
 	if report == nil {
 		return nil
@@ -46,42 +48,44 @@ func NewProgressQueue(report func(mcpvisor.Progress)) *ProgressQueue {
 	return &ProgressQueue{Ready: make(chan struct{}, 1), report: report}
 }
 
-// Push adds a report, unless too many wait.
-func (n *ProgressQueue) Push(p mcpvisor.Progress) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.queued) >= maxQueuedReports || n.bytes+len(p.Message) > MaxQueuedProgress {
+// Push queues a report. It reports false if too many wait. It does not block.
+func (q *ProgressQueue) Push(p mcpvisor.Progress) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.queued) >= maxQueuedReports || q.bytes+len(p.Message) > MaxQueuedProgress {
 		return false
 	}
-	n.queued = append(n.queued, p)
-	n.bytes += len(p.Message)
+	q.queued = append(q.queued, p)
+	q.bytes += len(p.Message)
 	select {
-	case n.Ready <- struct{}{}:
+	case q.Ready <- struct{}{}:
 	default:
 	}
 	return true
 }
 
-// Deliver reports what is queued.
-func (n *ProgressQueue) Deliver() {
-	n.mu.Lock()
-	queued := n.queued
-	n.queued, n.bytes = nil, 0
-	n.mu.Unlock()
+// Deliver passes all queued reports to the Progress function. The goroutine of the caller
+// calls it.
+func (q *ProgressQueue) Deliver() {
+	q.mu.Lock()
+	queued := q.queued
+	q.queued, q.bytes = nil, 0
+	q.mu.Unlock()
 	for _, p := range queued {
-		n.report(p)
+		q.report(p)
 	}
 }
 
-// ReadProgress reads the parameters of a progress notification. Its message is
-// made fit to be shown, as a line of the server's log is.
+// ReadProgress reads the parameters of a progress notification. The message of the report
+// has no control characters and no secrets, like a log message. ok is false if the
+// parameters are invalid, or if the token is not a number and so not from this client.
 func ReadProgress(params []byte, redactor *Notifications) (token int64, p mcpvisor.Progress, ok bool) {
 	err := jsonscan.EachMember(params, func(key string, value []byte) (err error) {
 		switch key {
 		case "progressToken":
 			e := Envelope{ID: value}
 			if token, ok = e.NumericID(); !ok {
-				return errors.New("no token of ours")
+				return errors.New("the progress token is not a number")
 			}
 		case "progress":
 			p.Progress, err = jsonscan.ReadNumber(value)

@@ -1,22 +1,50 @@
 package jsonrpc
 
 import (
-	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor"
 )
 
-func TestProgressToken(t *testing.T) {
-	for want, c := range map[string]struct{ params, meta string }{
-		`{"_meta":{"progressToken":7}}`:                 {},
-		`{"_meta":{"progressToken":7},"a":1}`:           {params: `{"a":1}`},
-		`{"_meta":{"progressToken":7,"v":"x"},"a":1}`:   {params: `{"a":1}`, meta: `{"v":"x"}`},
-		`{"_meta":{"progressToken":7},"longer":[2, 3]}`: {params: `{"longer":[2, 3]}`, meta: `{}`},
-	} {
-		line := AppendRequest(nil, 7, transport.Request{Method: "m", Track: true, Params: json.RawMessage(c.params)}, json.RawMessage(c.meta))
-		require.Equal(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}\n", string(line))
+// The number of queued reports and the bytes of their messages are bounded. Deliver makes
+// room for further reports.
+func TestProgressQueue_bounds(t *testing.T) {
+	for _, size := range []int{0, MaxProgressMessage} {
+		delivered := 0
+		q := NewProgressQueue(func(mcpvisor.Progress) { delivered++ })
+		most := maxQueuedReports
+		if size > 0 {
+			most = MaxQueuedProgress / size
+		}
+		for range 2 {
+			delivered = 0
+			for range most {
+				require.True(t, q.Push(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
+			}
+			require.False(t, q.Push(mcpvisor.Progress{Message: strings.Repeat("x", size)}))
+			q.Deliver()
+			require.Equal(t, most, delivered)
+		}
 	}
+}
+
+func TestReadProgress_cuts_a_long_message(t *testing.T) {
+	_, report, ok := ReadProgress([]byte(`{"progressToken":1,"progress":1,"message":"`+strings.Repeat(`é`, MaxProgressMessage)+`"}`), new(Notifications))
+	require.True(t, ok)
+	require.LessOrEqual(t, len(report.Message), MaxProgressMessage)
+	require.True(t, strings.HasSuffix(report.Message, "(cut)"))
+}
+
+// The reader reuses the buffer of the line.
+func TestReadProgress_copies_the_message(t *testing.T) {
+	line := []byte(`{"progressToken":7,"progress":1,"message":"half way"}`)
+	_, p, ok := ReadProgress(line, new(Notifications))
+	require.True(t, ok)
+	for i := range line {
+		line[i] = '#'
+	}
+	require.Equal(t, "half way", p.Message)
 }

@@ -17,37 +17,37 @@ import (
 )
 
 const (
-	// StrayTaken is how much of a stray text is looked at, and strayMax how much
-	// is shown, in bytes. A secret is not cut in two before it is hidden.
+	// StrayTaken is how many bytes of a stray text are kept. It is larger than
+	// MaxStrayShown, so that redaction sees a secret as a whole before the text is cut.
 	StrayTaken = 4 * MaxStrayShown
-	// MaxStrayShown is how much of a stray text is shown, in bytes.
+	// MaxStrayShown is how many bytes of a stray text are shown.
 	MaxStrayShown = 200
 )
 
-// stray is what a server wrote to its stdout that is no message of JSON-RPC.
+// stray is text on the stdout of a server that is not a JSON-RPC message.
 type stray struct {
-	text   []byte // the beginning, as it was written
-	reason string
+	text   []byte // its beginning, as the server wrote it
+	reason string // why it is not a message
 }
 
-// Remarks are what a server sent that belongs to no request: stray text, the
-// first and the last, but rather one that tells a reason than a line of a log; and
-// errors without an id. They explain starts that fail and calls that time out.
-// Safe for concurrent use; one goroutine adds.
+// Remarks keeps output of a server that belongs to no request: stray text and errors
+// without an id. It explains starts that fail and calls that time out. Safe for concurrent
+// use; only the goroutine that reads from the server adds.
 type Remarks struct {
-	total atomic.Uint64
+	total atomic.Uint64 // remarks so far
 
-	mu    sync.Mutex
+	mu sync.Mutex // guards the fields below
+	// first is the first stray text. A text with a real reason replaces a log line.
 	first stray
 	// assembling: first is the beginning of a message over several lines.
 	assembling bool
 	last       stray
-	orphan     string    // the last error without an id; it came after last, unless that is empty
+	orphan     string    // the last error without an id, if no stray text came after it
 	nextLog    time.Time // the next error without an id is logged at this time or later
 }
 
-// AddStray records a stray text. assembling says that it is a message over several
-// lines as far as it has been read.
+// AddStray records a stray text. assembling says that the text is what has been read so far
+// of a message over several lines.
 func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 	text = text[:min(len(text), StrayTaken)]
 	r.mu.Lock()
@@ -59,10 +59,10 @@ func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 	r.total.Add(1)
 }
 
-// Count is how many there were so far.
+// Count returns the number of remarks so far.
 func (r *Remarks) Count() uint64 { return r.total.Load() }
 
-// Since is the last remark, if there was one after the first n.
+// Since returns the last remark as an error; nil if there were no more than n remarks.
 func (r *Remarks) Since(n uint64, redactor redact.Redactor) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *Remarks) Since(n uint64, redactor redact.Redactor) error {
 	return fmt.Errorf("meanwhile %s", r.last.sentence(redactor))
 }
 
-// Explain explains a start that failed; empty if there were no remarks.
+// Explain returns a sentence that may explain a failed start; empty without remarks.
 func (r *Remarks) Explain(redactor redact.Redactor) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,7 +88,7 @@ func (r *Remarks) Explain(redactor redact.Redactor) string {
 	return ""
 }
 
-// StrayOutput is the first stray text, fit to be shown.
+// StrayOutput returns the first stray text, without secrets and control characters.
 func (r *Remarks) StrayOutput(redactor redact.Redactor) mcpvisor.StrayOutput {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,20 +98,19 @@ func (r *Remarks) StrayOutput(redactor redact.Redactor) mcpvisor.StrayOutput {
 	return mcpvisor.StrayOutput{Text: r.first.shown(redactor), Reason: r.first.reason}
 }
 
+// sentence describes the stray text for an error.
 func (s *stray) sentence(redactor redact.Redactor) string {
 	return fmt.Sprintf("the server wrote to its stdout what is not JSON-RPC: %q (%s)", s.shown(redactor), s.reason)
 }
 
-// shown is the text without control characters and secrets.
+// shown returns the text without control characters and secrets, cut to MaxStrayShown.
 func (s *stray) shown(redactor redact.Redactor) string {
-	text := strings.ReplaceAll(string(s.text), "\x00", "") // of UTF-16 the letters are left
+	text := strings.ReplaceAll(string(s.text), "\x00", "") // makes UTF-16 readable
 	return strings.TrimSpace(display.Prefix(display.Line(redactor.Text(text)), MaxStrayShown))
 }
 
-const (
-	// StrayLog is the reason of a stray text that explains nothing.
-	StrayLog = "logs and banners belong on stderr"
-)
+// StrayLog is the reason of a stray text that is a log line or a banner.
+const StrayLog = "logs and banners belong on stderr"
 
 // An orphan is an error that names no request: "If there was an error in detecting the
 // id in the Request object (e.g. Parse error/Invalid Request), it MUST be Null"
@@ -122,8 +121,9 @@ const (
 // session.
 const orphanLogInterval = 10 * time.Second
 
-// IsOrphan reports whether a line of a stream is an error that names no request. A log
-// line in JSON may have an error, too; it has neither an id nor the protocol version.
+// IsOrphan reports whether a line of a stream is an error that names no request: its id is
+// null, or missing. Without an id it must have "jsonrpc":"2.0", because a JSON log line may
+// have a member "error", too.
 func IsOrphan(line []byte, env *Envelope) bool {
 	return env.Method == nil && env.Result == nil && bytes.HasPrefix(env.Error, []byte("{")) &&
 		(env.ID == nil && IsVersion2(line) || string(env.ID) == "null")

@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// appendMeta appends the _meta of a request: what the session adds to each, and
-// what belongs to this one.
+// appendMeta appends the _meta object of a request: its progress token and log level, and
+// the members of meta, which the session adds to every request.
 func appendMeta(b []byte, r *transport.Request, id int64, meta json.RawMessage) []byte {
 	modern := len(meta) > len("{}")
 	first := true
@@ -44,8 +44,9 @@ func appendMeta(b []byte, r *transport.Request, id int64, meta json.RawMessage) 
 	return append(b, '}')
 }
 
-// AppendRequest appends a whole line. The members of meta, if any, go in front
-// of those of the parameters.
+// AppendRequest appends a request as one line, with the line break. It puts _meta before
+// the members of r.Params, which it copies verbatim except for line breaks. meta is the
+// result of [RequestMeta].
 func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
@@ -70,9 +71,10 @@ func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage
 	return append(b, '}', '\n')
 }
 
-// OneLine replaces line breaks in JSON text by spaces: a message MUST NOT
-// contain embedded newlines (MCP, transports, stdio). In JSON they stand between
-// tokens only, so nothing else changes; and what is no JSON stays one line too.
+// OneLine replaces line breaks in JSON text by spaces: messages "MUST NOT contain embedded
+// newlines" (MCP, transports, stdio). Valid JSON has line breaks between tokens only, so
+// its meaning does not change. Invalid JSON becomes one line as well. The argument is not
+// changed.
 func OneLine(text json.RawMessage) json.RawMessage {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
@@ -86,7 +88,7 @@ func OneLine(text json.RawMessage) json.RawMessage {
 	return line
 }
 
-// NotifySent reports the id of a request that is about to be sent.
+// NotifySent calls Stream.Sent, if set, with the id of a request that is about to be sent.
 func NotifySent(s *transport.Stream, id int64) {
 	if s != nil && s.Sent != nil {
 		s.Sent(id)

@@ -14,33 +14,32 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// ServerError is the error of a request that the server answered with an error
-// object; code and data survive in the *sdkrpc.Error. The message is made fit
-// to be shown.
+// ServerError returns the error of a request that the server answered with the error
+// member raw. The cause is an *sdkrpc.Error with its code and data. The message has no
+// control characters and at most MaxErrorText bytes.
 func ServerError(raw json.RawMessage) *mcpvisor.Error {
 	rpc, err := readRPCError(raw)
 	if err != nil {
 		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
 	}
-	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), MaxErrorText)) // the line is the reader's
+	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), MaxErrorText)) // a copy, because the line is reused
 	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
 }
 
-// readRPCError reads an error member, each part of it for itself: servers have
-// been seen to answer with a bare string, and pass on the codes of their systems
-// and whole objects for a message. What is odd about one part does not cost the
-// others.
+// readRPCError reads an error member. Some servers send a string instead of an object, a
+// code that is not an integer, or an object as the message. Each part is read by itself, so
+// that one invalid part does not hide the others.
 func readRPCError(raw json.RawMessage) (*sdkrpc.Error, error) {
 	if text, err := jsonscan.ReadString(raw); err == nil {
 		return &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: text}, nil
 	}
 	rpc := new(sdkrpc.Error)
-	odd := ""
+	invalidCode := "" // goes into the message
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
 		switch strings.ToLower(key) {
 		case "code":
-			rpc.Code, odd = readCode(value)
+			rpc.Code, invalidCode = readCode(value)
 		case "message":
 			text, err := jsonscan.ReadString(value)
 			if err != nil {
@@ -55,15 +54,15 @@ func readRPCError(raw json.RawMessage) (*sdkrpc.Error, error) {
 	if err != nil {
 		return nil, err
 	}
-	if odd != "" {
-		rpc.Message = odd + ": " + rpc.Message
+	if invalidCode != "" {
+		rpc.Message = invalidCode + ": " + rpc.Message
 	}
 	return rpc, nil
 }
 
-// readCode reads a code. One that is no integer is an internal error, and odd is
-// what it was.
-func readCode(value []byte) (code int64, odd string) {
+// readCode reads the code of an error. If it is not an integer, code is that of an internal
+// error (JSON-RPC 2.0, section 5.1) and invalid is its text.
+func readCode(value []byte) (code int64, invalid string) {
 	text, err := jsonscan.ReadString(value)
 	if err != nil {
 		text = string(value)

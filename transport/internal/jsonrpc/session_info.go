@@ -8,18 +8,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// What a server says about itself is shown to people, kept for as long as it
-// runs, and told to models: it is bounded, in bytes.
+// Bounds of the texts of a server that are kept, shown to users or passed to models, in
+// bytes. Longer text is cut.
 const (
 	maxServerName   = 256
 	maxInstructions = 64 << 10
-	// MaxErrorText is how much of an error's text is kept. What is for programs
-	// stands in its data.
+	// MaxErrorText bounds the message of one error. The data of an error is not cut.
 	MaxErrorText = 4 << 10
 )
 
-// NewSessionInfo is what negotiation told. The server's name and version are shown,
-// so they hold no secrets of ours; its instructions are for the model.
+// NewSessionInfo returns the description of a session from the result of its handshake.
+// Server name and version are shown to users, so secrets in them are masked. The
+// instructions are for models and stay as they are.
 func NewSessionInfo(result *mcp.InitializeResult, redactor redact.Redactor) mcpvisor.SessionInfo {
 	info := mcpvisor.SessionInfo{
 		ProtocolVersion: result.ProtocolVersion,

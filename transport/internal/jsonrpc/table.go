@@ -9,48 +9,54 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Table holds the requests in flight of one session, whatever its transport is. One
-// timer serves all their deadlines. The zero Table is empty and ready.
+// Table holds the requests in flight of one session, for pipes and for HTTP. One timer
+// serves all their deadlines. The zero Table is empty and ready.
 //
-// Its mutex may guard more of the owner's: a session over pipes queues a line and
-// enters the request in one step.
+// An entry is in the table from before its request is sent until it is answered, expires,
+// is abandoned by its caller, or the session ends. The code that removes it decides
+// how the request ended. An answer that finds no entry is late and is discarded.
+//
+// Mu is exported because a session may guard state of its own with it: a session over
+// pipes queues a line and adds its entry in one step.
 type Table struct {
 	// IDs assigns the ids of requests.
 	IDs RequestIDs
 
+	// Mu guards all fields below, and the entries in Open.
 	Mu sync.Mutex
-	// Open holds the entries by their ids. Guarded by Mu.
+	// Open holds the entries by their ids.
 	Open map[int64]*Entry
 
-	lastKey int64 // of the entries that are no requests: negative, going down; with Mu
-	ended   error // why the session ended; with Mu
-	timer   DeadlineTimer
+	lastKey int64         // last key of an entry that is not a request: negative, counting down
+	ended   error         // why the session ended; nil: it has not
+	timer   DeadlineTimer // fires at the earliest deadline, or before
 }
 
-// Entry is what the table keeps of one request. Guarded by the table's mutex, except
-// for ID, Progress and Owner, which do not change while the entry is in the table.
+// Entry is one request in flight. The mutex of the table guards it, except for ID, Progress
+// and Owner, which do not change while the entry is in the table.
 type Entry struct {
-	// ID is the id of the request. It is negative for what is no request of ours.
+	// ID is the id of the request. It is negative for an HTTP exchange that carries no
+	// request of this client, such as a notification.
 	ID       int64
-	Deadline time.Time // zero: none
+	Deadline time.Time // zero: no deadline
 	Clocks   Clocks
 	Progress *ProgressQueue // nil: the caller wants no reports
-	// Stopped: the deadline does not count any more, or it has passed.
+	// Stopped: the sweep ignores the deadline, because it has passed or was stopped.
 	Stopped bool
 	Owner   Owner
 }
 
-// Owner is the request behind an entry. All methods are called with the table's mutex.
+// Owner is the request behind an entry. The table calls all methods with its mutex held.
 type Owner interface {
-	// InFlight reports whether the server may have seen the request.
+	// InFlight reports whether the server may have received the request.
 	InFlight() bool
-	// Expire is called when the deadline has passed. It may remove the entry. after,
-	// if not nil, is called when the mutex is free.
+	// Expire ends the request, because its deadline has passed. It may remove the entry.
+	// after, if not nil, is called when the mutex is released.
 	Expire() (after func())
 }
 
-// AddLocked enters a request. Its id must be free. The caller holds Mu and has looked
-// at Ended.
+// AddLocked adds a request and arms the timer for its deadline. Its id must be free. The
+// caller holds Mu and has checked Ended.
 func (t *Table) AddLocked(e *Entry) {
 	if t.Open == nil {
 		t.Open = make(map[int64]*Entry)
@@ -62,8 +68,9 @@ func (t *Table) AddLocked(e *Entry) {
 	}
 }
 
-// Add starts the clocks of an exchange and enters it with an id: that of a request, or
-// a negative number. It returns why the session has ended, if it has.
+// Add starts the clocks of an exchange, assigns its id and adds it: a request gets a
+// request id, anything else a negative number. If the session has ended, Add returns why
+// and adds nothing.
 func (t *Table) Add(e *Entry, request bool, r transport.Request) (ended error) {
 	e.Deadline = e.Clocks.Start(r)
 	t.Mu.Lock()
@@ -75,6 +82,8 @@ func (t *Table) Add(e *Entry, request bool, r transport.Request) (ended error) {
 	return t.ended
 }
 
+// nextIDLocked returns an id that no entry has. Ids wrap around, and a request that has
+// lasted that long keeps its id.
 func (t *Table) nextIDLocked(request bool) int64 {
 	if !request {
 		t.lastKey--
@@ -87,11 +96,12 @@ func (t *Table) nextIDLocked(request bool) int64 {
 	}
 }
 
-// Newest is the id of the entry that was added last of those that are no requests. The
+// Newest returns the id of the newest entry that is not a request; 0 if there was none. The
 // caller holds Mu.
 func (t *Table) Newest() int64 { return t.lastKey }
 
-// Remove takes an entry out of the table, if it is there.
+// Remove removes an entry if it is in the table. Another entry that has its id by now
+// stays.
 func (t *Table) Remove(e *Entry) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -100,7 +110,7 @@ func (t *Table) Remove(e *Entry) {
 	}
 }
 
-// StopClock makes the deadline of an entry count no more.
+// StopClock makes the sweep ignore the deadline of an entry.
 func (t *Table) StopClock(e *Entry) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -120,20 +130,22 @@ func (t *Table) End(cause error, end func(*Entry)) {
 	}
 }
 
-// EndLocked records that the session has ended: no deadline is kept from now on. The
-// entries stay; the caller, who holds Mu, ends them.
+// EndLocked records that the session has ended. No deadline expires from now on, and Add
+// refuses entries. The entries stay; the caller, who holds Mu, ends them.
 func (t *Table) EndLocked(cause error) {
 	t.ended = cause
 	t.timer.Stop()
 }
 
-// Ended is why the session has ended; nil if it has not. The caller holds Mu.
+// Ended returns why the session has ended; nil if it has not. The caller holds Mu.
 func (t *Table) Ended() error { return t.ended }
 
-// TimerStopped reports whether no deadline is waited for.
+// TimerStopped stops the timer and reports whether it was stopped already. Only tests call
+// it, after the session has ended.
 func (t *Table) TimerStopped() bool { return !t.timer.Stop() }
 
-// sweep expires what is overdue.
+// sweep expires the entries whose deadlines have passed, and arms the timer for the earliest
+// of the others. The goroutine of the timer runs it.
 func (t *Table) sweep() {
 	now := time.Now()
 	var after []func()
@@ -163,8 +175,9 @@ func (t *Table) sweep() {
 	}
 }
 
-// Progressed restarts the clock of a request about which the server has reported, and
-// returns the queue of its caller, if that wants reports.
+// Progressed restarts the idle clock of the request that a progress notification names. It
+// returns the progress queue of the request; nil if the caller wants no reports. found is
+// false if no request in flight has the id.
 func (t *Table) Progressed(id int64) (to *ProgressQueue, found bool) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -178,10 +191,9 @@ func (t *Table) Progressed(id int64) (to *ProgressQueue, found bool) {
 	return e.Progress, true
 }
 
-// CountRequest counts one request of the server's against the calls that it may belong
-// to. call is the id of a request of ours; 0 or less: it is not known which, and each
-// that is in flight counts. It reports false if every one of them has had
-// MaxRequestsPerCall.
+// CountRequest counts one server request against the call it belongs to. call is the id of
+// the call; with 0 or less the call is not known, and the request counts against every call
+// in flight. CountRequest reports false if each of these calls has had MaxRequestsPerCall.
 func (t *Table) CountRequest(call int64) bool {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -193,14 +205,15 @@ func (t *Table) CountRequest(call int64) bool {
 	return allowed
 }
 
-// PauseClocks stops the idle clocks of these calls while a handler answers a request of
-// the server's. restart ends that; answered says whether the answer is a result.
+// PauseClocks stops the idle clocks of the calls that a server request may belong to, while
+// a handler answers it; call is as in CountRequest. restart ends the pause; answered says
+// whether the handler returned a result.
 func (t *Table) PauseClocks(call int64) (restart func(answered bool)) {
 	now := time.Now()
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	calls := t.callsLocked(call)
-	ids := make([]int64, len(calls)) // an entry over pipes is used again for another request
+	ids := make([]int64, len(calls)) // sessions over pipes reuse an entry for another request
 	for i, e := range calls {
 		ids[i] = e.ID
 		e.Deadline = e.Clocks.Pause(e.Deadline, now)
@@ -220,7 +233,8 @@ func (t *Table) PauseClocks(call int64) (restart func(answered bool)) {
 	}
 }
 
-// callsLocked are the requests that a request of the server's may belong to.
+// callsLocked returns the entries of the calls that a server request may belong to; call is
+// as in CountRequest.
 func (t *Table) callsLocked(call int64) (calls []*Entry) {
 	if call > 0 {
 		if e := t.Open[call]; e != nil && e.Owner.InFlight() {

@@ -6,7 +6,7 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// paramsRequired are the notifications whose parameters the protocol requires.
+// paramsRequired lists the notifications whose params are required by the MCP schema.
 var paramsRequired = map[string]bool{
 	"notifications/cancelled":                  true,
 	"notifications/progress":                   true,
@@ -16,12 +16,11 @@ var paramsRequired = map[string]bool{
 	"notifications/subscriptions/acknowledged": true,
 }
 
-// WellFormed is the door to the go-sdk, for both kinds of transport. The
-// go-sdk's handlers take the parameters of a notification for granted (v1.8.0
-// dereferences those of notifications/elicitation/complete, in a goroutine of
-// its own, where a panic cannot be recovered): they must be an object, and may be
-// missing only where the protocol lets them. Requests do not get there; see
-// [serverRequests].
+// WellFormed reports whether a notification may be passed to the go-sdk. Its parameters
+// must be an object, and may be missing only where the protocol allows that. The go-sdk
+// does not check this: v1.8.0 dereferences the parameters of
+// notifications/elicitation/complete in a goroutine of its own, where a panic cannot be
+// recovered. Requests of servers do not reach the go-sdk; inbound.Requests serves them.
 func WellFormed(r *sdkrpc.Request) bool {
 	params := bytes.TrimSpace(r.Params)
 	switch {

@@ -11,17 +11,17 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// However deep the text, and whatever it is: it must not end its line.
-func TestARequestIsOneLine(t *testing.T) {
+// Parameters with line breaks, deep nesting or invalid JSON must not break the line.
+func TestAppendRequest_one_line(t *testing.T) {
 	for _, text := range []string{"{\n", "{\r}", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "\r\n}"} {
 		params := json.RawMessage(text)
 		line := AppendRequest(nil, 7, transport.Request{Method: "m", Params: params}, nil)
 		require.Equal(t, len(line)-1, bytes.IndexAny(line, "\r\n"))
-		require.Equal(t, text, string(params), "they are the caller's")
+		require.Equal(t, text, string(params), "the slice of the caller is not changed")
 	}
 }
 
-func TestRequestLine(t *testing.T) {
+func TestAppendRequest(t *testing.T) {
 	meta := json.RawMessage(`{"v":"2026-07-28"}`)
 	for name, c := range map[string]struct {
 		params string
@@ -30,9 +30,9 @@ func TestRequestLine(t *testing.T) {
 	}{
 		"bare":             {"", nil, `{"jsonrpc":"2.0","id":7,"method":"m"}`},
 		"parameters":       {` {"b": 1.0, "a":2} `, nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"b": 1.0, "a":2}}`},
-		"none":             {`{}`, nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{}}`},
+		"empty":            {`{}`, nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{}}`},
 		"meta alone":       {"", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
-		"meta, none":       {` { } `, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
+		"meta, empty":      {` { } `, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"}}}`},
 		"meta, parameters": {`{ "a":1}`, meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
 		"line breaks":      {"{\n\t\"a\": \"x\\ny\",\r\n\"b\":[1,\n2]\n}", nil, `{"jsonrpc":"2.0","id":7,"method":"m","params":{ ` + "\t" + `"a": "x\ny",  "b":[1, 2] }}`},
 		"breaks and meta":  {"{\n\"a\":1}\n", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
@@ -42,5 +42,25 @@ func TestRequestLine(t *testing.T) {
 			require.Equal(t, "left alone "+c.want+"\n", string(line))
 			require.True(t, json.Valid(line[len("left alone "):]))
 		})
+	}
+}
+
+// The log level in _meta exists in the modern era only.
+func TestAppendRequest_no_log_level_in_the_legacy_era(t *testing.T) {
+	for _, track := range []bool{false, true} {
+		line := AppendRequest(nil, 7, transport.Request{Method: "m", LogLevel: "debug", Track: track}, nil)
+		require.NotContains(t, string(line), "debug")
+	}
+}
+
+func TestAppendRequest_progress_token(t *testing.T) {
+	for want, c := range map[string]struct{ params, meta string }{
+		`{"_meta":{"progressToken":7}}`:                 {},
+		`{"_meta":{"progressToken":7},"a":1}`:           {params: `{"a":1}`},
+		`{"_meta":{"progressToken":7,"v":"x"},"a":1}`:   {params: `{"a":1}`, meta: `{"v":"x"}`},
+		`{"_meta":{"progressToken":7},"longer":[2, 3]}`: {params: `{"longer":[2, 3]}`, meta: `{}`},
+	} {
+		line := AppendRequest(nil, 7, transport.Request{Method: "m", Track: true, Params: json.RawMessage(c.params)}, json.RawMessage(c.meta))
+		require.Equal(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}\n", string(line))
 	}
 }

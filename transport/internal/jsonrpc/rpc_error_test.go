@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a server says of an error is bounded, and keeps nothing of the line that
-// it came in; a code that is none is told.
-func TestRPCErrorsAreBounded(t *testing.T) {
+// The message is cut and copied from the line. A code that is not an integer becomes part of
+// the message.
+func TestServerError(t *testing.T) {
 	read := func(raw string) *sdkrpc.Error {
 		line := []byte(raw)
 		var rpc *sdkrpc.Error
@@ -33,8 +33,7 @@ func TestRPCErrorsAreBounded(t *testing.T) {
 	require.Equal(t, "later", rpc.Message)
 }
 
-// So is what a server says about itself.
-func TestSessionInfoIsBounded(t *testing.T) {
+func TestNewSessionInfo_cuts_texts(t *testing.T) {
 	long := "\x1b[1m" + strings.Repeat("x", 2*maxInstructions)
 	info := NewSessionInfo(&mcp.InitializeResult{ProtocolVersion: LegacyVersion, Instructions: long, ServerInfo: &mcp.Implementation{Name: long, Version: long}}, nil)
 	require.LessOrEqual(t, len(info.Instructions), maxInstructions)

@@ -1,0 +1,372 @@
+package jsonrpc
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// tableOwner is the request behind an entry of these tests. The mutex of the table guards
+// it, as it guards the owners of the sessions.
+type tableOwner struct {
+	notSent bool
+	expired []time.Time // when Expire was called
+	expire  func() (after func())
+}
+
+func (o *tableOwner) InFlight() bool { return !o.notSent }
+
+func (o *tableOwner) Expire() (after func()) {
+	o.expired = append(o.expired, time.Now())
+	if o.expire != nil {
+		return o.expire()
+	}
+	return nil
+}
+
+// addRequest adds a request with these limits.
+func addRequest(t *testing.T, table *Table, r transport.Request) (*Entry, *tableOwner) {
+	t.Helper()
+	owner := new(tableOwner)
+	e := &Entry{Owner: owner}
+	require.NoError(t, table.Add(e, true, r))
+	return e, owner
+}
+
+// expiries returns when Expire was called.
+func (o *tableOwner) expiries(table *Table) []time.Time {
+	table.Mu.Lock()
+	defer table.Mu.Unlock()
+	return append([]time.Time(nil), o.expired...)
+}
+
+// endTable ends the session of a table, so that its timer does not outlive the test.
+func endTable(table *Table, cause error) {
+	table.Mu.Lock()
+	defer table.Mu.Unlock()
+	table.EndLocked(cause)
+}
+
+var errTableEnded = errors.New("the session ended")
+
+func TestTable_Add(t *testing.T) {
+	t.Run("requests count up", func(t *testing.T) {
+		var table Table
+		first, _ := addRequest(t, &table, transport.Request{})
+		second, _ := addRequest(t, &table, transport.Request{})
+		require.GreaterOrEqual(t, first.ID, FirstID)
+		require.Equal(t, first.ID+1, second.ID)
+		require.Equal(t, map[int64]*Entry{first.ID: first, second.ID: second}, table.Open)
+		require.Zero(t, table.Newest(), "no entry that is not a request")
+	})
+	t.Run("other exchanges count down from -1", func(t *testing.T) {
+		var table Table
+		for want := int64(-1); want >= -3; want-- {
+			e := &Entry{Owner: new(tableOwner)}
+			require.NoError(t, table.Add(e, false, transport.Request{}))
+			require.Equal(t, want, e.ID)
+			require.Equal(t, want, table.Newest())
+			require.Same(t, e, table.Open[want])
+		}
+	})
+	t.Run("no deadline without limits", func(t *testing.T) {
+		var table Table
+		e, _ := addRequest(t, &table, transport.Request{})
+		require.Zero(t, e.Deadline)
+		require.True(t, table.TimerStopped(), "no timer is armed")
+	})
+	t.Run("after the end", func(t *testing.T) {
+		var table Table
+		kept, _ := addRequest(t, &table, transport.Request{})
+		endTable(&table, errTableEnded)
+		require.ErrorIs(t, table.Ended(), errTableEnded)
+		require.ErrorIs(t, table.Add(&Entry{Owner: new(tableOwner)}, true, transport.Request{Timeout: time.Minute}), errTableEnded)
+		require.Equal(t, map[int64]*Entry{kept.ID: kept}, table.Open, "the refused entry is not added, the others stay")
+		require.True(t, table.TimerStopped())
+	})
+}
+
+// Ids start again at FirstID. A request that is in flight keeps its id.
+func TestTable_Add_ids_wrap(t *testing.T) {
+	var table Table
+	table.IDs.Skip(2)
+	last, _ := addRequest(t, &table, transport.Request{})
+	require.Equal(t, EndID-2, last.ID)
+	newest, _ := addRequest(t, &table, transport.Request{})
+	require.Equal(t, EndID-1, newest.ID)
+	wrapped, _ := addRequest(t, &table, transport.Request{})
+	require.Equal(t, FirstID, wrapped.ID)
+
+	table.IDs.Skip(1)
+	table.Remove(newest)
+	again, _ := addRequest(t, &table, transport.Request{})
+	require.Equal(t, EndID-1, again.ID, "the id of a removed request is used again")
+	free, _ := addRequest(t, &table, transport.Request{})
+	require.Equal(t, FirstID+1, free.ID, "the id of a request in flight is left out")
+	require.Len(t, table.Open, 4)
+	require.Same(t, wrapped, table.Open[FirstID])
+}
+
+// An answer finds its request by the id, once. A late answer finds nothing.
+func TestTable_Remove(t *testing.T) {
+	var table Table
+	e, _ := addRequest(t, &table, transport.Request{})
+	other, _ := addRequest(t, &table, transport.Request{})
+	table.Remove(e)
+	require.Equal(t, map[int64]*Entry{other.ID: other}, table.Open)
+	_, found := table.Progressed(e.ID)
+	require.False(t, found, "a late notification")
+
+	t.Run("the id is used again", func(t *testing.T) {
+		next := &Entry{ID: e.ID, Owner: new(tableOwner)}
+		table.Mu.Lock()
+		table.AddLocked(next)
+		table.Mu.Unlock()
+		table.Remove(e)
+		require.Same(t, next, table.Open[e.ID], "the request that has the id now stays")
+	})
+}
+
+func TestTable_deadline(t *testing.T) {
+	// inBubble runs a case in virtual time.
+	inBubble := func(name string, f func(t *testing.T, table *Table)) {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var table Table
+				defer endTable(&table, errTableEnded)
+				f(t, &table)
+			})
+		})
+	}
+	inBubble("each request at its own", func(t *testing.T, table *Table) {
+		began := time.Now()
+		_, last := addRequest(t, table, transport.Request{Timeout: 5 * time.Second})
+		_, late := addRequest(t, table, transport.Request{Timeout: 3 * time.Second})
+		_, early := addRequest(t, table, transport.Request{TotalTimeout: time.Second})
+		_, never := addRequest(t, table, transport.Request{})
+		time.Sleep(time.Minute)
+		require.Equal(t, []time.Time{began.Add(time.Second)}, early.expiries(table))
+		require.Equal(t, []time.Time{began.Add(3 * time.Second)}, late.expiries(table), "once, and the timer is armed for the next")
+		require.Equal(t, []time.Time{began.Add(5 * time.Second)}, last.expiries(table))
+		require.Empty(t, never.expiries(table))
+	})
+	inBubble("close together", func(t *testing.T, table *Table) {
+		began := time.Now()
+		_, first := addRequest(t, table, transport.Request{Timeout: time.Second})
+		_, second := addRequest(t, table, transport.Request{Timeout: time.Second + SweepGrain/2})
+		time.Sleep(time.Minute)
+		require.Equal(t, []time.Time{began.Add(time.Second)}, first.expiries(table))
+		require.Equal(t, []time.Time{began.Add(time.Second + SweepGrain)}, second.expiries(table), "in the next sweep")
+	})
+	inBubble("answered before", func(t *testing.T, table *Table) {
+		e, owner := addRequest(t, table, transport.Request{Timeout: time.Second})
+		time.Sleep(time.Second - 1)
+		table.Remove(e)
+		time.Sleep(time.Minute)
+		require.Empty(t, owner.expiries(table))
+	})
+	inBubble("stopped before", func(t *testing.T, table *Table) {
+		e, owner := addRequest(t, table, transport.Request{Timeout: time.Second})
+		table.StopClock(e)
+		time.Sleep(time.Minute)
+		require.Empty(t, owner.expiries(table))
+		require.Same(t, e, table.Open[e.ID], "the request stays in flight")
+	})
+	inBubble("the session ended before", func(t *testing.T, table *Table) {
+		_, owner := addRequest(t, table, transport.Request{Timeout: time.Second})
+		endTable(table, errTableEnded)
+		require.True(t, table.TimerStopped())
+		time.Sleep(time.Minute)
+		require.Empty(t, owner.expiries(table))
+	})
+	inBubble("the sweep sees the end", func(t *testing.T, table *Table) {
+		_, owner := addRequest(t, table, transport.Request{Timeout: time.Second})
+		endTable(table, errTableEnded)
+		time.Sleep(time.Minute)
+		table.sweep() // the timer had fired when the session ended
+		require.Empty(t, owner.expiries(table))
+	})
+	inBubble("Expire removes the entry", func(t *testing.T, table *Table) {
+		e, owner := addRequest(t, table, transport.Request{Timeout: time.Second})
+		free := make(chan bool, 1)
+		table.Mu.Lock()
+		owner.expire = func() func() {
+			delete(table.Open, e.ID)
+			return func() {
+				ok := table.Mu.TryLock()
+				if ok {
+					table.Mu.Unlock()
+				}
+				free <- ok
+			}
+		}
+		table.Mu.Unlock()
+		time.Sleep(time.Minute)
+		require.Len(t, owner.expiries(table), 1)
+		require.True(t, <-free, "after is called without the mutex")
+		require.Empty(t, table.Open)
+	})
+}
+
+func TestTable_Progressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table Table
+		defer endTable(&table, errTableEnded)
+		began := time.Now()
+		e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second, TotalTimeout: 15 * time.Second})
+		e.Progress = NewProgressQueue(func(mcpvisor.Progress) {})
+		time.Sleep(4 * time.Second)
+		queue, found := table.Progressed(e.ID)
+		require.True(t, found)
+		require.Same(t, e.Progress, queue)
+		require.Equal(t, began.Add(14*time.Second), e.Deadline, "the idle clock starts again")
+		time.Sleep(4 * time.Second)
+		_, _ = table.Progressed(e.ID)
+		require.Equal(t, began.Add(15*time.Second), e.Deadline, "the total clock does not")
+		time.Sleep(time.Minute)
+		require.Equal(t, []time.Time{began.Add(15 * time.Second)}, owner.expiries(&table))
+
+		without, _ := addRequest(t, &table, transport.Request{})
+		queue, found = table.Progressed(without.ID)
+		require.True(t, found)
+		require.Nil(t, queue, "the caller wants no reports")
+		require.Zero(t, without.Deadline, "no deadline appears")
+
+		queued, owner := addRequest(t, &table, transport.Request{})
+		owner.notSent = true
+		other := &Entry{Owner: new(tableOwner)}
+		require.NoError(t, table.Add(other, false, transport.Request{}))
+		for name, id := range map[string]int64{"unknown id": EndID, "not sent": queued.ID, "not a request": other.ID} {
+			_, found = table.Progressed(id)
+			require.False(t, found, name)
+		}
+	})
+}
+
+func TestTable_CountRequest(t *testing.T) {
+	exhaust := func(t *testing.T, table *Table, call int64) {
+		t.Helper()
+		for range MaxRequestsPerCall {
+			require.True(t, table.CountRequest(call))
+		}
+		require.False(t, table.CountRequest(call))
+	}
+	t.Run("a known call", func(t *testing.T) {
+		var table Table
+		e, _ := addRequest(t, &table, transport.Request{})
+		other, _ := addRequest(t, &table, transport.Request{})
+		exhaust(t, &table, e.ID)
+		require.True(t, table.CountRequest(other.ID), "each call has its own count")
+		require.True(t, table.CountRequest(EndID), "a call that is over is not counted")
+	})
+	t.Run("an unknown call counts against all in flight", func(t *testing.T) {
+		var table Table
+		e, _ := addRequest(t, &table, transport.Request{})
+		other, _ := addRequest(t, &table, transport.Request{})
+		exhaust(t, &table, 0)
+		require.False(t, table.CountRequest(e.ID))
+		require.False(t, table.CountRequest(other.ID))
+		_, owner := addRequest(t, &table, transport.Request{})
+		for range 100 { // in any order of the map
+			require.True(t, table.CountRequest(0), "one of the calls has requests left")
+		}
+		owner.notSent = true
+		require.False(t, table.CountRequest(0), "a request that was not sent is not in flight")
+	})
+	t.Run("a known call that was not sent", func(t *testing.T) {
+		var table Table
+		e, owner := addRequest(t, &table, transport.Request{})
+		exhaust(t, &table, e.ID)
+		owner.notSent = true
+		require.True(t, table.CountRequest(e.ID))
+	})
+	t.Run("no call in flight", func(t *testing.T) {
+		var table Table
+		require.NoError(t, table.Add(&Entry{Owner: new(tableOwner)}, false, transport.Request{}))
+		for range 2 * MaxRequestsPerCall {
+			require.True(t, table.CountRequest(0))
+		}
+	})
+}
+
+func TestTable_PauseClocks(t *testing.T) {
+	for name, c := range map[string]struct {
+		answered bool
+		left     time.Duration // of the idle limit, after the pause
+	}{
+		"answered":     {true, 10 * time.Second},
+		"not answered": {false, 6 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var table Table
+				defer endTable(&table, errTableEnded)
+				e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second})
+				time.Sleep(4 * time.Second)
+				restart := table.PauseClocks(0)
+				time.Sleep(time.Hour)
+				require.Empty(t, owner.expiries(&table), "the idle clock is paused")
+				resumed := time.Now()
+				restart(c.answered)
+				require.Equal(t, resumed.Add(c.left), e.Deadline)
+				time.Sleep(time.Hour)
+				require.Equal(t, []time.Time{resumed.Add(c.left)}, owner.expiries(&table), "the timer is armed again")
+			})
+		})
+	}
+	t.Run("the total clock goes on", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table Table
+			defer endTable(&table, errTableEnded)
+			began := time.Now()
+			e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second, TotalTimeout: time.Minute})
+			table.PauseClocks(e.ID)
+			time.Sleep(time.Hour)
+			require.Equal(t, []time.Time{began.Add(time.Minute)}, owner.expiries(&table))
+		})
+	})
+	t.Run("only the known call", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table Table
+			defer endTable(&table, errTableEnded)
+			paused, pausedOwner := addRequest(t, &table, transport.Request{Timeout: time.Second})
+			_, owner := addRequest(t, &table, transport.Request{Timeout: time.Second})
+			table.PauseClocks(paused.ID)
+			time.Sleep(time.Hour)
+			require.Empty(t, pausedOwner.expiries(&table))
+			require.Len(t, owner.expiries(&table), 1)
+		})
+	})
+	t.Run("the entry serves another request by then", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table Table
+			defer endTable(&table, errTableEnded)
+			e, owner := addRequest(t, &table, transport.Request{Timeout: time.Second})
+			restart := table.PauseClocks(e.ID)
+			table.Remove(e)
+			*e = Entry{Owner: owner}
+			require.NoError(t, table.Add(e, true, transport.Request{Timeout: time.Minute}))
+			table.PauseClocks(e.ID)
+			restart(true)
+			require.True(t, e.Clocks.Paused(), "the pause of the other request stays")
+			require.Zero(t, e.Deadline, "and its idle clock does not start")
+		})
+	})
+	t.Run("the session ended by then", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var table Table
+			e, _ := addRequest(t, &table, transport.Request{Timeout: time.Second})
+			restart := table.PauseClocks(e.ID)
+			time.Sleep(time.Minute) // the timer fires, and no deadline is left
+			endTable(&table, errTableEnded)
+			restart(true)
+			require.True(t, table.TimerStopped(), "the timer is not armed again")
+		})
+	})
+}

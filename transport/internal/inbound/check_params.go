@@ -5,8 +5,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// CheckParams is the answer to a request of the server's that holds too much;
-// nil if it does not.
+// CheckParams returns the error response to a request whose parameters hold too many values
+// to be decoded; nil if they may be decoded.
 func CheckParams(params []byte) error {
 	if len(params) < jsonbound.LargeBytes {
 		return nil

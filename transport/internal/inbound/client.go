@@ -6,19 +6,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// clientOptions makes a client of the go-sdk's that declares and serves what there
-// are handlers for.
-func (a *Handler) clientOptions() *mcp.ClientOptions {
-	d := jsonrpc.Capabilities(&a.Handlers, true)
+// clientOptions returns the options of a go-sdk client that declares the capabilities of
+// the handlers and routes requests to them.
+func (h *Handler) clientOptions() *mcp.ClientOptions {
+	d := jsonrpc.Capabilities(&h.Pool.Handlers, true)
 	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}}
 	if d.Sampling != nil {
-		o.CreateMessageWithToolsHandler = a.sample
+		o.CreateMessageWithToolsHandler = h.sample
 	}
 	if d.Elicitation != nil {
-		o.ElicitationHandler = a.elicit
+		o.ElicitationHandler = h.elicit
 	}
-	if a.Handlers.Elicited != nil {
-		o.ElicitationCompleteHandler = a.elicited
+	if h.Pool.Handlers.Elicited != nil {
+		o.ElicitationCompleteHandler = h.elicited
 	}
 	return o
 }

@@ -12,55 +12,57 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The modes of an elicitation. None at all is a form.
+// The modes of an elicitation (MCP, client, elicitation). A missing mode means a form.
 const (
 	elicitForm = "form"
 	elicitURL  = "url"
 )
 
-// checkElicitation says why an elicitation cannot be passed on. A URL is for
-// a browser: any other scheme could make a host open a file or run a program.
-func (a *Handler) checkElicitation(p *mcp.ElicitParams) error {
-	form, link := a.Handlers.ElicitForm != nil, a.Handlers.ElicitURL != nil
+// checkElicitation returns why an elicitation must not reach a handler; nil if it may. The
+// host opens a URL in a browser, so only http and https pass: another scheme could open a
+// file or run a program.
+func (h *Handler) checkElicitation(p *mcp.ElicitParams) error {
+	form, link := h.Pool.Handlers.ElicitForm != nil, h.Pool.Handlers.ElicitURL != nil
 	switch {
 	case !form && !link:
 		return errNotOffered("elicitation")
 	case p == nil:
 		return errInvalidParams("the parameters are missing")
 	case p.Mode == elicitURL && !link, (p.Mode == elicitForm || p.Mode == "") && !form:
-		return errInvalidParams("this client does not declare that mode of elicitation")
+		return errInvalidParams("this client does not declare this mode of elicitation")
 	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
-		return errInvalidParams("the URL is not one of http or https")
+		return errInvalidParams("the URL must have the scheme http or https")
 	}
 	if err := CheckForm(p.RequestedSchema); err != nil {
 		return errInvalidParams("requestedSchema: " + err.Error())
 	}
-	return nil // the rest is the go-sdk's to judge
+	return nil // the go-sdk checks the rest
 }
 
+// isWebAddress reports whether text is an http or https URL with a host.
 func isWebAddress(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != ""
 }
 
-// elicit is what the go-sdk calls, with parameters that it has checked. It
-// checks the answer against the requested schema afterwards.
-func (a *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+// elicit implements mcp.ClientOptions.ElicitationHandler. The go-sdk has checked the
+// parameters, and checks the result against the requested schema.
+func (h *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 	p := *req.Params
-	handler := a.Handlers.ElicitForm
+	handler := h.Pool.Handlers.ElicitForm
 	if p.Mode == elicitURL {
-		handler = a.Handlers.ElicitURL
+		handler = h.Pool.Handlers.ElicitURL
 	} else {
 		p.Mode = elicitForm
 	}
-	res, err := runHandler(ctx, a, methodElicit, func(ctx context.Context) (*mcp.ElicitResult, error) { return handler(ctx, a.serverName, &p) })
+	res, err := runHandler(ctx, h, methodElicit, func(ctx context.Context) (*mcp.ElicitResult, error) { return handler(ctx, h.Pool.serverName, &p) })
 	if err != nil {
 		return nil, err
 	}
 	switch res.Action {
 	case "accept", "decline", "cancel":
 	default:
-		return nil, a.hideError(zerolog.WarnLevel, methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
+		return nil, h.hideError(zerolog.WarnLevel, methodElicit, fmt.Errorf("the handler returned the action %q; it is accept, decline or cancel", res.Action))
 	}
 	whole := &mcp.ElicitResult{Meta: res.Meta, Action: res.Action}
 	if res.Action == "accept" && p.Mode == elicitForm {
@@ -69,8 +71,8 @@ func (a *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.Elic
 	return whole, nil
 }
 
-// applyDefaults is a copy of content in which fields that are missing have the
-// schema's defaults (SEP-1034).
+// applyDefaults returns a copy of content in which missing fields have the defaults of the
+// schema (SEP-1034).
 func applyDefaults(content map[string]any, schema any) map[string]any {
 	whole := make(map[string]any, len(content))
 	maps.Copy(whole, content)
@@ -86,24 +88,26 @@ func applyDefaults(content map[string]any, schema any) map[string]any {
 	return whole
 }
 
-// elicited is what the go-sdk calls, which handles notifications one by one:
-// so it must not wait.
-func (a *Handler) elicited(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
-	a.notifyElicited(req.Params.ElicitationID)
+// elicited implements mcp.ClientOptions.ElicitationCompleteHandler. The go-sdk handles
+// notifications one by one, so it must not wait.
+func (h *Handler) elicited(_ context.Context, req *mcp.ElicitationCompleteNotificationRequest) {
+	h.notifyElicited(req.Params.ElicitationID)
 }
 
-// HandleNotification takes a notification that the go-sdk does not get to see.
-func (a *Handler) HandleNotification(r *sdkrpc.Request) {
+// HandleNotification handles a notification that does not pass through the go-sdk. Only
+// notifications/elicitation/complete has a handler of the host.
+func (h *Handler) HandleNotification(r *sdkrpc.Request) {
 	var p mcp.ElicitationCompleteParams
-	if r.Method == "notifications/elicitation/complete" && a.Handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
-		a.notifyElicited(p.ElicitationID)
+	if r.Method == "notifications/elicitation/complete" && h.Pool.Handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
+		h.notifyElicited(p.ElicitationID)
 	}
 }
 
-func (a *Handler) notifyElicited(id string) {
+// notifyElicited runs the Elicited handler of the host in a goroutine of its own.
+func (h *Handler) notifyElicited(id string) {
 	go func() {
-		_, _ = runHandler(context.Background(), a, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
-			a.Handlers.Elicited(ctx, a.serverName, id)
+		_, _ = runHandler(context.Background(), h, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
+			h.Pool.Handlers.Elicited(ctx, h.Pool.serverName, id)
 			return &struct{}{}, nil
 		})
 	}()

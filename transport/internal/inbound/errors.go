@@ -6,36 +6,35 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// errNoAnswer is what a server hears if there is no answer and the reason is
-// none of its business.
+// errNoAnswer is the error that a server gets if the reason must stay with the host.
 var errNoAnswer = &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: "the client has no answer"}
 
-// hiddenError is the error of a handler, which the host may see and the server
-// may not.
+// hiddenError is the error of a handler. The host may see it; the server gets errNoAnswer.
 type hiddenError struct{ err error }
 
-func (w *hiddenError) Error() string { return errNoAnswer.Message }
+func (e *hiddenError) Error() string { return errNoAnswer.Message }
 
-// Unwrap says to the go-sdk what it may say.
-func (w *hiddenError) Unwrap() error { return errNoAnswer }
+// Unwrap returns the error for the server, because the go-sdk writes what errors.As finds.
+func (e *hiddenError) Unwrap() error { return errNoAnswer }
 
-// errNotOffered refuses what was not declared.
+// errNotOffered rejects a request for a capability that was not declared.
 func errNotOffered(what string) error {
 	return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
 }
 
-// ErrTooMany refuses what would be more than may wait.
+// ErrTooMany rejects a request because too many wait.
 var ErrTooMany = &sdkrpc.Error{Code: CodeTooManyRequests, Message: "too many requests"}
 
-// errUnknownMethod refuses what is for servers.
+// errUnknownMethod rejects a method that clients do not have.
 var errUnknownMethod = &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "clients do not have this method"}
 
+// isNotOffered reports whether err came from errNotOffered or is errUnknownMethod.
 func isNotOffered(err error) bool {
 	var rpc *sdkrpc.Error
 	return errors.As(err, &rpc) && rpc.Code == sdkrpc.CodeMethodNotFound
 }
 
-// errInvalidParams refuses what is against the protocol.
+// errInvalidParams rejects parameters that violate the protocol.
 func errInvalidParams(why string) error {
 	return &sdkrpc.Error{Code: sdkrpc.CodeInvalidParams, Message: why}
 }

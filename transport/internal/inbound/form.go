@@ -9,29 +9,28 @@ import (
 	"strings"
 )
 
-// A form's schema is a flat object of plain values (MCP, elicitation, "Requested
-// Schema"). The go-sdk looks at little of it and gives all of it to a validator
-// that follows references wherever they lead: one that leads to itself overflows
-// the stack, which cannot be recovered, and a page of them takes practically
-// for ever. So nothing passes here but the words of the flat form, which
-// refer to nothing and nest to a fixed depth.
+// The schema of a form is a flat object with primitive fields (MCP, elicitation, "Requested
+// Schema"). The go-sdk checks little of it and passes it to a JSON Schema validator that
+// follows references. A reference to itself overflows the stack, which cannot be
+// recovered, and nested references can take hours. So this file accepts only the keywords
+// of the flat form. They cannot refer to anything, and they nest to a fixed depth.
 
 const (
-	// formEntries is how many fields, options and other entries of lists a form
-	// may have altogether. All countries and all time zones are some 900.
+	// formEntries bounds the fields, options and other list entries of one form together.
+	// For comparison: all countries and time zones are about 900.
 	formEntries = 4096
-	// formText bounds one text of a form, in bytes, formDefault one that is filled
-	// in, and formPattern one regular expression.
+	// formText bounds one text of a form, in bytes.
 	formText = 64 << 10
-	// MaxFormDefault bounds a text that is filled in beforehand, in bytes.
+	// MaxFormDefault bounds the default of a text field, in bytes.
 	MaxFormDefault = 2 << 10
-	formPattern    = 1 << 10
-	// formSteps bounds the regular expressions of a form, in instructions of their
-	// programs. Matching takes that many steps for each character.
+	// formPattern bounds one regular expression, in bytes.
+	formPattern = 1 << 10
+	// formSteps bounds all regular expressions of one form together, in instructions of
+	// their compiled programs. A match takes up to that many steps for each character.
 	formSteps = 5000
 )
 
-// formChecker is the account of one form.
+// formChecker checks one form. Its fields are what is left of formEntries and formSteps.
 type formChecker struct{ entries, steps int }
 
 // fieldRules are what may stand in an object, and how the value of each is checked.
@@ -62,8 +61,8 @@ var (
 	}
 )
 
-// CheckForm refuses a schema that is no flat form, or a form that no person
-// would fill in.
+// CheckForm returns why a schema is not a flat form or exceeds the limits of a form; nil if
+// it may be used. A missing schema is valid.
 func CheckForm(schema any) error {
 	if schema == nil {
 		return nil
@@ -71,32 +70,32 @@ func CheckForm(schema any) error {
 	return (&formChecker{entries: formEntries, steps: formSteps}).checkObject(schema, formRoot)
 }
 
-// checkObject checks an object. Words that begin with x- are extensions, and mean
-// nothing to the validator.
+// checkObject checks an object with fixed keywords. Keywords that begin with x- are
+// extensions, which the validator ignores.
 func (f *formChecker) checkObject(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return errors.New("no object")
+		return errors.New("not an object")
 	}
-	for _, word := range slices.Sorted(maps.Keys(object)) {
-		check := allowed[word]
+	for _, keyword := range slices.Sorted(maps.Keys(object)) {
+		check := allowed[keyword]
 		switch {
 		case check != nil:
-			if err := check(f, object[word]); err != nil {
-				return fmt.Errorf("%s: %w", word, err)
+			if err := check(f, object[keyword]); err != nil {
+				return fmt.Errorf("%s: %w", keyword, err)
 			}
-		case !strings.HasPrefix(word, "x-"):
-			return fmt.Errorf("a form does not have the word %.40q there", word)
+		case !strings.HasPrefix(keyword, "x-"):
+			return fmt.Errorf("the keyword %.40q is not allowed here in the schema of a form", keyword)
 		}
 	}
 	return nil
 }
 
-// checkFields checks the fields of a form, whose names are the server's.
+// checkFields checks an object whose names the server chooses: the fields of a form.
 func (f *formChecker) checkFields(value any, allowed fieldRules) error {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return errors.New("no object")
+		return errors.New("not an object")
 	}
 	for name, field := range object {
 		err := f.countEntry()
@@ -110,18 +109,21 @@ func (f *formChecker) checkFields(value any, allowed fieldRules) error {
 	return nil
 }
 
+// checkOptions checks the titled options of a choice.
 func (f *formChecker) checkOptions(value any) error {
 	return f.checkEntries(value, func(f *formChecker, v any) error { return f.checkObject(v, formOption) })
 }
 
+// checkList checks an array of primitive values.
 func (f *formChecker) checkList(value any) error {
 	return f.checkEntries(value, (*formChecker).checkPrimitive)
 }
 
+// checkEntries checks and counts the entries of an array.
 func (f *formChecker) checkEntries(value any, check func(*formChecker, any) error) error {
 	list, ok := value.([]any)
 	if !ok {
-		return errors.New("no list")
+		return errors.New("not an array")
 	}
 	for _, v := range list {
 		if err := errors.Join(f.countEntry(), check(f, v)); err != nil {
@@ -131,7 +133,7 @@ func (f *formChecker) checkEntries(value any, check func(*formChecker, any) erro
 	return nil
 }
 
-// countEntry counts one.
+// countEntry counts a field or list entry against formEntries.
 func (f *formChecker) countEntry() error {
 	if f.entries--; f.entries < 0 {
 		return fmt.Errorf("a form has more than %d fields and options", formEntries)
@@ -139,6 +141,7 @@ func (f *formChecker) countEntry() error {
 	return nil
 }
 
+// checkPrimitive checks a value that is not an object or array.
 func (f *formChecker) checkPrimitive(value any) error {
 	switch v := value.(type) {
 	case string:
@@ -146,13 +149,13 @@ func (f *formChecker) checkPrimitive(value any) error {
 	case float64, bool, nil:
 		return nil
 	}
-	return errors.New("no plain value")
+	return errors.New("not a string, number, boolean or null")
 }
 
 func (f *formChecker) checkText(value any) error { return checkTextLength(value, formText) }
 
-// checkDefault checks a default, which is held against the rest of its field when the
-// answer comes without it.
+// checkDefault checks the default of a field. The go-sdk validates it against the field when
+// the answer leaves the field out.
 func (f *formChecker) checkDefault(value any) error {
 	switch v := value.(type) {
 	case string:
@@ -163,6 +166,7 @@ func (f *formChecker) checkDefault(value any) error {
 	return f.checkPrimitive(value)
 }
 
+// checkPattern checks a regular expression and counts its instructions against formSteps.
 func (f *formChecker) checkPattern(value any) error {
 	if err := checkTextLength(value, formPattern); err != nil {
 		return err
@@ -176,16 +180,17 @@ func (f *formChecker) checkPattern(value any) error {
 		return err
 	}
 	if f.steps -= len(program.Inst); f.steps < 0 {
-		return errors.New("too much to match")
+		return errors.New("the regular expressions of the form are too large")
 	}
 	return nil
 }
 
+// checkTextLength checks that value is a string of at most most bytes.
 func checkTextLength(value any, most int) error {
 	text, ok := value.(string)
 	switch {
 	case !ok:
-		return errors.New("no text")
+		return errors.New("not a string")
 	case len(text) > most:
 		return fmt.Errorf("longer than %d bytes", most)
 	}
@@ -194,14 +199,14 @@ func checkTextLength(value any, most int) error {
 
 func checkNumber(_ *formChecker, value any) error {
 	if _, ok := value.(float64); !ok {
-		return errors.New("no number")
+		return errors.New("not a number")
 	}
 	return nil
 }
 
 func checkBool(_ *formChecker, value any) error {
 	if _, ok := value.(bool); !ok {
-		return errors.New("neither true nor false")
+		return errors.New("not a boolean")
 	}
 	return nil
 }

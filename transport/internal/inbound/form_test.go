@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestFormsThatAreTaken(t *testing.T) {
+func TestCheckForm_valid(t *testing.T) {
 	for _, schema := range []string{
 		`null`,
 		`{}`,
@@ -29,7 +29,7 @@ func TestFormsThatAreTaken(t *testing.T) {
 	}
 }
 
-func TestFormsThatAreNone(t *testing.T) {
+func TestCheckForm_invalid(t *testing.T) {
 	many := strings.Repeat(`"a",`, formEntries) + `"a"`
 	long := strings.Repeat("a", formText+1)
 	for _, schema := range []string{
@@ -52,8 +52,7 @@ func TestFormsThatAreNone(t *testing.T) {
 	}
 }
 
-// As many fields as a form may have, and not one more.
-func TestFormsOfManyFields(t *testing.T) {
+func TestCheckForm_number_of_fields(t *testing.T) {
 	fields := map[string]any{}
 	for n := range formEntries {
 		fields[fmt.Sprint(n)] = map[string]any{"type": "string"}

@@ -19,106 +19,112 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// Handler answers the questions of one session, whichever way they come: as
-// requests of the server's (legacy), through the go-sdk, or in an answer of
-// its (modern), see rounds.go. Both take the go-sdk's road, which knows the
-// rules for each method.
+// Handler answers the requests of the server of one session. They come as JSON-RPC requests
+// (legacy era, [Requests]) or in the result of a call (modern era, rounds.go). Either way a
+// request passes through the go-sdk (Next), which knows the rules of each method. Safe for
+// concurrent use.
 type Handler struct {
-	*HandlerPool
-	lifetime *jsonrpc.Lifetime
-	Next     mcp.MethodHandler
-	// session is the go-sdk's. It is set before met is closed.
+	// Pool runs the handlers of the host. The sessions of a registration share it.
+	Pool     *HandlerPool
+	lifetime *jsonrpc.Lifetime // of the session; its end ends every request
+	// Next passes a request to the go-sdk. NewClient sets it, before the session opens.
+	Next mcp.MethodHandler
+	// Redactor masks the secrets of the server in errors that repeat its texts. Set before
+	// the session opens.
+	Redactor redact.Redactor
+	// rootsRevision is the revision of the roots when the session was made. The server
+	// could not read an older one. Never changed.
+	rootsRevision uint64
+
+	// session is the session of the go-sdk. It is set once, before sessionSet is closed,
+	// and read after that.
 	session    *mcp.ClientSession
 	sessionSet chan struct{}
 	setOnce    sync.Once
-	// Redactor hides what the server was given in confidence, in errors that repeat
-	// what it says.
-	Redactor redact.Redactor
-	// rootsRevision is the revision of the roots before the server could ask for them.
-	rootsRevision uint64
 }
 
-// FollowRoots calls changed after each change of the roots, from the first that the
-// server may not have seen on, until unfollow is called. changed must not block.
-func (a *Handler) FollowRoots(changed func()) (unfollow func()) {
-	if a.Handlers.Roots == nil {
+// FollowRoots calls changed after each change of the roots, until unfollow is called. A
+// change since the session was made counts, too. changed must not block.
+func (h *Handler) FollowRoots(changed func()) (unfollow func()) {
+	if h.Pool.Handlers.Roots == nil {
 		return func() {}
 	}
-	return a.Handlers.Roots.Follow(a.rootsRevision, changed)
+	return h.Pool.Handlers.Roots.Follow(h.rootsRevision, changed)
 }
 
-// NewClient makes the go-sdk's client for the session.
-func (a *Handler) NewClient(info *mcp.Implementation) *mcp.Client {
-	c := mcp.NewClient(info, a.clientOptions())
+// NewClient makes the go-sdk client of the session and routes its requests through dispatch.
+func (h *Handler) NewClient(info *mcp.Implementation) *mcp.Client {
+	c := mcp.NewClient(info, h.clientOptions())
 	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		a.Next = next
+		h.Next = next
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			res, _, err := a.dispatch(ctx, method, req, nil)
+			res, _, err := h.dispatch(ctx, method, req, nil)
 			return res, err
 		}
 	})
 	return c
 }
 
-// Ready is closed when the go-sdk's session is set.
-func (a *Handler) Ready() <-chan struct{} { return a.sessionSet }
+// Ready returns a channel that is closed when SetSession is called.
+func (h *Handler) Ready() <-chan struct{} { return h.sessionSet }
 
-// SetSession sets the go-sdk's session: the server may be answered from now on.
-func (a *Handler) SetSession(session *mcp.ClientSession) {
-	a.setOnce.Do(func() {
-		a.session = session
-		close(a.sessionSet)
+// SetSession sets the session of the go-sdk. Requests of the server wait for it.
+func (h *Handler) SetSession(session *mcp.ClientSession) {
+	h.setOnce.Do(func() {
+		h.session = session
+		close(h.sessionSet)
 	})
 }
 
-// answer answers a request of the server's. The text is the result as JSON.
-func (a *Handler) answer(ctx context.Context, r *request, calls CallClocks) (text json.RawMessage, err error) {
+// answer answers a request of a legacy server. The idle clocks of the calls that it may
+// belong to are paused while a handler runs. text is the result as JSON.
+func (h *Handler) answer(ctx context.Context, r *request, calls CallClocks) (text json.RawMessage, err error) {
 	select {
-	case <-a.sessionSet:
+	case <-h.sessionSet:
 	case <-ctx.Done():
 		return nil, errNoAnswer
-	case <-a.lifetime.Dead():
+	case <-h.lifetime.Dead():
 		return nil, errNoAnswer
 	}
-	defer a.recoverPanic(r.method, &err)
-	req, err := a.requestFrom(r.method, r.params)
+	defer h.recoverPanic(r.method, &err)
+	req, err := h.requestFrom(r.method, r.params)
 	if err != nil {
 		return nil, err
 	}
 	restart := func(bool) {}
 	begin := func() { restart = calls.PauseClocks(r.call) }
 	defer func() { restart(err == nil) }()
-	_, text, err = a.dispatch(ctx, r.method, req, begin)
+	_, text, err = h.dispatch(ctx, r.method, req, begin)
 	return text, err
 }
 
-// requestFrom reads the parameters of a request. It is nil for a method that
-// clients do not have.
-func (a *Handler) requestFrom(method string, params []byte) (mcp.Request, error) {
+// requestFrom decodes the parameters of a request. The error is errUnknownMethod for a
+// method that clients do not have.
+func (h *Handler) requestFrom(method string, params []byte) (mcp.Request, error) {
 	switch method {
 	case methodSample:
 		return decodeParams(params, func(p *mcp.CreateMessageWithToolsParams) mcp.Request {
-			return &mcp.CreateMessageWithToolsRequest{Session: a.session, Params: p}
+			return &mcp.CreateMessageWithToolsRequest{Session: h.session, Params: p}
 		})
 	case methodElicit:
 		return decodeParams(params, func(p *mcp.ElicitParams) mcp.Request {
-			return &mcp.ElicitRequest{Session: a.session, Params: p}
+			return &mcp.ElicitRequest{Session: h.session, Params: p}
 		})
 	case methodRoots:
-		return &mcp.ListRootsRequest{Session: a.session, Params: &mcp.ListRootsParams{}}, nil
+		return &mcp.ListRootsRequest{Session: h.session, Params: &mcp.ListRootsParams{}}, nil
 	}
 	return nil, errUnknownMethod
 }
 
-// recoverPanic turns a panic into the error of the request that it costs.
-func (a *Handler) recoverPanic(method string, err *error) {
+// recoverPanic turns a panic into errNoAnswer for the request that caused it. Defer it.
+func (h *Handler) recoverPanic(method string, err *error) {
 	if v := recover(); v != nil {
-		a.logPanic(method, v)
+		h.logPanic(method, v)
 		*err = errNoAnswer
 	}
 }
 
-// needsHandler reports whether a handler of the host's is asked.
+// needsHandler reports whether a handler of the host answers the method.
 func needsHandler(method string) bool {
 	return method == methodSample || method == methodElicit
 }
@@ -129,77 +135,77 @@ const (
 	methodRoots  = "roots/list"
 )
 
-// dispatch carries out one request, or notification, of the server's. What the
-// go-sdk, or a type of the host's that is written as JSON, does not survive
-// costs that one request. text is the result as JSON; nil for a
-// notification. begin, if set, is called when a question is about to be put to a
-// handler.
-func (a *Handler) dispatch(ctx context.Context, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
+// dispatch serves one request or notification of the server. A panic of the go-sdk, or of a
+// host type that is written as JSON, fails only this request. text is the result as JSON;
+// nil for a notification. begin, if set, is called before a handler of the host runs.
+func (h *Handler) dispatch(ctx context.Context, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			a.logPanic(method, v)
+			h.logPanic(method, v)
 			res, text, err = nil, nil, errNoAnswer
 		}
 	}()
-	if refused := a.checkRequest(method, req); refused != nil {
+	if refused := h.checkRequest(method, req); refused != nil {
 		return nil, nil, refused
 	}
 	if begin != nil && needsHandler(method) {
 		begin()
 	}
 	if method == methodRoots {
-		list, _ := a.Handlers.Roots.Current()
+		list, _ := h.Pool.Handlers.Roots.Current()
 		res = &mcp.ListRootsResult{Roots: append([]*mcp.Root{}, list...)} // never null
-	} else if res, err = a.Next(ctx, method, req); err != nil {
+	} else if res, err = h.Next(ctx, method, req); err != nil {
 		return nil, nil, err
 	}
 	if !needsHandler(method) && method != methodRoots {
 		return res, nil, nil
 	}
 	if text, err = json.Marshal(res); err != nil {
-		return nil, nil, a.hideError(zerolog.WarnLevel, method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
+		return nil, nil, h.hideError(zerolog.WarnLevel, method, fmt.Errorf("what the handler returned cannot be written as JSON: %w", err))
 	}
 	return res, text, nil
 }
 
-// checkRequest says why a request cannot be served. The go-sdk and the handlers take
-// what it lets through for granted.
-func (a *Handler) checkRequest(method string, req mcp.Request) error {
+// checkRequest returns why a request cannot be served; nil if it can. The go-sdk and the
+// handlers of the host rely on these checks and would dereference nil otherwise.
+func (h *Handler) checkRequest(method string, req mcp.Request) error {
 	switch method {
 	case methodRoots:
-		if a.Handlers.Roots == nil {
+		if h.Pool.Handlers.Roots == nil {
 			return errNotOffered("roots")
 		}
 	case methodSample:
 		p, _ := req.GetParams().(*mcp.CreateMessageWithToolsParams)
 		switch {
-		case a.Handlers.Sample == nil:
+		case h.Pool.Handlers.Sample == nil:
 			return errNotOffered("sampling")
 		case p == nil || slices.ContainsFunc(p.Messages, isEmptyMessage):
-			return errInvalidParams("a message is missing, or empty")
-		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !a.Handlers.SampleTools:
+			return errInvalidParams("a message is null or has no content")
+		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !h.Pool.Handlers.SampleTools:
 			return errInvalidParams("this client declares no tools in sampling")
 		case slices.Contains(p.Tools, nil):
-			return errInvalidParams("a tool is missing")
+			return errInvalidParams("a tool is null")
 		}
 	case methodElicit:
 		p, _ := req.GetParams().(*mcp.ElicitParams)
-		return a.checkElicitation(p)
+		return h.checkElicitation(p)
 	}
 	return nil
 }
 
+// isEmptyMessage reports whether a message of a sampling request has no content.
 func isEmptyMessage(m *mcp.SamplingMessageV2) bool {
 	return m == nil || len(m.Content) == 0 || slices.Contains(m.Content, nil)
 }
 
-// sample is what the go-sdk calls.
-func (a *Handler) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
-	res, err := runHandler(ctx, a, methodSample, func(ctx context.Context) (*mcp.CreateMessageWithToolsResult, error) {
-		return a.Handlers.Sample(ctx, a.serverName, req.Params)
+// sample implements mcp.ClientOptions.CreateMessageWithToolsHandler. A result without a role
+// gets the role assistant.
+func (h *Handler) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	res, err := runHandler(ctx, h, methodSample, func(ctx context.Context) (*mcp.CreateMessageWithToolsResult, error) {
+		return h.Pool.Handlers.Sample(ctx, h.Pool.serverName, req.Params)
 	})
 	if err == nil && (len(res.Content) == 0 || slices.Contains(res.Content, nil)) {
-		return nil, a.hideError(zerolog.WarnLevel, methodSample, errors.New("the handler returned no content"))
+		return nil, h.hideError(zerolog.WarnLevel, methodSample, errors.New("the handler returned no content"))
 	}
 	if err == nil && res.Role == "" {
 		whole := *res
@@ -209,60 +215,61 @@ func (a *Handler) sample(ctx context.Context, req *mcp.CreateMessageWithToolsReq
 	return res, err
 }
 
-// acquireSlot waits for a place among the handlers that run, in the order in which
-// they came. It gives up like ask.
-func (a *Handler) acquireSlot(ctx context.Context) error {
+// acquireSlot waits for one of the MaxHandlers slots of the pool, in order of arrival. It
+// ends with ctx and with the session. At most maxWaiting requests wait.
+func (h *Handler) acquireSlot(ctx context.Context) error {
 	select {
-	case a.slots <- struct{}{}:
+	case h.Pool.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	defer a.waiting.Add(-1)
-	if a.waiting.Add(1) > maxWaiting {
+	defer h.Pool.waiting.Add(-1)
+	if h.Pool.waiting.Add(1) > maxWaiting {
 		return ErrTooMany
 	}
 	select {
-	case a.slots <- struct{}{}:
+	case h.Pool.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-	case <-a.lifetime.Dead():
+	case <-h.lifetime.Dead():
 	}
-	return a.endReason(ctx)
+	return h.endReason(ctx)
 }
 
-// endReason is why an answer is not wanted any more. The end of ctx is often a
-// consequence of the session's, seen or not yet seen.
-func (a *Handler) endReason(ctx context.Context) error {
-	if died := a.lifetime.Cause(); died != nil {
+// endReason returns why a request ended without an answer. The cause of the session comes
+// first, because the end of the session usually ends ctx.
+func (h *Handler) endReason(ctx context.Context) error {
+	if died := h.lifetime.Cause(); died != nil {
 		return died
 	}
 	return context.Cause(ctx)
 }
 
-// runHandler runs a handler. It returns when the handler does, or when the server does not want
-// the answer any more; a handler that does not mind its context goes on alone.
-func runHandler[T any](ctx context.Context, a *Handler, method string, handler func(context.Context) (*T, error)) (*T, error) {
+// runHandler runs a handler of the host in a goroutine. It returns when the handler does, or
+// when ctx or the session ends. A handler that ignores its context keeps its goroutine and
+// its slot until it returns; no request waits for it.
+func runHandler[T any](ctx context.Context, h *Handler, method string, handler func(context.Context) (*T, error)) (*T, error) {
 	type answer struct {
 		res *T
 		err error
 	}
-	if err := a.acquireSlot(ctx); err != nil {
-		return nil, a.hideError(zerolog.DebugLevel, method, err)
+	if err := h.acquireSlot(ctx); err != nil {
+		return nil, h.hideError(zerolog.DebugLevel, method, err)
 	}
-	own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	handlerCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	done := make(chan answer, 1)
 	go func() {
-		defer func() { <-a.slots }()
+		defer func() { <-h.Pool.slots }()
 		got := answer{err: errors.New("the handler ended its goroutine")}
 		defer func() {
 			if v := recover(); v != nil {
-				a.logPanic(method, v)
+				h.logPanic(method, v)
 				got.err = fmt.Errorf("the handler panicked: %v", v)
 			}
 			done <- got
 		}()
-		res, err := handler(handlerContext{own, ctx})
+		res, err := handler(handlerContext{handlerCtx, ctx})
 		got = answer{res, guard.SafeError("handler", err)}
 	}()
 	select {
@@ -271,40 +278,41 @@ func runHandler[T any](ctx context.Context, a *Handler, method string, handler f
 			got.err = errors.New("the handler returned neither a result nor an error")
 		}
 		if got.err != nil {
-			return nil, a.hideError(zerolog.WarnLevel, method, got.err)
+			return nil, h.hideError(zerolog.WarnLevel, method, got.err)
 		}
 		return got.res, nil
 	case <-ctx.Done():
-	case <-a.lifetime.Dead():
+	case <-h.lifetime.Dead():
 	}
-	why := a.endReason(ctx)
+	why := h.endReason(ctx)
 	cancel(why)
-	return nil, a.hideError(zerolog.DebugLevel, method, why)
+	return nil, h.hideError(zerolog.DebugLevel, method, why)
 }
 
-// handlerContext is a handler's context: it ends when ask says so, with the cause that
-// ask knows, and no sooner; so an answer that was given counts.
+// handlerContext is the context of a handler. runHandler ends it, with the cause of the
+// session or of the request. It has the deadline and the values of the request, and does
+// not end with it: a result that the handler has returned by then still counts.
 type handlerContext struct {
 	context.Context
 	request context.Context
 }
 
 // Deadline implements context.Context.
-func (u handlerContext) Deadline() (time.Time, bool) { return u.request.Deadline() }
+func (c handlerContext) Deadline() (time.Time, bool) { return c.request.Deadline() }
 
-// hideError is what the server hears of a request without an answer: an error of
-// JSON-RPC as it is; of all others, which may name internals that are not its
-// business, nothing. One that stands behind another error is what some other
-// server said to the handler. What a handler did is logged as a warning, for its
-// author to know.
-func (a *Handler) hideError(level zerolog.Level, method string, err error) error {
+// hideError returns the error for the server if a request has no answer. A JSON-RPC error
+// of the handler passes as it is. Any other error may contain internals of the host, so it
+// is logged with level and the server gets errNoAnswer. A wrapped JSON-RPC error does not
+// pass either: it may be the answer of another server to the handler.
+func (h *Handler) hideError(level zerolog.Level, method string, err error) error {
 	if rpc, ok := err.(*sdkrpc.Error); ok && rpc != nil {
 		return rpc
 	}
-	a.Log.WithLevel(level).Str("method", method).Err(err).Msg("a request of the server's was not answered")
+	h.Pool.Log.WithLevel(level).Str("method", method).Err(err).Msg("a request of the server was not answered")
 	return &hiddenError{err}
 }
 
-func (a *Handler) logPanic(method string, v any) {
-	a.Log.Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
+// logPanic logs a panic of a handler or of the go-sdk.
+func (h *Handler) logPanic(method string, v any) {
+	h.Pool.Log.Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
 }

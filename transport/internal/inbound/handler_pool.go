@@ -10,40 +10,42 @@ import (
 )
 
 const (
-	// MaxHandlers is how many handlers may run at a time for one registration,
-	// those that were left behind included. Further questions wait.
+	// MaxHandlers is how many handlers of the host may run at a time for one registration.
+	// Handlers that ignored the end of their context count. Further requests wait.
 	MaxHandlers = 64
-	// maxWaiting is how many may wait. Further ones are refused.
+	// maxWaiting is how many requests may wait for a handler. Further ones are rejected.
 	maxWaiting = 1024
 )
 
-// HandlerPool is what the servers of one registration ask. It outlives sessions,
-// as handlers may that were left behind.
+// HandlerPool runs the handlers of the host for one registration. It outlives the sessions,
+// because a handler may ignore the end of its session. Safe for concurrent use.
 type HandlerPool struct {
+	// Set by NewHandlerPool, never changed.
 	serverName string
 	Handlers   transport.Handlers
 	Log        zerolog.Logger
-	slots      chan struct{} // holds one for each handler that runs
-	waiting    atomic.Int64
+
+	slots   chan struct{} // holds a value for each handler that runs; capacity MaxHandlers
+	waiting atomic.Int64  // requests that wait for a slot
 }
 
-// NewHandlerPool makes the pool of one registration. server is its name.
+// NewHandlerPool makes the pool of one registration. server is the name of the registration.
 func NewHandlerPool(server string, opts transport.Options) *HandlerPool {
 	return &HandlerPool{serverName: server, Handlers: opts.Handlers, Log: opts.Logger.With().Str("server", server).Logger(),
 		slots: make(chan struct{}, MaxHandlers)}
 }
 
-// Running is how many handlers run, and Waiting how many wait for a slot.
-func (q *HandlerPool) Running() int { return len(q.slots) }
+// Running returns how many handlers run.
+func (p *HandlerPool) Running() int { return len(p.slots) }
 
-// Waiting is how many requests wait for a slot.
-func (q *HandlerPool) Waiting() int { return int(q.waiting.Load()) }
+// Waiting returns how many requests wait for a slot.
+func (p *HandlerPool) Waiting() int { return int(p.waiting.Load()) }
 
-// NewHandler makes what answers the requests of one session.
-func (q *HandlerPool) NewHandler(life *jsonrpc.Lifetime) *Handler {
-	a := &Handler{HandlerPool: q, lifetime: life, sessionSet: make(chan struct{})}
-	if q.Handlers.Roots != nil {
-		_, a.rootsRevision = q.Handlers.Roots.Current()
+// NewHandler makes the handler of one session. life is the lifetime of the session.
+func (p *HandlerPool) NewHandler(life *jsonrpc.Lifetime) *Handler {
+	h := &Handler{Pool: p, lifetime: life, sessionSet: make(chan struct{})}
+	if p.Handlers.Roots != nil {
+		_, h.rootsRevision = p.Handlers.Roots.Current()
 	}
-	return a
+	return h
 }

@@ -15,98 +15,99 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-const (
-	// serverRequestMax bounds one request of a server, in bytes. A longer one is
-	// refused before it is decoded.
-	serverRequestMax = 16 << 20
-)
+// serverRequestMax bounds one request of a server, in bytes. A longer request is rejected
+// before it is decoded.
+const serverRequestMax = 16 << 20
 
 const (
-	methodPing      = "ping"
-	MethodCancelled = `"notifications/cancelled"` // as it stands in the message
+	methodPing = "ping"
+	// MethodCancelled is the method of a cancellation as JSON, with its quotes.
+	MethodCancelled = `"notifications/cancelled"`
 )
 
-// Requests serves what the server of one session asks of this client: ping,
-// sampling, elicitation and roots. The go-sdk does not see these requests.
+// Requests serves the JSON-RPC requests of the server of one session: ping, sampling,
+// elicitation and roots. They do not pass through the go-sdk session.
 //
-// A request is judged by its method and its size before its parameters are
-// decoded. Each that is admitted has a goroutine, which answers with the id as
-// the server has written it. Safe for concurrent use.
+// A request is checked by its method and size before its parameters are decoded. Each
+// accepted request has a goroutine, which answers with the id as the server wrote it. Safe
+// for concurrent use.
 type Requests struct {
-	// Handler serves what is more than a ping; nil: it is refused. Set before the
-	// first request comes.
+	// Set before the first request comes, never changed.
+
+	// Handler serves all methods except ping; nil: they are rejected.
 	Handler *Handler
-	Calls   CallClocks
-	// Go runs a goroutine that the release of the session waits for. It
+	// Calls are the clocks of the calls in flight.
+	Calls CallClocks
+	// Go runs a function in a goroutine that the release of the session waits for. It
 	// reports false if the session is ending.
 	Go func(func()) bool
-	// Reply writes a response and returns when it has left, or cannot leave.
+	// Reply writes a response. It returns when the response was sent or cannot be sent.
 	Reply func(line []byte)
 
-	mu   sync.Mutex
-	Room Allowance
+	mu   sync.Mutex          // guards the fields below, and request.withdrawn
+	Room Allowance           // of the requests in open and of the answers being written
 	open map[string]*request // by idKey
 }
 
-// CallClocks are the clocks of the calls of one session. call is the id of a call
-// of ours; with 0 or less it is not known to which call a request of the server's
-// belongs, and each that is in flight counts.
+// CallClocks are the clocks of the calls of one session; [jsonrpc.Table] implements it. call
+// is the id of a call of this client. With 0 or less it is not known to which call a server
+// request belongs, and every call in flight counts.
 type CallClocks interface {
-	// CountRequest counts one request of the server's. It reports false if every
-	// call that it may belong to has had requestsPerCall.
+	// CountRequest counts one server request. It reports false if each call that it may
+	// belong to has had jsonrpc.MaxRequestsPerCall.
 	CountRequest(call int64) bool
-	// PauseClocks stops the idle clocks while a request is being answered. restart
-	// ends that; answered says whether the answer is a result.
+	// PauseClocks stops the idle clocks while a handler answers a request. restart ends the
+	// pause; answered says whether the handler returned a result.
 	PauseClocks(call int64) (restart func(answered bool))
 }
 
-// request is one of them.
+// request is one request of the server.
 type request struct {
-	id     []byte // as the server has written it
-	key    string
+	id     []byte // as the server wrote it
+	key    string // idKey of id
 	method string
 	params []byte
-	size   int
-	call   int64
+	size   int   // bytes that count in Requests.Room
+	call   int64 // the call that it belongs to; see CallClocks
 	cancel context.CancelCauseFunc
-	// withdrawn: the server does not want the answer. Guarded by the mutex of the
-	// set.
+	// withdrawn: the server cancelled the request, so it gets no answer. Requests.mu guards
+	// it.
 	withdrawn bool
 }
 
-// AcceptResult is what became of a request at the door.
+// AcceptResult is the outcome of [Requests.Accept].
 type AcceptResult uint8
 
 const (
-	// Accepted: it is being served, or refused with an answer.
+	// Accepted: the request is being served or gets an error as its answer.
 	Accepted AcceptResult = iota
-	// MalformedRequest: it is no JSON-RPC request.
+	// MalformedRequest: the message is not a valid JSON-RPC request.
 	MalformedRequest
 	// IDInUse: a request with the same id is being served.
 	IDInUse
-	// NoRoom: too many requests, or too large ones, are being served.
+	// NoRoom: too many requests, or too many bytes of requests, are being served.
 	NoRoom
 )
 
-// IsRequest reports whether a message is a request. One with a null id
-// counts as a notification, as with the go-sdk.
+// IsRequest reports whether a message is a request. With a null id it counts as a
+// notification, as in the go-sdk.
 func IsRequest(env *jsonrpc.Envelope) bool {
 	return env.Method != nil && env.ID != nil && string(env.ID) != "null"
 }
 
-// Accept begins to serve a request. line is the whole message; nothing of it is
-// kept. call is the id of our request on whose way to an answer it came, where
-// that is known.
+// Accept checks a request and starts the goroutine that serves it. It does not block. line
+// is the whole message; nothing of it is kept. call is the id of the call that the request
+// belongs to, or 0 if that is not known.
 func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) AcceptResult {
 	key, ok := idKey(env.ID)
 	method, err := jsonscan.ReadString(env.Method)
 	if !ok || err != nil || env.Malformed || len(env.ID) > MaxRefusal || !jsonrpc.IsVersion2(line) {
-		return MalformedRequest // what servers log has ids, and methods, too
+		return MalformedRequest // perhaps a JSON log line with the members id and method
 	}
 	r := &request{key: key, method: strings.Clone(method), size: len(line), call: call}
 	refusal := q.checkRequest(r)
 	if refusal != nil || method == methodPing {
-		r.size = 0 // nothing of it is kept
+		r.size = 0 // the parameters are not kept
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.cancel = cancel
@@ -125,7 +126,7 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 	return Accepted
 }
 
-// checkRequest says why a request is not served, by its method and size.
+// checkRequest returns why a request is rejected by its method or size; nil if it is served.
 func (q *Requests) checkRequest(r *request) error {
 	if r.method == methodPing {
 		return nil
@@ -133,7 +134,7 @@ func (q *Requests) checkRequest(r *request) error {
 	if q.Handler == nil {
 		return errUnknownMethod
 	}
-	switch h := &q.Handler.Handlers; r.method {
+	switch h := &q.Handler.Pool.Handlers; r.method {
 	case methodRoots:
 		if h.Roots == nil {
 			return errNotOffered("roots")
@@ -158,8 +159,7 @@ func (q *Requests) checkRequest(r *request) error {
 	return nil
 }
 
-// admit enters a request into the table. Its id must be free, and there must be
-// room.
+// admit adds a request to open. Its id must be free, and there must be room.
 func (q *Requests) admit(r *request) AcceptResult {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -176,9 +176,8 @@ func (q *Requests) admit(r *request) AcceptResult {
 	return Accepted
 }
 
-// finish makes the id of a request free: the server may use it again when it has
-// read the answer. The request counts until the function that is returned is
-// called, when the answer has been written.
+// finish frees the id of a request, which the server may use again when it has read the
+// answer. The room of the request is released by written, after the answer was sent.
 func (q *Requests) finish(r *request) (written func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,22 +189,22 @@ func (q *Requests) finish(r *request) (written func()) {
 	}
 }
 
-// Count is how many requests are being served, their answers included.
+// Count returns how many requests are being served or have their answer being written.
 func (q *Requests) Count() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.Room.Count
 }
 
-// Idle reports whether nothing is being served: every id is free, and all of the room.
+// Idle reports whether no request is being served: all ids and all room are free.
 func (q *Requests) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.open) == 0 && q.Room == Allowance{Max: q.Room.Max}
 }
 
-// serve answers a request. A request that the server has cancelled gets no
-// response (MCP, utilities, cancellation).
+// serve answers a request with a result, or with the error refusal if that is set. It sends
+// no answer to a request that the server has cancelled (MCP, utilities, cancellation).
 func (q *Requests) serve(ctx context.Context, r *request, refusal error) {
 	text, err := json.RawMessage("{}"), refusal
 	if err == nil && r.method != methodPing {
@@ -218,14 +217,16 @@ func (q *Requests) serve(ctx context.Context, r *request, refusal error) {
 	}
 }
 
+// isWithdrawn reports whether the server has cancelled a request.
 func (q *Requests) isWithdrawn(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return r.withdrawn
 }
 
-// HandleCancelled takes a notifications/cancelled of the server's. It reports whether
-// it is well formed.
+// HandleCancelled ends the request that a notifications/cancelled names (MCP, utilities,
+// cancellation). It reports whether the notification is valid. An unknown id is valid, because
+// the answer may have been sent already.
 func (q *Requests) HandleCancelled(params []byte) bool {
 	key, ok := "", true
 	err := jsonscan.EachMember(params, func(name string, value []byte) error {
@@ -246,8 +247,8 @@ func (q *Requests) HandleCancelled(params []byte) bool {
 	return true
 }
 
-// CancelOfCall ends the requests that are known to belong to a call which has failed.
-// The server, which rarely knows, gets an error for an answer.
+// CancelOfCall ends the requests that are known to belong to a failed call. The server gets
+// an error as the answer to each, because it may not know that the call has failed.
 func (q *Requests) CancelOfCall(call int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -258,8 +259,8 @@ func (q *Requests) CancelOfCall(call int64) {
 	}
 }
 
-// idKey is what two spellings of one id have in common. An id is a string or a
-// number.
+// idKey returns the key of an id in open. It is the same for two spellings of one id. ok is
+// false if the id is neither a string nor a number.
 func idKey(id []byte) (key string, ok bool) {
 	switch {
 	case len(id) == 0:
@@ -276,7 +277,8 @@ func idKey(id []byte) (key string, ok bool) {
 	return string(id), true
 }
 
-// ResponseLine writes a response, with the id as it was read.
+// ResponseLine returns a response with the id as the server wrote it. A non-nil err makes it
+// an error response. ok is false if the error cannot be written as JSON.
 func ResponseLine(id []byte, result json.RawMessage, err error) (line []byte, ok bool) {
 	member, text := "result", []byte(result)
 	if err != nil {
@@ -293,8 +295,8 @@ func ResponseLine(id []byte, result json.RawMessage, err error) (line []byte, ok
 	return append(line, '}'), true
 }
 
-// responseError is the error object of a response. What is no error of JSON-RPC
-// is not shown to the server.
+// responseError returns the error object of a response. An error without a JSON-RPC error in
+// its chain becomes errNoAnswer, because it may contain internals of the host.
 func responseError(err error) *sdkrpc.Error {
 	if rpc, ok := err.(*sdkrpc.Error); ok && rpc != nil {
 		return rpc

@@ -17,22 +17,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// Multi round-trip requests (2026-07-28, SEP-2322): a server that wants
-// something of the client answers with resultType "input_required" and what it
-// wants. The client repeats the request, with the responses and the server's
-// state, as often as the server wants, and within reason.
+// Multi round-trip requests (2026-07-28, SEP-2322): a server that needs input answers with
+// resultType "input_required", a list of input requests and an opaque state. The client
+// repeats the request with the input responses and the state. jsonrpc.MaxRounds bounds the
+// rounds of one request.
 
-const (
-
-	// MaxEmptyRounds is how many rounds in which nothing is wanted are waited for; a
-	// server puts calls off in this way.
-	MaxEmptyRounds = 3
-)
+// MaxEmptyRounds is how many rounds in a row may request no input. A server that sends only
+// a state defers the call; the client repeats the request after a pause.
+const MaxEmptyRounds = 3
 
 const resultTypeInputRequired = `"input_required"`
 
-// NeedsInput reports whether a result is no end of its request. Most results
-// do not hold the word at all.
+// NeedsInput reports whether a result requests input instead of ending its request. The
+// search for the text first makes that cheap for all other results.
 func NeedsInput(method string, result []byte) (yes bool) {
 	if !bytes.Contains(result, []byte(resultTypeInputRequired)) {
 		return false
@@ -51,18 +48,21 @@ func NeedsInput(method string, result []byte) (yes bool) {
 	return yes
 }
 
-// inputRequired is what a server wants before it goes on.
+// inputRequired is the result of a round that requests input. Its texts are slices of the
+// result.
 type inputRequired struct {
 	requests []inputRequest
-	state    []byte // as it stands in the result; nil if missing
+	state    []byte // requestState as the server wrote it; nil if missing
 }
 
+// inputRequest is one entry of inputRequests.
 type inputRequest struct {
-	key    string
+	key    string // names the entry in inputResponses
 	method string
 	params []byte
 }
 
+// readInputRequired reads the result of a round that requests input.
 func readInputRequired(result []byte) (w inputRequired, err error) {
 	err = jsonscan.EachMember(result, func(key string, value []byte) error {
 		switch {
@@ -74,7 +74,7 @@ func readInputRequired(result []byte) (w inputRequired, err error) {
 			return jsonscan.EachMember(value, func(key string, value []byte) error {
 				r := inputRequest{key: key}
 				if len(w.requests) == jsonrpc.MaxInputRequests {
-					return fmt.Errorf("more than %d things are wanted at once", jsonrpc.MaxInputRequests)
+					return fmt.Errorf("the server requests more than %d inputs at once", jsonrpc.MaxInputRequests)
 				}
 				err := jsonscan.EachMember(value, func(key string, value []byte) (err error) {
 					switch key {
@@ -94,8 +94,8 @@ func readInputRequired(result []byte) (w inputRequired, err error) {
 	return w, err
 }
 
-// nextParams is the parameters of the next round: the first ones, and what this
-// round has brought. Nothing of earlier rounds stays.
+// nextParams returns the parameters of the next round: those of the first request, the
+// responses of this round and its state. Responses of earlier rounds are left out.
 func (w *inputRequired) nextParams(first json.RawMessage, responses [][]byte) json.RawMessage {
 	b := bytes.TrimSuffix(bytes.TrimSpace(first), []byte("}"))
 	b = bytes.TrimSpace(b)
@@ -127,11 +127,11 @@ func (w *inputRequired) nextParams(first json.RawMessage, responses [][]byte) js
 	return append(b, '}')
 }
 
-// ContinueWithInput goes on with a request whose first answer, result, wants input. send
-// sends one round. Request.Timeout bounds each round for itself and does not
-// run while the input is gathered, which may take a person; HardMax bounds the
-// whole since began.
-func (a *Handler) ContinueWithInput(ctx context.Context, r transport.Request, began time.Time, result json.RawMessage,
+// ContinueWithInput completes a request whose first result requests input. send sends the
+// request for one round. Request.Timeout applies to each round, and not to the time in
+// which handlers of the host get the input, which may take the user minutes.
+// Request.TotalTimeout bounds everything since began.
+func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, began time.Time, result json.RawMessage,
 	send func(context.Context, transport.Request) (json.RawMessage, error),
 ) (json.RawMessage, error) {
 	inputCtx := ctx
@@ -143,16 +143,16 @@ func (a *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 	first, totalTimeout, empty := r.Params, r.TotalTimeout, 0
 	for round := 1; ; round++ {
 		required, err := readInputRequired(result)
-		r.Held.Release() // the result is decoded; asking for the input may take long
+		r.Held.Release() // the result is read, and the handlers may take long
 		switch {
 		case err == nil && round == jsonrpc.MaxRounds:
-			err = fmt.Errorf("it was sent %d times, and the server still wants more", round)
+			err = fmt.Errorf("it was sent %d times, and the server still requests input", round)
 		case err == nil && len(required.requests) == 0 && required.state == nil:
-			err = errors.New("the server does not say which")
+			err = errors.New("the server requests input and does not say which")
 		case err == nil && len(required.requests) == 0:
 			if empty++; empty > MaxEmptyRounds {
 				return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered,
-					Cause: fmt.Errorf("the server put the request off %d times", empty)}
+					Cause: fmt.Errorf("the server deferred the request %d times", empty)}
 			}
 		default:
 			empty = 0
@@ -161,12 +161,12 @@ func (a *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 			return nil, inputError(err, "the server is at fault")
 		}
 		if empty > 0 {
-			a.pauseBeforeRound(inputCtx, empty)
+			h.pauseBeforeRound(inputCtx, empty)
 		}
-		responses, err := a.answerInputs(inputCtx, required.requests)
+		responses, err := h.answerInputs(inputCtx, required.requests)
 		switch {
-		case a.lifetime.Cause() != nil:
-			return nil, jsonrpc.DeathError(a.lifetime.Cause(), mcpvisor.OutcomeUnknown)
+		case h.lifetime.Cause() != nil:
+			return nil, jsonrpc.DeathError(h.lifetime.Cause(), mcpvisor.OutcomeUnknown)
 		case inputCtx.Err() != nil:
 			return nil, jsonrpc.RequestError(inputCtx, nil, mcpvisor.OutcomeAnswered, nil)
 		case err != nil:
@@ -191,19 +191,20 @@ func (a *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 	}
 }
 
-// roundBackoff is the wait before a round that a server put off; a quarter is added
-// at random.
+// roundBackoff is the wait before the next round if the server deferred the request; up to a
+// quarter is added at random.
 var roundBackoff = backoff.Backoff{First: 500 * time.Millisecond, Max: 30 * time.Second}
 
-// pauseBeforeRound waits before the next round, longer each time.
-func (a *Handler) pauseBeforeRound(ctx context.Context, n int) {
-	_ = backoff.SleepUntil(ctx, a.lifetime.Dead(), backoff.WithJitter(roundBackoff.Delay(n))) // the next round fails if either has ended
+// pauseBeforeRound waits before the round after n empty ones, longer each time. It ends early
+// with ctx and with the session.
+func (h *Handler) pauseBeforeRound(ctx context.Context, n int) {
+	_ = backoff.SleepUntil(ctx, h.lifetime.Dead(), backoff.WithJitter(roundBackoff.Delay(n))) // the next round fails if either has ended
 }
 
-// answerInputs has everything answered that a server wants, at the same time. The
-// first failure ends it, and so do ctx and the death of the session; it waits
-// for nothing that goes on nevertheless.
-func (a *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([][]byte, error) {
+// answerInputs answers all input requests of a round concurrently. It returns at the first
+// failure, when ctx ends and when the session ends. Handlers that ignore the end of their
+// context are left behind.
+func (h *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([][]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type done struct {
@@ -214,7 +215,7 @@ func (a *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([]
 	all := make(chan done, len(requests))
 	for i, r := range requests {
 		go func() {
-			text, err := a.answerInput(ctx, r)
+			text, err := h.answerInput(ctx, r)
 			all <- done{i, text, err}
 		}()
 	}
@@ -228,40 +229,42 @@ func (a *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([]
 			responses[d.i] = d.text
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-a.lifetime.Dead():
-			return nil, a.lifetime.Cause()
+		case <-h.lifetime.Dead():
+			return nil, h.lifetime.Cause()
 		}
 	}
 	return responses, nil
 }
 
-// answerInput answers one thing that a server wants.
-func (a *Handler) answerInput(ctx context.Context, r inputRequest) ([]byte, error) {
-	req, err := a.requestFrom(r.method, r.params)
+// answerInput answers one input request. Its errors go to the caller of the request, so they
+// name the failure of the handler, which the server must not see.
+func (h *Handler) answerInput(ctx context.Context, r inputRequest) ([]byte, error) {
+	req, err := h.requestFrom(r.method, r.params)
 	if err == errUnknownMethod {
-		return nil, inputError(fmt.Errorf("%.60q wants %.60q, which clients do not have", a.Redactor.Text(r.key), a.Redactor.Text(r.method)), "the server is at fault")
+		return nil, inputError(fmt.Errorf("%.60q requests %.60q, which clients do not have", h.Redactor.Text(r.key), h.Redactor.Text(r.method)), "the server is at fault")
 	}
 	var text []byte
 	if err == nil {
-		_, text, err = a.dispatch(ctx, r.method, req, nil)
+		_, text, err = h.dispatch(ctx, r.method, req, nil)
 	}
 	if err == nil {
 		return text, nil
 	}
 	hint := "set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots"
-	var own *hiddenError
+	var hidden *hiddenError
 	switch {
-	case errors.As(err, &own):
-		err, hint = own.err, ""
+	case errors.As(err, &hidden):
+		err, hint = hidden.err, ""
 	default:
 		if !isNotOffered(err) {
 			hint = ""
 		}
-		err = a.Redactor.Error(err) // it may repeat what stands in the question
+		err = h.Redactor.Error(err) // it may repeat texts of the server
 	}
-	return nil, inputError(fmt.Errorf("%.60q wants %s: %w", a.Redactor.Text(r.key), r.method, err), hint)
+	return nil, inputError(fmt.Errorf("%.60q requests %s: %w", h.Redactor.Text(r.key), r.method, err), hint)
 }
 
+// decodeParams decodes the parameters of a request, which must be present.
 func decodeParams[P any](params []byte, request func(*P) mcp.Request) (mcp.Request, error) {
 	if err := CheckParams(params); err != nil {
 		return nil, err
@@ -276,7 +279,7 @@ func decodeParams[P any](params []byte, request func(*P) mcp.Request) (mcp.Reque
 	return request(p), nil
 }
 
-// inputError is the error of a request that wants what it does not get.
+// inputError returns the error of a request whose input could not be supplied.
 func inputError(err error, hint string) *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err, Hint: hint}
 }

@@ -48,7 +48,7 @@ func TestControlChannel_limits_server_requests(t *testing.T) {
 	leave := make(chan struct{})
 	p := newPeer(t, osPipe, 1<<20)
 	p.serverRequests.Handler = newPipeHandler()
-	p.serverRequests.Handler.Handlers.ElicitForm = transporttest.AcceptAfter(func(context.Context) { <-leave })
+	p.serverRequests.Handler.Pool.Handlers.ElicitForm = transporttest.AcceptAfter(func(context.Context) { <-leave })
 	p.serverRequests.Handler.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
 		<-leave
 		return &mcp.ElicitResult{Action: "accept"}, nil

@@ -148,8 +148,8 @@ func TestInputRounds_fail(t *testing.T) {
 		want     string
 		hint     bool
 	}{
-		"no handler":             {transport.Handlers{}, transporttest.FormRequired, 1, `"form" wants elicitation/create`, true},
-		"unknown method":         {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" wants "tools/list", which clients do not have`, true},
+		"no handler":             {transport.Handlers{}, transporttest.FormRequired, 1, `"form" requests elicitation/create`, true},
+		"unknown method":         {fails, wants(`{"x":{"method":"tools/list"}}`), 1, `"x" requests "tools/list", which clients do not have`, true},
 		"the host fails":         {fails, transporttest.FormRequired, 1, "said by the host", false},
 		"the host panics":        {panics, transporttest.FormRequired, 1, "the handler panicked: said by the host", false},
 		"a secret as key":        {fails, wants(`{"Bearer hunter22":{"method":"elicitation/create","params":{"requestedSchema":{"properties":{"hunter22":{"type":"null"}}}}}}`), 1, "unsupported type", false},

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is given back is room again, also while other things wait.
-func TestAllowanceIsGivenBack(t *testing.T) {
+// Released room can be acquired again, also while other messages wait.
+func TestAllowance(t *testing.T) {
 	a := Allowance{Max: 2}
 	require.True(t, a.Acquire(1))
 	for range 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-func TestRefuseBroad(t *testing.T) {
+func TestCheckParams(t *testing.T) {
 	t.Run("small", func(t *testing.T) {
 		require.NoError(t, CheckParams([]byte(transporttest.BroadObject(1000))))
 	})
@@ -23,11 +23,4 @@ func TestRefuseBroad(t *testing.T) {
 		deep := `{"x":"` + strings.Repeat("x", 64<<10) + `","y":` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`
 		require.ErrorContains(t, CheckParams([]byte(deep)), "levels")
 	})
-}
-
-// The way of the modern era: what is wanted in the answer to a call.
-func TestQuestionFromBroad(t *testing.T) {
-	_, err := newTestHandler().answerInput(t.Context(), inputRequest{key: "k", method: methodElicit,
-		params: []byte(`{"message":"?","requestedSchema":` + transporttest.BroadObject(30_000) + `}`)})
-	require.ErrorContains(t, err, "the parameters hold more than 50000 values")
 }

@@ -1,0 +1,115 @@
+package inbound
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+func newTestHandler() *Handler {
+	return NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
+}
+
+// A handler that returns nothing, panics or ends its goroutine fails only its own request. The
+// server does not see why.
+func TestRunHandler_no_answer(t *testing.T) {
+	for name, handler := range map[string]func(context.Context) (*int, error){
+		"returns nothing":    func(context.Context) (*int, error) { return nil, nil },
+		"ends its goroutine": func(context.Context) (*int, error) { runtime.Goexit(); return nil, nil },
+		"panics":             func(context.Context) (*int, error) { panic("of the host") },
+		"returns an error":   func(context.Context) (*int, error) { return nil, transporttest.ErrByHost },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newTestHandler()
+			res, err := runHandler(t.Context(), h, methodSample, handler)
+			require.Nil(t, res)
+			require.ErrorIs(t, err, errNoAnswer)
+			require.Equal(t, errNoAnswer.Message, err.Error(), "the server does not see the error of the handler")
+			require.Eventually(t, func() bool { return len(h.Pool.slots) == 0 }, transporttest.Patience, transporttest.TimeStep)
+		})
+	}
+}
+
+// The end of the session ends the request and the context of its handler, also if the context
+// of the request goes on.
+func TestRunHandler_session_ends(t *testing.T) {
+	h := newTestHandler()
+	cause := make(chan error, 1)
+	began := make(chan struct{})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := runHandler(t.Context(), h, methodElicit, func(ctx context.Context) (*int, error) {
+			close(began)
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return nil, ctx.Err()
+		})
+		failed <- err
+	}()
+	<-began
+	h.lifetime.End(transporttest.ErrGivenUp)
+	require.ErrorIs(t, <-cause, transporttest.ErrGivenUp)
+	require.ErrorIs(t, <-failed, errNoAnswer)
+}
+
+// A panic of the go-sdk, and a result that cannot be written as JSON, fail only their own
+// request.
+func TestHandler_dispatch_panic_or_invalid_result(t *testing.T) {
+	h := newTestHandler()
+	for name, next := range map[string]mcp.MethodHandler{
+		"a panic": func(context.Context, string, mcp.Request) (mcp.Result, error) { panic("of the go-sdk") },
+		"not JSON": func(context.Context, string, mcp.Request) (mcp.Result, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"f": func() {}}}, nil
+		},
+	} {
+		h.Next = next
+		res, text, err := h.dispatch(t.Context(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
+		require.Nil(t, res, name)
+		require.Nil(t, text, name)
+		require.ErrorIs(t, err, errNoAnswer, name)
+	}
+}
+
+// A sampling result without content is not an answer. The result of the handler is not
+// changed.
+func TestHandler_sample(t *testing.T) {
+	h := newTestHandler()
+	var answer mcp.CreateMessageWithToolsResult
+	h.Pool.Handlers.Sample = func(context.Context, string, *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+		return &answer, nil
+	}
+	sample := func() (*mcp.CreateMessageWithToolsResult, error) {
+		return h.sample(t.Context(), &mcp.CreateMessageWithToolsRequest{Params: &mcp.CreateMessageWithToolsParams{}})
+	}
+	for _, content := range [][]mcp.Content{nil, {}, {nil}} {
+		answer.Content = content
+		_, err := sample()
+		require.ErrorIs(t, err, errNoAnswer)
+	}
+	answer.Content = []mcp.Content{&mcp.TextContent{Text: "hi"}}
+	res, err := sample()
+	require.NoError(t, err)
+	require.Equal(t, mcp.Role("assistant"), res.Role)
+	require.Empty(t, answer.Role)
+}
+
+// Requests with tools, or with a choice of tools, need the declared capability.
+func TestHandler_checkRequest_sampling_tools(t *testing.T) {
+	h := newTestHandler()
+	h.Pool.Handlers.Sample = transporttest.AnySample
+	for _, p := range []*mcp.CreateMessageWithToolsParams{{Tools: []*mcp.Tool{{Name: "t"}}}, {ToolChoice: &mcp.ToolChoice{Mode: "auto"}}} {
+		req := &mcp.CreateMessageWithToolsRequest{Params: p}
+		h.Pool.Handlers.SampleTools = false
+		require.ErrorContains(t, h.checkRequest(methodSample, req), "declares no tools")
+		h.Pool.Handlers.SampleTools = true
+		require.NoError(t, h.checkRequest(methodSample, req))
+	}
+}

@@ -1,0 +1,84 @@
+package inbound
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// A handler that does not return is left behind when the context or the session ends, and when
+// another input request fails.
+func TestHandler_answerInputs_handler_hangs(t *testing.T) {
+	stop := make(chan struct{})
+	defer close(stop)
+	wants := []inputRequest{{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}}
+	stuck := func() *Handler {
+		q := NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()})
+		h := q.NewHandler(jsonrpc.NewLifetime())
+		h.Next = func(context.Context, string, mcp.Request) (mcp.Result, error) {
+			<-stop
+			return nil, errors.New("too late")
+		}
+		return h
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := stuck().answerInputs(ctx, wants)
+	require.ErrorIs(t, err, context.Canceled)
+
+	h := stuck()
+	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
+	h.lifetime.End(killed)
+	_, err = h.answerInputs(t.Context(), wants)
+	require.ErrorIs(t, err, killed)
+
+	// The first failure ends the round.
+	_, err = stuck().answerInputs(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
+	require.ErrorContains(t, err, "which clients do not have")
+}
+
+// The failure of one input request cancels the others.
+func TestHandler_answerInputs_cancels_after_a_failure(t *testing.T) {
+	h := newTestHandler()
+	ended := make(chan struct{})
+	h.Next = func(ctx context.Context, _ string, _ mcp.Request) (mcp.Result, error) {
+		<-ctx.Done()
+		close(ended)
+		return nil, errors.New("too late")
+	}
+	_, err := h.answerInputs(t.Context(), []inputRequest{
+		{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}, {key: "g", method: "tools/list"}})
+	require.ErrorContains(t, err, "which clients do not have")
+	transporttest.RequireClosed(t, ended, "the other handler still runs")
+}
+
+// The pause before the next round ends with the call and with the session.
+func TestHandler_pauseBeforeRound(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		newTestHandler().pauseBeforeRound(ctx, 1)
+		h := newTestHandler()
+		h.lifetime.End(transporttest.ErrGivenUp)
+		h.pauseBeforeRound(t.Context(), 1)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// The parameters of an input request are bounded like those of a JSON-RPC request.
+func TestHandler_answerInput_too_large(t *testing.T) {
+	_, err := newTestHandler().answerInput(t.Context(), inputRequest{key: "k", method: methodElicit,
+		params: []byte(`{"message":"?","requestedSchema":` + transporttest.BroadObject(30_000) + `}`)})
+	require.ErrorContains(t, err, "the parameters hold more than 50000 values")
+}

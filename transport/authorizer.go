@@ -17,13 +17,13 @@ func Authorization(d Dialer) Authorizer {
 // Authorizer is the part of OAuth authorization that needs the user. Safe for concurrent
 // use.
 type Authorizer interface {
-	// Authorize passes an authorization URL to open, waits for the redirect on this
-	// machine, and stores the tokens.
+	// Authorize passes an authorization URL to open, waits for the redirect to this
+	// machine, and stores the tokens. It blocks until then, or until ctx ends.
 	Authorize(ctx context.Context, open func(url string) error) error
 	// Finish completes an authorization with the URL to which the authorization server
 	// redirected.
 	Finish(ctx context.Context, redirect string) error
-	// Forget deletes the tokens and the registration.
+	// Forget deletes the tokens and the client registration, in memory and in the store.
 	Forget(ctx context.Context) error
 }
 

@@ -1,14 +1,15 @@
-// Package transport moves bytes and keeps sessions. It knows how a server is
-// spawned or reached, how a protocol version is agreed on, how messages are
-// framed and matched, how a catalog is listed, and how everything is taken
-// down again. It knows no actor, no policy and no other server.
+// Package transport is the contract between the actors and the transports: one session
+// with one MCP server. A transport starts or connects to the server, negotiates the
+// protocol version, frames messages, matches answers to requests, and shuts the session
+// down. It knows no actors, no supervision policy and no other servers.
 //
-// A [Dialer] belongs to one registration and remembers what it learned about
-// the server, such as its era. Each [Session] it makes is one life: opened at
-// most once, dead for good at its first end, released when nothing of it is
-// left. Adding a transport means adding a Dialer; no package above it changes.
+// A [Dialer] belongs to one registration and remembers what it learned about the server,
+// such as its era. Each [Session] is one incarnation: it is opened at most once, it ends
+// once with its first cause, and it is released when no process, connection or goroutine of
+// it is left. A new transport needs a new Dialer; no package above changes.
 //
-// This package is the contract only. Package dial chooses an implementation; they are
-// below internal: stdio (processes, and servers in memory) and streamable (HTTP), both on
-// the request engine in jsonrpc. Package discovery lists what a session offers.
+// This package holds no implementation. Package dial chooses one of those below internal:
+// stdio (processes, and servers in memory) or streamable (HTTP). Both use the request
+// engine in internal/jsonrpc. Package discovery lists what a session offers. Start with
+// transport.go.
 package transport

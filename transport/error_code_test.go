@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request that a server does not know is not asked again.
+// An internal error may be temporary; an unknown method is not.
 func TestUnsupported(t *testing.T) {
 	for code, want := range map[int64]bool{sdkrpc.CodeMethodNotFound: true, sdkrpc.CodeInvalidParams: true, sdkrpc.CodeInternalError: false} {
 		require.Equal(t, want, Unsupported(rpcFault(code)), code)

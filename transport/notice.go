@@ -5,9 +5,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 )
 
-// Notice is what a server tells without being asked, as far as it concerns the
-// whole session: progress belongs to one request, and what asks for an answer
-// is a request.
+// Notice is a notification of a server that concerns the session as a whole, or a gap in
+// these notifications. Progress notifications belong to a request and are not notices.
 type Notice struct {
 	Kind NoticeKind
 	// Lists is set for ListChanged.
@@ -16,14 +15,14 @@ type Notice struct {
 	URI string
 	// Log is set for LogMessage.
 	Log *mcpvisor.LogMessage
-	// Honored is set for Acknowledged: the resources that the server watches.
+	// Honored is set for Acknowledged: the URIs of the resources that the server watches.
 	Honored []string
-	// Stream is set for Acknowledged: the id of the request that asked for it, see
-	// [Stream.Sent]; 0 if the server does not say.
+	// Stream is set for Acknowledged: the id of the listen request, see [Stream.Sent]; 0 if
+	// the server does not name it.
 	Stream int64
 }
 
-// NoticeKind tells the notices apart.
+// NoticeKind is the kind of a notice.
 type NoticeKind uint8
 
 // The notices of MCP, utilities and server features.
@@ -34,10 +33,10 @@ const (
 	ResourceUpdated
 	// LogMessage: notifications/message.
 	LogMessage
-	// Acknowledged: notifications/subscriptions/acknowledged (2026-07-28), the
-	// first message on a stream that was asked for with subscriptions/listen.
+	// Acknowledged: notifications/subscriptions/acknowledged (2026-07-28), the first
+	// message on a stream that was opened with subscriptions/listen.
 	Acknowledged
-	// Gap: for a while the server could tell nothing, and now it can again. No
-	// message of the server's; a stream of its notifications was lost.
+	// Gap: notifications may have been lost, because the stream that carries them broke and
+	// was opened again. The session makes this notice itself.
 	Gap
 )

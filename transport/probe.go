@@ -9,9 +9,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Probe asks a session's server for a sign of life: ping where the protocol
-// has it, server/discover since 2026-07-28 removed it. Any JSON-RPC answer is
-// a sign of life, an error included.
+// Probe sends a request that any live server answers: ping in the legacy era, and
+// server/discover in the modern era, which has no ping. Any JSON-RPC answer proves that the
+// server is alive, also an error. The error of Probe says why there was no answer.
 func Probe(ctx context.Context, s Session) error {
 	method := "ping"
 	if s.Info().Era == mcpvisor.EraModern {
@@ -25,9 +25,9 @@ func Probe(ctx context.Context, s Session) error {
 	return err
 }
 
-// ProbeCause is the cause of death of a session whose probes failed, err being
-// what the last one said. Over HTTP that may explain it: a certificate that has
-// expired, a proxy that refuses.
+// ProbeCause returns the cause for ending a session after this number of failed probes. err
+// is the error of the last probe. Over HTTP it may have a method Problem that explains the
+// failure, such as an expired certificate or a proxy that rejects requests.
 func ProbeCause(failures int, err error) *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseProbe, Err: err,
 		Message: "server did not answer a liveness probe"}

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// TestProbe: any answer is a sign of life, and only an answer.
+// An answer, also an error, proves that the server is alive. Other outcomes do not.
 func TestProbe(t *testing.T) {
 	for _, c := range []struct {
 		err   error

@@ -7,21 +7,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Roots is a list that servers may ask for and that changes while they run.
-// Safe for concurrent use.
+// Roots is the list of roots that servers may request (MCP, client, roots). The host may
+// replace it while servers run. Safe for concurrent use.
 type Roots struct {
-	mu          sync.Mutex
-	list        []*mcp.Root // never changed, only replaced
-	revision    uint64
-	subscribers map[*func()]struct{}
+	mu          sync.Mutex           // guards all fields
+	list        []*mcp.Root          // replaced and never changed
+	revision    uint64               // counts the calls of Set
+	subscribers map[*func()]struct{} // the functions passed to Follow
 }
 
-// NewRoots makes a list.
+// NewRoots makes a list with a copy of roots.
 func NewRoots(roots []*mcp.Root) *Roots {
 	return &Roots{list: slices.Clone(roots), subscribers: make(map[*func()]struct{})}
 }
 
-// Set replaces the list and notifies the sessions that follow it. It does not block.
+// Set replaces the list with a copy of roots and notifies the sessions that follow it. It
+// does not block.
 func (r *Roots) Set(roots []*mcp.Root) {
 	r.mu.Lock()
 	r.list = slices.Clone(roots)
@@ -36,22 +37,23 @@ func (r *Roots) Set(roots []*mcp.Root) {
 	}
 }
 
-// Current is the list and its revision.
+// Current returns the list and its revision. The list must not be changed.
 func (r *Roots) Current() ([]*mcp.Root, uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.list, r.revision
 }
 
-// Followers is how many sessions follow the list.
+// Followers returns how many sessions follow the list.
 func (r *Roots) Followers() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.subscribers)
 }
 
-// Follow has changed called after each change, from one that is newer than
-// since on, until unfollow is called. changed must not block.
+// Follow calls changed after each change of the list until unfollow is called. If the
+// list has changed since the revision since, Follow calls it at once. changed must not
+// block.
 func (r *Roots) Follow(since uint64, changed func()) (unfollow func()) {
 	r.mu.Lock()
 	r.subscribers[&changed] = struct{}{}

@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The list is the host's, and what it does with its slice afterwards is its own
-// affair.
-func TestRootsAreACopy(t *testing.T) {
+// The host may change its slice after Set.
+func TestRoots_Set_copies_the_list(t *testing.T) {
 	mine := []*mcp.Root{{URI: "file:///a"}}
 	roots := NewRoots(mine)
 	roots.Set(mine)
@@ -18,17 +17,17 @@ func TestRootsAreACopy(t *testing.T) {
 	require.Equal(t, "file:///a", list[0].URI)
 }
 
-// A change while a session is being opened is not missed.
-func TestRootsThatChangedMeanwhile(t *testing.T) {
+// A change between Current and Follow is not missed.
+func TestRoots_Follow(t *testing.T) {
 	roots := NewRoots(nil)
 	_, since := roots.Current()
 	roots.Set(nil)
-	told := 0
-	unfollow := roots.Follow(since, func() { told++ })
-	require.Equal(t, 1, told)
+	calls := 0
+	unfollow := roots.Follow(since, func() { calls++ })
+	require.Equal(t, 1, calls)
 	roots.Set(nil)
-	require.Equal(t, 2, told)
+	require.Equal(t, 2, calls)
 	unfollow()
 	roots.Set(nil)
-	require.Equal(t, 2, told)
+	require.Equal(t, 2, calls)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/streamable"
 )
 
-// New chooses the dialer for a specification, which must be valid.
+// New returns the dialer for a valid specification. It may open a token store, and does no
+// other I/O.
 func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
 	spec = spec.WithDefaults()
 	switch {

@@ -14,6 +14,6 @@
 //
 // Some failures are errors of the whole discovery: the death of the session, the
 // end of the context, every list failing, and an outage on the way to the server.
-// Trying again may mend these, and a catalog without the missing list would pass
-// for the whole.
+// Another attempt may succeed, and a catalog without the missing list would look
+// complete.
 package discovery

@@ -11,7 +11,7 @@ import (
 
 // page is the result of one list request. Its entries are not decoded.
 type page struct {
-	items     json.RawMessage // an array; nil if there is none
+	items     json.RawMessage // an array; nil if it is missing or null
 	cursor    *string         // of the next page; nil on the last one
 	badCursor bool            // there is one, but it is not a string
 	ttl       time.Duration   // "ttlMs" (2026-07-28); 0 if the server does not say

@@ -1,6 +1,6 @@
-// Package memory runs the server of an InMemory specification in a goroutine that
-// plays a process: it has three streams, an exit and a shutdown, as [process.Child]
-// has. What differs is that a goroutine cannot be killed.
+// Package memory runs the server of an InMemory specification in a goroutine that implements
+// process.Process: it has three streams, an exit and a shutdown like [process.Child]. The
+// difference is that a goroutine cannot be killed.
 package memory
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// Process is a goroutine that plays a process.
+// Process is the goroutine of a server in memory. Safe for concurrent use.
 type Process struct {
 	stdin  *io.PipeWriter
 	stdout *io.PipeReader
 	stderr *process.StderrTail
-	cancel context.CancelFunc
-	ending atomic.Bool // set before the streams end
-	exited chan struct{}
-	err    error
+	cancel context.CancelFunc // ends the context of Serve
+	ending atomic.Bool        // set before the streams end
+	exited chan struct{}      // closed when Serve has returned
+	err    error              // what Serve returned; set before exited is closed
 }
 
-// Start runs the server in a goroutine. lines is how many lines of its stderr are kept.
+// Start runs the server in a goroutine. It keeps that many lines of its stderr.
 func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
@@ -57,7 +57,7 @@ func (r *Process) Stdin() io.WriteCloser { return r.stdin }
 // Stdout implements process.Process.
 func (r *Process) Stdout() io.ReadCloser { return r.stdout }
 
-// GrowStdout implements process.Process. A pipe in memory has no size.
+// GrowStdout implements process.Process. It does nothing: a pipe in memory has no buffer.
 func (r *Process) GrowStdout() {}
 
 // PID implements process.Process. It is 0.
@@ -84,8 +84,9 @@ func (r *Process) ExitCause() *supervisor.Cause {
 	return c
 }
 
-// Terminate cannot kill a goroutine. One that ignores both the end of stdin
-// and its context is left behind after the grace.
+// Terminate implements process.Process. It closes stdin, and ends the context after half of
+// the grace. A goroutine cannot be killed, so after the grace Terminate returns while it
+// still runs.
 func (r *Process) Terminate(grace time.Duration) {
 	_ = r.stdin.Close()
 	for _, step := range []func(){r.cancel, func() {}} {
@@ -100,7 +101,7 @@ func (r *Process) Terminate(grace time.Duration) {
 	}
 }
 
-// Release implements process.Process.
+// Release implements process.Process. The error says that the goroutine still runs.
 func (r *Process) Release() error {
 	_ = r.stdin.Close()
 	_ = r.stdout.Close()

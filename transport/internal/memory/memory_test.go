@@ -12,9 +12,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestMemoryServerIsStopped: stdin first, the context after half the grace; one
-// that ignores both is left behind and holds up nobody.
-func TestMemoryServerIsStopped(t *testing.T) {
+// Terminate closes stdin first, and ends the context after half of the grace. It does not wait
+// longer than the grace for a server that ignores both.
+func TestProcess_Terminate(t *testing.T) {
 	const grace = time.Hour
 	for name, c := range map[string]struct {
 		serve func(ctx context.Context, stdin io.Reader, never <-chan struct{})
@@ -23,7 +23,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 	}{
 		"stdin ends it":   {func(_ context.Context, stdin io.Reader, _ <-chan struct{}) { _, _ = io.Copy(io.Discard, stdin) }, 0, false},
 		"context ends it": {func(ctx context.Context, _ io.Reader, _ <-chan struct{}) { <-ctx.Done() }, grace / 2, false},
-		"nothing does":    {func(_ context.Context, _ io.Reader, never <-chan struct{}) { <-never }, grace, true},
+		"nothing ends it": {func(_ context.Context, _ io.Reader, never <-chan struct{}) { <-never }, grace, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestMemoryServerIsStopped(t *testing.T) {
 }
 
 // A goroutine cannot be killed. The error of Release says that it still runs.
-func TestRoutine_release_while_it_runs(t *testing.T) {
+func TestProcess_Release_while_it_runs(t *testing.T) {
 	stays := make(chan struct{})
 	defer close(stays)
 	r := Start(&mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {

@@ -124,7 +124,7 @@ func (s *session) Info() mcpvisor.SessionInfo {
 	return info
 }
 
-// Stderr implements [transport.Speaker].
+// Stderr implements [transport.StderrSource].
 func (s *session) Stderr() []string {
 	if p := s.currentConn(); p != nil {
 		return p.proc.ExitCause().Stderr

@@ -22,18 +22,18 @@ import (
 // BroadObject is an object of n small objects: 8 bytes each as text, 400 as a map.
 func BroadObject(n int) string { return `{"m":[` + strings.Repeat(`{"a":0},`, n) + `0]}` }
 
-// Filler is the result of a call with a large answer.
+// Filler is a tool result with a text of size bytes.
 func Filler(size int) string {
 	return `{"content":[{"type":"text","text":"` + strings.Repeat("x", size) + `"}]}`
 }
 
-// Answered is what Request returned.
+// Answered holds what Session.Request returned.
 type Answered struct {
 	Result json.RawMessage
 	Err    error
 }
 
-// StartRequest makes a call in a goroutine of its own.
+// StartRequest sends ToolCall in a goroutine of its own.
 func StartRequest(ctx context.Context, s transport.Session, held *budget.Share) <-chan Answered {
 	done := make(chan Answered, 1)
 	go func() {
@@ -52,8 +52,8 @@ func RequireFailed(t *testing.T, done <-chan Answered, kind error) {
 	require.ErrorIs(t, got.Err, kind)
 }
 
-// ForeignCauses are causes that a caller's context may well have, because they
-// were the errors of something else: an errgroup does that.
+// ForeignCauses are errors of other operations that may be the cause of a caller's context.
+// An errgroup, for example, cancels its context with the first error.
 var ForeignCauses = map[string]error{
 	"a refused dial":          &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 	"a refused proxy":         &net.OpError{Op: "proxyconnect", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
@@ -76,10 +76,10 @@ func RequireCanceled(t *testing.T, err, is, cause error, outcome mcpvisor.Outcom
 	}
 }
 
-// FormWith is a schema with these fields.
+// FormWith is the schema of a form with these fields.
 func FormWith(text string) string { return `{"type":"object","properties":{` + text + `}}` }
 
-// DecodeJSON is json.Unmarshal.
+// DecodeJSON decodes a JSON text.
 func DecodeJSON(t *testing.T, text string) (v any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), &v))
@@ -89,18 +89,18 @@ func DecodeJSON(t *testing.T, text string) (v any) {
 // ToolCall calls the tool echo.
 var ToolCall = transport.Request{Method: "tools/call", Target: "echo", Params: json.RawMessage(`{"name":"echo","arguments":{}}`)}
 
-// HugeLimits are limits at which a sum with the size of a buffer overflows.
+// HugeLimits are limits that overflow an int when the size of a buffer is added.
 var HugeLimits = []int{math.MaxInt, math.MaxInt - 1, math.MaxInt - jsonrpc.ReadBufferSize, math.MaxInt - jsonrpc.ReadBufferSize + 1, math.MaxInt/2 + 1}
 
-// TinyCall is a call that LegacyServer answers.
+// TinyCall is a call of a tool that LegacyServer answers.
 func TinyCall(tool string) transport.Request {
 	return transport.Request{Method: "tools/call", Target: tool, Params: json.RawMessage(`{"name":"` + tool + `"}`)}
 }
 
-// ProgressText has control characters, as a line of a server's log may have.
+// ProgressText is the message of a report with control characters.
 const ProgressText = "step \x1b[31mone\u202e of two\nwith "
 
-// LeaveIDs puts a session to where all but n of its ids have been used.
+// LeaveIDs makes a session behave as if all but n of its ids had been used.
 func LeaveIDs(ids *jsonrpc.RequestIDs, n int64) { ids.Skip(n) }
 
 // ProgressToken is the progress token of a request.

@@ -17,16 +17,10 @@ import (
 )
 
 const (
-	// ModernAnswer answers server/discover as a server of the modern era does.
+	// ModernAnswer is the result member with which a modern server answers server/discover.
 	ModernAnswer = `"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}`
-)
-
-const (
-	// LegacyAnswer answers initialize as a server of the legacy era does.
+	// LegacyAnswer is the result member with which a legacy server answers initialize.
 	LegacyAnswer = `"result":{"protocolVersion":"2025-11-25","capabilities":{}}`
-)
-
-const (
 	// UnknownMethod is the error member for a method that the server does not have.
 	UnknownMethod = `"error":{"code":-32601,"message":"no such method"}`
 )
@@ -34,8 +28,8 @@ const (
 // ServeFunc is the type of mcpvisor.InMemory.Serve.
 type ServeFunc = func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error
 
-// LegacyServer makes a server that knows initialize and tools/call. A call with "end" in it
-// makes it return the result of end.
+// LegacyServer makes a server that knows initialize and tools/call. At a call with "end" in
+// it the server returns the result of end.
 func LegacyServer(end func(stderr io.Writer) error) ServeFunc {
 	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 		lines := bufio.NewScanner(stdin)
@@ -95,10 +89,11 @@ func SendingServer(lines []string, answered chan<- struct{}) ServeFunc {
 type Partner struct {
 	T         *testing.T
 	modern    bool
-	Handshake chan ClientMessage // what it was greeted with, by a request of the handshake
-	Received  chan ClientMessage // everything else
-	Stdout    chan io.Writer
-	dial      func(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer
+	Handshake chan ClientMessage // the requests of the handshake
+	Received  chan ClientMessage // all other messages
+	// Stdout holds the stdout of the server. A goroutine that writes takes it out and puts it back.
+	Stdout chan io.Writer
+	dial   func(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer
 }
 
 // ClientMessage is one message of the client.
@@ -148,7 +143,7 @@ func (p *Partner) Serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteC
 	return lines.Err()
 }
 
-// Send sends one line.
+// Send writes one line to the client.
 func (p *Partner) Send(format string, args ...any) {
 	w := <-p.Stdout
 	fmt.Fprintf(w, format+"\n", args...)
@@ -174,7 +169,7 @@ func (p *Partner) Open(h transport.Handlers) transport.Session {
 	return s
 }
 
-// Dialer makes a dialer of the partner's sessions.
+// Dialer makes a dialer for sessions with the partner.
 func (p *Partner) Dialer(h transport.Handlers) transport.Dialer {
 	p.T.Helper()
 	return p.dial(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: p.Serve}, Secrets: []string{Secret}},

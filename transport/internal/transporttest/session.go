@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds what must happen, but not at once.
 const (
+	// Patience bounds the wait for a condition that must become true.
 	Patience = 10 * time.Second
+	// TimeStep is the time between two checks of such a condition.
 	TimeStep = 5 * time.Millisecond
 )
 
@@ -30,7 +31,7 @@ func ReleaseAtEnd(t *testing.T, s transport.Session) {
 	})
 }
 
-// Context ends with the test, and after a time in which everything should be done.
+// Context returns a context that ends with the test, or after Patience.
 func Context(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -51,7 +52,7 @@ func RequireClosed(t *testing.T, c <-chan struct{}, what string) {
 // MemoryOptions are the options of sessions with servers in memory.
 var MemoryOptions = transport.Options{ClientInfo: &mcp.Implementation{Name: "memory-test", Version: "1"}}
 
-// EndSession ends a session and waits until nothing of it is left.
+// EndSession ends a session and waits until it is released.
 func EndSession(t *testing.T, s transport.Session) {
 	t.Helper()
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test is over"})

@@ -144,9 +144,9 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 	}
 	if env.Method == nil && (env.Result != nil || env.Error != nil) {
 		n, numeric := env.NumericID()
-		orphan := sole && env.Error != nil && (env.ID == nil || string(env.ID) == "null")
+		soleError := sole && isErrorWithoutID(&env)
 		switch {
-		case !(numeric && n == id) && !orphan:
+		case !(numeric && n == id) && !soleError:
 			s.discarded.Unmatched.Add(1)
 			return reply{}, false, nil
 		case env.Error != nil:
@@ -225,7 +225,7 @@ func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.Se
 			s.endWithError(httpErr)
 		}
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
-	case !httpErr.SessionLost && (env.ID == nil || string(env.ID) == "null"):
+	case !httpErr.SessionLost && isErrorWithoutID(&env):
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
 	}
 	return reply{}, ended, httpErr
@@ -257,7 +257,14 @@ func holdsAnswer(text []byte, id int64) (yes bool) {
 		return false
 	}
 	n, numeric := env.NumericID()
-	return numeric && n == id || env.Error != nil && (env.ID == nil || string(env.ID) == "null")
+	return numeric && n == id || isErrorWithoutID(&env)
+}
+
+// isErrorWithoutID reports whether a response is an error that does not name its request
+// (JSON-RPC 2.0, section 5: "If there was an error in detecting the id in the Request
+// object […], it MUST be Null"). Some servers omit the id instead.
+func isErrorWithoutID(env *jsonrpc.Envelope) bool {
+	return env.Error != nil && (env.ID == nil || string(env.ID) == "null")
 }
 
 // errorBody reads the body of an error status: its first MaxErrorBody bytes, or all of it

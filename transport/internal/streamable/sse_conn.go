@@ -56,8 +56,8 @@ type sseConn struct {
 
 // sseAnswer is the outcome of one request.
 type sseAnswer struct {
-	reply
-	err *endpoint.HTTPError
+	reply reply
+	err   *endpoint.HTTPError
 	// share is the part of Limits.MaxBufferBytes that the answer occupies. The receiver of
 	// the answer releases it.
 	share budget.Share
@@ -251,7 +251,7 @@ func (c *sseConn) receiveMessage(text []byte) {
 		return
 	}
 	id, known := env.NumericID()
-	if env.Error != nil && (env.ID == nil || string(env.ID) == "null") {
+	if isErrorWithoutID(&env) {
 		c.receiveOrphan(text, &env)
 		return
 	}
@@ -356,15 +356,17 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 		got = c.afterPost(x, id, p, r)
 	}
 	x.share.TakeOver(&got.share)
-	if got.errorMember != nil {
-		got.errorMember = c.s.endpoint.CleanJSON(got.errorMember)
+	if got.reply.errorMember != nil {
+		got.reply.errorMember = c.s.endpoint.CleanJSON(got.reply.errorMember)
 	}
 	return got.reply, got.err
 }
 
 // isAccepted reports whether the server accepted the POST with a response that contains
 // no answer.
-func (a sseAnswer) isAccepted() bool { return a.err == nil && a.result == nil && a.errorMember == nil }
+func (a sseAnswer) isAccepted() bool {
+	return a.err == nil && a.reply.result == nil && a.reply.errorMember == nil
+}
 
 // afterPost returns the outcome of a request whose POST ended with p. After an accepted
 // POST it waits for the answer on the stream. After any other POST it returns p, unless

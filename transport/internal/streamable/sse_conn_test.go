@@ -195,8 +195,8 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
 			got := c.afterPost(x, 1<<40, p, request)
 			require.Nil(t, got.err)
-			require.Nil(t, got.errorMember)
-			require.JSONEq(t, `{}`, string(got.result))
+			require.Nil(t, got.reply.errorMember)
+			require.JSONEq(t, `{}`, string(got.reply.result))
 			if p.isAccepted() {
 				return
 			}

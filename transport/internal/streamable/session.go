@@ -91,12 +91,12 @@ type session struct {
 // agreement is the result of the negotiation. It is not changed.
 type agreement struct {
 	info   mcpvisor.SessionInfo
-	meta   json.RawMessage // the _meta of every request; nil before MCP 2026-07-28
-	modern bool            // MCP 2026-07-28 or later
-	sender inbound.RequestSender
+	meta   json.RawMessage       // the _meta of every request; nil before MCP 2026-07-28
+	modern bool                  // MCP 2026-07-28 or later
+	sender inbound.RequestSender // sends the requests of callers
 }
 
-// newRequestSender makes what sends the requests of callers under an agreement.
+// newRequestSender makes the sender of the requests of callers.
 func (s *session) newRequestSender(a *agreement) inbound.RequestSender {
 	return inbound.RequestSender{Modern: a.modern, Handler: s.handler, Handshake: &s.handshake, Abort: s.end,
 		Send: func(ctx context.Context, r transport.Request) (json.RawMessage, error) {

@@ -54,15 +54,6 @@ type sseConn struct {
 	remarks   jsonrpc.Remarks // the errors without an id; readStream adds to them
 }
 
-// sseAnswer is the outcome of one request.
-type sseAnswer struct {
-	reply reply
-	err   *endpoint.HTTPError
-	// share is the part of Limits.MaxBufferBytes that the answer occupies. The receiver of
-	// the answer releases it.
-	share budget.Share
-}
-
 // openSSE opens the event stream and waits for the endpoint event. From then on the
 // session sends its POSTs to the address in that event. ctx bounds only the opening. For
 // strict see sseConn.
@@ -252,7 +243,7 @@ func (c *sseConn) receiveMessage(text []byte) {
 	}
 	id, known := env.NumericID()
 	if isErrorWithoutID(&env) {
-		c.receiveOrphan(text, &env)
+		c.receiveErrorWithoutID(text, &env)
 		return
 	}
 	switch {
@@ -277,49 +268,6 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 	a := sseAnswer{reply: reply{result: cloneSmallPart(env.Result, text)}}
 	a.share.TakeOver(&c.share)
 	return a
-}
-
-// deliver passes an answer to the request that waits for it. It reports false, and releases
-// the memory of the answer, if no request with this id waits.
-func (c *sseConn) deliver(id int64, a sseAnswer) bool {
-	c.mu.Lock()
-	r := c.waiting[id]
-	delete(c.waiting, id)
-	c.mu.Unlock()
-	if r == nil {
-		a.share.Release()
-		return false
-	}
-	r.answer <- a // never blocks: the channel has room for one answer, and only the request in the table gets one
-	return true
-}
-
-// stopWaiting removes a request from the table. delivered says that its answer was
-// delivered before, and a is that answer. Call it once, and only if the answer was not
-// received.
-func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, delivered bool) {
-	c.mu.Lock()
-	delivered = c.waiting[id] == nil
-	delete(c.waiting, id)
-	c.mu.Unlock()
-	if delivered {
-		a = <-r.answer // deliver sends it right after it removed the request
-	}
-	return a, delivered
-}
-
-// onlyWaiting returns the id of the request that waits, if exactly one does. If last is
-// true, it returns the id only if no message was POSTed after that request.
-func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.waiting) != 1 {
-		return 0, false
-	}
-	for id, r := range c.waiting {
-		return id, !last || r.posted == c.postCount.Load()
-	}
-	return 0, false
 }
 
 // roundTrip POSTs one request and waits for its answer: on the stream, or in the response
@@ -360,12 +308,6 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 		got.reply.errorMember = c.s.endpoint.CleanJSON(got.reply.errorMember)
 	}
 	return got.reply, got.err
-}
-
-// isAccepted reports whether the server accepted the POST with a response that contains
-// no answer.
-func (a sseAnswer) isAccepted() bool {
-	return a.err == nil && a.reply.result == nil && a.reply.errorMember == nil
 }
 
 // afterPost returns the outcome of a request whose POST ended with p. After an accepted

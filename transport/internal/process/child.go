@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// KillGrace is how long a killed process may take to disappear. After that it
-	// counts as unkillable: it hangs in the kernel.
+	// KillGrace is how long a killed process may take to disappear. A process that is
+	// still there afterwards hangs in the kernel, and counts as unkillable.
 	KillGrace = 5 * time.Second
-	// drainTime is how long stderr may take to arrive after the exit. Usually it is
-	// in the pipe already.
+	// drainTime is how long stderr may take to arrive after the exit. Usually all of it
+	// is in the pipe already.
 	drainTime = 50 * time.Millisecond
-	// retagDelay is how long a fork may take that had begun before the server was
-	// tagged. The descendants are tagged again after it.
+	// retagDelay is the time after which the descendants are tagged again. A fork that
+	// had begun before the server was tagged takes less.
 	retagDelay = 100 * time.Millisecond
 )
 
-// Child is an operating system process in a process group of its own. All three
-// pipes are ours, as *os.File. So os/exec starts no goroutine that copies, and
-// waits for no grandchild that holds a pipe open.
+// Child is an operating system process in a process group of its own. Its pipes are
+// made here, as *os.File. So os/exec starts no goroutine that copies, and waits for no
+// grandchild that holds a pipe open.
 //
-// The goroutine of reap owns the end: it alone collects the exit status. All
-// methods are safe for concurrent use.
+// Only the goroutine of reap collects the exit status. All methods are safe for
+// concurrent use.
 type Child struct {
 	// Set by Start, constant afterwards.
 	cmd        *exec.Cmd
@@ -50,8 +50,8 @@ type Child struct {
 	survivors error             // descendants that could not be killed; valid after reapDone
 
 	// Closed by Terminate and Release, read by reap.
-	shutdown     chan struct{} // our shutdown has begun, so the exit is not a crash
-	graceOver    chan struct{} // the group has had its time
+	shutdown     chan struct{} // Terminate was called, so the exit is not a crash
+	graceOver    chan struct{} // the grace of the group is over
 	shutdownOnce sync.Once
 	graceOnce    sync.Once
 
@@ -128,14 +128,13 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// reap waits for the exit, kills the rest of the group while its id is still ours,
-// and gives stderr a moment to arrive. Once the exit is published it searches for
-// descendants that have left the group. It reaps the process last, because that
-// gives its id away.
+// reap waits for the exit, kills the rest of the group, and waits a moment for stderr.
+// After it has published the exit, it searches for descendants that have left the
+// group. It collects the exit status last: from then on another process may get the id.
 //
-// After a crash the group is killed at once, so that the crash is reported at
-// once. In our own shutdown the server may stand behind a wrapper that exits
-// first; then the group keeps its whole grace.
+// After a crash the group is killed at once, so that the crash is reported at once.
+// After Terminate the group keeps its whole grace: the server may stand behind a
+// wrapper that exits first.
 func (c *Child) reap() {
 	retag := time.AfterFunc(retagDelay, c.tagDescendants)
 	status := c.group.waitExit()
@@ -166,7 +165,7 @@ func (c *Child) reap() {
 	close(c.reapDone)
 }
 
-// tagDescendants tags what the server has started, while its id is ours.
+// tagDescendants tags what the server has started, unless the server has been reaped.
 func (c *Child) tagDescendants() {
 	c.whileHeld(func() { tagDescendants(c.PID(), c.tag) })
 }
@@ -206,7 +205,7 @@ func (c *Child) ExitCause() *supervisor.Cause {
 // (the server) 2. Waiting for the server to exit, or sending SIGTERM if the server
 // does not exit within a reasonable time 3. Sending SIGKILL if the server does not
 // exit within a reasonable time after SIGTERM" (MCP, lifecycle, shutdown). Both
-// signals go to the group. It has ended when every process of it has.
+// signals go to the group, which has ended when each of its processes has ended.
 func (c *Child) Terminate(grace time.Duration) {
 	c.shutdownOnce.Do(func() { close(c.shutdown) })
 	c.tagDescendants()
@@ -251,7 +250,7 @@ func (c *Child) Release() error {
 		select {
 		case <-c.exited:
 		default:
-			if isDead(c.PID()) { // reap only waits for the rest of its group
+			if isDead(c.PID()) { // reap waits for the rest of the group only
 				c.endGrace()
 				<-c.exited
 			}

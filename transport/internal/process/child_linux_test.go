@@ -75,7 +75,7 @@ func TestChild_leaves_no_descriptor(t *testing.T) {
 	}
 }
 
-// The end of stdin comes first, then SIGTERM, then SIGKILL. Each has its time.
+// Terminate closes stdin, then sends SIGTERM, then SIGKILL, with time between them.
 func TestTerminate(t *testing.T) {
 	t.Run("end_of_stdin", func(t *testing.T) {
 		c := startShell(t, `trap "exit 7" TERM; echo ready; cat >/dev/null; sleep 0.1; exit 3`)
@@ -94,7 +94,7 @@ func TestTerminate(t *testing.T) {
 	t.Run("SIGKILL", func(t *testing.T) {
 		c := startShell(t, `trap "" TERM; echo ready; while :; do sleep 0.1; done`)
 		c.Terminate(100 * time.Millisecond)
-		requireClosed(t, c.Exited(), "it is not killed")
+		requireClosed(t, c.Exited(), "the server is not killed")
 		require.Equal(t, "killed", c.ExitCause().Signal)
 	})
 }
@@ -102,7 +102,7 @@ func TestTerminate(t *testing.T) {
 // After the exit the id of a child may belong to another process.
 func TestChild_is_not_signalled_after_its_exit(t *testing.T) {
 	c := startShell(t, "echo ready")
-	requireClosed(t, c.Exited(), "it does not exit")
+	requireClosed(t, c.Exited(), "the server does not exit")
 	c.whileHeld(func() { require.Fail(t, "another process may be signalled") })
 }
 
@@ -147,14 +147,14 @@ func TestRelease_KeepDaemons_ends_the_group(t *testing.T) {
 	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	require.NoError(t, err)
-	requireClosed(t, c.Exited(), "it does not exit")
+	requireClosed(t, c.Exited(), "the server does not exit")
 	c.Release()
 	require.Eventually(t, func() bool { return !mcptest.Alive(pid) }, waitLimit, checkInterval)
 }
 
 // A process that SIGKILL does not end is named.
 func TestRelease_names_a_running_process(t *testing.T) {
-	c := startShell(t, "echo ready; exec sleep 600") // does not end with its stdin
+	c := startShell(t, "echo ready; exec sleep 600") // does not exit at the end of its stdin
 	t.Cleanup(func() { <-c.reapDone })
 	t.Cleanup(func() { c.Terminate(0) })
 	require.EqualError(t, c.Release(), "process "+strconv.Itoa(c.PID())+" (/bin/sh) is still running after SIGKILL")

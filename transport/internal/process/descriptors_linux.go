@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors holds what ending a server needs, so that a server can be ended when
-// this process has reached its limit of open files (RLIMIT_NOFILE).
+// descriptors holds the files that ending a server needs. So a server can be ended even
+// when this process has reached its limit of open files (RLIMIT_NOFILE).
 var descriptors descriptorReserve
 
-// spareDescriptors is how many spare descriptors are held. To end one process takes
-// two: its pidfd, and a file in /proc. The others make up for those that another
-// goroutine takes in the moment between closing a spare one and opening what is needed.
+// spareDescriptors is how many spare descriptors are held. Ending one process takes
+// two: its pidfd, and a file in /proc. The others replace those that another goroutine
+// takes between the closing of a spare one and the opening of the file.
 const spareDescriptors = 12
 
 // descriptorReserve holds the open directory /proc and spare descriptors while there
@@ -78,10 +78,10 @@ func (r *descriptorReserve) closeSparesLocked() {
 	r.spares = nil
 }
 
-// descriptor is one that is open for a moment.
+// descriptor is an open file descriptor.
 type descriptor struct {
 	fd    int
-	spare bool // it took the place of a spare one
+	spare bool // opened in the place of a spare descriptor
 }
 
 // open calls open. If that fails for lack of descriptors, it closes a spare one and
@@ -98,7 +98,7 @@ func (r *descriptorReserve) open(open func() (int, error)) (descriptor, error) {
 		_ = unix.Close(r.spares[last])
 		r.spares = r.spares[:last]
 		if fd, err = open(); err != nil && !isOutOfDescriptors(err) {
-			r.addSpareLocked() // in the place of the one that was closed
+			r.addSpareLocked() // replaces the one that was closed
 		}
 	}
 	return descriptor{fd: fd, spare: true}, err

@@ -63,7 +63,7 @@ func TestDescriptorReserve_removeUser_during_a_search(t *testing.T) {
 		searches.Go(func() {
 			close(began)
 			names, err := r.listPIDs()
-			if err == nil { // otherwise the end came first
+			if err == nil { // an error means that removeUser was first
 				require.NotEmpty(t, names)
 			}
 		})

@@ -54,8 +54,8 @@ func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
 
 // waitExit returns the exit status of the child and leaves the child a zombie
 // (WNOWAIT, waitid(2)). While it is one, neither its process id nor its group id can
-// be given to another process. The status is nil if the child is not ours to wait
-// for.
+// be given to another process. The status is nil if another part of this process has
+// collected it.
 func (g *processGroup) waitExit() *syscall.WaitStatus {
 	var info unix.Siginfo
 	var err error

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxKillRounds is how often killTagged searches. What forks between two searches is
-// found by the next one. It does not win against a fork bomb.
+// maxKillRounds is how often killTagged searches. A process that is forked between two
+// searches is found by the second one. A fork bomb can outlast all searches.
 const maxKillRounds = 8
 
 // killTagged kills every process with a tag and waits until they have ended. The
@@ -32,7 +32,7 @@ func killTagged(tag string) error {
 				left[pid] = err
 			}
 		}
-		if len(pids) == len(left) && !isOutOfDescriptors(left) { // nothing, or nothing that can be killed
+		if len(pids) == len(left) && !isOutOfDescriptors(left) { // none is left, or none that can be killed
 			break
 		}
 	}
@@ -53,10 +53,10 @@ func scanWithRetry() (found map[string][]int, err error) {
 	return found, err
 }
 
-// survivors are processes that could not be killed, and why. It is an error.
+// survivors is an error: the processes that could not be killed, and why.
 type survivors map[int]error
 
-// Error names the first eight of them.
+// Error names the first eight processes.
 func (s survivors) Error() string {
 	const most = 8
 	var names []string
@@ -72,10 +72,10 @@ func (s survivors) Error() string {
 	return strings.Join(names, "; ")
 }
 
-// Unwrap returns the reason of each.
+// Unwrap returns the reason for each process.
 func (s survivors) Unwrap() []error { return slices.Collect(maps.Values(s)) }
 
-var errStillAlive = errors.New("it is still running after SIGKILL")
+var errStillAlive = errors.New("still running after SIGKILL")
 
 // killTaggedProcess kills a process with a tag and waits for its end. The id may have
 // been reused since the search: so the tag is read again while a pidfd refers to the
@@ -86,7 +86,7 @@ func killTaggedProcess(pid int, tag string) error {
 		if isOutOfDescriptors(err) {
 			return err
 		}
-		return nil // it has ended
+		return nil // the process has ended
 	}
 	defer descriptors.close(pidfd)
 	switch current, err := readTagWithTimeout(pid); {
@@ -108,8 +108,8 @@ func killTaggedProcess(pid int, tag string) error {
 	return nil
 }
 
-// readTagWithTimeout is readTag, but gives up after readTimeout. The reading that hangs
-// is left behind.
+// readTagWithTimeout is readTag, but gives up after readTimeout. The goroutine that hangs
+// in the reading is left behind.
 func readTagWithTimeout(pid int) (string, error) {
 	type result struct {
 		tag string
@@ -159,7 +159,7 @@ func reapAdopted(pid int, buf []byte) {
 }
 
 // reapPidfd collects the exit status of the process of a pidfd, if that is a child of
-// ours (waitid(2), P_PIDFD).
+// this process (waitid(2), P_PIDFD).
 func reapPidfd(fd int) {
 	for unix.Waitid(unix.P_PIDFD, fd, nil, unix.WEXITED|unix.WNOHANG, nil) == unix.EINTR {
 	}

@@ -156,6 +156,6 @@ func TestKillTagged_checks_the_tag(t *testing.T) {
 	// For a moment after exec a process shows no environment.
 	require.Eventually(t, func() bool { return mustReadTag(t, descendant) == mine }, waitLimit, checkInterval)
 	require.NoError(t, killTagged(mine))
-	requireClosed(t, ended, "it is not found")
+	requireClosed(t, ended, "the process is not found")
 	require.NoError(t, unix.Kill(stranger, 0))
 }

@@ -9,7 +9,7 @@ import (
 // parentThreads starts children from locked OS threads, each of which lives as long
 // as any of its children.
 //
-// PR_SET_PDEATHSIG requires that. The signal is sent when "the parent" dies, and
+// PR_SET_PDEATHSIG requires such threads. The signal is sent when "the parent" dies, and
 // "the 'parent' in this case is considered to be the thread that created this
 // process" (PR_SET_PDEATHSIG(2const)). A child started from an ordinary thread of
 // the Go runtime would be killed whenever the runtime ends that thread.
@@ -25,7 +25,7 @@ const hungAfter = 250 * time.Millisecond
 // threadPool is a pool of parentThreads.
 type threadPool struct {
 	mu       sync.Mutex // guards what follows, and the fields of each parentThread
-	changed  sync.Cond  // any of it
+	changed  sync.Cond  // signals a change of any of them
 	queue    []*startJob
 	threads  int
 	lastTake time.Time // when a thread last took a job
@@ -42,8 +42,8 @@ type startJob struct {
 
 // parentThread is a goroutine that is locked to its OS thread.
 type parentThread struct {
-	children int  // started and not released
-	busy     bool // with a job
+	children int  // children that were started and not released
+	busy     bool // runs a job
 	ended    bool // takes no more jobs
 	done     chan struct{}
 }

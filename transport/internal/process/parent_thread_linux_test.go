@@ -27,11 +27,11 @@ func TestThreadPool(t *testing.T) {
 			require.NoError(t, err)
 			children = append(children, thread)
 		}
-		require.Equal(t, 2, p.threads, "one more is enough")
+		require.Equal(t, 2, p.threads, "one thread more is enough")
 		for _, thread := range children {
 			p.release(thread)
 		}
-		require.Equal(t, 1, p.threads, "the one that hangs")
+		require.Equal(t, 1, p.threads, "the thread that hangs is left")
 		close(answer)
 		require.ErrorIs(t, <-returned, os.ErrDeadlineExceeded)
 		require.Zero(t, p.threads)

@@ -41,8 +41,8 @@ func readProcFile(path string, buf []byte) ([]byte, error) {
 	return buf[:size], nil
 }
 
-// pageSize is the least that one read of a file below /proc returns if the file goes
-// on.
+// pageSize is the least that one read of a file below /proc returns, unless the read
+// reaches the end of the file.
 const pageSize = 4096
 
 // procStat is the part of /proc/PID/stat that is used here.
@@ -52,7 +52,7 @@ type procStat struct {
 	dead   bool   // a zombie without threads: only its id is left
 	parent int
 	group  int
-	start  string // start time in clock ticks since boot; with the id it names the process
+	start  string // start time in clock ticks since boot; identifies the process together with its id
 	// exiting: the first thread is in exit. The streams of the process are closed after
 	// that, and its status can be collected later still.
 	exiting bool

@@ -13,10 +13,10 @@ func TestIsExiting(t *testing.T) {
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	require.False(t, isExiting(cmd.Process.Pid), "it runs")
+	require.False(t, isExiting(cmd.Process.Pid), "the process runs")
 	require.NoError(t, stdin.Close())
 	require.NoError(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
-	require.True(t, isExiting(cmd.Process.Pid), "it is a zombie")
+	require.True(t, isExiting(cmd.Process.Pid), "the process is a zombie")
 	require.NoError(t, cmd.Wait())
-	require.False(t, isExiting(cmd.Process.Pid), "it is reaped")
+	require.False(t, isExiting(cmd.Process.Pid), "the process is reaped")
 }

@@ -12,29 +12,28 @@ import (
 var procTable procScanner
 
 // procScanner searches the process table and remembers what a search may skip.
-// Callers that ask at the same time share one search.
+// Callers that call scan at the same time share one search.
 type procScanner struct {
 	mu   sync.Mutex // guards what follows
 	next *sharedScan
-	// servers are the children that have not been reaped. A search skips them: they
-	// are not descendants to kill, and where there are many of them they would be most
-	// of what it reads.
+	// servers are the children that have not been reaped. A search skips them: they are
+	// not descendants to kill, and many servers would make up most of what it reads.
 	servers map[int]bool
 	// unreaped are the children whose exit status [Child.reap] will collect. No other
 	// code may collect it.
 	unreaped map[int]bool
-	// stuck are the processes of which a file is being read that does not come.
+	// stuck are the processes whose files are being read by a worker that hangs.
 	stuck map[int]bool
 	// hidden are the processes in state envHidden that a search has waited for, with
 	// their start times. Later searches read them once and do not wait for them.
 	hidden map[int]string
 
 	scanning sync.Mutex // held by the one search that runs; guards rest
-	rest     time.Time  // no search begins before
+	rest     time.Time  // the next search begins at this time or later
 }
 
-// After a search none begins for restFactor times as long as it took, at most
-// maxRest: when many servers end at once, watching them must not slow down their end.
+// After a search, the next one begins no sooner than restFactor times its duration, at
+// most maxRest: when many servers end at once, the searches must not slow down their end.
 const (
 	restFactor = 4
 	maxRest    = 50 * time.Millisecond
@@ -47,7 +46,7 @@ type sharedScan struct {
 	err   error
 }
 
-// addServer notes a server that was just started.
+// addServer records a server that was just started.
 func (s *procScanner) addServer(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +95,7 @@ func (s *procScanner) skipped() map[int]bool {
 	return skip
 }
 
-// setStuck notes that the reading of a process hangs, or that it has returned.
+// setStuck records whether the reading of a process hangs.
 func (s *procScanner) setStuck(pid int, stuck bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

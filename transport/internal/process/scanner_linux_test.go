@@ -8,12 +8,12 @@ import (
 )
 
 // A search skips the servers that live. After a server is reaped its id may be that of
-// a descendant, so it is searched again.
+// a descendant, so later searches read that id.
 func TestScan_skips_living_servers(t *testing.T) {
 	c := startShell(t, "echo ready; cat")
 	pid := c.PID()
 	require.True(t, procTable.isServer(pid))
-	require.NotEmpty(t, mustReadTag(t, pid), "it has a tag")
+	require.NotEmpty(t, mustReadTag(t, pid), "the server has no tag")
 	found, err := procTable.scan()
 	require.NoError(t, err)
 	for _, pids := range found {

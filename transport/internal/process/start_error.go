@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// startCause explains why a command could not be started. What the user has to
-// correct is permanent: trying again would not help.
+// startCause explains why a command could not be started. A mistake that the user has to
+// correct is permanent: another attempt would not help.
 func startCause(command string, err error) *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err}
 	switch {

@@ -14,18 +14,18 @@ import (
 // hang.
 type tableScan struct {
 	scanner *procScanner
-	read    func(pid int, buf []byte) (string, envState, error) // readTagOnce; tests replace it
-	stat    func(pid int, buf []byte) (procStat, error)         // readStat; tests replace it
+	read    func(pid int, buf []byte) (string, envState, error) // is readTagOnce, except in tests
+	stat    func(pid int, buf []byte) (procStat, error)         // is readStat, except in tests
 
 	mu       sync.Mutex // guards what follows; the current worker writes it
 	queue    []candidate
-	again    []candidate // in the middle of exec, it seems; read again after queue
-	deadline time.Time   // for all of again together; zero while there are none
+	again    []candidate // probably in the middle of exec; read again after queue
+	deadline time.Time   // for all of again together; zero while again is empty
 	pause    time.Duration
-	hidden   map[int]string // those that show nothing, and that later searches do not wait for
+	hidden   map[int]string // processes that show nothing; later searches do not wait for them
 	worker   int            // number of the current worker; the others stop
 	pid      int            // process that the current worker reads; 0 between two
-	since    time.Time      // when it began to read that
+	since    time.Time      // when the worker began to read pid
 	found    map[string][]int
 	dead     []int
 	buf      []byte // of the current worker

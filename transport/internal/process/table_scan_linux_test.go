@@ -70,7 +70,7 @@ func TestTableScan_hidden_processes(t *testing.T) {
 			p.show = func(int) (string, envState) { return "tag", envFinal }
 			found, _ := p.scan(t, &s)
 			require.Len(t, found["tag"], many)
-			require.Empty(t, s.hidden, "they have shown an environment")
+			require.Empty(t, s.hidden, "the processes have shown an environment")
 		},
 		"reused_id_is_waited_for": func(t *testing.T) {
 			var s procScanner
@@ -145,7 +145,7 @@ func TestTableScan_reading_hangs(t *testing.T) {
 	}
 	require.Equal(t, map[string][]int{tag: {first, last}}, search())
 	require.Equal(t, map[string][]int{tag: {first, last}}, search())
-	require.EqualValues(t, 1, readings.Load(), "the second search skips it")
+	require.EqualValues(t, 1, readings.Load(), "the second search does not skip the process")
 	close(answer)
 	<-returned
 	require.Eventually(t, func() bool {

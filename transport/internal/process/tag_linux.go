@@ -104,7 +104,7 @@ func (t treeTagger) run(pid int, tag uint64) {
 		for _, child := range t.childrenOf(parent) {
 			before := t.stat(child)
 			if before.parent != parent.pid {
-				continue // it has ended, and the id may be another's
+				continue // the child has ended, and its id may belong to another process
 			}
 			changed := t.set(child, tag)
 			if after := t.stat(child); changed && after.exists && after.start != before.start {

@@ -13,8 +13,8 @@ func tagDescendants(int, string) {}
 
 func killTagged(string) error { return nil }
 
-// isExiting cannot be known here.
+// isExiting returns false: other systems do not show it.
 func isExiting(int) bool { return false }
 
-// isDead cannot be known here before the exit status is.
+// isDead returns false: other systems do not show it before the exit status is known.
 func isDead(int) bool { return false }

@@ -29,7 +29,7 @@ func TestReadTag_during_exec(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		require.Equal(t, tag, got)
-		require.Empty(t, mustReadTag(t, cmd.Process.Pid), "it is reaped")
+		require.Empty(t, mustReadTag(t, cmd.Process.Pid), "the process is reaped")
 	}
 }
 

@@ -24,7 +24,7 @@ type watchdog struct {
 	cmd     *exec.Cmd  // nil while no watchdog runs
 	stdin   *os.File
 	groups  map[int]bool // groups of servers that are not reaped
-	sent    map[int]bool // those of groups that the running watchdog has received
+	sent    map[int]bool // groups that the running watchdog has received
 	servers int          // servers that may still have processes
 }
 
@@ -71,8 +71,8 @@ for tag in limits environ; do
 done
 `
 
-// watchdogWriteTimeout is how long the watchdog may take to read a line. It always
-// reads. One that does not has been stopped by a signal, and is replaced.
+// watchdogWriteTimeout is how long the watchdog may take to read a line. A watchdog that
+// does not read has been stopped by a signal, and is replaced.
 const watchdogWriteTimeout = 250 * time.Millisecond
 
 // add lists the group of a server. The watchdog receives it a moment later, in the
@@ -90,7 +90,7 @@ func (d *watchdog) add(pgid int) (done <-chan struct{}) {
 		defer close(sent)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.groups[pgid] { // it may have been removed meanwhile
+		if d.groups[pgid] { // remove may have been called meanwhile
 			d.watchLocked(pgid)
 		}
 	}()
@@ -110,7 +110,7 @@ func (d *watchdog) remove(pgid int) {
 	case d.servers == 0:
 		d.stopLocked()
 	case sent && !d.writeLocked("- %d\n", pgid):
-		d.replaceLocked() // it must not act on an old list
+		d.replaceLocked() // the old watchdog must not act on a list with this group
 	}
 }
 
@@ -173,7 +173,7 @@ func (d *watchdog) startLocked() bool {
 func clearOuterTag(pid int) {
 	var limit unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil || limit.Max < limitTagBase {
-		return // then it has no tag
+		return // a process without a tag
 	}
 	limit.Cur = limitTagBase - 1
 	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil)

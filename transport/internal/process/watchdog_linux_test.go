@@ -102,7 +102,7 @@ func TestWatchdog_remove(t *testing.T) {
 		require.True(t, isListed())
 		g.beforeReap()
 		require.False(t, isListed())
-		require.NoError(t, syscall.Kill(g.pgid, 0), "it is reaped already")
+		require.NoError(t, syscall.Kill(g.pgid, 0), "the leader is reaped already")
 		require.NoError(t, cmd.Wait())
 		g.afterReap()
 		require.Nil(t, hostWatchdog.cmd)
@@ -119,7 +119,7 @@ func TestWatchdog_remove(t *testing.T) {
 		ended.Release()
 		require.Equal(t, []int{kept.PID()}, listed())
 	})
-	// One that is stopped by a signal would act on an old list when it continues.
+	// A watchdog that is stopped by a signal would act on an old list when it continues.
 	t.Run("replaces_a_stopped_watchdog", func(t *testing.T) {
 		var dog watchdog
 		defer dog.stopLocked()
@@ -212,7 +212,7 @@ func TestWatchdog_is_replaced(t *testing.T) {
 			second, secondEnded := startGroupID(t)
 			dog.watchLocked(second)
 			require.NotEqual(t, old, dog.cmd.Process.Pid)
-			require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH, "if it continued it would kill groups by an old list")
+			require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH, "a stopped watchdog would kill groups of an old list when it continues")
 			endHost(t, &dog)
 			<-firstEnded
 			<-secondEnded

@@ -32,10 +32,10 @@ func TestBatch(t *testing.T) {
 // TestBatch_malformed checks that no message of an incomplete batch is handled.
 func TestBatch_malformed(t *testing.T) {
 	for _, message := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
-		w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
-		w.receive([]byte(message))
-		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, w.discarded.Counts(), message)
-		require.Empty(t, w.control.inbox, message)
+		c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
+		c.receive([]byte(message))
+		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, c.discarded.Counts(), message)
+		require.Empty(t, c.control.inbox, message)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestBatch_allocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
-	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { w.receive(batch); w.receive(nested) }), 10.0)
-	require.EqualValues(t, 2*2*items, w.discarded.Counts().Malformed)
+	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
+	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { c.receive(batch); c.receive(nested) }), 10.0)
+	require.EqualValues(t, 2*2*items, c.discarded.Counts().Malformed)
 }

@@ -36,24 +36,24 @@ func FuzzConn(f *testing.F) {
 		f.Add([]byte(message), uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, message []byte, chunk uint16) {
-		w := newConn(jsonrpc.NewLifetime(), &pieceReader{text: message, size: int(chunk)%4096 + 1}, io.Discard, 4096)
+		c := newConn(jsonrpc.NewLifetime(), &pieceReader{text: message, size: int(chunk)%4096 + 1}, io.Discard, 4096)
 		type end struct {
 			result json.RawMessage
 			err    error
 		}
 		ends, writes := make(chan end, 3), make(chan struct{})
-		go func() { defer close(writes); _ = w.writeLoop() }()
+		go func() { defer close(writes); _ = c.writeLoop() }()
 		for range 3 {
 			go func() {
-				result, err := w.request(context.Background(), transport.Request{Method: "tools/call", Timeout: time.Minute}, nil)
+				result, err := c.request(context.Background(), transport.Request{Method: "tools/call", Timeout: time.Minute}, nil)
 				ends <- end{result, err}
 			}()
 		}
-		for w.sentCount() < 3 { // all requests are written before the response is read
+		for c.sentCount() < 3 { // all requests are written before the response is read
 			time.Sleep(time.Microsecond)
 		}
-		require.ErrorIs(t, w.readLoop(), io.EOF)
-		w.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "the end"})
+		require.ErrorIs(t, c.readLoop(), io.EOF)
+		c.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "the end"})
 		for range 3 {
 			e := <-ends
 			if e.err == nil {
@@ -66,16 +66,16 @@ func FuzzConn(f *testing.F) {
 			require.NotEqual(t, mcpvisor.OutcomeNone, failed.Outcome)
 		}
 		<-writes
-		_ = w.control.Close()
-		require.Zero(t, w.sentCount())
+		_ = c.control.Close()
+		require.Zero(t, c.sentCount())
 	})
 }
 
 // sentCount returns the number of calls in flight whose line has been taken for writing.
-func (w *conn) sentCount() (n int) {
-	w.table.Mu.Lock()
-	defer w.table.Mu.Unlock()
-	for _, e := range w.table.Open {
+func (c *conn) sentCount() (n int) {
+	c.table.Mu.Lock()
+	defer c.table.Mu.Unlock()
+	for _, e := range c.table.Open {
 		p := e.Owner.(*pending)
 		if p.line.state != lineQueued {
 			n++

@@ -170,11 +170,11 @@ func TestOutbox_broken_pipe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reads, mine, err := pipe()
 			require.NoError(t, err)
-			w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), mine, 1<<20)
+			c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), mine, 1<<20)
 			broke := make(chan error, 1)
-			go func() { broke <- w.writeLoop() }()
+			go func() { broke <- c.writeLoop() }()
 			require.NoError(t, reads.Close())
-			w.postLine(&outgoing{text: []byte("x\n")})
+			c.postLine(&outgoing{text: []byte("x\n")})
 			require.Error(t, <-broke)
 			require.NoError(t, mine.Close())
 		})
@@ -196,15 +196,15 @@ func TestRejectedError(t *testing.T) {
 // TestOutbox_caller_stops_flushing_for_others: a caller writes at most maxFlushRounds
 // batches, however many lines others queue.
 func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
-	w := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
+	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 	rounds := 0
-	w.out.tryWrite = func(b []byte) (int, error) {
+	c.out.tryWrite = func(b []byte) (int, error) {
 		if rounds++; rounds < 100 {
-			w.postLine(&outgoing{text: []byte("another line\n")})
+			c.postLine(&outgoing{text: []byte("another line\n")})
 		}
 		return len(b), nil
 	}
-	w.postLine(&outgoing{text: []byte("first line\n")})
+	c.postLine(&outgoing{text: []byte("first line\n")})
 	require.Equal(t, maxFlushRounds, rounds)
-	require.Len(t, w.out.takeover, 1, "the writing goroutine takes over")
+	require.Len(t, c.out.takeover, 1, "the writing goroutine takes over")
 }

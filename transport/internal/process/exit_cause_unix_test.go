@@ -49,7 +49,7 @@ func TestExitCause(t *testing.T) {
 		t.Run(script, func(t *testing.T) {
 			c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, Options{StderrLines: 5})
 			require.Nil(t, cause)
-			requireClosed(t, c.Exited(), "it does not exit")
+			requireClosed(t, c.Exited(), "the server does not exit")
 			require.Equal(t, want, c.ExitCause().Error())
 			require.NoError(t, c.Release())
 			status := c.cmd.ProcessState.Sys().(syscall.WaitStatus)

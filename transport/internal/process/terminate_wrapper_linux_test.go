@@ -31,8 +31,8 @@ func startWrapper(t *testing.T, keepDaemons bool, script string) (c *Child, file
 	return c, file, behind
 }
 
-// In our own shutdown the server behind a wrapper has the whole grace, although the
-// wrapper has exited before. After a crash it has none.
+// After Terminate, a server behind a wrapper has the whole grace, although the wrapper
+// exits first. After a crash of the wrapper it is killed at once.
 func TestTerminate_server_behind_a_wrapper(t *testing.T) {
 	const onTerm = `trap "exit 0" TERM
 sh -c 'trap "sleep 0.3; echo >\"$0\"; exit" TERM; echo $$; while :; do sleep 0.02; done' "$0" </dev/null &
@@ -52,7 +52,7 @@ cat >/dev/null`
 				c, file, behind := startWrapper(t, keep, script)
 				c.Terminate(6 * time.Second)
 				require.NoError(t, c.Release())
-				require.True(t, saved(t, file), "it was killed before its grace was over")
+				require.True(t, saved(t, file), "the server was killed before its grace was over")
 				require.False(t, mcptest.Alive(behind))
 			})
 		}

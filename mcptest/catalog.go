@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // catalog holds what the server offers now. Only the tools change.
@@ -171,7 +173,7 @@ func (s *server) readResource(r *request) ([]byte, *rpcError) {
 		if r.modern {
 			code = jsonrpc.CodeInvalidParams
 		}
-		return nil, &rpcError{Code: code, Message: "resource " + r.params.URI + " is not known", Data: mustJSON(map[string]string{"uri": r.params.URI})}
+		return nil, &rpcError{Code: code, Message: "resource " + r.params.URI + " is not known", Data: rawjson.Marshal(map[string]string{"uri": r.params.URI})}
 	}
 	result := map[string]any{"contents": []json.RawMessage{res.contents()}}
 	if r.modern {

@@ -1,6 +1,10 @@
 package mcptest
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+)
 
 // ToolDef is one tool of a [Script].
 type ToolDef struct {
@@ -33,7 +37,7 @@ func (t ToolDef) definition() json.RawMessage {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	return mustJSON(struct {
+	return rawjson.Marshal(struct {
 		Name         string          `json:"name"`
 		Description  string          `json:"description,omitempty"`
 		InputSchema  json.RawMessage `json:"inputSchema"`
@@ -58,7 +62,7 @@ type ResourceDef struct {
 
 // definition returns the resource as resources/list lists it.
 func (r ResourceDef) definition() json.RawMessage {
-	return mustJSON(struct {
+	return rawjson.Marshal(struct {
 		URI      string `json:"uri"`
 		Name     string `json:"name"`
 		MIMEType string `json:"mimeType,omitempty"`
@@ -77,7 +81,7 @@ func (r ResourceDef) contents() json.RawMessage {
 	if len(r.Blob) == 0 {
 		c.Text = &r.Text
 	}
-	return mustJSON(c)
+	return rawjson.Marshal(c)
 }
 
 // TemplateDef is one resource template of a [Script], with one variable at its
@@ -91,7 +95,7 @@ type TemplateDef struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
-func (t TemplateDef) definition() json.RawMessage { return mustJSON(t) }
+func (t TemplateDef) definition() json.RawMessage { return rawjson.Marshal(t) }
 
 // PromptDef is one prompt of a [Script].
 type PromptDef struct {
@@ -114,7 +118,7 @@ func (p PromptDef) definition() json.RawMessage {
 	for _, name := range p.Arguments {
 		args = append(args, argument{name, true})
 	}
-	return mustJSON(struct {
+	return rawjson.Marshal(struct {
 		Name        string     `json:"name"`
 		Description string     `json:"description,omitempty"`
 		Arguments   []argument `json:"arguments,omitempty"`
@@ -141,13 +145,4 @@ func DefaultPrompts() []PromptDef {
 		{Name: "hello", Description: "A fixed greeting.", Text: "Say hello."},
 		{Name: "greet", Description: "Greets a name.", Arguments: []string{"name"}, Text: "Greet {name}."},
 	}
-}
-
-// mustJSON marshals v. It panics only for invalid raw JSON of a script.
-func mustJSON(v any) json.RawMessage {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic("mcptest: " + err.Error() + "; check the raw JSON in the script")
-	}
-	return data
 }

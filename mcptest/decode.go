@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // The fixture must cost less than the clients that are measured against it, and must
@@ -87,25 +88,10 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 
 // decodeText reads a member that must be text; it keeps a failure that it is given.
 func decodeText(key string, value []byte, into *string, failure *rpcError) *rpcError {
-	text, ok := unescapedText(value)
+	text, ok := rawjson.Text(value)
 	if !ok && json.Unmarshal(value, &text) != nil {
 		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: key + " is not a string"}
 	}
 	*into = text
 	return failure
-}
-
-// unescapedText is the text of a JSON string in which nothing is escaped and
-// nothing is beyond ASCII.
-func unescapedText(value []byte) (string, bool) {
-	if len(value) < 2 || value[0] != '"' {
-		return "", false
-	}
-	inner := value[1 : len(value)-1]
-	for _, c := range inner {
-		if c == '\\' || c >= 0x80 {
-			return "", false
-		}
-	}
-	return string(inner), true
 }

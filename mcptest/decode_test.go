@@ -8,15 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 func TestQuoteAgreesWithEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		var back string
-		require.NoError(t, json.Unmarshal(quote(text), &back))
+		require.NoError(t, json.Unmarshal(rawjson.Quote(text), &back))
 		require.Equal(t, strings.ToValidUTF8(text, "\ufffd"), back)
-		if plain, ok := unescapedText(quote(text)); ok {
+		if plain, ok := rawjson.Text(rawjson.Quote(text)); ok {
 			require.Equal(t, text, plain)
 		}
 	})

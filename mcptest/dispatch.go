@@ -9,7 +9,7 @@ func (s *server) waits(r *request) bool {
 		return false
 	}
 	t, ok := s.catalog.tool(r.params.Name)
-	return ok && behaviourOf(t).waits
+	return ok && behaviourOf(t).Blocks
 }
 
 // dispatch carries a request out. It returns the members of the result, or the

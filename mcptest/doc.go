@@ -17,10 +17,11 @@
 // With a StateDir a server counts over its processes: [Starts], [Executions] of the
 // tool count, [PIDs]. One StateDir belongs to one server.
 //
-// Two packages below build on this one: mcptest/hostile holds servers that misbehave
-// in hundreds of ways, mcptest/oauthtest an OAuth authorization server.
+// Package mcptest/hostile holds servers that misbehave in hundreds of ways, and
+// mcptest/oauthtest an OAuth authorization server.
 //
-// This package is large because the server is one thing: the protocol, the tools and
-// the faults of one script, over two transports that share the tools. Start reading at script.go (what can be set), then server.go (a server on
-// a pair of streams) or http.go.
+// This package is large because a script is one thing: what it offers and which faults
+// happen apply to both transports. The default tools are in internal/tools, and what
+// they record is in internal/statedir. Start reading at script.go (what a script sets),
+// then server.go (a server on a pair of streams) or http.go (a server over HTTP).
 package mcptest

@@ -51,7 +51,7 @@ func TestEndlessLists(t *testing.T) {
 		c.initialize()
 		for id := range 3 {
 			names, next := page(t, c, id, "again")
-			require.Len(t, names, len(toolOrder))
+			require.Len(t, names, len(DefaultTools()))
 			require.Equal(t, "again", next)
 		}
 	})
@@ -70,7 +70,7 @@ func TestOneBadToolAmongTheList(t *testing.T) {
 	raw(t, one(Fault{At: StageList, Method: "tools/list", Do: ActionBadTool}), func(c *rawClient) {
 		c.initialize()
 		names, _ := page(t, c, 1, "")
-		require.Len(t, names, len(toolOrder)+1)
+		require.Len(t, names, len(DefaultTools())+1)
 		require.Contains(t, names, "12")
 		require.Contains(t, names, `"echo"`)
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/process"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
@@ -143,7 +144,7 @@ type processHost struct{}
 func (processHost) exit(_ *server, code int) { os.Exit(code) }
 
 func (processHost) die(_ *server, signal string) {
-	if err := raise(signalName(signal)); err != nil {
+	if err := process.Raise(signalName(signal)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -151,7 +152,7 @@ func (processHost) die(_ *server, signal string) {
 	time.Sleep(role.MaxLifetime)
 }
 
-func (processHost) ignoreShutdown() { ignoreTermination() }
+func (processHost) ignoreShutdown() { process.IgnoreTermination() }
 
 // fork starts the grandchild and waits until it ignores SIGTERM.
 func (processHost) fork(detached bool) (int, error) {
@@ -162,7 +163,7 @@ func (processHost) fork(detached bool) (int, error) {
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), role.Env+"="+roleGrandchild)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := startGrandchild(cmd, detached); err != nil {
+	if err := process.StartGrandchild(cmd, detached); err != nil {
 		return 0, fmt.Errorf("fork: %w", err)
 	}
 	// Reaped here as long as the server lives, by init afterwards.
@@ -173,8 +174,8 @@ func (processHost) fork(detached bool) (int, error) {
 // holdStreams is the grandchild: it holds the streams it inherited, ignores polite
 // signals, and does nothing.
 func holdStreams() {
-	ignoreTermination()
-	grandchildReady()
+	process.IgnoreTermination()
+	process.GrandchildReady()
 	time.Sleep(role.MaxLifetime)
 	os.Exit(0)
 }

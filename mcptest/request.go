@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // envelope holds the members of any message of a client.
@@ -55,7 +57,7 @@ type request struct {
 	// answerFaults holds the faults that change the answer.
 	answerFaults []*Fault
 	// unfinished is set where the answer wants input.
-	unfinished bool
+	inputRequired bool
 	// uncancellable is set where the answer comes in spite of a cancellation.
 	uncancellable bool
 }
@@ -148,7 +150,7 @@ func (s *server) success(r *request, members []byte) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `"resultType":"`...)
-		if r.unfinished {
+		if r.inputRequired {
 			b = append(b, "input_required"...)
 		} else {
 			b = append(b, "complete"...)
@@ -168,13 +170,13 @@ func (s *server) replyErrorCode(r *request, code int, message string) {
 
 func (s *server) replyError(r *request, e *rpcError) {
 	b := append([]byte(`{"jsonrpc":"2.0","id":`), r.id...)
-	b = append(append(b, `,"error":`...), mustJSON(e)...)
+	b = append(append(b, `,"error":`...), rawjson.Marshal(e)...)
 	s.reply(r, append(b, '}'))
 }
 
 func (s *server) serverInfo() []byte {
-	b := append([]byte(`{"name":`), quote(s.script.Name)...)
-	b = append(append(b, `,"version":`...), quote(s.script.Version)...)
+	b := append([]byte(`{"name":`), rawjson.Quote(s.script.Name)...)
+	b = append(append(b, `,"version":`...), rawjson.Quote(s.script.Version)...)
 	return append(b, '}')
 }
 
@@ -182,20 +184,11 @@ func (s *server) serverInfo() []byte {
 func (s *server) notify(method string, params []byte) { s.out.writeLine(notification(method, params)) }
 
 func notification(method string, params []byte) []byte {
-	b := append([]byte(`{"jsonrpc":"2.0","method":`), quote(method)...)
+	b := append([]byte(`{"jsonrpc":"2.0","method":`), rawjson.Quote(method)...)
 	if len(params) > 0 {
 		b = append(append(b, `,"params":`...), params...)
 	}
 	return append(b, '}')
-}
-
-func quote(text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			return mustJSON(text)
-		}
-	}
-	return append(append(append(make([]byte, 0, len(text)+2), '"'), text...), '"')
 }
 
 // inFlight holds the requests that run in goroutines, so that the client can cancel

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // Protocol versions that a [Script] can speak.
@@ -94,7 +96,7 @@ func (s Script) Validate() error {
 				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is not JSON; correct it", ErrScript, t.Name, raw))
 			}
 		}
-		if _, ok := behaviours[t.As]; !ok && t.As != "" {
+		if _, ok := tools.Named(t.As); !ok && t.As != "" {
 			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is not the name of a default tool; see DefaultTools for their names", ErrScript, t.Name, t.As))
 		}
 	}

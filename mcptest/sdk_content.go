@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // supportedOverHTTP reports whether a fault can be committed by a go-sdk server.
@@ -32,7 +32,7 @@ func (l *httpIncarnation) newSDKServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: s.Name, Version: s.Version}, options)
 	if !s.NoTools {
 		for _, t := range s.Tools {
-			if !behaviourOf(t).linesOnly {
+			if !behaviourOf(t).NeedsStreams {
 				l.addTool(server, t)
 			}
 		}
@@ -64,22 +64,8 @@ func (l *httpIncarnation) addTool(server *mcp.Server, t ToolDef) {
 		if err != nil {
 			return nil, err
 		}
-		a := behaviourOf(t).do(&toolCall{ctx: ctx, tool: t, args: r.Params.Arguments, meta: meta, on: httpBackend{l, r.Session},
-			responses: responses, state: r.Params.RequestState})
-		switch {
-		case a.failure != nil:
-			return nil, &jsonrpc.Error{Code: int64(a.failure.Code), Message: a.failure.Message}
-		case len(a.wants) > 0:
-			return a.inputRequired()
-		case a.silent:
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.text}}, IsError: a.isError}
-		if len(a.structured) > 0 {
-			result.StructuredContent = a.structured
-		}
-		return result, nil
+		return behaviourOf(t).Run(&tools.Call{Context: ctx, Tool: t.Name, Arguments: r.Params.Arguments, Meta: meta,
+			Server: httpTools{l, r.Session}, InputResponses: responses, RequestState: r.Params.RequestState}).SDK(ctx)
 	})
 }
 
@@ -175,45 +161,50 @@ func (l *httpIncarnation) injectFault(ctx context.Context, f *Fault) error {
 	return ctx.Err()
 }
 
-// httpBackend is what a tool reaches over HTTP.
-type httpBackend struct {
+// httpTools implements tools.Server over HTTP.
+type httpTools struct {
 	current *httpIncarnation
 	session *mcp.ServerSession
 }
 
-func (h httpBackend) identity() (string, int) { return h.current.instance, h.current.start }
+func (h httpTools) Identity() (instance string, start int) {
+	return h.current.instance, h.current.start
+}
 
-func (h httpBackend) stateCounter() *statedir.Counter { return h.current.owner.counter }
+func (h httpTools) CountExecution(key string) (int, error) {
+	return h.current.owner.counter.CountExecution(key)
+}
 
-func (h httpBackend) progress(c *toolCall, done, total int) {
+func (h httpTools) Progress(c *tools.Call, done, total int) {
 	var meta struct {
 		Token any `json:"progressToken"`
 	}
-	if json.Unmarshal(c.meta, &meta) != nil || meta.Token == nil {
+	if json.Unmarshal(c.Meta, &meta) != nil || meta.Token == nil {
 		return
 	}
-	_ = h.session.NotifyProgress(c.ctx, &mcp.ProgressNotificationParams{
+	_ = h.session.NotifyProgress(c.Context, &mcp.ProgressNotificationParams{
 		ProgressToken: meta.Token, Progress: float64(done), Total: float64(total),
 	})
 }
 
-func (h httpBackend) addTool(t ToolDef) {
+func (h httpTools) AddTool(name, description string) {
+	t := ToolDef{Name: name, Description: description}
 	h.current.catalog.add(t)
 	h.current.addTool(h.current.sdkServer, t)
 }
 
-func (h httpBackend) removeTool(name string) bool {
+func (h httpTools) RemoveTool(name string) bool {
 	h.current.sdkServer.RemoveTools(name)
 	return h.current.catalog.remove(name)
 }
 
-func (h httpBackend) crash(int) { h.current.crash() }
+func (h httpTools) Exit(int) { h.current.crash() }
 
-// log and touched leave it to the go-sdk who is told.
-func (h httpBackend) log(c *toolCall, level, text string) {
-	_ = h.session.Log(c.ctx, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.current.owner.script.Name, Data: text})
+// Log and NotifyUpdated leave it to the go-sdk which clients get the notification.
+func (h httpTools) Log(c *tools.Call, level, text string) {
+	_ = h.session.Log(c.Context, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.current.owner.script.Name, Data: text})
 }
 
-func (h httpBackend) notifyUpdated(c *toolCall, uri string) {
-	_ = h.current.sdkServer.ResourceUpdated(c.ctx, &mcp.ResourceUpdatedNotificationParams{URI: uri})
+func (h httpTools) NotifyUpdated(c *tools.Call, uri string) {
+	_ = h.current.sdkServer.ResourceUpdated(c.Context, &mcp.ResourceUpdatedNotificationParams{URI: uri})
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
 // session holds what the client negotiated and subscribed to.
@@ -54,7 +56,7 @@ func (s *server) newestFirst() []string {
 func (s *server) unsupported(requested string) *rpcError {
 	return &rpcError{
 		Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version",
-		Data: mustJSON(mcp.UnsupportedProtocolVersionData{Supported: s.newestFirst(), Requested: requested}),
+		Data: rawjson.Marshal(mcp.UnsupportedProtocolVersionData{Supported: s.newestFirst(), Requested: requested}),
 	}
 }
 
@@ -149,7 +151,7 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 func (s *server) discover(r *request) ([]byte, *rpcError) {
 	if f := r.faultOf(ActionRefuseVersion); f != nil {
 		e := s.unsupported(Version20260728)
-		e.Data = mustJSON(mcp.UnsupportedProtocolVersionData{
+		e.Data = rawjson.Marshal(mcp.UnsupportedProtocolVersionData{
 			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: Version20260728,
 		})
 		return nil, e
@@ -170,7 +172,7 @@ func members(m map[string]any) []byte {
 			delete(m, k)
 		}
 	}
-	b := mustJSON(m)
+	b := rawjson.Marshal(m)
 	return b[1 : len(b)-1]
 }
 

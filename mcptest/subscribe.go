@@ -6,6 +6,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // levels are the log levels, least first.
@@ -50,7 +53,7 @@ func (s *server) openListen(r *request) *rpcError {
 	}
 	s.session.listening[id] = *want
 	s.session.mu.Unlock()
-	s.notify("notifications/subscriptions/acknowledged", mustJSON(map[string]any{
+	s.notify("notifications/subscriptions/acknowledged", rawjson.Marshal(map[string]any{
 		"_meta": subscriptionID(id), "notifications": want,
 	}))
 	return nil
@@ -82,7 +85,7 @@ func (s *server) notifyChanged(method string, wants func(mcp.NotificationSubscri
 	if legacy {
 		var body []byte
 		if params != nil {
-			body = mustJSON(params)
+			body = rawjson.Marshal(params)
 		}
 		s.notify(method, body)
 	}
@@ -91,7 +94,7 @@ func (s *server) notifyChanged(method string, wants func(mcp.NotificationSubscri
 		for k, v := range params {
 			body[k] = v
 		}
-		s.notify(method, mustJSON(body))
+		s.notify(method, rawjson.Marshal(body))
 	}
 }
 
@@ -100,7 +103,7 @@ func (s *server) toolsChanged() {
 }
 
 // notifyUpdated announces that a resource changed, to those who subscribed to it.
-func (s *server) notifyUpdated(_ *toolCall, uri string) {
+func (s *server) NotifyUpdated(_ *tools.Call, uri string) {
 	s.session.mu.Lock()
 	subscribed := s.session.subscribed[uri]
 	legacy := s.session.version != ""
@@ -115,13 +118,13 @@ func (s *server) notifyUpdated(_ *toolCall, uri string) {
 
 // log sends notifications/message if the level is one that the client wants: of
 // the session, or since 2026-07-28 of the call, where none means nothing.
-func (s *server) log(c *toolCall, level, text string) {
+func (s *server) Log(c *tools.Call, level, text string) {
 	s.session.mu.Lock()
 	least := s.session.level
 	s.session.mu.Unlock()
-	if c.modern {
+	if c.Modern {
 		var meta map[string]any
-		_ = json.Unmarshal(c.meta, &meta) // it was read before
+		_ = json.Unmarshal(c.Meta, &meta) // it was read before
 		if least, _ = meta[mcp.MetaKeyLogLevel].(string); least == "" {
 			return
 		}
@@ -129,5 +132,5 @@ func (s *server) log(c *toolCall, level, text string) {
 	if slices.Index(levels, level) < slices.Index(levels, least) {
 		return
 	}
-	s.notify("notifications/message", mustJSON(map[string]string{"level": level, "logger": s.script.Name, "data": text}))
+	s.notify("notifications/message", rawjson.Marshal(map[string]string{"level": level, "logger": s.script.Name, "data": text}))
 }

@@ -1,256 +1,146 @@
 package mcptest
 
 import (
-	"context"
 	"encoding/json"
-	"os"
-	"strings"
-	"time"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
-// toolCall is one call of a tool, over any transport.
-type toolCall struct {
-	// ctx ends when the caller cancels, or the server does.
-	ctx  context.Context
-	tool ToolDef
-	args json.RawMessage
-	meta json.RawMessage
-	on   backend
-	// lines is the server on a pair of streams; nil over HTTP.
-	lines *server
-	// modern is whether the call is one of 2026-07-28; for lines only.
-	modern bool
-	// responses and state are what the client repeats a call with that wanted
-	// input.
-	responses json.RawMessage
-	state     string
-}
-
-// backend is the server that a tool runs in, over either transport.
-type backend interface {
-	identity() (instance string, start int)
-	stateCounter() *statedir.Counter
-	progress(c *toolCall, done, total int)
-	// log sends a log message, if the client wants it.
-	log(c *toolCall, level, text string)
-	// notifyUpdated sends notifications/resources/updated if the client subscribed.
-	notifyUpdated(c *toolCall, uri string)
-	addTool(t ToolDef)
-	removeTool(name string) bool
-	crash(code int)
-}
-
-// toolResult is the result of a call.
-type toolResult struct {
-	text       string
-	structured json.RawMessage
-	isError    bool
-	failure    *rpcError
-	// silent: the call is not answered.
-	silent bool
-	// wants holds the input requests of an answer that asks for input, together with
-	// state.
-	wants json.RawMessage
-	state string
-}
-
-func textResult(text string) toolResult { return toolResult{text: text} }
-
-// showing answers with a value, as structured content and as text.
-func jsonResult(v any) toolResult {
-	data := mustJSON(v)
-	return toolResult{text: string(data), structured: data}
-}
-
-func errorResult(text string) toolResult { return toolResult{text: text, isError: true} }
-
-// behaviour is a default tool.
-type behaviour struct {
-	about  string
-	schema string
-	hints  string
-	// waits: it may block, so it runs in a goroutine of its own.
-	waits bool
-	// linesOnly: it needs a pair of streams.
-	linesOnly bool
-	do        func(c *toolCall) toolResult
-}
-
-// behaviourOf resolves how a tool behaves: as another, by a fixed answer, or
-// as the default tool of its name.
-func behaviourOf(t ToolDef) behaviour {
-	if t.As != "" {
-		return behaviours[t.As]
-	}
-	if t.Text != "" || len(t.Structured) > 0 || t.IsError {
-		return behaviour{do: func(c *toolCall) toolResult {
-			return toolResult{text: c.tool.Text, structured: c.tool.Structured, isError: c.tool.IsError}
-		}}
-	}
-	if b, ok := behaviours[t.Name]; ok {
-		return b
-	}
-	return behaviour{do: func(c *toolCall) toolResult { return textResult(string(c.args)) }}
-}
-
-// withArgs decodes the arguments for a tool; arguments that do not fit are
-// answered with -32602.
-func withArgs[T any](do func(c *toolCall, args T) toolResult) func(c *toolCall) toolResult {
-	return func(c *toolCall) toolResult {
-		var args T
-		if len(c.args) > 0 {
-			if err := json.Unmarshal(c.args, &args); err != nil {
-				return toolResult{failure: &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "arguments of " + c.tool.Name + ": " + err.Error()}}
-			}
+// DefaultTools returns the tools of a script without Tools, to build upon:
+//
+//	echo {text}               answers with the text
+//	add {a, b}                the sum, as text and as structured content
+//	sleep {ms}                answers later, unless cancelled
+//	fail {text}               an isError result
+//	pid                       {pid, instance, start}: the process and incarnation
+//	count {key}               a side effect that is recorded; see Executions
+//	crash {code}              exits before answering
+//	signal {name}             dies of a signal before answering
+//	hang                      never answers
+//	env {name}                an environment variable of the server
+//	big {bytes}               that many bytes of text
+//	stderr {text}             a line on stderr
+//	junk {count}              lines on stdout that are not JSON-RPC
+//	fork {detached}           a grandchild that holds stdout and stderr
+//	add_tool {name}           adds a tool and announces it
+//	remove_tool {name}        removes a tool and announces it
+//	slow_progress {steps, ms} progress notifications, if the call has a token
+//	log {level, text}         a log message, if the client's level admits it
+//	touch {uri}               notifications/resources/updated, if subscribed
+//	ask {method, params}      a request to the client; returns its answer
+//	consult {method, params, rounds} input of the client; returns the last: since
+//	                          2026-07-28 by input_required results, before by a request
+//
+// Over HTTP the tools that need the streams of a process are left out: signal, stderr,
+// junk, fork and ask.
+func DefaultTools() []ToolDef {
+	defs := make([]ToolDef, 0, len(tools.All))
+	for _, t := range tools.All {
+		def := ToolDef{Name: t.Name, Description: t.Description, InputSchema: json.RawMessage(t.Schema)}
+		if t.Annotations != "" {
+			def.Annotations = json.RawMessage(t.Annotations)
 		}
-		return do(c, args)
+		defs = append(defs, def)
 	}
+	return defs
 }
 
-type (
-	textArgs  struct{ Text string }
-	nameArgs  struct{ Name string }
-	countArgs struct{ Count int }
-	none      struct{}
-)
-
-// echo has a fast path for plain text, because benchmarks call it.
-func echo(c *toolCall) toolResult {
-	if len(c.args) > 0 && c.args[0] == '{' {
-		text, plain := "", false
-		_ = jsonscan.EachMember(c.args, func(key string, value []byte) error {
-			if key == "text" {
-				text, plain = unescapedText(value)
-			}
-			return nil
-		})
-		if plain {
-			return textResult(text)
-		}
+// behaviourOf returns what a tool of a script does: what another tool does, a fixed
+// answer, or what the default tool of its name does.
+func behaviourOf(def ToolDef) tools.Tool {
+	if def.As != "" {
+		t, _ := tools.Named(def.As) // Validate has checked the name
+		return t
 	}
-	return withArgs(func(_ *toolCall, a textArgs) toolResult { return textResult(a.Text) })(c)
-}
-
-func add(_ *toolCall, a struct{ A, B float64 }) toolResult {
-	return jsonResult(map[string]float64{"sum": a.A + a.B})
-}
-
-func sleep(c *toolCall, a struct{ MS float64 }) toolResult {
-	timer := time.NewTimer(time.Duration(a.MS * float64(time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return textResult("slept")
-	case <-c.ctx.Done():
-		return toolResult{silent: true}
+	if def.Text != "" || len(def.Structured) > 0 || def.IsError {
+		return fixedAnswer(tools.Result{Text: def.Text, Structured: def.Structured, IsError: def.IsError})
 	}
-}
-
-func fail(_ *toolCall, a textArgs) toolResult {
-	return errorResult(orDefault(a.Text, "failed as asked"))
-}
-
-// pid identifies the process and the incarnation that answered.
-func pid(c *toolCall, _ none) toolResult {
-	instance, start := c.on.identity()
-	return jsonResult(map[string]any{"pid": os.Getpid(), "instance": instance, "start": start})
-}
-
-func count(c *toolCall, a struct{ Key string }) toolResult {
-	n, err := c.on.stateCounter().CountExecution(a.Key)
-	if err != nil {
-		return errorResult(err.Error())
+	if t, ok := tools.Named(def.Name); ok {
+		return t
 	}
-	return jsonResult(map[string]any{"key": a.Key, "executions": n})
+	return tools.Echo
 }
 
-func crash(c *toolCall, a struct{ Code *int }) toolResult {
-	code := 1
-	if a.Code != nil {
-		code = *a.Code
-	}
-	c.on.crash(code)
-	return toolResult{silent: true}
-}
-
-func hang(c *toolCall, _ none) toolResult {
-	<-c.ctx.Done()
-	return toolResult{silent: true}
-}
-
-func env(_ *toolCall, a nameArgs) toolResult {
-	value, ok := os.LookupEnv(a.Name)
-	answer := jsonResult(map[string]any{"name": a.Name, "value": value, "set": ok})
-	answer.text = value
-	return answer
-}
-
-func big(_ *toolCall, a struct{ Bytes int }) toolResult {
-	return textResult(strings.Repeat("x", max(0, a.Bytes)))
-}
-
-func addTool(c *toolCall, a nameArgs) toolResult {
-	if a.Name == "" {
-		return errorResult("add_tool: name is empty; name the tool to add")
-	}
-	c.on.addTool(ToolDef{Name: a.Name, Description: "Added while running."})
-	return textResult("added " + a.Name)
-}
-
-func removeTool(c *toolCall, a nameArgs) toolResult {
-	if !c.on.removeTool(a.Name) {
-		return errorResult("remove_tool: there is no tool " + a.Name)
-	}
-	return textResult("removed " + a.Name)
-}
-
-// slowProgress reports each step, ms apart, if the caller gave a token.
-func slowProgress(c *toolCall, a struct {
-	Steps int
-	MS    float64
-}) toolResult {
-	for i := range a.Steps {
-		if answer := sleep(c, struct{ MS float64 }{a.MS}); answer.silent {
-			return answer
-		}
-		c.on.progress(c, i+1, a.Steps)
-	}
-	return jsonResult(map[string]int{"steps": a.Steps})
+func fixedAnswer(r tools.Result) tools.Tool {
+	return tools.Tool{Run: func(*tools.Call) tools.Result { return r }}
 }
 
 // callTool handles tools/call on a pair of streams.
 func (s *server) callTool(r *request) (result []byte, failure *rpcError, answered bool) {
-	tool, ok := s.catalog.tool(r.params.Name)
+	def, ok := s.catalog.tool(r.params.Name)
 	if !ok {
 		return nil, &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "tool " + r.params.Name + " is not known"}, false
 	}
-	a := behaviourOf(tool).do(&toolCall{
-		ctx: r.ctx, tool: tool, args: r.params.Arguments, meta: r.params.Meta, on: s, lines: s,
-		modern: r.modern, responses: r.params.Responses, state: r.params.State,
+	a := behaviourOf(def).Run(&tools.Call{
+		Context: r.ctx, Tool: def.Name, Arguments: r.params.Arguments, Meta: r.params.Meta, Server: s, Streams: s,
+		Modern: r.modern, InputResponses: r.params.Responses, RequestState: r.params.State,
 	})
-	if r.unfinished = len(a.wants) > 0; r.unfinished {
-		return a.wanting(), nil, false
+	if a.Err != nil {
+		failure = &rpcError{Code: int(a.Err.Code), Message: a.Err.Message}
 	}
-	return a.members(), a.failure, a.silent
+	r.inputRequired = len(a.InputRequests) > 0
+	return a.Members(), failure, a.NoAnswer
 }
 
-// members returns the members of a CallToolResult.
-func (a toolResult) members() []byte {
-	b := make([]byte, 0, len(a.text)+len(a.structured)+96)
-	b = append(b, `"content":[{"type":"text","text":`...)
-	b = append(b, quote(a.text)...)
-	b = append(b, `}]`...)
-	if len(a.structured) > 0 {
-		b = append(append(b, `,"structuredContent":`...), a.structured...)
+// The methods below implement tools.Server and tools.Streams; NotifyUpdated and Log are
+// in subscribe.go.
+
+func (s *server) Identity() (instance string, start int) { return s.instance, s.start }
+
+func (s *server) CountExecution(key string) (int, error) { return s.counter.CountExecution(key) }
+
+func (s *server) Progress(c *tools.Call, done, total int) {
+	var meta struct {
+		Token json.RawMessage `json:"progressToken"`
 	}
-	if a.isError {
-		b = append(b, `,"isError":true`...)
+	if json.Unmarshal(c.Meta, &meta) != nil || len(meta.Token) == 0 {
+		return
 	}
-	return b
+	s.notify("notifications/progress", rawjson.Marshal(map[string]any{
+		"progressToken": meta.Token, "progress": done, "total": total, "message": "step " + strconv.Itoa(done),
+	}))
+}
+
+func (s *server) AddTool(name, description string) {
+	s.catalog.add(ToolDef{Name: name, Description: description})
+	s.toolsChanged()
+}
+
+func (s *server) RemoveTool(name string) bool {
+	removed := s.catalog.remove(name)
+	if removed {
+		s.toolsChanged()
+	}
+	return removed
+}
+
+func (s *server) Exit(code int) { s.host.exit(s, code) }
+
+func (s *server) Die(signal string) { s.host.die(s, signal) }
+
+func (s *server) WriteStderr(text string) { s.logf("%s", text) }
+
+func (s *server) WriteJunk(count int) { s.writeJunk(count, "") }
+
+// Fork starts a grandchild and records its pid.
+func (s *server) Fork(detached bool) (int, error) {
+	child, err := s.host.fork(detached)
+	if err != nil {
+		return 0, err
+	}
+	return child, s.counter.RecordPID(child)
+}
+
+func (s *server) SendRequest(method string, params json.RawMessage) <-chan json.RawMessage {
+	id, answer := s.clientRequests.register()
+	line := append([]byte(`{"jsonrpc":"2.0","id":`+id+`,"method":`), rawjson.Quote(method)...)
+	if len(params) > 0 {
+		line = append(append(line, `,"params":`...), params...)
+	}
+	s.out.writeLine(append(line, '}'))
+	return answer
 }

@@ -101,7 +101,7 @@ func TestToolsComeAndGo(t *testing.T) {
 		c.result()
 		names, _ := page(t, c, 4, "")
 		require.NotContains(t, names, `"fresh"`)
-		require.Len(t, names, len(toolOrder))
+		require.Len(t, names, len(DefaultTools()))
 		c.call(5, "remove_tool", `{"name":"fresh"}`)
 		require.True(t, c.result().IsError)
 	})

@@ -10,12 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/process"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
-
-// ignoreTermination makes the process ignore the polite signals SIGTERM, SIGINT and
-// SIGHUP.
-func ignoreTermination() { signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
 
 // withChild serves correctly, except that do handles the calls. A child process runs
 // child instead.
@@ -32,7 +29,7 @@ func withChild(name, about string, child func(*stdioServer), do func(*stdioServe
 
 // holdStreams runs in a child that ignores polite signals and stays.
 func holdStreams(s *stdioServer) {
-	ignoreTermination()
+	process.IgnoreTermination()
 	s.waitForever()
 }
 
@@ -147,7 +144,7 @@ var linuxRows = []Misbehaviour{
 		}
 	})),
 	handWrittenProcessOnly("shutdown/joins-our-group", "Moves into the process group of its parent and ignores stdin's end and SIGTERM, so a signal to its group hits the client.", func(s *stdioServer) {
-		ignoreTermination()
+		process.IgnoreTermination()
 		if group, err := unix.Getpgid(os.Getppid()); err == nil {
 			_ = unix.Setpgid(0, group)
 		}

@@ -1,6 +1,9 @@
 package mcptest
 
-import "github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+import (
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/process"
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+)
 
 // Starts returns how many incarnations have started with this StateDir; 0 if dir is
 // not one.
@@ -15,3 +18,7 @@ func Executions(dir string) map[string]int { return statedir.Executions(dir) }
 // grandchildren, in the order of their start. Most of them may have ended; see
 // [Alive].
 func PIDs(dir string) []int { return statedir.PIDs(dir) }
+
+// Alive reports whether a process runs. A zombie, which has ended but was not waited
+// for, is not alive.
+func Alive(pid int) bool { return process.Alive(pid) }

@@ -84,7 +84,7 @@ func (s *server) injectFault(f *Fault) {
 	case ActionStderrLine:
 		s.logf("%s", f.Text)
 	case ActionForkGrandchild:
-		if _, err := s.fork(f.Text == "detached"); err != nil {
+		if _, err := s.Fork(f.Text == "detached"); err != nil {
 			s.logf("mcptest: %v", err)
 		}
 	case ActionFlood:

@@ -1,6 +1,6 @@
 //go:build windows
 
-package mcptest
+package process
 
 import (
 	"os"
@@ -10,20 +10,24 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// raise ends this process with status 1, whatever the signal: Windows has no
-// signals that a process could die of.
-func raise(string) error { return windows.TerminateProcess(windows.CurrentProcess(), 1) }
+// Raise ends this process with status 1, whatever the signal. A process on Windows
+// cannot die of a signal.
+func Raise(string) error { return windows.TerminateProcess(windows.CurrentProcess(), 1) }
 
-func ignoreTermination() { signal.Ignore(os.Interrupt) }
+// IgnoreTermination makes this process ignore Ctrl-C.
+func IgnoreTermination() { signal.Ignore(os.Interrupt) }
 
-func startGrandchild(cmd *exec.Cmd, detached bool) error {
+// StartGrandchild starts cmd. A detached grandchild gets a process group of its own and
+// leaves the job.
+func StartGrandchild(cmd *exec.Cmd, detached bool) error {
 	if detached {
 		cmd.SysProcAttr = &windows.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_BREAKAWAY_FROM_JOB}
 	}
 	return cmd.Start()
 }
 
-func grandchildReady() {}
+// GrandchildReady does nothing on Windows, where StartGrandchild does not wait.
+func GrandchildReady() {}
 
 // Alive reports whether a process runs.
 func Alive(pid int) bool {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package mcptest
+package process
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// raise sends this process a signal.
-func raise(name string) error {
+// Raise sends this process a signal, given by its name without "SIG".
+func Raise(name string) error {
 	number := unix.SignalNum("SIG" + name)
 	if number == 0 {
 		return fmt.Errorf("mcptest: signal %q is unknown; use a name such as KILL or TERM", name)
@@ -29,14 +29,16 @@ func raise(name string) error {
 	return unix.Kill(os.Getpid(), number)
 }
 
-func ignoreTermination() { signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
+// IgnoreTermination makes this process ignore the polite signals.
+func IgnoreTermination() { signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP) }
 
-// readyFD is the descriptor that the grandchild closes when it is ready.
+// readyFD is the descriptor that a grandchild closes when it is ready.
 const readyFD = 3
 
-// startGrandchild returns when the grandchild has said that it is ready: a
-// SIGTERM that comes sooner would end it.
-func startGrandchild(cmd *exec.Cmd, detached bool) error {
+// StartGrandchild starts cmd and waits until it has called GrandchildReady, because a
+// SIGTERM that arrives earlier would end it. A detached grandchild gets a session of its
+// own.
+func StartGrandchild(cmd *exec.Cmd, detached bool) error {
 	ready, child, err := os.Pipe()
 	if err != nil {
 		return err
@@ -53,15 +55,16 @@ func startGrandchild(cmd *exec.Cmd, detached bool) error {
 	return err
 }
 
-func grandchildReady() { _ = unix.Close(readyFD) }
+// GrandchildReady reports to the parent that this grandchild ignores polite signals.
+func GrandchildReady() { _ = unix.Close(readyFD) }
 
-// Alive reports whether a process runs. A zombie, dead but not yet reaped by
-// its parent, is not alive.
+// Alive reports whether a process runs. A zombie, which has ended but was not waited
+// for, is not alive.
 func Alive(pid int) bool {
 	if pid <= 0 || unix.Kill(pid, 0) == unix.ESRCH {
 		return false
 	}
-	// Linux writes the state after the closing bracket of the command. Other systems
+	// On Linux the state follows the command, which is in parentheses. Other systems
 	// have no such file; there the result of the signal decides.
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -1,0 +1,3 @@
+// Package process holds what a fixture does to its own process: signals, and
+// grandchildren that outlive it.
+package process

@@ -1,0 +1,137 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
+)
+
+// Call is one call of a tool, over any transport.
+type Call struct {
+	// Context ends when the client cancels the call, or the server ends.
+	Context context.Context
+	// Tool is the name of the tool that is called.
+	Tool string
+	// Arguments and Meta are those of the request; nil if it has none.
+	Arguments, Meta json.RawMessage
+	// InputResponses and RequestState are set when the client repeats a call that
+	// required input (since 2026-07-28).
+	InputResponses json.RawMessage
+	RequestState   string
+	// Server is the server that the tool runs in.
+	Server Server
+	// Streams is nil over HTTP, where tools with NeedsStreams are not offered.
+	Streams Streams
+	// Modern is whether the request is one of 2026-07-28. It is set only with Streams;
+	// over HTTP the go-sdk translates between the versions.
+	Modern bool
+}
+
+// Server is what a tool can do in its server, over either transport.
+type Server interface {
+	// Identity returns a random id of the incarnation and the number of its start.
+	Identity() (instance string, start int)
+	// CountExecution records one execution under the key and returns their number.
+	CountExecution(key string) (int, error)
+	// Progress sends notifications/progress if the call has a progress token.
+	Progress(c *Call, done, total int)
+	// Log sends notifications/message if the client's level admits it.
+	Log(c *Call, level, text string)
+	// NotifyUpdated sends notifications/resources/updated if the client subscribed.
+	NotifyUpdated(c *Call, uri string)
+	// AddTool and RemoveTool change the list of tools and send list_changed.
+	AddTool(name, description string)
+	RemoveTool(name string) bool
+	// Exit ends the incarnation with a status. In a process it does not return.
+	Exit(code int)
+}
+
+// Streams is what a tool can do in a server on a pair of streams.
+type Streams interface {
+	// Die ends the incarnation by a signal. In a process it does not return.
+	Die(signal string)
+	// WriteStderr writes a line to stderr, WriteJunk lines to stdout that are not
+	// JSON-RPC.
+	WriteStderr(text string)
+	WriteJunk(count int)
+	// Fork starts a grandchild and returns its pid.
+	Fork(detached bool) (int, error)
+	// SendRequest sends a request to the client. The channel receives the result, or
+	// the error object.
+	SendRequest(method string, params json.RawMessage) <-chan json.RawMessage
+}
+
+// Result is how a call ends. The zero value is an answer with an empty text.
+type Result struct {
+	// Text is the text of the one content block.
+	Text string
+	// Structured is the structuredContent; nil means none.
+	Structured json.RawMessage
+	IsError    bool
+	// Err, if set, answers with a JSON-RPC error instead.
+	Err *jsonrpc.Error
+	// NoAnswer leaves the call unanswered.
+	NoAnswer bool
+	// InputRequests and RequestState, if set, require input of the client before the
+	// call can go on.
+	InputRequests json.RawMessage
+	RequestState  string
+}
+
+func textResult(text string) Result { return Result{Text: text} }
+
+// jsonResult returns v as structured content and as text.
+func jsonResult(v any) Result {
+	data := rawjson.Marshal(v)
+	return Result{Text: string(data), Structured: data}
+}
+
+func errorResult(text string) Result { return Result{Text: text, IsError: true} }
+
+// Members returns the members of a CallToolResult, or of an InputRequiredResult if
+// input is required, without the braces around them.
+func (r Result) Members() []byte {
+	if len(r.InputRequests) > 0 {
+		b := append([]byte(`"inputRequests":`), r.InputRequests...)
+		return append(append(b, `,"requestState":`...), rawjson.Quote(r.RequestState)...)
+	}
+	b := make([]byte, 0, len(r.Text)+len(r.Structured)+96)
+	b = append(b, `"content":[{"type":"text","text":`...)
+	b = append(b, rawjson.Quote(r.Text)...)
+	b = append(b, `}]`...)
+	if len(r.Structured) > 0 {
+		b = append(append(b, `,"structuredContent":`...), r.Structured...)
+	}
+	if r.IsError {
+		b = append(b, `,"isError":true`...)
+	}
+	return b
+}
+
+// SDK returns the result as one of the go-sdk. It waits until the context ends if the
+// call is not to be answered.
+func (r Result) SDK(ctx context.Context) (*mcp.CallToolResult, error) {
+	switch {
+	case r.Err != nil:
+		return nil, r.Err
+	case len(r.InputRequests) > 0:
+		result := &mcp.CallToolResult{RequestState: r.RequestState}
+		if err := json.Unmarshal(r.InputRequests, &result.InputRequests); err != nil {
+			return nil, fmt.Errorf("reading the input requests of a tool: %w", err)
+		}
+		return result, nil
+	case r.NoAnswer:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.Text}}, IsError: r.IsError}
+	if len(r.Structured) > 0 {
+		result.StructuredContent = r.Structured
+	}
+	return result, nil
+}

@@ -52,8 +52,8 @@
 //
 // # Rules
 //
-//   - Receive never blocks: no I/O, no wait, no log writer. The one exception is
-//     [Options.NewDialer], which opens a token store.
+//   - Receive never blocks: no I/O, no wait, no log writer. [Options.NewDialer] is called
+//     there, so it must not block either.
 //   - A restart is a new actor under a new name with the next epoch. The supervision
 //     strategy of the actor library is Stop, everywhere.
 //   - Each message that may arrive late carries a generation, an epoch or a timer token.

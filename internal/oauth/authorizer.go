@@ -24,7 +24,8 @@ type Authorizer struct {
 	key    mcpvisor.TokenKey
 	store  mcpvisor.TokenStore // nil: tokens are not stored
 	http   *safehttp.Client
-	warn   func(string) // must not block
+	// warn writes to a log, which may block. So it is never called by New, nor with mu held.
+	warn func(string)
 
 	// redactor has a lock of its own.
 	redactor redactor
@@ -56,6 +57,9 @@ type Authorizer struct {
 	// discovery is remembered for grants that need no user; nil: not known.
 	discovery *metadata.Discovery
 
+	// storeWarning says why the default store cannot be used; empty after the first Attach.
+	storeWarning string
+
 	// sessions counts the sessions that are attached.
 	sessions int
 	// lifetime ends with the last of them. It is the context of renewals.
@@ -74,8 +78,9 @@ const (
 	fromGrant               // any other grant
 )
 
-// New returns an authorizer for the server of a valid spec with Auth. warn takes
-// texts that belong in a log; it must not block.
+// New returns an authorizer for the server of a valid spec with Auth. It does no I/O, so an
+// actor may call it. warn writes a text to a log. New does not call it; the other methods
+// do, and wait for it.
 func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	server, err := url.Parse(spec.URL)
 	if err != nil {
@@ -101,7 +106,7 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 		// as the process.
 		if a.store, err = tokenstore.NewFile(""); err != nil {
 			a.store = tokenstore.NewMemory()
-			warn(err.Error())
+			a.storeWarning = err.Error()
 		}
 	}
 	return a, nil
@@ -139,7 +144,12 @@ func (a *Authorizer) Attach(ctx context.Context) {
 	if a.sessions++; a.sessions == 1 {
 		a.lifetime, a.endLifetime = context.WithCancelCause(context.Background())
 	}
+	warning := a.storeWarning
+	a.storeWarning = ""
 	a.mu.Unlock()
+	if warning != "" {
+		a.warn(warning)
+	}
 	if err := a.reload(ctx); err != nil {
 		a.warn(a.Redact(err.Error()))
 	}

@@ -29,26 +29,36 @@ func (a *Authorizer) reload(ctx context.Context) error {
 		stored = stored.Clone()
 		a.redactor.add(stored.AccessToken, stored.RefreshToken, stored.ClientSecret)
 	}
+	warning, err := a.adopt(stored, err)
+	if warning != "" {
+		a.warn(warning)
+	}
+	return err
+}
+
+// adopt makes what the store returned the current authorization, if it is new. It returns
+// a warning for the log, because no lock may be held while that is written.
+func (a *Authorizer) adopt(stored *mcpvisor.Authorization, err error) (warning string, _ error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	// The store worked before, so it may hold newer tokens than the memory.
 	case err != nil && a.stored != nil && !errors.Is(err, tokenstore.ErrUnreadable):
-		return &safehttp.Temporary{Err: err}
+		return "", &safehttp.Temporary{Err: err}
 	case err != nil:
-		a.warn(a.Redact(err.Error()))
+		return a.Redact(err.Error()), nil
 	// Nothing new. Tokens in memory that could not be stored stay the current ones.
 	case stored == nil || sameTokens(stored, a.stored):
 	// The entry may have been copied. Tokens are audience-bound (RFC 8707).
 	case stored.Resource != "" && !metadata.IsResourceOf(stored.Resource, a.http.Server()):
-		a.warn("the stored tokens are for " + stored.Resource + ", which is not this server; they are not used")
+		return "the stored tokens are for " + stored.Resource + ", which is not this server; they are not used", nil
 	default:
 		a.stored = stored
 		if !sameTokens(stored, a.tokens) {
 			a.setTokens(stored, fromStore)
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // sameTokens reports whether two authorizations hold the same tokens of the same

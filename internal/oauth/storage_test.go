@@ -205,3 +205,57 @@ func requireForgotten(t *testing.T, a *Authorizer, store mcpvisor.TokenStore) {
 	require.Nil(t, stored)
 	require.Empty(t, a.AccessToken())
 }
+
+// An actor calls New, so New must not write to a log. The first session writes the warning.
+func TestNew_no_directory_for_tokens(t *testing.T) {
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData"} {
+		t.Setenv(name, "")
+	}
+	warnings := make(chan string, 10)
+	a, err := New(&mcpvisor.HTTP{URL: "https://host/mcp", Auth: &mcpvisor.OAuth{}}, func(text string) { warnings <- text })
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	for range 2 {
+		a.Attach(t.Context())
+		defer a.Detach(0)
+	}
+	require.Contains(t, <-warnings, "there is no directory for tokens")
+	require.Empty(t, warnings, "only the first session warns")
+}
+
+// The writer of a log may block, so warnings are written without the mutex.
+func TestAttach_warns_without_the_mutex(t *testing.T) {
+	for name, store := range map[string]func(mcpvisor.TokenStore) mcpvisor.TokenStore{
+		"the store fails": func(s mcpvisor.TokenStore) mcpvisor.TokenStore {
+			failing := &failingStore{TokenStore: s}
+			failing.loadFails.Store(true)
+			return failing
+		},
+		"tokens of another server": func(s mcpvisor.TokenStore) mcpvisor.TokenStore { return foreignTokens{s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var a *Authorizer
+			warned, locked := 0, 0
+			a, err := New(&mcpvisor.HTTP{URL: "https://host/mcp", Auth: &mcpvisor.OAuth{Store: store(tokenstore.NewMemory())}}, func(string) {
+				warned++
+				if !a.mu.TryLock() {
+					locked++
+					return
+				}
+				a.mu.Unlock()
+			})
+			require.NoError(t, err)
+			a.Attach(t.Context())
+			defer a.Detach(0)
+			require.Equal(t, 1, warned)
+			require.Zero(t, locked)
+		})
+	}
+}
+
+// foreignTokens is a store with the tokens of another server.
+type foreignTokens struct{ mcpvisor.TokenStore }
+
+func (foreignTokens) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+	return &mcpvisor.Authorization{Resource: "https://other.example/mcp", AccessToken: "t"}, nil
+}

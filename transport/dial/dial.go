@@ -9,8 +9,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/streamable"
 )
 
-// New returns the dialer for a valid specification. It may open a token store, and does no
-// other I/O.
+// New returns the dialer for a valid specification. An actor calls it, so it does no I/O and
+// writes to no log.
 func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
 	spec = spec.WithDefaults()
 	switch {

@@ -74,12 +74,13 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		if e.hostRoundTripper {
 			return nil, e.unknownIfHostRoundTripper(e.connectError(err, true))
 		}
-		unread := sent && r.Trace != nil && r.Body != nil && (content.Len() == len(r.Body) || r.Trace.neverWritten())
+		// Nothing was sent if net/http read nothing of the body, or wrote nothing.
+		notWritten := sent && r.Trace != nil && r.Body != nil && (content.Len() == len(r.Body) || r.Trace.neverWritten())
 		switch {
-		case unread && r.Trace.reused.Load() && tries <= maxPooled:
+		case notWritten && r.Trace.reused.Load() && tries <= maxPooled:
 			continue // the server had closed the pooled connection while it was idle
 		case !isUnprocessed(err):
-			return nil, e.connectError(err, sent && !unread)
+			return nil, e.connectError(err, sent && !notWritten)
 		case tries > MaxUnprocessedRetries:
 			httpErr := e.notSentError(e.HostPort+" rejected the request without processing it: "+err.Error(), "try again later", err)
 			httpErr.CauseKind = supervisor.CauseClosed

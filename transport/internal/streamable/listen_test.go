@@ -174,10 +174,7 @@ func TestExchange_bodiesClosed(t *testing.T) {
 				}
 				time.Sleep(drainTimeout + time.Millisecond)
 				require.Empty(t, web.unclosed())
-				s.exchanges.requests.Mu.Lock()
-				left := len(s.exchanges.requests.Open)
-				s.exchanges.requests.Mu.Unlock()
-				require.Zero(t, left)
+				require.Zero(t, s.exchanges.size())
 				require.Nil(t, s.Cause())
 				time.Sleep(drainTimeout) // so that the handlers of the server return
 			})

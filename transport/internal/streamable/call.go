@@ -31,7 +31,9 @@ var (
 	headerEvents = []string{"text/event-stream"}
 )
 
-// Request implements Session.
+// Request implements Session. MCP 2025-11-25, Streamable HTTP, "Sending Messages to the
+// Server": "Every JSON-RPC message sent from the client MUST be a new HTTP POST request to
+// the MCP endpoint."
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if died := s.Cause(); died != nil {
 		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)
@@ -117,6 +119,11 @@ func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Reques
 
 // callHeader returns the header of a request on the call channel. Calls of a legacy
 // session share it, so it must not be changed.
+//
+// Building a header for each call would allocate on the hot path. Only a modern session
+// needs that, because its headers repeat the method, the name and arguments of the call
+// (MCP 2026-07-28, Streamable HTTP). Two goroutines may build the shared header at the same
+// time; both results are equal, and the last one is kept.
 func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 	id := s.sessionID.Load()
 	shared := s.sharedHeader.Load()
@@ -149,7 +156,10 @@ type sharedHeader struct {
 	header    http.Header
 }
 
-// sessionHeader returns a new header with the session id and the protocol version.
+// sessionHeader returns a new header with the session id and the protocol version. MCP
+// 2025-11-25, Streamable HTTP, "Session Management": clients "MUST include it in the
+// MCP-Session-Id header on all of their subsequent HTTP requests". a is nil before the
+// negotiation has ended.
 func (s *session) sessionHeader(a *agreement) http.Header {
 	h := s.endpoint.NewHeader(8)
 	if a != nil {
@@ -243,7 +253,8 @@ func (s *session) pingServer(a *agreement) {
 
 // notifyCancelled notifies a legacy server that a request is canceled (MCP 2025-11-25,
 // Cancellation), because for a legacy server the end of the connection is not a
-// cancellation. It does not wait for the delivery.
+// cancellation: "Disconnection SHOULD NOT be interpreted as the client cancelling its
+// request" (Streamable HTTP). It does not wait for the delivery.
 func (s *session) notifyCancelled(x *exchange, a *agreement) {
 	err, _ := jsonrpc.ContextEnd(x.ctx)
 	s.notifyServer(a, jsonrpc.Cancelled(x.id(), errors.Is(err, context.DeadlineExceeded)))

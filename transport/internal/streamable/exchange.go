@@ -86,7 +86,7 @@ func (x *exchange) Expire() (after func()) {
 }
 
 // end ends the exchange, unless it has ended. err is context.Canceled or
-// context.DeadlineExceeded, and cause the reason.
+// context.DeadlineExceeded, and cause the reason. Any goroutine may call it.
 func (x *exchange) end(err, cause error) { x.cancel(&jsonrpc.ExchangeEnd{Err: err, Cause: cause}) }
 
 // cause returns why the exchange ended; nil if it has not ended.

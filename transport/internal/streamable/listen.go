@@ -48,14 +48,18 @@ func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
 }
 
 // maintainStream keeps the standalone event stream of the server open until x ends, or
-// until a response shows that the server does not offer one. It closes ready after the
-// first response. After an interruption that cannot be resumed it reports a gap, because
-// notifications may be lost. version is the protocol version that the go-sdk negotiated.
+// until a response shows that the server does not offer one. MCP 2025-11-25, Streamable
+// HTTP, "Listening for Messages from the Server": the server answers the GET with an event
+// stream, "or else return[s] HTTP 405 Method Not Allowed".
+//
+// It closes ready after the first response. After an interruption that cannot be resumed
+// it reports a gap, because notifications may be lost. version is the protocol version
+// that the go-sdk negotiated.
 func (s *session) maintainStream(x *exchange, version string, ready chan struct{}) {
 	var (
 		lastID      string
 		retry       time.Duration
-		tries       int     // tries since the last event
+		tries       int     // attempts since the last event
 		worked      bool    // a stream has been open
 		missed      bool    // notifications may have been lost, because the stream was not open for some time
 		unsignalled = ready // nil once it is closed

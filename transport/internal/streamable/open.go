@@ -16,7 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// Open implements Session.
+// Open implements Session. Connect of the go-sdk runs in its own goroutine, because it may
+// outlive Open: shutdown waits for it.
 func (s *session) Open(ctx context.Context) error {
 	if s.endpointErr != nil {
 		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,

@@ -46,6 +46,9 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // sendRequest sends a request of the go-sdk, and returns its answer as a JSON
 // response.
+//
+// It decides what a failure of server/discover means for the following initialize, and
+// falls back to HTTP+SSE. It stores in lastError what explains a failed start.
 func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, body []byte) (*http.Response, error) {
 	s := c.s
 	var unauthorized *endpoint.HTTPError // the error of server/discover, if it explains a later error better
@@ -112,7 +115,8 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	}
 	resp := newResponse(req, http.StatusOK, "application/json", io.NopCloser(bytes.NewReader(message)))
 	if method == "initialize" && got.sessionID != "" {
-		// The first session id counts; later ids are ignored.
+		// MCP 2025-11-25, Streamable HTTP, "Session Management": the server assigns the id
+		// in the response to initialize. The first id counts; later ids are ignored.
 		s.sessionID.CompareAndSwap(nil, &got.sessionID)
 		resp.Header.Set("Mcp-Session-Id", got.sessionID)
 	}
@@ -180,7 +184,8 @@ func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) 
 }
 
 // header returns the header fields of the go-sdk that belong to the protocol, with those
-// of the endpoint and the session id.
+// of the endpoint and the session id. Other fields of the go-sdk are dropped, because only
+// the ServerSpec decides which headers are sent.
 func (c *sdkTransport) header(req *http.Request) http.Header {
 	h := c.s.endpoint.NewHeader(len(req.Header))
 	for name, values := range req.Header {

@@ -119,7 +119,10 @@ func (c *sseConn) readStream(stream *exchange) {
 }
 
 // readEndpoint reads events up to the endpoint event, and makes the session send its POSTs
-// to the address in that event.
+// to the address in that event. MCP 2024-11-05, HTTP with SSE: "When a client connects, the
+// server MUST send an endpoint event containing a URI for the client to use for sending
+// messages. All subsequent client messages MUST be sent as HTTP POST requests to this
+// endpoint."
 func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response) *endpoint.HTTPError {
 	e := c.s.endpoint
 	for {
@@ -272,6 +275,11 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 
 // roundTrip POSTs one request and waits for its answer: on the stream, or in the response
 // to the POST, as some servers send it.
+//
+// A goroutine of its own sends the POST, because some servers answer on the stream before
+// they accept the POST, or never accept it. Exactly one goroutine receives the outcome of
+// the POST and releases its memory: this one, that of finishPostInBackground, or, if
+// abandoned is set, the one that sent the POST.
 func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	r := c.addRequest(id)
 	if !c.s.startTask() {

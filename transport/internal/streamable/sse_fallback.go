@@ -72,8 +72,10 @@ func (d *dialer) rememberSSE(found bool) (changed bool) {
 }
 
 // shouldTrySSE reports whether the session tries HTTP+SSE after this outcome of an
-// initialize over Streamable HTTP: "400 Bad Request", "404 Not Found" or "405 Method Not
-// Allowed" (MCP 2025-11-25, transports, "Backwards Compatibility").
+// initialize over Streamable HTTP. MCP 2025-11-25, transports, "Backwards Compatibility":
+// after "400 Bad Request", "404 Not Found" or "405 Method Not Allowed" the client issues a
+// GET, "expecting that this will open an SSE stream and return an endpoint event as the
+// first event".
 func (s *session) shouldTrySSE(got reply, httpErr *endpoint.HTTPError) bool {
 	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
 		return false

@@ -24,10 +24,13 @@ const (
 	maxRetryDelay   = 30 * time.Second
 )
 
-// readStreamAnswer reads events until the answer arrives. A stream that ends early is
-// resumed if its events carry ids (MCP 2025-03-26 to 2025-11-25, Streamable HTTP,
-// "Resumability and Redelivery"). It returns the response that it read last, for the
-// caller to close; nil if that is closed already.
+// readStreamAnswer reads events until the answer arrives. It returns the response that it
+// read last, for the caller to close; nil if that is closed already.
+//
+// A stream that ends early is resumed if its events carry ids. MCP 2025-03-26 to
+// 2025-11-25, Streamable HTTP, "Resumability and Redelivery": the client "SHOULD issue an
+// HTTP GET to the MCP endpoint, and include the Last-Event-ID header". MCP 2026-07-28 has
+// no resumption.
 func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (*http.Response, reply, *endpoint.HTTPError) {
 	var (
 		lastID string

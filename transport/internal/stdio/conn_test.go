@@ -1,15 +1,10 @@
 package stdio
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,84 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// peer is a connection and the server at its other end, which the test plays.
-type peer struct {
-	*conn
-	t   *testing.T
-	in  *bufio.Reader
-	out io.Writer
-}
-
-// memoryPipe makes a pipe without a buffer: a write waits for its reader.
-func memoryPipe() (io.ReadCloser, io.WriteCloser, error) {
-	r, w := io.Pipe()
-	return r, w, nil
-}
-
-// osPipe makes a pipe of the operating system, as a process has. It holds some 64 KiB.
-func osPipe() (io.ReadCloser, io.WriteCloser, error) {
-	r, w, err := os.Pipe()
-	return r, w, err
-}
-
-// newPeer makes a connection over a pair of pipes and ends it with the test.
-func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
-	t.Helper()
-	theirs, mine, err := pipe()
-	require.NoError(t, err)
-	reads, writes, err := pipe()
-	require.NoError(t, err)
-	p := &peer{conn: newConn(jsonrpc.NewLifetime(), reads, mine, limit), t: t, in: bufio.NewReader(theirs), out: writes}
-	var loops sync.WaitGroup
-	loops.Go(func() { _ = p.readLoop() })
-	loops.Go(func() { _ = p.writeLoop() })
-	t.Cleanup(func() {
-		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
-		for _, end := range []io.Closer{theirs, mine, reads, writes} {
-			_ = end.Close()
-		}
-		loops.Wait()
-		_ = p.control.Close()
-	})
-	return p
-}
-
-// readMessage returns the next message that the client has sent.
-func (p *peer) readMessage() (m transporttest.Message) {
-	p.t.Helper()
-	line, err := p.in.ReadString('\n')
-	require.NoError(p.t, err)
-	require.NoError(p.t, json.Unmarshal([]byte(line), &m), line)
-	return m
-}
-
-// writeLine writes a line as the server.
-func (p *peer) writeLine(format string, args ...any) {
-	p.t.Helper()
-	_, err := fmt.Fprintf(p.out, format+"\n", args...)
-	require.NoError(p.t, err)
-}
-
-// outcome is the result or the error of a request.
-type outcome struct {
-	result string
-	err    *mcpvisor.Error
-}
-
-// startRequest sends a request in the background and returns a channel for its outcome.
-func (p *peer) startRequest(ctx context.Context, r transport.Request) <-chan outcome {
-	ended := make(chan outcome, 1)
-	go func() {
-		result, err := p.request(ctx, r, nil)
-		var e *mcpvisor.Error
-		errors.As(err, &e)
-		ended <- outcome{string(result), e}
-	}()
-	return ended
-}
 
 // TestConn_matches_responses: each response reaches the caller of its request, in any
 // order.
@@ -132,8 +50,8 @@ func TestConn_skips_malformed_lines(t *testing.T) {
 	p := newPeer(t, osPipe, 4<<10)
 	ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
 	id := p.readMessage().ID
-	for _, junk := range []string{"hello", "{", "[", `[1,"a"]`, "7", `{"a":1}`, `{"id":1}`, "\x1b[31mred\x1b[0m", "\xff\xfe"} {
-		p.writeLine("%s", junk)
+	for _, malformed := range []string{"hello", "{", "[", `[1,"a"]`, "7", `{"a":1}`, `{"id":1}`, "\x1b[31mred\x1b[0m", "\xff\xfe"} {
+		p.writeLine("%s", malformed)
 	}
 	p.writeLine("\n  \r\n\t") // empty lines are not counted
 	p.writeLine(`{"id":%d,"result":0}`, id+1000)
@@ -193,7 +111,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 
 	require.True(t, p.end(errEnded))
-	require.False(t, p.end(&supervisor.Cause{Kind: supervisor.CauseProbe}), "it dies once")
+	require.False(t, p.end(&supervisor.Cause{Kind: supervisor.CauseProbe}), "only the first cause counts")
 	check := func(got outcome, want mcpvisor.Outcome) {
 		require.NotNil(t, got.err)
 		require.Equal(t, mcpvisor.KindCrashed, got.err.Kind)
@@ -204,8 +122,8 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 		require.Same(t, errEnded, cause)
 	}
 	check(<-seen, mcpvisor.OutcomeUnknown)
-	for _, w := range waiting {
-		check(<-w, mcpvisor.OutcomeNotSent)
+	for _, ended := range waiting {
+		check(<-ended, mcpvisor.OutcomeNotSent)
 	}
 	require.ErrorIs(t, <-sent, io.ErrClosedPipe)
 

@@ -2,7 +2,6 @@ package stdio
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -18,29 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// refusal is the error with which the client answers a request of the server.
-type refusal struct {
-	ID    json.RawMessage `json:"id"`
-	Error sdkrpc.Error    `json:"error"`
-}
-
-// readRefusal returns the next message of the client, as a response.
-func (p *peer) readRefusal() (r refusal) {
-	p.t.Helper()
-	line, err := p.in.ReadString('\n')
-	require.NoError(p.t, err)
-	require.NoError(p.t, json.Unmarshal([]byte(line), &r), line)
-	return r
-}
-
-// nextControlMessage returns the message that the go-sdk reads next.
-func (p *peer) nextControlMessage() sdkrpc.Message {
-	p.t.Helper()
-	m, err := p.control.Read(p.t.Context())
-	require.NoError(p.t, err)
-	return m
-}
 
 // TestControlChannel_limits_server_requests: maxControlQueue requests of the server may
 // be without a response. Further ones are refused until one is answered.
@@ -180,17 +156,6 @@ func TestControlChannel_refuses_methods_of_servers(t *testing.T) {
 	r := p.readRefusal()
 	require.Equal(t, "4", string(r.ID))
 	require.EqualValues(t, sdkrpc.CodeMethodNotFound, r.Error.Code)
-}
-
-// expectResponse makes the control channel expect a response, as if the go-sdk had sent
-// a request.
-func (p *peer) expectResponse(id int64) {
-	p.t.Helper()
-	rpcID, err := sdkrpc.MakeID(float64(id))
-	require.NoError(p.t, err)
-	p.control.mu.Lock()
-	defer p.control.mu.Unlock()
-	p.control.waiting[rpcID] = true
 }
 
 // TestControlChannel_unusable_responses_fail_their_request: a response that cannot be

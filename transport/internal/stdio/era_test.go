@@ -1,12 +1,9 @@
 package stdio
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,24 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// errExits is the panic with which a server exits.
-var errExits = errors.New("asked what it does not know")
-
-// replyServer is a server that writes what reply returns, unless that is empty. It exits
-// when reply panics.
-func replyServer(reply func(out io.Writer, e jsonrpc.Envelope) string) transporttest.ServeFunc {
-	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
-		in := bufio.NewScanner(stdin)
-		for in.Scan() {
-			e, _ := jsonrpc.ScanEnvelope(in.Bytes())
-			if text := reply(stdout, e); text != "" && e.ID != nil {
-				fmt.Fprintln(stdout, text)
-			}
-		}
-		return in.Err()
-	}
-}
 
 // How a server answers server/discover and initialize; "" is no response.
 const (
@@ -77,20 +56,6 @@ func afterDelay(d time.Duration, serve transporttest.ServeFunc) transporttest.Se
 		}
 		return serve(ctx, stdin, stdout, stderr)
 	}
-}
-
-// newServerDialer makes a dialer whose first process is the first of the servers, and so
-// on; the last server also serves all later processes.
-func newServerDialer(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (d *dialer, started *atomic.Int64) {
-	t.Helper()
-	started = new(atomic.Int64)
-	made, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: era, InMemory: &mcpvisor.InMemory{
-		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-			n := int(started.Add(1)) - 1
-			return servers[min(n, len(servers)-1)](ctx, stdin, stdout, stderr)
-		}}}, transporttest.MemoryOptions)
-	require.NoError(t, err)
-	return made.(*dialer), started
 }
 
 // openOnce opens a session within a minute and ends it. It returns the era of the

@@ -1,14 +1,29 @@
 package stdio
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
-	"github.com/rs/zerolog"
 )
 
 // newPartner makes a partner: the server at the other end of a session, which the test
@@ -25,4 +40,168 @@ func dialPipes(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dial
 // newPipeHandler makes the handler that serves the requests of a server.
 func newPipeHandler() *inbound.Handler {
 	return inbound.NewHandlerPool("s", transport.Options{Handlers: transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, Logger: zerolog.Nop()}).NewHandler(jsonrpc.NewLifetime())
+}
+
+// peer is a connection and the server at its other end, which the test plays.
+type peer struct {
+	*conn
+	t   *testing.T
+	in  *bufio.Reader
+	out io.Writer
+}
+
+// memoryPipe makes a pipe without a buffer: a write waits for its reader.
+func memoryPipe() (io.ReadCloser, io.WriteCloser, error) {
+	r, w := io.Pipe()
+	return r, w, nil
+}
+
+// osPipe makes a pipe of the operating system, as a process has. It holds some 64 KiB.
+func osPipe() (io.ReadCloser, io.WriteCloser, error) {
+	r, w, err := os.Pipe()
+	return r, w, err
+}
+
+// newPeer makes a connection over a pair of pipes and ends it with the test.
+func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
+	t.Helper()
+	serverIn, clientOut, err := pipe()
+	require.NoError(t, err)
+	clientIn, serverOut, err := pipe()
+	require.NoError(t, err)
+	p := &peer{conn: newConn(jsonrpc.NewLifetime(), clientIn, clientOut, limit), t: t, in: bufio.NewReader(serverIn), out: serverOut}
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = p.readLoop() })
+	loops.Go(func() { _ = p.writeLoop() })
+	t.Cleanup(func() {
+		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
+		for _, end := range []io.Closer{serverIn, clientOut, clientIn, serverOut} {
+			_ = end.Close()
+		}
+		loops.Wait()
+		_ = p.control.Close()
+	})
+	return p
+}
+
+// readMessage returns the next message that the client has sent.
+func (p *peer) readMessage() (m transporttest.Message) {
+	p.t.Helper()
+	line, err := p.in.ReadString('\n')
+	require.NoError(p.t, err)
+	require.NoError(p.t, json.Unmarshal([]byte(line), &m), line)
+	return m
+}
+
+// writeLine writes a line as the server.
+func (p *peer) writeLine(format string, args ...any) {
+	p.t.Helper()
+	_, err := fmt.Fprintf(p.out, format+"\n", args...)
+	require.NoError(p.t, err)
+}
+
+// outcome is the result or the error of a request.
+type outcome struct {
+	result string
+	err    *mcpvisor.Error
+}
+
+// startRequest sends a request in the background and returns a channel for its outcome.
+func (p *peer) startRequest(ctx context.Context, r transport.Request) <-chan outcome {
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := p.request(ctx, r, nil)
+		var e *mcpvisor.Error
+		errors.As(err, &e)
+		ended <- outcome{string(result), e}
+	}()
+	return ended
+}
+
+// refusal is the error with which the client answers a request of the server.
+type refusal struct {
+	ID    json.RawMessage `json:"id"`
+	Error sdkrpc.Error    `json:"error"`
+}
+
+// readRefusal returns the next message of the client, as a response.
+func (p *peer) readRefusal() (r refusal) {
+	p.t.Helper()
+	line, err := p.in.ReadString('\n')
+	require.NoError(p.t, err)
+	require.NoError(p.t, json.Unmarshal([]byte(line), &r), line)
+	return r
+}
+
+// nextControlMessage returns the message that the go-sdk reads next.
+func (p *peer) nextControlMessage() sdkrpc.Message {
+	p.t.Helper()
+	m, err := p.control.Read(p.t.Context())
+	require.NoError(p.t, err)
+	return m
+}
+
+// expectResponse makes the control channel expect a response, as if the go-sdk had sent
+// a request.
+func (p *peer) expectResponse(id int64) {
+	p.t.Helper()
+	rpcID, err := sdkrpc.MakeID(float64(id))
+	require.NoError(p.t, err)
+	p.control.mu.Lock()
+	defer p.control.mu.Unlock()
+	p.control.waiting[rpcID] = true
+}
+
+// errExits is the panic with which a server exits.
+var errExits = errors.New("exit on a request of an unknown method")
+
+// replyServer is a server that writes what reply returns, unless that is empty. It exits
+// when reply panics.
+func replyServer(reply func(out io.Writer, e jsonrpc.Envelope) string) transporttest.ServeFunc {
+	return func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+		in := bufio.NewScanner(stdin)
+		for in.Scan() {
+			e, _ := jsonrpc.ScanEnvelope(in.Bytes())
+			if text := reply(stdout, e); text != "" && e.ID != nil {
+				fmt.Fprintln(stdout, text)
+			}
+		}
+		return in.Err()
+	}
+}
+
+// newServerDialer makes a dialer whose first process is the first of the servers, and so
+// on; the last server also serves all later processes.
+func newServerDialer(t *testing.T, era mcpvisor.Era, servers ...transporttest.ServeFunc) (d *dialer, started *atomic.Int64) {
+	t.Helper()
+	started = new(atomic.Int64)
+	made, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: era, InMemory: &mcpvisor.InMemory{
+		Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+			n := int(started.Add(1)) - 1
+			return servers[min(n, len(servers)-1)](ctx, stdin, stdout, stderr)
+		}}}, transporttest.MemoryOptions)
+	require.NoError(t, err)
+	return made.(*dialer), started
+}
+
+// openMemory opens a session with a server in memory and ends it with the test.
+func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
+	t.Helper()
+	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
+		Timeouts: mcpvisor.Timeouts{Shutdown: 100 * time.Millisecond}}, transporttest.MemoryOptions)
+	require.NoError(t, err)
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	require.NoError(t, s.Open(t.Context()))
+	return s
+}
+
+// fillPipe posts lines until the pipe is full and the writing goroutine waits for the
+// server.
+func (p *peer) fillPipe() {
+	p.t.Helper()
+	line := []byte(strings.Repeat("f", 1000) + "\n")
+	for range 1000 { // a megabyte: more than a pipe holds
+		require.True(p.t, p.postLine(&outgoing{text: line}), "the connection has ended")
+	}
 }

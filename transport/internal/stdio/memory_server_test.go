@@ -12,21 +12,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
-
-// openMemory opens a session with a server in memory and ends it with the test.
-func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
-	t.Helper()
-	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: serve},
-		Timeouts: mcpvisor.Timeouts{Shutdown: 100 * time.Millisecond}}, transporttest.MemoryOptions)
-	require.NoError(t, err)
-	s := d.NewSession()
-	transporttest.ReleaseAtEnd(t, s)
-	require.NoError(t, s.Open(t.Context()))
-	return s
-}
 
 // TestMemoryServer: a server in memory is served, and ends when its stdin is closed.
 func TestMemoryServer(t *testing.T) {
@@ -56,13 +43,13 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 		text string
 		is   error
 	}{
-		"by itself":  {func(io.Writer) error { return nil }, "server ended", nil},
-		"at its end": {func(io.Writer) error { return io.EOF }, "server ended", nil},
-		"badly":      {func(io.Writer) error { return broken }, "server ended: the disk is full", broken},
-		"in a panic": {func(io.Writer) error { panic("index out of range") }, "server ended: panic: index out of range", nil},
-		"with an error that panics": {func(io.Writer) error { return (*url.Error)(nil) },
+		"returns nil":      {func(io.Writer) error { return nil }, "server ended", nil},
+		"returns io.EOF":   {func(io.Writer) error { return io.EOF }, "server ended", nil},
+		"returns an error": {func(io.Writer) error { return broken }, "server ended: the disk is full", broken},
+		"panics":           {func(io.Writer) error { panic("index out of range") }, "server ended: panic: index out of range", nil},
+		"returns an error that panics": {func(io.Writer) error { return (*url.Error)(nil) },
 			"server ended: the host's Serve returned an error of type *url.Error that panicked: runtime error: invalid memory address or nil pointer dereference", nil},
-		"with stderr": {func(w io.Writer) error { _, err := io.WriteString(w, "first\nlast line"); return err }, "server ended", nil},
+		"writes to stderr": {func(w io.Writer) error { _, err := io.WriteString(w, "first\nlast line"); return err }, "server ended", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openMemory(t, transporttest.LegacyServer(c.end))
@@ -77,7 +64,7 @@ func TestMemoryServer_end_is_the_cause(t *testing.T) {
 			if c.is != nil {
 				require.ErrorIs(t, err, c.is)
 			}
-			if name == "with stderr" {
+			if name == "writes to stderr" {
 				require.Equal(t, []string{"first", "last line"}, e.Stderr)
 			}
 		})

@@ -108,16 +108,6 @@ func TestOutbox_takeBatch(t *testing.T) {
 	})
 }
 
-// fillPipe posts lines until the pipe is full and the writing goroutine waits for the
-// server.
-func (p *peer) fillPipe() {
-	p.t.Helper()
-	line := []byte(strings.Repeat("f", 1000) + "\n")
-	for range 1000 { // a megabyte: more than a pipe holds
-		require.True(p.t, p.postLine(&outgoing{text: line}), "the connection has ended")
-	}
-}
-
 // TestOutbox_full_pipe: while the server does not read, callers return when their
 // context ends, and lines that were not written are withdrawn.
 func TestOutbox_full_pipe(t *testing.T) {
@@ -168,15 +158,15 @@ func TestOutbox_full_pipe(t *testing.T) {
 func TestOutbox_broken_pipe(t *testing.T) {
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
-			reads, mine, err := pipe()
+			in, out, err := pipe()
 			require.NoError(t, err)
-			c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), mine, 1<<20)
+			c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), out, 1<<20)
 			broke := make(chan error, 1)
 			go func() { broke <- c.writeLoop() }()
-			require.NoError(t, reads.Close())
+			require.NoError(t, in.Close())
 			c.postLine(&outgoing{text: []byte("x\n")})
 			require.Error(t, <-broke)
-			require.NoError(t, mine.Close())
+			require.NoError(t, out.Close())
 		})
 	}
 }

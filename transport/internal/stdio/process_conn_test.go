@@ -70,7 +70,7 @@ func TestProcessConn_streams_end_before_exit(t *testing.T) {
 // TestProcessConn_streams_end_without_exit: a server that runs without its stdin or
 // stdout is ended.
 func TestProcessConn_streams_end_without_exit(t *testing.T) {
-	for name, says := range map[string]string{"stdout": "closed its stdout", "stdin": "broke its stdin"} {
+	for name, want := range map[string]string{"stdout": "closed its stdout", "stdin": "broke its stdin"} {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				handshake := transporttest.LegacyServer(func(io.Writer) error { return nil }) // ends at the first call
@@ -95,7 +95,7 @@ func TestProcessConn_streams_end_without_exit(t *testing.T) {
 				<-s.Dead()
 				require.NoError(t, ctx.Err())
 				require.Equal(t, supervisor.CauseClosed, s.Cause().Kind)
-				require.Contains(t, s.Cause().Error(), says)
+				require.Contains(t, s.Cause().Error(), want)
 			})
 		})
 	}

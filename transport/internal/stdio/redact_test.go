@@ -14,7 +14,7 @@ import (
 // are hidden.
 func TestRedactor_hides_secrets(t *testing.T) {
 	const canary = "canary-0815"
-	message := func(text string) string { return "server says: " + text }
+	line := func(text string) string { return "server printed: " + text }
 	for name, s := range map[string]mcpvisor.Stdio{
 		"a name in the environment": {Env: map[string]string{"OPENAI_API_KEY": canary}},
 		"a password":                {Env: map[string]string{"DB_PASSWORD": canary}},
@@ -27,14 +27,14 @@ func TestRedactor_hides_secrets(t *testing.T) {
 	} {
 		v := stdioRedactor(&s)
 		require.NotNil(t, v, name)
-		require.NotContains(t, v.Text(message(canary)), canary, name)
+		require.NotContains(t, v.Text(line(canary)), canary, name)
 		require.NotContains(t, string(v.JSON([]byte(`{"message":"bad `+canary+`","data":["`+canary+`"]}`))), canary, name)
 	}
 	for _, token := range []string{"sk-proj-abcdefgh12345678", "ghp_16C7e42F292c6912E7710c838347Ae178B4a", "eyJhbGciOiJIUzI1NiJ9.e30.sig",
 		"0123456789abcdef0123456789abcdef", "aB3dE6gH9jK2mN5pQ8sT1vW4"} {
 		v := stdioRedactor(&mcpvisor.Stdio{Args: []string{token}})
 		require.NotNil(t, v, token)
-		require.NotContains(t, v.Text(message(token)), token)
+		require.NotContains(t, v.Text(line(token)), token)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestConn_responses(t *testing.T) {
 		"error":               {`{"id":ID,"error":{"code":-32602,"message":"no such thing","data":[1]}}`, "", mcpvisor.KindRPC, "no such thing"},
 		"error and result":    {`{"id":ID,"result":null,"error":{"code":1,"message":"m"}}`, "", mcpvisor.KindRPC, "m"},
 		"result, error null":  {`{"id":ID,"result":2,"error":null}`, `2`, "", ""},
-		"error, a bare text":  {`{"id":ID,"error":"it broke"}`, "", mcpvisor.KindRPC, "it broke"},
+		"error, a bare text":  {`{"id":ID,"error":"out of disk space"}`, "", mcpvisor.KindRPC, "out of disk space"},
 		"error, unreadable":   {`{"id":ID,"error":[1]}`, "", mcpvisor.KindProtocol, "cannot be read"},
 		"malformed":           {`{"id":ID,"result":{"a":tru}}`, "", mcpvisor.KindProtocol, "not valid JSON"},
 		"too long":            {`{"id":ID,"result":"` + long + `"}`, "", mcpvisor.KindProtocol, "longer than 4096 bytes"},

@@ -126,9 +126,9 @@ func TestStdio_failed_start(t *testing.T) {
 // ignores it is served.
 func TestStdio_falls_back_to_legacy(t *testing.T) {
 	for name, fault := range map[string]mcptest.Fault{
-		"exits on server/discover":  {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
-		"ignores server/discover":   {At: mcptest.StageDiscover, Do: mcptest.ActionHang},
-		"junk before the handshake": {At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 20},
+		"exits on server/discover":             {At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1},
+		"ignores server/discover":              {At: mcptest.StageDiscover, Do: mcptest.ActionHang},
+		"malformed lines before the handshake": {At: mcptest.StageStart, Do: mcptest.ActionJunk, Count: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := stdioSession(t, mcpvisor.ServerSpec{

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -101,18 +102,10 @@ func TestFootprint(t *testing.T) {
 			rt := New(Options{Logger: zerolog.Nop(), NewDialer: func(mcpvisor.ServerSpec) (transport.Dialer, error) { return bareDialer{}, nil }})
 			require.NoError(t, rt.Close(ctx))
 		}
-		start()
-		const n = 20
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range n {
-			start()
-		}
-		runtime.ReadMemStats(&after)
-		allocs, bytes := (after.Mallocs-before.Mallocs)/n, (after.TotalAlloc-before.TotalAlloc)/n
-		t.Logf("%d allocations, %d bytes", allocs, bytes)
-		require.Less(t, allocs, uint64(1000))
-		require.Less(t, bytes, uint64(100<<10))
+		allocs, bytes := testutil.Allocations(20, start)
+		t.Logf("%.0f allocations, %.0f bytes", allocs, bytes)
+		require.Less(t, allocs, 1000.0)
+		require.Less(t, bytes, 100.0*1024)
 	})
 	t.Run("stays_the_same_over_restarts", func(t *testing.T) {
 		rt := start(t)

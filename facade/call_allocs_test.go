@@ -5,13 +5,13 @@ package facade_test
 import (
 	"context"
 	"encoding/json"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -39,27 +39,9 @@ func TestCallTool_allocations(t *testing.T) {
 		{"CallToolRaw, modern", 2.5, 230, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
 		{"CallToolRaw", 2.5, 140, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
 	} {
-		allocs, bytes := meanCosts(t, budget.call)
+		allocs, bytes := testutil.Allocations(2000, func() { require.NoError(t, budget.call()) })
 		t.Logf("%s: %.1f allocations, %.0f bytes", budget.name, allocs, bytes)
 		require.LessOrEqual(t, allocs, budget.allocs, "%s: allocations", budget.name)
 		require.LessOrEqual(t, bytes, budget.bytes, "%s: bytes", budget.name)
 	}
-}
-
-// meanCosts returns the allocations and bytes of one call of f, as means.
-func meanCosts(t *testing.T, f func() error) (allocs, bytes float64) {
-	t.Helper()
-	const n = 2000
-	for range 100 {
-		require.NoError(t, f())
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range n {
-		if err := f(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	runtime.ReadMemStats(&after)
-	return float64(after.Mallocs-before.Mallocs) / n, float64(after.TotalAlloc-before.TotalAlloc) / n
 }

@@ -161,19 +161,9 @@ func TestStandbyTableHoldsTheseRows(t *testing.T) {
 // A guarded group of rows ends with an unguarded one: otherwise an input could be
 // swallowed, or a later row could be unreachable.
 func TestStandbyGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
-	type group struct {
-		from supervisor.StandbyState
-		on   supervisor.InputKind
-	}
-	closed := map[group]bool{}
-	for _, r := range supervisor.StandbyTransitions() {
-		g := group{r.From, r.On}
-		require.False(t, closed[g], "row %v is never reached", r)
-		closed[g] = r.When == supervisor.GuardAlways
-	}
-	for g, ok := range closed {
-		require.True(t, ok, "%v may match no row", g)
-	}
+	requireUnguardedEnds(t, supervisor.StandbyTransitions(), func(r supervisor.StandbyTransition) (any, supervisor.Guard) {
+		return [2]any{r.From, r.On}, r.When
+	})
 }
 
 func TestStandbyInputsWithoutARowAreIgnored(t *testing.T) {

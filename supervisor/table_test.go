@@ -173,18 +173,23 @@ func TestInputsWithoutARowAreIgnored(t *testing.T) {
 // A guarded group of rows ends with an unguarded one: otherwise an input could be
 // swallowed, or a later row could be unreachable.
 func TestGuardedRowsEndWithAnUnguardedOne(t *testing.T) {
-	type group struct {
-		from supervisor.State
-		on   supervisor.InputKind
+	requireUnguardedEnds(t, supervisor.Transitions(), func(r supervisor.Transition) (any, supervisor.Guard) {
+		return [2]any{r.From, r.On}, r.When
+	})
+}
+
+// requireUnguardedEnds checks the rows of one table. describe returns the state and input
+// of a row, and its guard.
+func requireUnguardedEnds[Row any](t *testing.T, rows []Row, describe func(Row) (group any, when supervisor.Guard)) {
+	t.Helper()
+	closed := map[any]bool{}
+	for _, r := range rows {
+		group, when := describe(r)
+		require.False(t, closed[group], "row %v is never reached", r)
+		closed[group] = when == supervisor.GuardAlways
 	}
-	closed := map[group]bool{}
-	for _, tr := range supervisor.Transitions() {
-		g := group{tr.From, tr.On}
-		require.False(t, closed[g], "row %v is never reached", tr)
-		closed[g] = tr.When == supervisor.GuardAlways
-	}
-	for g, ok := range closed {
-		require.True(t, ok, "%v may match no row", g)
+	for group, ok := range closed {
+		require.True(t, ok, "%v may match no row", group)
 	}
 }
 

@@ -31,7 +31,7 @@ func compareRecovery(ctx context.Context) error {
 			{"go-sdk, by hand", func(ctx context.Context) ([]measurement, error) { return recoverSDK(ctx, t) }},
 			{"mcpvisor", func(ctx context.Context) ([]measurement, error) { return recoverFacade(ctx, t, false) }},
 			{"mcpvisor, standby", func(ctx context.Context) ([]measurement, error) { return recoverFacade(ctx, t, true) }},
-			{"bare pipe (notice only)", func(context.Context) ([]measurement, error) { return detectOnPipe(t) }},
+			{"bare pipe", func(context.Context) ([]measurement, error) { return recoverPipe(t) }},
 		}
 		if err := compareOperations(ctx, table, t.kind, n, []string{"the call failed", "ready again"}, drivers...); err != nil {
 			return err
@@ -128,15 +128,58 @@ func recoverFacade(ctx context.Context, t target, standby bool) ([]measurement, 
 	return []measurement{noticed, elapsed(start)}, nil
 }
 
-// detectOnPipe is the limit of what is possible: a bare process, and a read that ends.
-func detectOnPipe(t target) ([]measurement, error) {
+// recoverPipe is the limit of what is possible: bare processes, and reads that end. It
+// looks at nothing that a server sends.
+func recoverPipe(t target) ([]measurement, error) {
+	first, err := startPipe(t)
+	if err != nil {
+		return nil, err
+	}
+	defer first.in.Close()
+	time.Sleep(settle)
+	start := time.Now()
+	if err := first.cmd.Process.Kill(); err != nil {
+		return nil, err
+	}
+	_, _ = io.Copy(io.Discard, first.lines)
+	_ = first.cmd.Wait()
+	noticed := elapsed(start)
+	again, err := startPipe(t)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = again.in.Close()
+		_ = again.cmd.Wait()
+	}()
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"` + t.echoTool + `","arguments":{"` + t.echoArg + `":"x"}}}`,
+	} {
+		if _, err := fmt.Fprintln(again.in, line); err != nil {
+			return nil, err
+		}
+		if _, err := readLine(again.lines); err != nil {
+			return nil, err
+		}
+	}
+	return []measurement{noticed, elapsed(start)}, nil
+}
+
+// barePipe is a process that has answered initialize.
+type barePipe struct {
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines *bufio.Reader
+}
+
+func startPipe(t target) (*barePipe, error) {
 	cmd := exec.Command(t.command, t.args...)
 	cmd.Env = append(os.Environ(), t.env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	defer in.Close()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -144,22 +187,11 @@ func detectOnPipe(t target) ([]measurement, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	// The process must be up: one that is still starting ends faster.
+	p := &barePipe{cmd, in, bufio.NewReader(out)}
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 	if _, err := fmt.Fprintln(in, hello); err != nil {
 		return nil, err
 	}
-	lines := bufio.NewReader(out)
-	if _, err := readLine(lines); err != nil {
-		return nil, err
-	}
-	time.Sleep(settle)
-	start := time.Now()
-	if err := cmd.Process.Kill(); err != nil {
-		return nil, err
-	}
-	_, _ = io.Copy(io.Discard, lines)
-	_ = cmd.Wait()
-	r := elapsed(start)
-	return []measurement{r, r}, nil
+	_, err = readLine(p.lines)
+	return p, err
 }

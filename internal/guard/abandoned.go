@@ -34,6 +34,7 @@ func (a *Abandoned) Count() int {
 	return a.n
 }
 
+// add changes the number by n, and wakes the requests that wait if it decreases.
 func (a *Abandoned) add(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

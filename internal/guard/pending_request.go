@@ -29,23 +29,25 @@ type pendingRequest struct {
 	closed        chan struct{} // closed by Close
 	finished      chan struct{} // closed when the goroutine returns
 
-	mu        sync.Mutex
-	abandoned bool // counted in rt.abandoned
-	returned  bool // the goroutine has returned
-	isClosed  bool
-	reading   bool // the goroutine is inside Read
-	closing   sync.Once
+	mu        sync.Mutex // guards the next four fields
+	abandoned bool       // counted in rt.abandoned
+	returned  bool       // the goroutine has returned
+	isClosed  bool       // Close was called
+	reading   bool       // the goroutine is inside Read
+	closing   sync.Once  // the body of the host is closed once
 
 	// These belong to the caller of guardedBody.Read.
 	unread []byte
 	err    error
 }
 
+// result is what RoundTrip returned.
 type result struct {
 	resp *http.Response
 	err  error
 }
 
+// chunk is what one Read of the body returned. data is part of the buffer of the goroutine.
 type chunk struct {
 	data []byte
 	err  error
@@ -147,6 +149,8 @@ func (x *pendingRequest) serveBody() {
 	}
 }
 
+// readOnce reads one chunk of the body. If Read calls runtime.Goexit, it sends the error
+// while the goroutine ends.
 func (x *pendingRequest) readOnce(buf []byte) (c chunk) {
 	c.err = goexitError("response body")
 	returned := false
@@ -163,6 +167,7 @@ func (x *pendingRequest) readOnce(buf []byte) (c chunk) {
 	return chunk{data: buf[:n], err: err}
 }
 
+// closeBody closes the body of the host, once. It may block as long as the host does.
 func (x *pendingRequest) closeBody() {
 	x.closing.Do(func() { _ = Call("response body", x.body.Close) })
 }

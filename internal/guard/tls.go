@@ -77,6 +77,7 @@ func guardCertificate(c tls.Certificate) tls.Certificate {
 	return c
 }
 
+// signer guards a private key of the host.
 type signer struct{ crypto.Signer }
 
 // Public implements crypto.Signer.
@@ -90,6 +91,7 @@ func (s signer) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]b
 	return Value("private key", func() ([]byte, error) { return s.Signer.Sign(rand, digest, opts) })
 }
 
+// messageSigner guards a private key that signs whole messages.
 type messageSigner struct {
 	signer
 	key crypto.MessageSigner
@@ -100,6 +102,7 @@ func (s messageSigner) SignMessage(rand io.Reader, msg []byte, opts crypto.Signe
 	return Value("private key", func() ([]byte, error) { return s.key.SignMessage(rand, msg, opts) })
 }
 
+// reader guards a source of random numbers.
 type reader struct{ io.Reader }
 
 // Read implements io.Reader.
@@ -107,6 +110,7 @@ func (r reader) Read(p []byte) (int, error) {
 	return Value("source of random numbers", func() (int, error) { return r.Reader.Read(p) })
 }
 
+// writer guards a writer of TLS keys.
 type writer struct{ io.Writer }
 
 // Write implements io.Writer.
@@ -114,6 +118,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return Value("writer of TLS keys", func() (int, error) { return w.Writer.Write(p) })
 }
 
+// sessionCache guards a cache of TLS sessions.
 type sessionCache struct{ tls.ClientSessionCache }
 
 // Get implements tls.ClientSessionCache.

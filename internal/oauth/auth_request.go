@@ -32,7 +32,7 @@ const (
 // its redirect. It is never changed after it was made.
 type authRequest struct {
 	url          string              // the authorization URL, for the browser
-	state        string              // identifies the redirect; also protects against forged ones
+	state        string              // identifies the redirect and rejects forged ones (RFC 6749, section 10.12)
 	codeVerifier string              // of PKCE (RFC 7636, section 4.1); sent with the code only
 	discovery    *metadata.Discovery // the endpoints that the request is bound to
 	client       *client             // the client that the request names
@@ -55,7 +55,8 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	if pending != nil {
 		return pending, nil
 	}
-	// Of several authorization servers, prefer the one where this client is known.
+	// MCP, "Authorization Server Discovery". Of several authorization servers, prefer the one
+	// where this client is known.
 	issuer := a.config.Issuer
 	if issuer == "" && tokens != nil {
 		issuer = tokens.Issuer
@@ -99,6 +100,7 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	if r.url, err = r.buildURL(s.AuthorizationEndpoint); err != nil {
 		return nil, err
 	}
+	// The state and the verifier are secrets until the code is exchanged.
 	a.redactor.add(r.state, r.codeVerifier)
 	if err := a.addPending(ctx, r); err != nil {
 		return nil, err
@@ -107,7 +109,8 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 }
 
 // addPending adds a request to the pending ones. It drops those that are too old,
-// and the oldest if there are too many.
+// and the oldest if there are too many. It fails if Forget ended ctx: a request that
+// was made before Forget must not restore the authorization after it.
 func (a *Authorizer) addPending(ctx context.Context, r *authRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,6 +126,8 @@ func (a *Authorizer) addPending(ctx context.Context, r *authRequest) error {
 	return nil
 }
 
+// isTooOld reports whether the request is older than limit. Time in which the machine was
+// suspended counts; see package clock.
 func (r *authRequest) isTooOld(limit time.Duration) bool {
 	return clock.Elapsed(r.created, time.Now()) > limit
 }
@@ -164,7 +169,9 @@ func (r *authRequest) buildURL(endpoint string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the authorization endpoint cannot be parsed: %w", err)
 	}
-	// The endpoint may have a query of its own, which is kept (RFC 6749, section 3.1).
+	// The endpoint may have a query of its own, which is kept (RFC 6749, section 3.1). MCP,
+	// "Resource Parameter Implementation": authorization and token requests must name the
+	// resource, also if the server ignores it.
 	sum := sha256.Sum256([]byte(r.codeVerifier))
 	q := u.Query()
 	for name, value := range map[string]string{
@@ -252,9 +259,10 @@ func authFor(d *metadata.Discovery, tokens *mcpvisor.Authorization) *mcpvisor.Au
 // scopeOfflineAccess asks for a refresh token (OpenID Connect Core 1.0, section 11).
 const scopeOfflineAccess = "offline_access"
 
-// scopes returns the scopes to request: those requested, granted and missing before,
-// those of the spec and those of the challenge, which MCP calls authoritative. If
-// there are none, they are those of the protected resource metadata.
+// scopes returns the scopes to request (MCP, "Scope Selection Strategy"): those requested,
+// granted and missing before, those of the spec and those of the challenge, which MCP
+// calls authoritative. If there are none, they are those of the protected resource
+// metadata.
 func (a *Authorizer) scopes(c metadata.Challenge, d *metadata.Discovery, tokens *mcpvisor.Authorization) []string {
 	all := metadata.UnionScopes(a.config.Scopes, c.Scopes)
 	if known := authFor(d, tokens); known != nil {

@@ -18,6 +18,10 @@ import (
 // Authorizer obtains and renews the tokens of one registration. Safe for
 // concurrent use. It has goroutines and timers only while a session is attached or
 // an operation runs.
+//
+// The order of its locks is tokenLock, the lock of the store between processes, mu.
+// Invariant: tokens come only from the issuer of their authorization and are sent only to
+// the resource in it (MCP, "Token Audience Binding and Validation"; RFC 8707).
 type Authorizer struct {
 	// Set by New, never changed.
 	config mcpvisor.OAuth
@@ -161,7 +165,7 @@ func (a *Authorizer) Attach(ctx context.Context) {
 // Detach ends a session. The last one gives a running token request grace to
 // complete: if its answer got lost, a rotated refresh token would be lost, too.
 // When Detach returns, no goroutine of the authorizer runs for the session, except
-// one that a function of the host's blocks. Detach itself is bounded by grace plus
+// one that a function of the host blocks. Detach itself is bounded by grace plus
 // some seconds.
 func (a *Authorizer) Detach(grace time.Duration) {
 	a.mu.Lock()
@@ -174,6 +178,7 @@ func (a *Authorizer) Detach(grace time.Duration) {
 	}
 	r, end := a.renewal, a.endLifetime
 	a.mu.Unlock()
+	// The waits are without the mutex, because the renewal needs it to end.
 	if r != nil {
 		r.waitDone(grace) // may complete by itself
 	}

@@ -16,8 +16,8 @@ import (
 // fetchTimeout bounds one call of the host's FetchAuthorizationCode.
 const fetchTimeout = time.Minute
 
-// authorizeAgain gets a token by the authorization code grant: through the host's
-// FetchAuthorizationCode, or else through the user. A renewal never waits for the
+// authorizeAgain gets a token by the authorization code grant (RFC 6749, section 4.1):
+// through the host's FetchAuthorizationCode, or else through the user. A renewal never waits for the
 // user: it then fails with an AuthRequired that holds the authorization URL. source
 // is where the current tokens came from, refreshErr why the refresh token did not
 // help.
@@ -103,7 +103,8 @@ func (a *Authorizer) asAuthRequired(err error) error {
 }
 
 // rememberScopes stores the scopes that the server missed, so that the next
-// authorization requests them, also in another process. nil forgets them.
+// authorization requests them, also in another process (MCP, "Step-Up Authorization
+// Flow"). nil forgets them.
 func (a *Authorizer) rememberScopes(ctx context.Context, scopes []string) {
 	a.mu.Lock()
 	tokens, source := a.tokens, a.source

@@ -30,7 +30,7 @@
 //   - However many requests are rejected at once, there is one renewal.
 //   - While a session is attached, tokens are renewed ahead of their expiry.
 //   - A rotated refresh token is stored before its access token is used.
-//   - A function of the host's that hangs or panics, such as a Store, blocks no
-//     caller and does not end the process.
+//   - A function of the host that hangs or panics, such as a Store, blocks no caller and
+//     does not end the process.
 //   - Errors hold no secrets: see [Authorizer.Redact].
 package oauth

@@ -67,7 +67,9 @@ func (a *Authorizer) requestWithoutUser(ctx context.Context, why reason) error {
 	return a.save(ctx, next, fromGrant)
 }
 
-// grantForm returns the parameters of the token request.
+// grantForm returns the parameters of the token request: RFC 6749, section 4.4.2, for client
+// credentials, and RFC 7523, section 2.1, for an assertion; both with the resource (RFC
+// 8707, section 2.2).
 func (a *Authorizer) grantForm(ctx context.Context, d *metadata.Discovery, scopes []string) (url.Values, error) {
 	form := url.Values{"grant_type": {string(a.config.Grant)}, "resource": {d.Resource}}
 	setScopes(form, scopes)
@@ -118,7 +120,7 @@ func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 	return got.accessToken, nil
 }
 
-// checkSupplied checks what a function of the host's returned. Its failure counts as
+// checkSupplied checks what a function of the host returned. Its failure counts as
 // temporary, unless it is an AuthRequired.
 func (a *Authorizer) checkSupplied(what, text string, err error) (string, error) {
 	a.redactor.add(text) // an assertion gets a token, so it is a secret

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
-// A function of the host's that ignores its context does not delay Detach.
+// A function of the host that ignores its context does not delay Detach.
 func TestDetach_host_function_hangs(t *testing.T) {
 	for name, hang := range map[string]func(o *mcpvisor.OAuth, hang func()){
 		"FetchAuthorizationCode": func(o *mcpvisor.OAuth, hang func()) {

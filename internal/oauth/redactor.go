@@ -15,7 +15,7 @@ const maxRecentSecrets = 48
 
 // redactor masks secrets in texts. Safe for concurrent use.
 type redactor struct {
-	mu        sync.Mutex
+	mu        sync.Mutex        // guards the fields below
 	permanent []string          // those of the spec
 	current   []string          // the tokens in use
 	recent    []string          // the others; the last one added is the last one dropped

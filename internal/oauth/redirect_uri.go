@@ -14,7 +14,8 @@ const defaultRedirectURI = "http://127.0.0.1/callback"
 
 // redirectURI returns the redirect URI of an authorization request: that of the
 // callback server, or without one the URI that the spec names, the registered one,
-// or one with a free port.
+// or one with a free port. A loopback redirect URI may have any port (RFC 8252, section
+// 7.3).
 func (a *Authorizer) redirectURI(known *mcpvisor.Authorization, server *callback.Server) (string, error) {
 	if server != nil {
 		return server.RedirectURI(), nil

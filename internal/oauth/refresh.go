@@ -63,6 +63,8 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 		}
 		me.secret, me.privateKey = a.config.ClientSecret, a.config.PrivateKey
 	}
+	// RFC 8707, section 2.2: the new token is for the same resource. Without a scope
+	// parameter its scopes stay (RFC 6749, section 6).
 	next := tokens.Clone()
 	request := func() (*tokenResponse, error) {
 		return a.requestToken(requesting, next.TokenEndpoint, next.Issuer, me, url.Values{
@@ -96,7 +98,7 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 // such as a wrong secret, the tokens are kept, because the user can fix the cause.
 func (a *Authorizer) dropRejected(ctx context.Context, tokens *mcpvisor.Authorization, t trigger, err error) bool {
 	next := tokens.Clone()
-	switch code := errorCodeOf(err); {
+	switch code := errorCodeOf(err); { // RFC 6749, section 5.2
 	case code == "invalid_grant": // expired, revoked, or used before
 	case (code == "invalid_client" || code == "unauthorized_client") && tokens.RedirectURL != "":
 		// Only a dynamic registration: credentials of the spec are the user's to change.

@@ -29,7 +29,8 @@ const (
 	authPrivateKeyJWT = "private_key_jwt"
 )
 
-// client is the identity of this program at one authorization server.
+// client is the identity of this program at one authorization server. It is not changed
+// after it was made.
 type client struct {
 	id, secret    string
 	secretExpires time.Time // zero: never

@@ -99,7 +99,7 @@ func isForgotten(ctx context.Context) bool { return errors.Is(context.Cause(ctx)
 
 // lockTokens waits until no other goroutine and no other process replaces the tokens.
 // If it cannot get a lock in time it goes on without one: two renewals of one token
-// are better than none.
+// are better than none. The caller must not hold a.mu.
 func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()

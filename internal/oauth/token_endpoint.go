@@ -26,8 +26,9 @@ type tokenResponse struct {
 // maxTokenLifetime bounds what is believed about the lifetime of a token.
 const maxTokenLifetime = 10 * 365 * 24 * time.Hour
 
-// requestToken sends one request to a token endpoint as the client c. issuer is the
-// audience of a signed client assertion.
+// requestToken sends one request to a token endpoint (RFC 6749, section 3.2) as the client
+// c. issuer is the audience of a signed client assertion. A redirect is not followed,
+// because the request holds secrets.
 func (a *Authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values) (*tokenResponse, error) {
 	// Stored endpoints are checked again: the network around the server may have changed.
 	if err := a.http.CheckURL(ctx, "token endpoint", endpoint); err != nil {
@@ -53,8 +54,9 @@ func (a *Authorizer) requestToken(ctx context.Context, endpoint, issuer string, 
 	return a.parseTokenResponse(status, body)
 }
 
-// authenticate adds the client's credentials to a token request: to its form, or as
-// the value of the header Authorization, which it returns.
+// authenticate adds the client's credentials to a token request: to its form, or as the
+// value of the header Authorization, which it returns. It adds each value that can be used
+// as a credential to the redactor.
 func (a *Authorizer) authenticate(c *client, issuer string, form url.Values) (basic string, err error) {
 	switch c.authMethod {
 	case authSecretBasic:
@@ -123,6 +125,8 @@ func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse
 	case strings.ContainsFunc(got.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
 		return nil, errors.New("the token endpoint issued a token that is not allowed in a header")
 	}
+	// RFC 6749, section 5.1: scope and expires_in are optional. expires_in is a lifetime in
+	// seconds.
 	t := &tokenResponse{accessToken: got.AccessToken, refreshToken: got.RefreshToken}
 	if got.Scope != nil {
 		t.scopes = append([]string{}, metadata.ParseScopes(*got.Scope)...)

@@ -18,6 +18,7 @@ func (a *Authorizer) Authorize(ctx context.Context, open func(url string) error)
 	return a.redactor.redactError(a.authorize(ctx, open))
 }
 
+// authorize is Authorize. Its errors may hold secrets, which Authorize redacts.
 func (a *Authorizer) authorize(ctx context.Context, open func(url string) error) error {
 	if err := a.reload(ctx); err != nil {
 		a.warn(a.Redact(err.Error()))

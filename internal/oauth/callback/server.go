@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Server listens on a loopback address for the redirect of one authorization
-// request. All fields are set by Listen and never change.
+// Server listens on a loopback address for the redirect of one authorization request (RFC
+// 8252, section 7.3). All fields are set by Listen and never change.
 type Server struct {
 	redirectURI string
 	path        string
@@ -54,6 +54,7 @@ func listenTCP(host, port string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, port))
 }
 
+// withPort returns u with the port on which l listens.
 func withPort(u *url.URL, l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	v := *u

@@ -64,9 +64,9 @@ func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIss
 	return d, err
 }
 
-// protectedResource reads the protected resource metadata (RFC 9728, section 3):
-// at the address that the challenge named, else at the well-known addresses. The
-// error is [safehttp.ErrNotFound] if there is no such document.
+// protectedResource reads the protected resource metadata (RFC 9728, section 3): at the
+// address that the challenge named, else at the well-known addresses (MCP, "Protected
+// Resource Metadata Discovery Requirements"). The error is [safehttp.ErrNotFound] if there is no such document.
 func protectedResource(ctx context.Context, c *safehttp.Client, challenged string) (*oauthex.ProtectedResourceMetadata, error) {
 	server := c.Server()
 	base := safehttp.Origin(server) + "/.well-known/oauth-protected-resource"
@@ -141,8 +141,8 @@ func authorizationServer(ctx context.Context, c *safehttp.Client, issuer string,
 	return nil, safehttp.ErrNotFound
 }
 
-// wellKnownURLs returns where the metadata of an issuer may be, in the order that
-// MCP requires: RFC 8414 and OpenID Connect with the path inserted, then OpenID
+// wellKnownURLs returns where the metadata of an issuer may be, in the order that MCP
+// requires ("Authorization Server Metadata Discovery"): RFC 8414, section 3.1, and OpenID Connect with the path inserted, then OpenID
 // Connect with the path appended.
 func wellKnownURLs(issuer string) []string {
 	u, err := url.Parse(issuer)

@@ -58,8 +58,8 @@ func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
 // Server returns the URL of the MCP endpoint. It must not be changed.
 func (c *Client) Server() *url.URL { return c.server }
 
-// AwaitIdle waits until a RoundTripper of the host's has let go of every request,
-// at most for limit.
+// AwaitIdle waits until a RoundTripper of the host has returned from every request, at most
+// for limit.
 func (c *Client) AwaitIdle(limit time.Duration) {
 	if t, ok := c.http.Transport.(*checkedTransport).base.(*guard.RoundTripper); ok {
 		t.Settle(limit)

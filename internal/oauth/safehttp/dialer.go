@@ -25,7 +25,7 @@ const trustedDialTimeout = 10 * time.Second
 type checkedDialer struct {
 	trusted []*trustedAddress
 	proxy   func(*http.Request) (*url.URL, error) // nil: no proxy
-	dial    guard.DialFunc                        // without checks; nil: a RoundTripper of the host's connects
+	dial    guard.DialFunc                        // without checks; nil: a RoundTripper of the host connects
 }
 
 // target is where one request goes. Each redirect has a target of its own. It
@@ -43,7 +43,7 @@ type targetKey struct{}
 // install makes t check its connections. t is a clone of original.
 func (d *checkedDialer) install(t, original *http.Transport) {
 	// Only the standard dialer can check before it connects. With a dial function of the
-	// host's, checkAfterDial closes the connection before anything is sent.
+	// host, checkAfterDial closes the connection before anything is sent.
 	standard := t.DialContext == nil && t.Dial == nil || //nolint:staticcheck // net/http still calls it
 		original == http.DefaultTransport && guard.IsFuncNamed(t.DialContext, "net.(*Dialer).DialContext-fm")
 	guard.Transport(t)

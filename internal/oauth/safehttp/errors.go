@@ -40,7 +40,8 @@ var ErrNotFound = errors.New("not found")
 // must not be sent on to another address.
 var errRedirectRefused = errors.New("the answer is a redirect, which is not followed because the request holds secrets")
 
-// blockedError marks a request that the checks of this package did not let out.
+// blockedError is the error of a request that the checks of this package blocked. It is
+// permanent.
 type blockedError struct{ err error }
 
 func (b *blockedError) Error() string { return b.err.Error() }

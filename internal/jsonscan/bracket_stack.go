@@ -8,6 +8,7 @@ type bracketStack struct {
 	overflow []uint64
 }
 
+// push adds an open bracket.
 func (n *bracketStack) push(object bool) {
 	n.depth++
 	w, bit := n.word(), uint64(1)<<(n.depth&63)
@@ -21,6 +22,7 @@ func (n *bracketStack) push(object bool) {
 // inObject reports whether the innermost open bracket is that of an object.
 func (n *bracketStack) inObject() bool { return *n.word()&(1<<(n.depth&63)) != 0 }
 
+// word returns the word that holds the bit of the innermost open bracket.
 func (n *bracketStack) word() *uint64 {
 	i := n.depth >> 6
 	if i < len(n.inline) {

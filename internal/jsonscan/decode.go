@@ -8,6 +8,7 @@ import (
 	"strconv"
 )
 
+// errNoValue is the error of text that is not one JSON value.
 var errNoValue = errors.New("invalid JSON")
 
 // Decode returns the value that encoding/json would: map[string]any, []any, string,
@@ -20,10 +21,10 @@ const checkEvery = 4096
 // DecodeContext is Decode for large values. It fails with the cause of ctx when ctx
 // ends, and yields to other goroutines from time to time.
 func DecodeContext(ctx context.Context, text []byte) (any, error) {
-	d := decoder{Scanner: Scanner{Text: text}, ctx: ctx}
-	d.SkipSpace()
+	d := decoder{scan: Scanner{Text: text}, ctx: ctx}
+	d.scan.SkipSpace()
 	v, err := d.decode(0)
-	if err == nil && !d.AtEnd() {
+	if err == nil && !d.scan.AtEnd() {
 		err = errNoValue
 	}
 	if err != nil {
@@ -32,14 +33,16 @@ func DecodeContext(ctx context.Context, text []byte) (any, error) {
 	return v, nil
 }
 
+// decoder decodes one value, recursively down to MaxDepth levels.
 type decoder struct {
-	Scanner
+	scan   Scanner
 	ctx    context.Context
-	values int
+	values int // decoded so far
 }
 
+// decode decodes the value at the position. depth is the number of open brackets.
 func (d *decoder) decode(depth int) (any, error) {
-	if d.Pos >= len(d.Text) {
+	if d.scan.Pos >= len(d.scan.Text) {
 		return nil, errNoValue
 	}
 	if d.values++; d.values%checkEvery == 0 {
@@ -48,25 +51,25 @@ func (d *decoder) decode(depth int) (any, error) {
 		}
 		runtime.Gosched()
 	}
-	switch c := d.Text[d.Pos]; {
+	switch c := d.scan.Text[d.scan.Pos]; {
 	case (c == '{' || c == '[') && depth == MaxDepth:
 		return nil, errNoValue
 	case c == '{':
-		return d.object(depth)
+		return d.decodeObject(depth)
 	case c == '[':
-		return d.array(depth)
+		return d.decodeArray(depth)
 	case c == '"':
-		quoted, escaped, ok := d.String()
+		quoted, escaped, ok := d.scan.String()
 		if !ok {
 			return nil, errNoValue
 		}
 		return Unquote(quoted, escaped), nil
 	}
-	start := d.Pos
-	if !d.scalar() {
+	start := d.scan.Pos
+	if !d.scan.scalar() {
 		return nil, errNoValue
 	}
-	switch text := d.Text[start:d.Pos]; text[0] {
+	switch text := d.scan.Text[start:d.scan.Pos]; text[0] {
 	case 't':
 		return true, nil
 	case 'f':
@@ -82,15 +85,16 @@ func (d *decoder) decode(depth int) (any, error) {
 	}
 }
 
-func (d *decoder) object(depth int) (any, error) {
+// decodeObject decodes an object. Of duplicate members the last one counts.
+func (d *decoder) decodeObject(depth int) (any, error) {
 	m := map[string]any{}
-	d.Pos++
-	for d.SkipSpace(); !d.Consume('}'); d.SkipSpace() {
-		if len(m) > 0 && !d.Consume(',') {
+	d.scan.Pos++
+	for d.scan.SkipSpace(); !d.scan.Consume('}'); d.scan.SkipSpace() {
+		if len(m) > 0 && !d.scan.Consume(',') {
 			return nil, errNoValue
 		}
-		d.SkipSpace()
-		quoted, escaped, ok := d.memberName()
+		d.scan.SkipSpace()
+		quoted, escaped, ok := d.scan.memberName()
 		if !ok {
 			return nil, errNoValue
 		}
@@ -103,14 +107,15 @@ func (d *decoder) object(depth int) (any, error) {
 	return m, nil
 }
 
-func (d *decoder) array(depth int) (any, error) {
+// decodeArray decodes an array.
+func (d *decoder) decodeArray(depth int) (any, error) {
 	list := []any{}
-	d.Pos++
-	for d.SkipSpace(); !d.Consume(']'); d.SkipSpace() {
-		if len(list) > 0 && !d.Consume(',') {
+	d.scan.Pos++
+	for d.scan.SkipSpace(); !d.scan.Consume(']'); d.scan.SkipSpace() {
+		if len(list) > 0 && !d.scan.Consume(',') {
 			return nil, errNoValue
 		}
-		d.SkipSpace()
+		d.scan.SkipSpace()
 		v, err := d.decode(depth + 1)
 		if err != nil {
 			return nil, err

@@ -128,6 +128,8 @@ func (s *Scanner) Value() (text []byte, ok bool) {
 	return s.Text[start:s.Pos], true
 }
 
+// value is Value without the text. It uses a stack of bits and no recursion, so that deeply
+// nested text cannot overflow the stack of the goroutine.
 func (s *Scanner) value() bool {
 	var open bracketStack
 	most := MaxDepth
@@ -218,6 +220,7 @@ func (s *Scanner) scalar() bool {
 	return s.number()
 }
 
+// word consumes w and reports whether it was there.
 func (s *Scanner) word(w string) bool {
 	if len(s.Text)-s.Pos < len(w) || string(s.Text[s.Pos:s.Pos+len(w)]) != w {
 		return false
@@ -226,6 +229,7 @@ func (s *Scanner) word(w string) bool {
 	return true
 }
 
+// number consumes a number (RFC 8259, section 6).
 func (s *Scanner) number() bool {
 	s.Consume('-')
 	if !s.Consume('0') && s.digits() == 0 {
@@ -243,6 +247,7 @@ func (s *Scanner) number() bool {
 	return true
 }
 
+// digits consumes digits and returns how many there were.
 func (s *Scanner) digits() int {
 	start := s.Pos
 	for s.Pos < len(s.Text) && s.Text[s.Pos] >= '0' && s.Text[s.Pos] <= '9' {

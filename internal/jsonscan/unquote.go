@@ -89,6 +89,7 @@ func codePoint(text []byte) (r rune, n int) {
 	return utf8.RuneError, 6
 }
 
+// hex4 returns the value of four hexadecimal digits, which were checked before.
 func hex4(b []byte) (r rune) {
 	for _, c := range b {
 		switch {

@@ -14,14 +14,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// Names and descriptions go into every listing, log line and model prompt of the host,
-// so one server must not fill those. All in bytes. Schemas are bounded by Limits.MaxCatalogBytes
-// only.
+// Names and descriptions go into the listings, log lines and model prompts of the host, so
+// each of them is bounded, in bytes. Only Limits.MaxCatalogBytes bounds schemas.
 const (
-	// maxName bounds what a tool or prompt is called by. An entry with a longer name is
-	// left out: cut, the name would be that of another one.
+	// maxName bounds the name of a tool or prompt. An entry with a longer name is left out,
+	// because a name that is cut identifies another entry or none.
 	maxName = 1 << 10
-	// maxURI is the same for the URI of a resource or a template.
+	// maxURI bounds the URI of a resource or a template. An entry with a longer URI is left
+	// out.
 	maxURI = 8 << 10
 	// maxTitle and maxDescription bound text about an entry. Longer text is cut.
 	maxTitle       = 1 << 10
@@ -37,12 +37,12 @@ var (
 	memberLimits = jsonbound.Limits{Elements: 10_000, Depth: 500, Bytes: 1 << 20}
 )
 
-// bounds keeps the entries of one list within these limits, and counts what it took
-// away.
+// bounds keeps the entries of one list within these limits, and counts the texts that it cut
+// and the members that it dropped.
 type bounds struct {
 	cut     int  // texts that were too long
 	dropped int  // open members that were too large to decode
-	decoded *int // bytes that open members take once decoded, estimated; of all lists
+	decoded *int // estimated bytes of decoded open members, of all lists
 }
 
 // decode decodes an entry, without open members that are too large.
@@ -90,6 +90,7 @@ func isOpenMember(key string) bool {
 	return strings.EqualFold(key, "_meta") || strings.EqualFold(key, "icons") || strings.EqualFold(key, "annotations")
 }
 
+// withoutLargeMembers returns an entry without the open members that exceed memberLimits.
 func withoutLargeMembers(item []byte) []byte {
 	var kept []byte
 	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // slim has read it without an error
@@ -114,6 +115,7 @@ func (b *bounds) text(title, description *string) {
 	b.shorten(description, maxDescription)
 }
 
+// shorten cuts one text that is longer than limit, and counts it.
 func (b *bounds) shorten(text *string, limit int) {
 	if len(*text) > limit {
 		*text = display.Shorten(*text, limit)
@@ -121,6 +123,8 @@ func (b *bounds) shorten(text *string, limit int) {
 	}
 }
 
+// tool checks the name of a tool and cuts its texts. The methods for the other kinds of
+// entries do the same. The error says why the entry is left out.
 func (b *bounds) tool(t *mcp.Tool) error {
 	if len(t.Name) > maxName {
 		return tooLong("name", len(t.Name), maxName)
@@ -161,6 +165,7 @@ func (b *bounds) prompt(p *mcp.Prompt) error {
 	return nil
 }
 
+// tooLong returns the error of a member that identifies its entry and is too long.
 func tooLong(member string, size, limit int) error {
 	return fmt.Errorf("its %q is %d bytes long; at most %d are accepted", member, size, limit)
 }

@@ -66,14 +66,14 @@ type discoverer struct {
 	ttl       map[catalog.Lists]time.Duration // the shortest of all pages
 	warnings  []mcpvisor.Warning
 	kept      int // bytes of pages and entries that the catalog keeps alive
-	decoded   int // bytes that decoded members take besides, estimated
+	decoded   int // bytes that decoded members take in addition, estimated
 
 	// What failed.
-	asked      int // lists that were asked for
-	failed     int // of them, those whose first page failed
-	incomplete catalog.Lists
-	lastErr    error
-	outage     error // the last error of the way to the server, not of its answer
+	asked      int           // lists that were requested
+	failed     int           // of these, lists whose first page failed
+	incomplete catalog.Lists // lists that were not read to their end
+	lastErr    error         // of the last page that failed
+	outage     error         // the last error of the connection to the server; nil: none
 }
 
 // err returns the error of the whole discovery. The death of the session comes first:
@@ -99,6 +99,8 @@ func (d *discoverer) warn(list string, format string, args ...any) {
 	d.warnings = append(d.warnings, mcpvisor.Warning{List: list, Text: fmt.Sprintf(format, args...)})
 }
 
+// addResource decodes one resource and keeps it. Like addTemplate and addPrompt it returns
+// why the entry is left out.
 func (d *discoverer) addResource(item json.RawMessage, b *bounds) error {
 	def := new(mcp.Resource)
 	if err := b.decode(item, def); err != nil {
@@ -145,9 +147,9 @@ func (d *discoverer) addPrompt(item json.RawMessage, b *bounds) error {
 	return nil
 }
 
-// isOutage reports whether a request failed on its way: it has no answer, the server
-// put it off, or something in front of the server answered. Errors of a transport say
-// the last by a method Outage.
+// isOutage reports whether a request failed before the server handled it: it has no answer,
+// the server deferred it, or a gateway in front of the server answered. An error of a
+// transport reports a gateway by its method Outage.
 func isOutage(err error) bool {
 	var gateway interface{ Outage() bool }
 	if errors.As(err, &gateway) && gateway.Outage() {

@@ -56,7 +56,7 @@ func TestDiscover(t *testing.T) {
 	require.True(t, c.Prompts[0].Definition.Arguments[0].Required)
 }
 
-// Only lists that the server declares as a capability are asked for.
+// Only lists that the server declares as a capability are requested.
 func TestDiscover_asks_for_declared_lists(t *testing.T) {
 	for name, c := range map[string]struct {
 		caps *mcp.ServerCapabilities
@@ -234,7 +234,7 @@ func TestDiscover_fails(t *testing.T) {
 		"every list":   {func(string, string) (string, error) { return "", rpcError(-32603) }, "every list failed", nil},
 		"no answer":    {failing("prompts/list", timeout), "prompts/list", mcpvisor.ErrTimeout},
 		"overloaded":   {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent}), "tools/list", mcpvisor.ErrOverloaded},
-		"put off":      {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
+		"deferred":     {failing("tools/list", &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeAnswered}), "tools/list", mcpvisor.ErrUnavailable},
 		"by a gateway": {failing("resources/list", fmt.Errorf("x: %w", gatewayError{})), "resources/list", nil},
 		"a second page": {func(method, cursor string) (string, error) {
 			if cursor == "2" {

@@ -56,11 +56,12 @@ func (d *discoverer) list(kind listKind, add func(item json.RawMessage, b *bound
 	}
 }
 
+// warn adds a warning about this list.
 func (l *listReader) warn(format string, args ...any) {
 	l.d.warn(l.kind.member, format, args...)
 }
 
-// readPages asks for one page after the other, until there is no nextCursor: clients
+// readPages requests one page after the other, until there is no nextCursor: clients
 // should "treat a missing nextCursor as the end of results" (MCP, pagination). It stops
 // sooner where a limit is reached, and where a cursor comes twice.
 func (l *listReader) readPages() {

@@ -49,6 +49,7 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 	return nil
 }
 
+// readTool decodes one entry into def. Of duplicate members the last one counts.
 func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
 	err := jsonscan.EachMember(item, func(key string, value []byte) (err error) {
 		switch key {

@@ -209,7 +209,7 @@ func TestGetJSON_behind_proxy(t *testing.T) {
 	require.EqualValues(t, 1, n.seen.Load())
 }
 
-// A RoundTripper of the host's connects by itself, so only the text of the address is
+// A RoundTripper of the host connects by itself, so only the text of the address is
 // checked.
 func TestGetJSON_host_RoundTripper(t *testing.T) {
 	n := newNetwork(t, testHosts, answerEmpty)

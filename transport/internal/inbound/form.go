@@ -185,7 +185,7 @@ func (f *formChecker) checkPattern(value any) error {
 	return nil
 }
 
-// checkTextLength checks that value is a string of at most most bytes.
+// checkTextLength returns why value is not a string within the limit most, in bytes.
 func checkTextLength(value any, most int) error {
 	text, ok := value.(string)
 	switch {

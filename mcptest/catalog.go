@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
-// catalog holds what the server offers now. Only the tools change.
+// catalog holds what the server offers at present. Only the tools can change.
 type catalog struct {
 	// mu guards tools, toolIndex, listed and issued; the other fields do not change.
 	mu        sync.RWMutex
@@ -23,7 +23,7 @@ type catalog struct {
 	resources []ResourceDef
 	templates []TemplateDef
 	prompts   []PromptDef
-	// issued counts the new cursors of ActionRepeatCursor.
+	// issued counts the new cursors that ActionRepeatCursor has issued.
 	issued int
 }
 
@@ -52,7 +52,7 @@ func (c *catalog) tool(name string) (ToolDef, bool) {
 	return c.tools[i], true
 }
 
-// add adds a tool; it replaces one of the same name.
+// add adds a tool, or replaces the one of the same name.
 func (c *catalog) add(t ToolDef) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +76,8 @@ func (c *catalog) remove(name string) bool {
 	return ok
 }
 
-// definitions returns the entries of one of the four lists, and the member of the result
-// that holds them.
+// definitions returns the entries of one of the four lists, and the member of the
+// result that they belong to.
 func (c *catalog) definitions(method string) (member string, items []json.RawMessage) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -163,7 +163,8 @@ func (c *catalog) lookUp(uri string) (ResourceDef, bool) {
 	return ResourceDef{}, false
 }
 
-// codeNoResource is the error of an unknown resource up to 2025-11-25.
+// codeNoResource is the error code for an unknown resource in versions up to
+// 2025-11-25.
 const codeNoResource = -32002
 
 func (s *server) readResource(r *request) ([]byte, *rpcError) {
@@ -182,7 +183,8 @@ func (s *server) readResource(r *request) ([]byte, *rpcError) {
 	return members(result), nil
 }
 
-// fill renders a prompt. missing is the first argument that was not passed.
+// fill inserts the arguments into the text of the prompt. missing is the first argument
+// that was not passed.
 func (p PromptDef) fill(args map[string]string) (text, missing string) {
 	text = p.Text
 	for _, name := range p.Arguments {

@@ -23,7 +23,7 @@ type ToolDef struct {
 	// As names the default tool that this one behaves like. Default: the one of Name.
 	As string `json:"as,omitempty"`
 	// Text is a fixed answer, given unless As is set. A tool with neither, and
-	// whose name is not a default tool\'s, answers with its arguments.
+	// whose name is not a default tool's, answers with its arguments.
 	Text string `json:"text,omitempty"`
 	// Structured is the structuredContent that goes with Text.
 	Structured json.RawMessage `json:"structured,omitempty"`

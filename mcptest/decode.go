@@ -11,10 +11,10 @@ import (
 )
 
 // The fixture must cost less than the clients that are measured against it, and must
-// detect every invalid message. So encoding/json checks a line, and jsonscan then finds
-// its members without decoding them.
+// detect every invalid message. So encoding/json validates a line, and jsonscan then
+// finds its members without decoding them.
 
-// decode reads a message. On an error the id is set if there was one.
+// decode reads a message. If it fails, the id is set as far as there is one.
 func (e *envelope) decode(line []byte) *rpcError {
 	if !json.Valid(line) {
 		var v any
@@ -47,7 +47,8 @@ func (e *envelope) decode(line []byte) *rpcError {
 	return e.Params.decode(params)
 }
 
-// decode reads valid JSON. Absent params and null leave p empty.
+// decode reads params, which are valid JSON. It leaves p empty if they are absent or
+// null.
 func (p *params) decode(raw json.RawMessage) *rpcError {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -86,7 +87,8 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 	return failure
 }
 
-// decodeText reads a member that must be text; it keeps a failure that it is given.
+// decodeText reads a member that must be a string. It returns failure unless this
+// member fails, too.
 func decodeText(key string, value []byte, into *string, failure *rpcError) *rpcError {
 	text, ok := rawjson.Text(value)
 	if !ok && json.Unmarshal(value, &text) != nil {

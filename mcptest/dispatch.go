@@ -2,8 +2,8 @@ package mcptest
 
 import "strings"
 
-// waits reports whether the request may take its time, so must not be carried
-// out in the reader.
+// waits reports whether handling the request may block, so that it needs a goroutine of
+// its own.
 func (s *server) waits(r *request) bool {
 	if r.method != "tools/call" {
 		return false
@@ -12,8 +12,8 @@ func (s *server) waits(r *request) bool {
 	return ok && behaviourOf(t).Blocks
 }
 
-// dispatch carries a request out. It returns the members of the result, or the
-// error; answered means that there is nothing more to say.
+// dispatch handles a request. It returns the members of the result, or the error.
+// answered means that the caller sends no answer.
 func (s *server) dispatch(r *request) (result []byte, failure *rpcError, answered bool) {
 	if failure = s.checkProtocol(r); failure != nil {
 		return nil, failure, false

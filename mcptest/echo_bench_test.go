@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// lines gives one line again and again, as long as there is something to do.
+// lines is a reader that repeats one line while the benchmark runs.
 type lines struct {
 	first, line []byte
 	more        func() bool
@@ -30,7 +30,8 @@ type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }
 
-// BenchmarkEcho is the server alone, without pipes: a line in, a line out.
+// BenchmarkEcho measures the server alone, without pipes: it reads a line and writes
+// one.
 func BenchmarkEcho(b *testing.B) {
 	in := &lines{
 		first: []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}` + "\n"),

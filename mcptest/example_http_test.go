@@ -8,8 +8,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// An HTTP server that refuses one request, stops as in a crash, and comes back on the
-// same port.
+// An HTTP server that refuses one request, stops as after a crash, and serves again on
+// the same port.
 func ExampleNewHTTP() {
 	server := mcptest.NewHTTP(mcptest.Script{}, mcptest.WithStateless())
 	defer server.Close()
@@ -33,8 +33,8 @@ func ExampleNewHTTP() {
 	// requests: 1
 }
 
-// A server as a process that exits at its second start. The counts are in StateDir.
-// TestMain must call Main before it runs the tests.
+// A server as a process that exits at its second start. The counts are kept in
+// StateDir. TestMain must call Main before it runs the tests.
 func ExampleStdio() {
 	dir, err := os.MkdirTemp("", "state")
 	if err != nil {
@@ -53,7 +53,7 @@ func ExampleStdio() {
 	// starts so far: 0
 }
 
-// A tool of one's own that behaves like a default tool.
+// A tool with a name of your own that behaves like a default tool.
 func ExampleToolDef() {
 	script := mcptest.Script{Tools: []mcptest.ToolDef{
 		{Name: "pay", As: "count", Description: "Counts its executions."},

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A server that fails the first two times it is asked, in this process.
+// A server in this process that fails its first two calls.
 func Example() {
 	server := mcptest.InMemory(mcptest.Script{
 		Name: "moody",
@@ -43,8 +43,8 @@ func Example() {
 	// server: exit status 3
 }
 
-// A script in JSON, as a demo or a test matrix may keep it in a file. Stdio
-// runs it as a process; the binary must call Main first.
+// A script in JSON, as a demo or a test matrix may keep it in a file. Stdio runs it as
+// a process; the binary must call Main first.
 func ExampleScript() {
 	script := mcptest.Script{
 		Versions: []string{mcptest.Version20260728},

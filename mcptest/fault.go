@@ -13,30 +13,30 @@ import (
 type Stage string
 
 const (
-	// StageStart is before anything is read.
+	// StageStart is before the server reads anything.
 	StageStart Stage = "start"
 	// StageDiscover is before server/discover is answered.
 	StageDiscover Stage = "discover"
 	// StageInitialize is before initialize is answered.
 	StageInitialize Stage = "initialize"
-	// StageInitialized is when notifications/initialized has come.
+	// StageInitialized is when notifications/initialized has arrived.
 	StageInitialized Stage = "initialized"
 	// StageList is before one of the four lists is answered, page by page.
 	// Method narrows it to one of them.
 	StageList Stage = "list"
-	// StageCall is before tools/call is carried out, or another request that
-	// Method names ("resources/read", "prompts/get", …; "*" means any).
+	// StageCall is before tools/call is handled, or another request that Method names
+	// ("resources/read", "prompts/get", …; "*" means any).
 	StageCall Stage = "call"
-	// StageAnswer is in the middle of writing an answer, half a line being
-	// written. It is about tools/call unless Method names another request.
+	// StageAnswer is in the middle of an answer, when half of the line is written. It
+	// applies to tools/call unless Method names another request.
 	StageAnswer Stage = "answer"
-	// StageAfter is when an answer has been written. It is about tools/call
-	// unless Method names another request.
+	// StageAfter is when an answer has been written. It applies to tools/call unless
+	// Method names another request.
 	StageAfter Stage = "after"
 	// StagePing is before ping is answered.
 	StagePing Stage = "ping"
-	// StageStdinClosed is when the client has closed stdin, the polite request
-	// to end.
+	// StageStdinClosed is when the client has closed stdin, which asks the server to
+	// exit.
 	StageStdinClosed Stage = "stdin_closed"
 )
 
@@ -53,100 +53,102 @@ const (
 	ActionDie Action = "die"
 	// ActionHang leaves this request unanswered forever; other requests are served.
 	ActionHang Action = "hang"
-	// ActionHangAll stops reading stdin. The server does not notice that stdin is closed
-	// either.
+	// ActionHangAll stops reading stdin. The server does not notice either that stdin
+	// is closed.
 	ActionHangAll Action = "hang_all"
-	// ActionIgnoreShutdown makes the server ignore, from then on, the closing of stdin
-	// and SIGTERM. In memory it still ends with its context.
+	// ActionIgnoreShutdown makes the server ignore SIGTERM and the closing of stdin
+	// from then on. In memory it still ends with its context.
 	ActionIgnoreShutdown Action = "ignore_shutdown"
-	// ActionJunk writes Count lines to stdout that are not JSON-RPC: Text, or in turn
-	// a banner, a byte order mark, colours, a blank line, 42, a JSON log line and so on.
+	// ActionJunk writes Count lines to stdout that are not JSON-RPC. Each is Text, or
+	// if Text is empty one of several kinds: a banner, a byte order mark, colours, a
+	// blank line, 42, a JSON log line and so on.
 	ActionJunk Action = "junk"
-	// ActionHalfLine ends the line in the middle of the answer. The request has no
-	// other answer; the server goes on.
+	// ActionHalfLine ends the line in the middle of the answer. The request gets no
+	// other answer; the server continues.
 	ActionHalfLine Action = "half_line"
-	// ActionStderrFlood writes Bytes bytes of lines to stderr.
+	// ActionStderrFlood writes lines of Bytes bytes in total to stderr.
 	ActionStderrFlood Action = "stderr_flood"
 	// ActionStderrLine writes Text to stderr as a line.
 	ActionStderrLine Action = "stderr_line"
 	// ActionForkGrandchild starts a child that inherits stdout and stderr, ignores
-	// SIGTERM and stays. Its pid is recorded; see [Pids]. With Text "detached" it
+	// SIGTERM and stays. Its pid is recorded; see [PIDs]. With Text "detached" it
 	// leaves the process group. Only in a process.
 	ActionForkGrandchild Action = "fork"
 	// ActionError answers with a JSON-RPC error of Code (default -32603) and Text.
 	ActionError Action = "error"
-	// ActionMalformed answers with a malformed response; Text is one of the
-	// ActionMalformed constants.
+	// ActionMalformed answers with a malformed response; Text is one of the Malformed
+	// constants.
 	ActionMalformed Action = "malformed"
-	// ActionOversize pads the answer to a line of at least Bytes bytes.
+	// ActionOversize pads the line of the answer to at least Bytes bytes.
 	ActionOversize Action = "oversize"
 	// ActionFlood sends Count notifications of the method in Text, by default
 	// notifications/message.
 	ActionFlood Action = "flood"
 	// ActionRepeatCursor ends every page of a list with the cursor Text ("again" by
-	// default); with Text "*" every page has a new cursor. The list never ends.
+	// default), so that the list never ends. With Text "*" every page has a new cursor.
 	ActionRepeatCursor Action = "repeat_cursor"
-	// ActionBadTool adds one entry to the list that cannot be read: Text, by default a
-	// tool whose name is the number 12.
+	// ActionBadTool adds one malformed entry to the list: Text, by default a tool whose
+	// name is the number 12.
 	ActionBadTool Action = "bad_tool"
 	// ActionRefuseVersion answers initialize with the protocol version Text
 	// ("1999-01-01" by default), or server/discover with error -32022.
 	ActionRefuseVersion Action = "refuse_version"
-	// ActionDelay waits for Delay before going on. Other requests are served meanwhile,
-	// save at StageAnswer, where the line is held half written.
+	// ActionDelay waits for Delay before it continues. Other requests are served
+	// meanwhile, except at StageAnswer, where half of the line is written.
 	ActionDelay Action = "delay"
-	// ActionCloseStdout closes stdout; the process lives on.
+	// ActionCloseStdout closes stdout; the process continues to run.
 	ActionCloseStdout Action = "close_stdout"
-	// ActionLateAnswer answers after Delay (1 s by default), cancelled or not.
+	// ActionLateAnswer answers after Delay (1 s by default), even if the request was
+	// cancelled.
 	ActionLateAnswer Action = "late_answer"
 )
 
-// What [ActionMalformed] answers with: values of [Fault.Text].
+// Malformed responses for [ActionMalformed]: values of [Fault.Text].
 const (
-	// MalformedResult is a result that is not an object. It is the default.
+	// MalformedResult has a result that is not an object. It is the default.
 	MalformedResult = "result"
-	// MalformedWrongID answers a request that was never made.
+	// MalformedWrongID answers a request that the client never sent.
 	MalformedWrongID = "wrong_id"
-	// MalformedStringID has the request's id as text.
+	// MalformedStringID returns the request's id as a string.
 	MalformedStringID = "string_id"
-	// MalformedDuplicate gives the right answer, twice.
+	// MalformedDuplicate sends the right answer twice.
 	MalformedDuplicate = "duplicate"
 	// MalformedNoID has no id.
 	MalformedNoID = "no_id"
-	// MalformedNullID is an error with the id null.
+	// MalformedNullID is an error whose id is null.
 	MalformedNullID = "null_id"
-	// MalformedErrorText has an error that is text rather than an object.
+	// MalformedErrorText has an error that is a string instead of an object.
 	MalformedErrorText = "error_text"
-	// MalformedEmpty has neither result nor error.
+	// MalformedEmpty has neither a result nor an error.
 	MalformedEmpty = "empty"
 )
 
-// Fault is one thing that goes wrong: the action Do at the stage At. Fields that the
-// action does not use are ignored.
+// Fault is one misbehaviour: the action Do at the stage At. Fields that the action does
+// not use are ignored.
 type Fault struct {
-	// At is the stage at which it happens. Required.
+	// At is the stage at which the fault happens. Required.
 	At Stage `json:"at"`
-	// Method narrows it to requests of that method; see the stages.
+	// Method narrows the fault to requests of that method; see the stages.
 	Method string `json:"method,omitempty"`
-	// Tool narrows it to requests about that tool, prompt or resource URI.
+	// Tool narrows the fault to requests about that tool, prompt or resource URI.
 	Tool string `json:"tool,omitempty"`
-	// Nth is the occasion at which it happens, counted from 1 in each incarnation. 0
-	// means every occasion.
+	// Nth is the occasion at which the fault happens, counted from 1 in each
+	// incarnation. 0 means every occasion.
 	Nth int `json:"nth,omitempty"`
-	// Starts are the incarnations in which it happens, counted from 1. Empty means all.
-	// A process needs [Script.StateDir] for this.
+	// Starts are the incarnations in which the fault happens, counted from 1. Empty
+	// means all. A process needs [Script.StateDir] for this.
 	Starts []int `json:"starts,omitempty"`
 	// Do is the action. Required.
 	Do Action `json:"do"`
 	// Code is an exit status, or the code of a JSON-RPC error (0 means -32603).
 	Code int `json:"code,omitempty"`
-	// Signal is a signal's name, as "KILL" or "SIGKILL". Default: KILL.
+	// Signal is the name of a signal, such as "KILL" or "SIGKILL". Default: KILL.
 	Signal string `json:"signal,omitempty"`
 	// Count is a number of lines or notifications. 0 means 1.
 	Count int `json:"count,omitempty"`
 	// Bytes is a size in bytes. Default: 0.
 	Bytes int `json:"bytes,omitempty"`
-	// Text is what is written; see the actions for its meaning and default.
+	// Text is the text to write. Its meaning and default are those of the action.
 	Text string `json:"text,omitempty"`
 	// Delay is how long to wait. In JSON: "50ms", or milliseconds.
 	Delay time.Duration `json:"delay,omitempty"`
@@ -160,13 +162,13 @@ var (
 		ActionCloseStdout, ActionLateAnswer}
 	malformations = []string{"", MalformedResult, MalformedWrongID, MalformedStringID, MalformedDuplicate,
 		MalformedNoID, MalformedNullID, MalformedErrorText, MalformedEmpty}
-	// needsRequest are the actions that change an answer.
+	// needsRequest are the actions that replace or change an answer.
 	needsRequest = []Action{ActionHang, ActionError, ActionMalformed, ActionOversize, ActionRefuseVersion, ActionRepeatCursor, ActionBadTool, ActionLateAnswer, ActionHalfLine}
-	// beforeAnswer are the stages at which a request waits for its answer.
+	// beforeAnswer are the stages before the answer to a request.
 	beforeAnswer = []Stage{StageDiscover, StageInitialize, StageList, StageCall, StagePing}
 )
 
-// Stages returns every stage, in the order of a server's life.
+// Stages returns every stage, in the order in which a server reaches them.
 func Stages() []Stage { return slices.Clone(stages) }
 
 // Actions returns every action.

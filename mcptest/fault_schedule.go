@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// scheduledFault is a fault of this incarnation and the number of its occasions so far.
+// scheduledFault is a fault of this incarnation, and how often its occasion has
+// occurred.
 type scheduledFault struct {
 	Fault
 	mu        sync.Mutex
@@ -50,7 +51,7 @@ func (p plan) due(stage Stage, method, target string) []*Fault {
 	return out
 }
 
-// matches reports whether the fault is about a stage of a request.
+// matches reports whether the fault applies to this stage of this request.
 func (a *scheduledFault) matches(stage Stage, method, target string) bool {
 	want := a.Method
 	switch stage {

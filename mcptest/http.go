@@ -13,8 +13,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// HTTPServer is a script served over Streamable HTTP on a loopback port, by
-// the go-sdk's own server. Safe for concurrent use.
+// HTTPServer serves a script over Streamable HTTP on a loopback port, with the server
+// of the go-sdk. Safe for concurrent use.
 type HTTPServer struct {
 	// URL is the MCP endpoint. It stays the same after Stop and Restart.
 	URL string
@@ -34,20 +34,19 @@ type HTTPServer struct {
 type HTTPOption func(*HTTPServer)
 
 // WithStateless serves without sessions, as 2026-07-28 requires. Without this option
-// the server does not speak that version, whatever the script says.
+// the server does not speak that version, even if the script lists it.
 func WithStateless() HTTPOption { return func(h *HTTPServer) { h.options.Stateless = true } }
 
 // WithJSONResponses answers with application/json instead of an event stream.
 func WithJSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSONResponse = true } }
 
-// NewHTTP serves the script. Of the faults it commits Hang, Error, Delay, Exit
-// and Die (both drop the server as [HTTPServer.Stop] does), at the stages that
-// are about a request; for anything below MCP there is [HTTPServer.Refuse].
-// The tools that need the process's own streams are left out, and StartDelay
-// has no effect.
+// NewHTTP serves the script. It supports the actions Hang, Error, Delay, Exit and Die
+// at the stages before an answer; Exit and Die drop the server as [HTTPServer.Stop]
+// does. For failures of HTTP use [HTTPServer.Refuse]. The tools that need the streams
+// of a process are left out, and StartDelay has no effect.
 //
-// NewHTTP panics if the script is not valid, holds another fault, or if no
-// loopback port can be had. Close it when done.
+// NewHTTP panics if the script is not valid, holds another fault, or if no loopback
+// port is free. Close the server when done.
 func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	s.mustBeValid()
 	for _, f := range s.Faults {
@@ -65,7 +64,7 @@ func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	return h
 }
 
-// start starts a fresh incarnation on the address of the last one.
+// start starts an incarnation, on the port of the previous one if there was one.
 func (h *HTTPServer) start() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,9 +84,9 @@ func (h *HTTPServer) start() error {
 	return nil
 }
 
-// Stop ends the incarnation as a crash does: connections are dropped, calls in
-// flight end with them, and the port refuses connections until Restart. It returns
-// when every handler has returned. Stopping twice is harmless.
+// Stop ends the incarnation as a crash does: it drops the connections, so calls in
+// flight fail, and the port refuses connections until Restart. It returns when every
+// handler has returned. Stopping twice is harmless.
 func (h *HTTPServer) Stop() {
 	h.mu.Lock()
 	current := h.current
@@ -95,9 +94,9 @@ func (h *HTTPServer) Stop() {
 	current.end()
 }
 
-// Restart serves again on the same port, with no memory of any session. A
-// server that runs is stopped first. It panics if the port was taken meanwhile.
-// Do not call it from two goroutines at once.
+// Restart serves again on the same port. The new incarnation knows no session. A
+// running server is stopped first. Restart panics if the port was taken meanwhile. Do
+// not call it from two goroutines at the same time.
 func (h *HTTPServer) Restart() {
 	h.Stop()
 	if err := h.start(); err != nil {
@@ -108,8 +107,7 @@ func (h *HTTPServer) Restart() {
 // Close stops the server.
 func (h *HTTPServer) Close() { h.Stop() }
 
-// Refuse answers the next requests with these HTTP statuses, one after the
-// other, whatever they ask for.
+// Refuse rejects the next requests, of any kind, with these HTTP statuses in turn.
 func (h *HTTPServer) Refuse(statuses ...int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,7 +121,8 @@ func (h *HTTPServer) Requests() int {
 	return h.requests
 }
 
-// refusal counts a request and returns the status to refuse it with; 0 serves it.
+// refusal counts a request and returns the status to reject it with; 0 means that it is
+// served.
 func (h *HTTPServer) refusal() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -153,11 +152,11 @@ type httpIncarnation struct {
 	served    chan struct{}
 	endOnce   sync.Once
 
-	// mu orders the last request to come in before the end.
+	// mu guards ended, and orders requests.Add before requests.Wait.
 	mu       sync.Mutex
 	ended    bool
 	requests sync.WaitGroup
-	// opening are those of them that begin a session.
+	// opening counts the running requests that open a session.
 	opening sync.WaitGroup
 }
 
@@ -203,8 +202,8 @@ func (l *httpIncarnation) serve(listener net.Listener) {
 	}()
 }
 
-// end drops the connections before it ends the sessions, so that no client
-// gets an orderly answer. Concurrent calls return when it is done.
+// end drops the connections before it ends the sessions, so that no client gets an
+// orderly answer. All concurrent calls return when it is done.
 func (l *httpIncarnation) end() {
 	l.endOnce.Do(func() {
 		_ = l.web.Close()
@@ -213,7 +212,8 @@ func (l *httpIncarnation) end() {
 		l.ended = true
 		l.mu.Unlock()
 		l.cancel()
-		// The go-sdk's server does not bear that a session is closed while it begins.
+		// The server of the go-sdk cannot close a session while the session is being
+		// opened.
 		l.opening.Wait()
 		for session := range l.sdkServer.Sessions() {
 			_ = session.Close()
@@ -222,6 +222,6 @@ func (l *httpIncarnation) end() {
 	})
 }
 
-// crash ends the incarnation from within one of its own requests, which end
-// waits for.
+// crash ends the incarnation from one of its own requests. It does not wait, because
+// end waits for that request.
 func (l *httpIncarnation) crash() { go l.end() }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connectHTTP opens a session with connections of its own, closed at the end.
+// connectHTTP opens a session on connections of its own. The test closes it at the end.
 func connectHTTP(t *testing.T, h *HTTPServer) *mcp.ClientSession {
 	t.Helper()
 	web := &http.Transport{}

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
 )
 
-// injectStage injects the faults of a stage outside requests. It returns false if the
-// server has ended.
+// injectStage injects the faults of a stage that is not about a request. It returns
+// false if the server has ended.
 func (s *server) injectStage(stage Stage) bool {
 	for _, f := range s.plan.due(stage, "", "") {
 		if f.Do == ActionDelay {
@@ -23,8 +23,8 @@ func (s *server) injectStage(stage Stage) bool {
 	return s.ctx.Err() == nil
 }
 
-// anyWaits reports whether one of the faults waits, so that they must not be injected
-// in the goroutine that reads stdin.
+// anyWaits reports whether one of the faults waits. Such faults must not be injected in
+// the goroutine that reads stdin.
 func anyWaits(faults []*Fault) bool {
 	for _, f := range faults {
 		if f.Do == ActionDelay || f.Do == ActionLateAnswer {
@@ -34,8 +34,8 @@ func anyWaits(faults []*Fault) bool {
 	return false
 }
 
-// injectBeforeAnswer injects a fault before a request is handled. It returns false if the request
-// needs no answer any more.
+// injectBeforeAnswer injects a fault before a request is handled. It returns false if
+// the request gets no other answer.
 func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
 	switch f.Do {
 	case ActionHang:
@@ -94,7 +94,8 @@ func (s *server) injectFault(f *Fault) {
 	}
 }
 
-// faultOf returns the fault with that action that changes this answer; nil without one.
+// faultOf returns the fault with that action among those that change this answer; nil
+// if there is none.
 func (r *request) faultOf(do Action) *Fault {
 	for _, f := range r.answerFaults {
 		if f.Do == do {
@@ -104,7 +105,8 @@ func (r *request) faultOf(do Action) *Fault {
 	return nil
 }
 
-// reply writes an answer, changed by the faults of the request.
+// reply writes an answer, changed by the faults of the request, and injects the faults
+// of the stages answer and after.
 func (s *server) reply(r *request, line []byte) {
 	if f := r.faultOf(ActionOversize); f != nil {
 		line = pad(line, f.Bytes)
@@ -133,7 +135,7 @@ func (s *server) reply(r *request, line []byte) {
 }
 
 // replyInterrupted writes half of the answer, injects the faults, and writes the rest
-// if the server is alive and still reads. Other writes wait meanwhile.
+// if the server still runs and reads. Other writes wait meanwhile.
 func (s *server) replyInterrupted(faults []*Fault, line []byte) {
 	half := len(line) / 2
 	s.out.writeInterrupted(line[:half], func() []byte {
@@ -169,7 +171,7 @@ func flood(f *Fault) []byte {
 	return bytes.Repeat(line, max(1, f.Count))
 }
 
-// pad makes the line at least size bytes long by one more member of the result.
+// pad adds a member to the result, so that the line has at least size bytes.
 func pad(line []byte, size int) []byte {
 	const opening, closing = `,"padding":"`, `"}}`
 	body, ok := bytes.CutSuffix(line, []byte("}}"))
@@ -186,7 +188,7 @@ func pad(line []byte, size int) []byte {
 	return append(out, closing...)
 }
 
-// malformedLines returns what to write instead of a right answer.
+// malformedLines returns the lines of a malformed answer.
 func malformedLines(r *request, line []byte, how string) [][]byte {
 	reply := func(id, rest string) [][]byte {
 		return [][]byte{[]byte(`{"jsonrpc":"2.0"` + id + rest + `}`)}

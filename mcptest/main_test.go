@@ -19,8 +19,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// command makes the process of a spec with nothing in its environment but what
-// the spec brings.
+// command returns the process of a specification, with only its own environment.
 func command(spec *mcpvisor.Stdio) *exec.Cmd {
 	cmd := exec.Command(spec.Command, spec.Args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
@@ -35,7 +34,7 @@ func TestMainReturnsInAnOrdinaryProcess(t *testing.T) {
 	Main()
 }
 
-// For what can only be asked again and again.
+// Bounds of polling, where no channel signals the change.
 const (
 	eventually = 30 * time.Second
 	tick       = 5 * time.Millisecond

@@ -11,13 +11,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// ExitError is what an in-memory incarnation returns where a process would
-// have ended with a status or by a signal.
+// ExitError is the result of an in-memory incarnation that would have exited, or died
+// of a signal, as a process.
 type ExitError struct {
-	// Code is the exit status; 0 is possible, because a server that exits has ended
-	// whatever its status is. -1 if Signal is set.
+	// Code is the exit status; it can be 0. It is -1 if Signal is set.
 	Code int
-	// Signal is the signal's name, as "KILL"; empty for an exit.
+	// Signal is the name of the signal, such as "KILL"; empty for an exit.
 	Signal string
 }
 
@@ -29,15 +28,14 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d", e.Code)
 }
 
-// InMemory returns the script as a goroutine of this process. Incarnations are
-// counted from 1 in the order of their start, over the life of the value that
-// is returned, or in the script's StateDir.
+// InMemory returns the script as a goroutine of this process. It counts incarnations
+// from 1, over the life of the returned value or in the script's StateDir.
 //
-// Serve returns nil when stdin ended, an [ExitError] when the script ended the
-// server, and the cause of its context otherwise. By then every goroutine of
-// the incarnation has returned. Closing stdin or stdout must end
-// reads and writes that are blocked on them, as pipes do. The incarnation needs nothing but channels and
-// timers, so it can live in a testing/synctest bubble.
+// Serve returns nil when stdin ended, an [ExitError] when the script ended the server,
+// and otherwise the cause of its context. By then every goroutine of the incarnation
+// has returned. Closing stdin or stdout must unblock reads and writes, as pipes do. An
+// incarnation uses only channels and timers, so it can run in a testing/synctest
+// bubble.
 //
 // InMemory panics if the script is not valid; see [Script.Validate].
 func InMemory(s Script) *mcpvisor.InMemory {
@@ -53,7 +51,7 @@ func InMemory(s Script) *mcpvisor.InMemory {
 	}}
 }
 
-// memoryHost ends an incarnation by its context.
+// memoryHost ends an incarnation by canceling its context.
 type memoryHost struct{}
 
 func (memoryHost) exit(s *server, code int) { s.cancel(&ExitError{Code: code}) }

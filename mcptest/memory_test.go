@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuck is a stdout that takes nothing until it is released, closed or not.
+// stuck is a stdout whose writes block until it is released, even if it is closed.
 type stuck struct{ release chan struct{} }
 
 func (s stuck) Write(p []byte) (int, error) {
@@ -31,7 +31,7 @@ func TestServeReturnsLast(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.WriteString(w, "\n")
 		require.NoError(t, err)
-		time.Sleep(2 * time.Millisecond) // of the bubble: the call is writing its answer
+		time.Sleep(2 * time.Millisecond) // waits until the call is blocked in its answer
 		require.NoError(t, w.Close())
 		synctest.Wait()
 		require.Empty(t, ended, "a goroutine of the server is still writing")

@@ -20,8 +20,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// The script travels in numbered environment variables. It is compressed and cut,
-// because one variable holds little on some systems.
+// The script is passed in numbered environment variables. It is compressed and split,
+// because some systems limit the size of a variable.
 const (
 	envScript = "MCPTEST_SCRIPT_"
 	chunkSize = 24 << 10
@@ -33,10 +33,9 @@ const (
 	roleGrandchild = "grandchild"
 )
 
-// Main runs the fixture that this process was started as, and exits with its status.
-// In an ordinary process it returns at once. Call it first in TestMain, or in main, of
-// every binary that uses [Stdio] or package hostile: both execute the current binary
-// again.
+// Main runs the fixture that this process was started as, and exits with its status. In
+// any other process it returns at once. Call it first in TestMain, or in main, of every
+// binary that uses [Stdio] or package hostile: both execute the current binary again.
 func Main() {
 	switch os.Getenv(role.Env) {
 	case roleServer:
@@ -48,20 +47,20 @@ func Main() {
 	}
 }
 
-// Stdio returns the script as a process: the current binary, executed again, which
-// must call [Main] first. Its environment holds all that it needs. The process exits
-// with status 0 when stdin ends.
+// Stdio returns the script as a process: the current binary, executed again, which must
+// call [Main] first. The script is in its environment. The process exits with status 0
+// when stdin ends.
 //
-// Stdio panics if the script is not valid (see [Script.Validate]), if one of its
-// faults has [Fault.Starts] and there is no StateDir to count them in, or if the
-// path of the current binary is unknown.
+// Stdio panics if the script is not valid (see [Script.Validate]), if a fault has
+// [Fault.Starts] but there is no StateDir to count starts in, or if the path of the
+// current binary is unknown.
 func Stdio(s Script) *mcpvisor.Stdio {
 	s.mustBeValid()
 	s.mustCountStarts()
 	return role.Stdio(roleServer, encodeScript(s))
 }
 
-// encodeScript spreads the script over numbered variables.
+// encodeScript splits the script over numbered variables.
 func encodeScript(s Script) map[string]string {
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestSpeed)
@@ -84,7 +83,7 @@ func encodeScript(s Script) map[string]string {
 	return env
 }
 
-// decodeScript reads the script back and clears it from the environment.
+// decodeScript reads the script and removes it from the environment.
 func decodeScript() (Script, error) {
 	var text strings.Builder
 	for i := 0; ; i++ {
@@ -120,8 +119,8 @@ func serveProcess() int {
 		return 2
 	}
 	s := newServer(context.Background(), script.withDefaults(), processHost{}, counter, start, os.Stdin, os.Stdout, os.Stderr)
-	// A timer that runs keeps the runtime from taking a deaf server, in which
-	// nothing ever happens again, for a deadlock.
+	// In a server that has stopped reading, no goroutine can ever run again. A running
+	// ticker keeps the Go runtime from reporting that as a deadlock.
 	watch := time.NewTicker(time.Minute)
 	defer watch.Stop()
 	go func() {
@@ -132,13 +131,13 @@ func serveProcess() int {
 			}
 		}
 	}()
-	// Not run: nothing of a process needs to be waited for, and a write that is
-	// blocked on stdout would not come back.
+	// Not run: a process need not wait for its goroutines, and a write that blocks on
+	// stdout would never return.
 	s.serve()
 	return 0
 }
 
-// processHost ends an incarnation as processes end.
+// processHost ends an incarnation by ending the process.
 type processHost struct{}
 
 func (processHost) exit(_ *server, code int) { os.Exit(code) }
@@ -148,7 +147,7 @@ func (processHost) die(_ *server, signal string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// The signal is on its way; nothing must be answered meanwhile.
+	// The signal may be delivered a moment later; until then nothing may be answered.
 	time.Sleep(role.MaxLifetime)
 }
 
@@ -166,13 +165,13 @@ func (processHost) fork(detached bool) (int, error) {
 	if err := process.StartGrandchild(cmd, detached); err != nil {
 		return 0, fmt.Errorf("fork: %w", err)
 	}
-	// Reaped here as long as the server lives, by init afterwards.
+	// The server waits for the grandchild while it runs; afterwards init does.
 	go func() { _ = cmd.Wait() }()
 	return cmd.Process.Pid, nil
 }
 
-// holdStreams is the grandchild: it holds the streams it inherited, ignores polite
-// signals, and does nothing.
+// holdStreams is the program of a grandchild. It keeps the inherited streams open,
+// ignores polite signals, and does nothing else.
 func holdStreams() {
 	process.IgnoreTermination()
 	process.GrandchildReady()
@@ -180,7 +179,8 @@ func holdStreams() {
 	os.Exit(0)
 }
 
-// signalName is a signal without "SIG"; KILL by default.
+// signalName returns the name of a signal in capitals and without "SIG"; KILL by
+// default.
 func signalName(name string) string {
 	return orDefault(strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "SIG"), "KILL")
 }

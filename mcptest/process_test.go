@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
 )
 
-// child is a fixture process spoken to by lines.
+// child is a fixture process to which a test writes lines.
 type child struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -28,7 +28,7 @@ func startChild(t *testing.T, s Script) *child {
 	t.Helper()
 	c := &child{t: t, cmd: command(Stdio(s)), stderr: new(bytes.Buffer)}
 	c.cmd.Stderr = c.stderr
-	// Streams that a grandchild holds must not hold the test.
+	// Without a delay, Wait would wait for streams that a grandchild holds.
 	c.cmd.WaitDelay = 10 * time.Second
 	var err error
 	c.stdin, err = c.cmd.StdinPipe()
@@ -132,7 +132,7 @@ func TestProcessAccountsOutliveIt(t *testing.T) {
 func TestProcessTakesALargeScript(t *testing.T) {
 	var s Script
 	for i := range 5000 {
-		// Text that does not compress.
+		// random text, which does not compress
 		s.Tools = append(s.Tools, ToolDef{Name: fmt.Sprintf("t%d", i), Text: newInstance() + newInstance() + newInstance()})
 	}
 	require.Greater(t, len(Stdio(s).Env), 5, "the script is spread over variables")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// killedBy is the signal that ended a process; 0 if none did.
+// killedBy returns the signal that ended a process; 0 if it exited.
 func killedBy(err error) syscall.Signal {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -136,7 +136,7 @@ func TestForkAsAFault(t *testing.T) {
 
 func TestZombiesAreNotAlive(t *testing.T) {
 	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit}))
-	// The end of stdout comes before the process is a zombie, so ask until it is.
+	// Stdout ends before the process becomes a zombie, so poll.
 	_, _ = c.stdout.ReadByte()
 	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "it is a zombie: Wait was not called yet")
 	require.NoError(t, c.cmd.Wait())

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/testutil"
 )
 
-// rawClient speaks lines with an in-memory server inside a synctest bubble. A
-// line that never comes is a deadlock there, which fails the test at once.
+// rawClient exchanges lines with an in-memory server inside a synctest bubble. Waiting
+// for a line that never comes is a deadlock there, which fails the test at once.
 type rawClient struct {
 	t      *testing.T
 	stdin  *io.PipeWriter
@@ -57,7 +57,7 @@ func raw(t *testing.T, s Script, test func(c *rawClient)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := startRaw(t, InMemory(s).Serve)
-		// A test that fails leaves the bubble too, and must leave it empty.
+		// A failed test must also leave the bubble without goroutines.
 		defer func() {
 			c.cancel(nil)
 			_ = c.stdin.Close()
@@ -81,18 +81,17 @@ func (c *rawClient) call(id int, tool, args string) {
 	c.request(id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, args))
 }
 
-// initialize shakes hands in the way of 2025-11-25.
+// initialize performs the handshake of 2025-11-25.
 func (c *rawClient) initialize() {
 	c.request(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}`)
 	require.Equal(c.t, Version20251125, c.result().ProtocolVersion)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 
-// line is the next line as it was written, line feed included; "" is the end
-// of stdout.
+// line returns the next line unchanged, with its line feed; "" at the end of stdout.
 func (c *rawClient) line() string { return <-c.lines }
 
-// anAnswer holds what tests look at.
+// anAnswer holds the members of an answer that tests check.
 type anAnswer struct {
 	ID     json.RawMessage
 	Method string
@@ -105,7 +104,7 @@ type anAnswer struct {
 	IsError         bool
 }
 
-// answer is the next line, which must be JSON-RPC.
+// answer returns the next line, which must be JSON-RPC.
 func (c *rawClient) answer() anAnswer {
 	c.t.Helper()
 	line := c.line()
@@ -126,7 +125,7 @@ func (c *rawClient) answer() anAnswer {
 	return a
 }
 
-// result is the next line, which must be a result.
+// result returns the next line, which must be a result.
 func (c *rawClient) result() anAnswer {
 	c.t.Helper()
 	a := c.answer()
@@ -135,14 +134,14 @@ func (c *rawClient) result() anAnswer {
 	return a
 }
 
-// silent asserts that nothing is written, now that nothing moves any more.
+// silent requires that the server writes nothing until all its goroutines are blocked.
 func (c *rawClient) silent() {
 	c.t.Helper()
 	synctest.Wait()
 	require.Empty(c.t, c.lines)
 }
 
-// exits asserts that the incarnation has ended, and returns its cause.
+// exits requires that the incarnation has ended, and returns its cause.
 func (c *rawClient) exits() error {
 	c.t.Helper()
 	synctest.Wait()
@@ -155,21 +154,21 @@ func (c *rawClient) exits() error {
 	}
 }
 
-// lives asserts that it has not.
+// lives requires that the incarnation has not ended.
 func (c *rawClient) lives() {
 	c.t.Helper()
 	synctest.Wait()
 	require.Empty(c.t, c.ended)
 }
 
-// pings asserts that the server still answers.
+// pings requires that the server answers ping.
 func (c *rawClient) pings(id int) {
 	c.t.Helper()
 	c.request(id, "ping", "{}")
 	require.JSONEq(c.t, fmt.Sprint(id), string(c.result().ID))
 }
 
-// drain returns all that is on stdout now.
+// drain returns everything that is on stdout at present.
 func (c *rawClient) drain() string {
 	synctest.Wait()
 	var b strings.Builder

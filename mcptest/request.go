@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
-// envelope holds the members of any message of a client.
+// envelope holds the members of a client's message of any kind.
 type envelope struct {
 	ID     json.RawMessage
 	Method string
@@ -44,21 +44,21 @@ func (p params) target() string {
 	return p.URI
 }
 
-// request is one request that is being handled.
+// request is a request that the server handles.
 type request struct {
 	id     json.RawMessage
 	method string
 	params params
-	// modern: the request carries the _meta of 2026-07-28.
+	// modern: the request has the _meta of 2026-07-28.
 	modern bool
-	// ctx ends with the server, and when the client cancels the request. Until
-	// the request waits for something it is the server's own.
+	// ctx ends with the server, and when the client cancels the request. A request that
+	// does not block uses the server's own context.
 	ctx context.Context
 	// answerFaults holds the faults that change the answer.
 	answerFaults []*Fault
-	// unfinished is set where the answer wants input.
+	// inputRequired: the answer is an input_required result.
 	inputRequired bool
-	// uncancellable is set where the answer comes in spite of a cancellation.
+	// uncancellable: the request is answered even if the client cancels it.
 	uncancellable bool
 }
 
@@ -104,8 +104,8 @@ func (s *server) handleNotification(e envelope) {
 	}
 }
 
-// handleRequest injects the faults that are due and handles the request: in the goroutine
-// that reads stdin if nothing blocks, otherwise in a goroutine of its own.
+// handleRequest injects the faults that are due and handles the request. Unless
+// something may block, it does so in the goroutine that reads stdin.
 func (s *server) handleRequest(r *request) {
 	due := s.plan.due(stageOf(r.method), r.method, r.params.target())
 	if !s.waits(r) && !anyWaits(due) {
@@ -137,8 +137,8 @@ func (s *server) process(r *request, due []*Fault) {
 	s.reply(r, s.success(r, result))
 }
 
-// success returns an answer with these members of the result, and with the members
-// that the version adds.
+// success returns an answer with these members of the result, and with those that the
+// version adds.
 func (s *server) success(r *request, members []byte) []byte {
 	b := make([]byte, 0, len(members)+128)
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
@@ -180,7 +180,7 @@ func (s *server) serverInfo() []byte {
 	return append(b, '}')
 }
 
-// notify sends a notification; params is a whole JSON object or empty.
+// notify sends a notification; params is a JSON object, or empty.
 func (s *server) notify(method string, params []byte) { s.out.writeLine(notification(method, params)) }
 
 func notification(method string, params []byte) []byte {
@@ -222,14 +222,14 @@ func (f *inFlight) cancel(id json.RawMessage) {
 	}
 }
 
-// serverRequests are the requests of the server to the client.
+// serverRequests are the requests of the server that the client has not answered.
 type serverRequests struct {
 	mu      sync.Mutex
 	next    int
 	pending map[string]chan json.RawMessage
 }
 
-// register registers a request and returns its id and the channel of its answer.
+// register adds a request and returns its id and the channel for its answer.
 func (q *serverRequests) register() (string, <-chan json.RawMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -243,7 +243,7 @@ func (q *serverRequests) register() (string, <-chan json.RawMessage) {
 	return id, answer
 }
 
-// deliver delivers the client's answer: the result, or the error object.
+// deliver passes on the client's answer: the result, or the error object.
 func (q *serverRequests) deliver(id, result, failure json.RawMessage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -29,17 +29,17 @@ func AllVersions() []string {
 // LegacyVersions lists the versions that begin with initialize, oldest first.
 func LegacyVersions() []string { return AllVersions()[:4] }
 
-// Script describes one server. The zero value is a well-behaved server with
-// the default set of tools, resources and prompts. A script is a value that
-// survives JSON, where durations are strings ("50ms") or milliseconds.
+// Script describes one server. The zero value is a correct server with the default
+// tools, resources and prompts. A script can be converted to JSON and back; durations
+// are then strings ("50ms") or milliseconds.
 type Script struct {
 	// Name is the name in serverInfo. Default "mcptest".
 	Name string `json:"name,omitempty"`
 	// Version is the version in serverInfo. Default "1.0.0".
 	Version string `json:"version,omitempty"`
-	// Versions are the protocol versions spoken. Empty means [AllVersions].
-	// Without a version of the initialize era, initialize is refused; with
-	// nothing else, server/discover is an unknown method.
+	// Versions are the protocol versions that the server speaks. Empty means
+	// [AllVersions]. Without a version that begins with initialize, initialize is
+	// rejected; without Version20260728, server/discover is an unknown method.
 	Versions []string `json:"versions,omitempty"`
 	// Instructions are sent to the client with initialize or server/discover. Default:
 	// none.
@@ -47,8 +47,8 @@ type Script struct {
 
 	// Tools replace [DefaultTools]. Default: DefaultTools.
 	Tools []ToolDef `json:"tools,omitempty"`
-	// ExtraTools adds that many generated tools that echo their arguments:
-	// tool_0000, tool_0001, …
+	// ExtraTools is the number of generated tools, tool_0000, tool_0001 and so on. They
+	// echo their arguments.
 	ExtraTools int `json:"extraTools,omitempty"`
 	// Resources replace [DefaultResources].
 	Resources []ResourceDef `json:"resources,omitempty"`
@@ -56,30 +56,29 @@ type Script struct {
 	Templates []TemplateDef `json:"templates,omitempty"`
 	// Prompts replace [DefaultPrompts].
 	Prompts []PromptDef `json:"prompts,omitempty"`
-	// NoTools, NoResources and NoPrompts leave a capability undeclared and its
-	// methods unknown. Templates go with the resources.
+	// NoTools, NoResources and NoPrompts leave a capability undeclared and its methods
+	// unknown. NoResources includes the templates.
 	NoTools     bool `json:"noTools,omitempty"`
 	NoResources bool `json:"noResources,omitempty"`
 	NoPrompts   bool `json:"noPrompts,omitempty"`
-	// PageSize is the most entries in one answer to a list. 0 means all.
+	// PageSize is the largest number of entries on a page of a list. 0 means all.
 	PageSize int `json:"pageSize,omitempty"`
 
-	// StateDir is an existing directory for the counts that survive an incarnation; see
+	// StateDir is an existing directory for the counts that outlive an incarnation; see
 	// [Starts]. If it is empty, each process counts from 0, and an in-memory server
 	// counts over the incarnations of one InMemory.
 	StateDir string `json:"stateDir,omitempty"`
-	// StartDelay passes before the first byte is read. Default 0.
+	// StartDelay is how long the server waits before it reads. Default 0.
 	StartDelay time.Duration `json:"startDelay,omitempty"`
-	// Faults are what goes wrong, and when. Faults at the same stage happen in the order
-	// given.
+	// Faults are the misbehaviours of the server. Faults at the same stage happen in
+	// their order.
 	Faults []Fault `json:"faults,omitempty"`
 }
 
 // ErrScript is wrapped by every error about a script that cannot be run.
 var ErrScript = errors.New("mcptest script")
 
-// Validate reports everything in the script that cannot work. The error wraps
-// [ErrScript].
+// Validate reports every error in the script. The error wraps [ErrScript].
 func (s Script) Validate() error {
 	var errs []error
 	for _, v := range s.Versions {
@@ -144,16 +143,16 @@ func (s Script) withDefaults() Script {
 	return s
 }
 
-// mustBeValid panics on a script that cannot be run: a test whose fault is never
-// injected because of a typing error would pass for the wrong reason.
+// mustBeValid panics if the script is not valid. Otherwise a test whose fault is never
+// injected because of a typing error would pass.
 func (s Script) mustBeValid() {
 	if err := s.Validate(); err != nil {
 		panic(err)
 	}
 }
 
-// mustCountStarts panics if a process cannot know which incarnation it is: without a
-// StateDir each would be the first.
+// mustCountStarts panics if a fault needs the number of the start but no StateDir
+// counts starts.
 func (s Script) mustCountStarts() {
 	for i, f := range s.Faults {
 		if len(f.Starts) > 0 && s.StateDir == "" {
@@ -162,8 +161,7 @@ func (s Script) mustCountStarts() {
 	}
 }
 
-// The JSON forms shadow the durations, so that a script is written and read
-// with "50ms" rather than with nanoseconds.
+// In JSON a duration is "50ms" instead of nanoseconds. These types shadow the fields.
 type (
 	scriptFields Script
 	scriptJSON   struct {

@@ -12,12 +12,12 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
-// supportedOverHTTP reports whether a fault can be committed by a go-sdk server.
+// supportedOverHTTP reports whether the server of the go-sdk can inject the fault.
 func supportedOverHTTP(f Fault) bool {
 	return slices.Contains([]Action{ActionHang, ActionError, ActionDelay, ActionExit, ActionDie}, f.Do) && slices.Contains(beforeAnswer, f.At)
 }
 
-// newSDKServer builds the go-sdk's server with what the script offers.
+// newSDKServer returns a server of the go-sdk that offers what the script offers.
 func (l *httpIncarnation) newSDKServer() *mcp.Server {
 	s := l.owner.script
 	options := &mcp.ServerOptions{
@@ -47,7 +47,7 @@ func (l *httpIncarnation) newSDKServer() *mcp.Server {
 	return server
 }
 
-// addTool adds a tool with its schema as it was written.
+// addTool adds a tool with its schema unchanged.
 func (l *httpIncarnation) addTool(server *mcp.Server, t ToolDef) {
 	def := new(mcp.Tool)
 	if err := json.Unmarshal(t.definition(), def); err != nil {
@@ -69,7 +69,7 @@ func (l *httpIncarnation) addTool(server *mcp.Server, t ToolDef) {
 	})
 }
 
-// contextWithin is a context that ends with the request and with the incarnation.
+// contextWithin returns a context that also ends with the incarnation.
 func (l *httpIncarnation) contextWithin(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(l.ctx, cancel)
@@ -111,7 +111,8 @@ func addPrompts(server *mcp.Server, s Script) {
 	}
 }
 
-// injectFaults commits what is due before a request is carried out.
+// injectFaults is middleware that injects the faults that are due before a request is
+// handled.
 func (l *httpIncarnation) injectFaults(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		for _, f := range l.plan.due(stageOf(method), method, targetOf(r)) {
@@ -119,8 +120,8 @@ func (l *httpIncarnation) injectFaults(next mcp.MethodHandler) mcp.MethodHandler
 				return nil, err
 			}
 		}
-		// The go-sdk's Close waits for requests, which in turn may wait for the
-		// client, or forever if they listen.
+		// The go-sdk's Close waits for requests. They may wait for the client, or be
+		// subscriptions that never end, so they end with the incarnation.
 		ctx, cancel := l.contextWithin(ctx)
 		defer cancel()
 		return next(ctx, method, r)
@@ -200,7 +201,7 @@ func (h httpTools) RemoveTool(name string) bool {
 
 func (h httpTools) Exit(int) { h.current.crash() }
 
-// Log and NotifyUpdated leave it to the go-sdk which clients get the notification.
+// For Log and NotifyUpdated the go-sdk decides which clients get the notification.
 func (h httpTools) Log(c *tools.Call, level, text string) {
 	_ = h.session.Log(c.Context, &mcp.LoggingMessageParams{Level: mcp.LoggingLevel(level), Logger: h.current.owner.script.Name, Data: text})
 }

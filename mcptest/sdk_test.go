@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// client is the go-sdk's own client, the judge of the plain server.
+// client is a session of the go-sdk's own client, as an independent check of the
+// server.
 func client(opts *mcp.ClientOptions) *mcp.Client {
 	if opts == nil {
 		opts = &mcp.ClientOptions{}
@@ -21,7 +22,7 @@ func client(opts *mcp.ClientOptions) *mcp.Client {
 	return mcp.NewClient(&mcp.Implementation{Name: "judge", Version: "1"}, opts)
 }
 
-// connect opens a session and closes it with the test.
+// connect opens a session. The test closes it at the end.
 func connect(t *testing.T, c *mcp.Client, transport mcp.Transport) *mcp.ClientSession {
 	t.Helper()
 	session, err := c.Connect(t.Context(), transport, nil)
@@ -30,7 +31,7 @@ func connect(t *testing.T, c *mcp.Client, transport mcp.Transport) *mcp.ClientSe
 	return session
 }
 
-// memoryTransport runs one incarnation of the script beside the client.
+// memoryTransport runs one incarnation of the script for a client.
 func memoryTransport(t *testing.T, s Script) mcp.Transport {
 	serverIn, stdin := io.Pipe()
 	stdout, serverOut := io.Pipe()
@@ -88,7 +89,7 @@ func TestPlainServerAgainstTheSDK(t *testing.T) {
 	})
 }
 
-// checkContent asserts that a server offers the default set.
+// checkContent requires that a server offers the default content.
 func checkContent(t *testing.T, s *mcp.ClientSession) {
 	t.Helper()
 	ctx := t.Context()

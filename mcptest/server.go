@@ -18,7 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// host is how an incarnation ends and forks: as a process or as a goroutine.
+// host is what an incarnation does outside the protocol, as a process or as a
+// goroutine.
 type host interface {
 	// exit and die end the incarnation. In a process they do not return.
 	exit(s *server, code int)
@@ -46,7 +47,7 @@ type server struct {
 	// stopped is closed when the server stops reading stdin.
 	stopped  chan struct{}
 	stopOnce sync.Once
-	// ignoresEOF: the server does not end when stdin does.
+	// ignoresEOF: the server does not exit when stdin ends.
 	ignoresEOF atomic.Bool
 
 	plan           plan
@@ -57,7 +58,7 @@ type server struct {
 	running        sync.WaitGroup
 }
 
-// errEnded is the cause of an incarnation that ended because stdin did.
+// errEnded is the cause of an incarnation whose stdin has ended.
 var errEnded = errors.New("mcptest: stdin ended")
 
 func newServer(ctx context.Context, script Script, h host, counter *statedir.Counter, start int, in io.ReadCloser, out io.WriteCloser, errs io.Writer) *server {
@@ -74,20 +75,20 @@ func newServer(ctx context.Context, script Script, h host, counter *statedir.Cou
 	return s
 }
 
-// newInstance is a random id that tells one incarnation from another.
+// newInstance returns a random id, different for each incarnation.
 func newInstance() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// run serves until stdin ends, the context is done or a fault ends it. When it
-// returns, every goroutine of the incarnation has.
+// run serves until stdin ends, the context ends or a fault ends the server. When it
+// returns, every goroutine of the incarnation has returned.
 func (s *server) run() error {
 	unwatch := make(chan struct{})
 	stop := context.AfterFunc(s.ctx, func() {
 		defer close(unwatch)
-		// Closing both ends a read and a write that are blocked.
+		// Closing unblocks a read and a write.
 		_ = s.in.Close()
 		s.out.close()
 	})
@@ -121,7 +122,8 @@ func (s *server) serve() {
 	}
 }
 
-// read handles lines until stdin ends, or reports that the server went deaf.
+// read handles lines until stdin ends. It returns true if a fault has stopped the
+// reading.
 func (s *server) read() (stopped bool) {
 	lines := bufio.NewReaderSize(s.in, 64<<10)
 	for s.ctx.Err() == nil {
@@ -160,7 +162,7 @@ func (s *server) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.errs, format+"\n", args...)
 }
 
-// output is stdout: whole writes, one at a time.
+// output is stdout. Each write is complete before the next one begins.
 type output struct {
 	mu   sync.Mutex
 	out  io.WriteCloser
@@ -172,16 +174,16 @@ func newOutput(out io.WriteCloser) *output { return &output{out: out} }
 // writeLine writes text and a line feed in one write.
 func (w *output) writeLine(text []byte) { w.writeRaw(append(text, '\n')) }
 
-// writeRaw writes bytes as they are. A failed write is not reported: the reader
-// learns from stdin that the client is gone.
+// writeRaw writes bytes unchanged. It ignores a failed write, because the end of stdin
+// shows that the client is gone.
 func (w *output) writeRaw(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, _ = w.out.Write(b)
 }
 
-// writeInterrupted writes first, calls between while other writes wait, and then writes what
-// between returns.
+// writeInterrupted writes first, calls between while other writes wait, and then writes
+// what between returns.
 func (w *output) writeInterrupted(first []byte, between func() []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

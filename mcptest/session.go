@@ -17,7 +17,7 @@ type session struct {
 	mu sync.Mutex // guards every field
 	// version is the one that initialize negotiated; empty before it.
 	version string
-	// level is the least level of notifications/message; empty means all.
+	// level is the lowest level of notifications/message; empty means all.
 	level string
 	// subscribed holds the URIs of resources/subscribe.
 	subscribed map[string]bool
@@ -45,7 +45,7 @@ func (s *server) legacyVersions() []string {
 // as text.
 func isModern(version string) bool { return version >= Version20260728 }
 
-// newestFirst returns the versions in the order in which a client is told them.
+// newestFirst returns the versions in the order of the wire.
 func (s *server) newestFirst() []string {
 	versions := slices.Clone(s.script.Versions)
 	slices.Reverse(versions)
@@ -60,8 +60,8 @@ func (s *server) unsupported(requested string) *rpcError {
 	}
 }
 
-// checkProtocol refuses what the negotiated protocol does not allow. A server without a
-// modern version ignores the _meta of one.
+// checkProtocol rejects requests that the negotiated version does not allow. A server
+// without a modern version ignores modern _meta.
 func (s *server) checkProtocol(r *request) *rpcError {
 	if !s.speaksModern() {
 		r.modern = false
@@ -107,7 +107,7 @@ func unknownMethod(method string) *rpcError {
 	return &rpcError{Code: jsonrpc.CodeMethodNotFound, Message: "method " + method + " is not known"}
 }
 
-// capabilities returns what the server declares in an era.
+// capabilities returns the capabilities that the server declares in an era.
 func (s *server) capabilities(modern bool) map[string]any {
 	caps := map[string]any{}
 	if !s.script.NoTools {

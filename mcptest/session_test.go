@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// modernParams are params with the _meta of 2026-07-28; rest begins with a comma.
+// modernParams returns params with the _meta of 2026-07-28; rest begins with a comma.
 func modernParams(rest string) string {
 	return `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}` + rest + `}`
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
 )
 
-// Starts returns how many incarnations have started with this StateDir; 0 if dir is
-// not one.
+// Starts returns how many incarnations have started with this StateDir; 0 if dir is not
+// a StateDir.
 func Starts(dir string) int { return statedir.Starts(dir) }
 
 // Executions returns how often the tool count has run with this StateDir, by the key

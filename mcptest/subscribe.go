@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
-// levels are the log levels, least first.
+// levels are the log levels, lowest first.
 var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 func (s *server) setLevel(r *request) ([]byte, *rpcError) {
@@ -38,9 +38,9 @@ func (s *server) subscribe(r *request, on bool) ([]byte, *rpcError) {
 	return nil, nil
 }
 
-// openListen acknowledges subscriptions/listen and keeps it open until the client
-// cancels it. It has no answer until then, and a cancelled request is not answered.
-// It is done in the reader, so that it holds for the very next request.
+// openListen acknowledges subscriptions/listen, which stays open until the client
+// cancels it. It has no answer, because a cancelled request is not answered. It runs in
+// the goroutine that reads stdin, so that it precedes the next request.
 func (s *server) openListen(r *request) *rpcError {
 	var want *mcp.NotificationSubscriptions
 	if err := json.Unmarshal(r.params.Notifications, &want); err != nil || want == nil {
@@ -59,7 +59,7 @@ func (s *server) openListen(r *request) *rpcError {
 	return nil
 }
 
-// closeListen ends the listening of a cancelled request, if it was one.
+// closeListen ends a subscriptions/listen that was cancelled.
 func (c *session) closeListen(id json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,8 @@ func subscriptionID(id string) map[string]json.RawMessage {
 	return map[string]json.RawMessage{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
 }
 
-// notifyChanged announces that a list changed: on the session of the initialize era,
-// and on each subscriptions/listen that asked for it.
+// notifyChanged announces a change: in the session of the initialize era, and on each
+// subscriptions/listen that requested it.
 func (s *server) notifyChanged(method string, wants func(mcp.NotificationSubscriptions) bool, params map[string]any) {
 	s.session.mu.Lock()
 	legacy := s.session.version != ""
@@ -102,7 +102,7 @@ func (s *server) toolsChanged() {
 	s.notifyChanged("notifications/tools/list_changed", func(w mcp.NotificationSubscriptions) bool { return w.ToolsListChanged }, nil)
 }
 
-// notifyUpdated announces that a resource changed, to those who subscribed to it.
+// NotifyUpdated announces that a resource has changed, if the client subscribed to it.
 func (s *server) NotifyUpdated(_ *tools.Call, uri string) {
 	s.session.mu.Lock()
 	subscribed := s.session.subscribed[uri]
@@ -116,15 +116,16 @@ func (s *server) NotifyUpdated(_ *tools.Call, uri string) {
 	}, map[string]any{"uri": uri})
 }
 
-// log sends notifications/message if the level is one that the client wants: of
-// the session, or since 2026-07-28 of the call, where none means nothing.
+// Log sends notifications/message if the client's level admits it. The level is that of
+// the session; since 2026-07-28 it is that of the call, and without one nothing is
+// sent.
 func (s *server) Log(c *tools.Call, level, text string) {
 	s.session.mu.Lock()
 	least := s.session.level
 	s.session.mu.Unlock()
 	if c.Modern {
 		var meta map[string]any
-		_ = json.Unmarshal(c.Meta, &meta) // it was read before
+		_ = json.Unmarshal(c.Meta, &meta) // valid, because checkModern has read it
 		if least, _ = meta[mcp.MetaKeyLogLevel].(string); least == "" {
 			return
 		}

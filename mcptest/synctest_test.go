@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// useClient runs a client with two servers in memory through calls that end in
-// every way, a crash and a restart.
+// useClient makes calls to two servers in memory that end in every way, with a crash
+// and a restart.
 func useClient(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
@@ -42,8 +42,8 @@ func useClient(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// What one bubble leaves behind must not reach another one, or a test without
-// one.
+// TestBubbles: a bubble leaves nothing behind that disturbs another bubble, or a test
+// without one.
 func TestBubbles(t *testing.T) {
 	for i := range 3 {
 		t.Run(fmt.Sprintf("bubble_%d", i), func(t *testing.T) { synctest.Test(t, useClient) })
@@ -63,8 +63,8 @@ func TestBubbles(t *testing.T) {
 	})
 }
 
-// A server over stdio has a process and real pipes, so it stays outside of
-// bubbles. Bubbles beside it must not disturb it.
+// A stdio server has a process and real pipes, so it stays outside of bubbles. Bubbles
+// next to it must not disturb it.
 func TestBubblesBesideAProcess(t *testing.T) {
 	ctx := context.Background()
 	c, err := facade.New()

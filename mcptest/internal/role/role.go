@@ -1,6 +1,5 @@
 // Package role lets a test binary be executed again as another program: a fixture
-// server, or a child of one. An environment variable names the role; mcptest.Main
-// runs it.
+// server or its child. An environment variable names the role; mcptest.Main runs it.
 package role
 
 import (
@@ -15,12 +14,12 @@ import (
 // unset in an ordinary process.
 const Env = "MCPTEST_ROLE"
 
-// MaxLifetime bounds the life of a fixture process that ignores every request to
-// end, so that it does not outlive a failed test for long.
+// MaxLifetime bounds the life of a fixture process that ignores every shutdown, so that
+// it does not outlive a failed test for long.
 const MaxLifetime = 10 * time.Minute
 
-// programs holds the program of each role. It is written by Register before main
-// starts, and read only from then on.
+// programs holds the program of each role. Register writes it before main starts; later
+// it is only read.
 var programs = map[string]func() int{}
 
 // Register adds a role. Call it in an init function: the program must be known when
@@ -54,8 +53,8 @@ func Stdio(name string, env map[string]string) *mcpvisor.Stdio {
 	return &mcpvisor.Stdio{Command: Executable(), Env: all}
 }
 
-// Executable returns the path of the current binary. It panics if the operating
-// system does not tell it.
+// Executable returns the path of the current binary. It panics if the operating system
+// does not provide it.
 func Executable() string {
 	path, err := os.Executable()
 	if err != nil {

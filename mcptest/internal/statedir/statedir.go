@@ -12,13 +12,13 @@ import (
 	"sync"
 )
 
-// Counter counts for one server. With a directory, its incarnations share the
-// counts, processes included; without one, the incarnations that use this value do.
-// Safe for concurrent use.
+// Counter counts the starts, side effects and processes of one server. Counts in a
+// directory are shared by all its incarnations, processes included. Other counts are
+// shared by those that use this value. Safe for concurrent use.
 type Counter struct {
 	dir string
 
-	// mu guards the counts kept in memory, and orders the writes of this process.
+	// mu guards the counts in memory, and orders the writes of this process.
 	mu         sync.Mutex
 	starts     int
 	executions map[string]int

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
-func TestQuoteAgreesWithEncodingJSON(t *testing.T) {
+func TestRawJSON_agrees_with_encoding_json(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		var back string

@@ -186,17 +186,17 @@ func (f Fault) validate() error {
 		errs = append(errs, fmt.Errorf("malformation %q is unknown; use one of %q", f.Text, malformations[1:]))
 	}
 	if f.Nth < 0 || f.Count < 0 || f.Bytes < 0 || f.Delay < 0 {
-		errs = append(errs, errors.New("Nth, Count, Bytes and Delay count from 0; drop the minus sign"))
+		errs = append(errs, errors.New("Nth, Count, Bytes and Delay must not be negative"))
 	}
 	halfAnswer := f.At == StageAnswer && f.Do == ActionHalfLine
 	if slices.Contains(needsRequest, f.Do) && !slices.Contains(beforeAnswer, f.At) && !halfAnswer {
 		errs = append(errs, fmt.Errorf("action %q needs a request to answer, which stage %q does not have; use one of %v", f.Do, f.At, beforeAnswer))
 	}
 	if f.Do == ActionRefuseVersion && f.At != StageInitialize && f.At != StageDiscover {
-		errs = append(errs, fmt.Errorf("action %q belongs to stage %q or %q", f.Do, StageInitialize, StageDiscover))
+		errs = append(errs, fmt.Errorf("action %q works only at stage %q or %q", f.Do, StageInitialize, StageDiscover))
 	}
 	if (f.Do == ActionRepeatCursor || f.Do == ActionBadTool) && f.At != StageList {
-		errs = append(errs, fmt.Errorf("action %q belongs to stage %q", f.Do, StageList))
+		errs = append(errs, fmt.Errorf("action %q works only at stage %q", f.Do, StageList))
 	}
 	return errors.Join(errs...)
 }

@@ -15,80 +15,80 @@ import (
 
 func one(f Fault) Script { return Script{Faults: []Fault{f}} }
 
-func TestExitBeforeAnything(t *testing.T) {
-	raw(t, one(Fault{At: StageStart, Do: ActionExit, Code: 3}), func(c *rawClient) {
+func TestActionExit_at_start(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageStart, Do: ActionExit, Code: 3}), func(c *rawClient) {
 		var exit *ExitError
-		require.ErrorAs(t, c.exits(), &exit)
+		require.ErrorAs(t, c.requireExit(), &exit)
 		require.Equal(t, 3, exit.Code)
 		require.Empty(t, c.line(), "stdout is closed")
 	})
 }
 
-func TestDieNamesItsSignal(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Do: ActionDie, Signal: "SIGTERM"}), func(c *rawClient) {
+func TestActionDie_in_memory_returns_signal(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageCall, Do: ActionDie, Signal: "SIGTERM"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
-		require.EqualError(t, c.exits(), "signal: TERM")
+		require.EqualError(t, c.requireExit(), "signal: TERM")
 		require.Empty(t, c.line())
 	})
 }
 
-func TestHangLeavesOneRequestUnanswered(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: ActionHang}), func(c *rawClient) {
+func TestActionHang_leaves_one_request_unanswered(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageCall, Tool: "echo", Nth: 2, Do: ActionHang}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"first"}`)
 		require.Equal(t, "first", c.result().Text)
 		c.call(2, "echo", `{"text":"second"}`)
-		c.silent()
+		c.requireNoOutput()
 		c.call(3, "echo", `{"text":"third"}`)
 		require.Equal(t, "third", c.result().Text)
 	})
 }
 
-func TestHangAllStopsReading(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Do: ActionHangAll}), func(c *rawClient) {
+func TestActionHangAll_stops_reading(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageCall, Do: ActionHangAll}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
-		c.silent()
+		c.requireNoOutput()
 		wrote := make(chan error, 1)
 		go func() {
 			_, err := c.stdin.Write([]byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}` + "\n"))
 			wrote <- err
 		}()
 		synctest.Wait()
-		require.Empty(t, wrote, "a deaf server takes nothing from its stdin")
-		c.lives()
+		require.Empty(t, wrote, "a server that stopped reading reads nothing")
+		c.requireRunning()
 		c.cancel(errors.New("over"))
-		require.EqualError(t, c.exits(), "over")
+		require.EqualError(t, c.requireExit(), "over")
 		require.Error(t, <-wrote)
 	})
 }
 
-func TestIgnoreShutdownOutlivesStdin(t *testing.T) {
-	raw(t, one(Fault{At: StageStdinClosed, Do: ActionIgnoreShutdown}), func(c *rawClient) {
+func TestActionIgnoreShutdown_outlives_stdin(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageStdinClosed, Do: ActionIgnoreShutdown}), func(c *rawClient) {
 		require.NoError(t, c.stdin.Close())
-		c.lives()
+		c.requireRunning()
 		c.cancel(context.Canceled)
-		require.ErrorIs(t, c.exits(), context.Canceled)
+		require.ErrorIs(t, c.requireExit(), context.Canceled)
 	})
 }
 
-func TestExitWhenStdinCloses(t *testing.T) {
-	raw(t, one(Fault{At: StageStdinClosed, Do: ActionExit, Code: 7}), func(c *rawClient) {
+func TestStageStdinClosed_exit(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageStdinClosed, Do: ActionExit, Code: 7}), func(c *rawClient) {
 		require.NoError(t, c.stdin.Close())
-		require.EqualError(t, c.exits(), "exit status 7")
+		require.EqualError(t, c.requireExit(), "exit status 7")
 	})
 }
 
-func TestJunkIsNoJSONRPC(t *testing.T) {
-	raw(t, one(Fault{At: StageStart, Do: ActionJunk, Count: len(junk.Kinds)}), func(c *rawClient) {
+func TestActionJunk_is_not_JSONRPC(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageStart, Do: ActionJunk, Count: len(junk.Kinds)}), func(c *rawClient) {
 		synctest.Wait()
 		for _, want := range junk.Kinds {
 			require.Equal(t, want+"\n", c.line())
 		}
 		c.initialize()
 	})
-	raw(t, one(Fault{At: StageAfter, Do: ActionJunk, Text: "done!"}), func(c *rawClient) {
+	withRawClient(t, one(Fault{At: StageAfter, Do: ActionJunk, Text: "done!"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text)
@@ -96,32 +96,32 @@ func TestJunkIsNoJSONRPC(t *testing.T) {
 	})
 }
 
-func TestHalfLine(t *testing.T) {
-	raw(t, one(Fault{At: StageAnswer, Nth: 1, Do: ActionHalfLine}), func(c *rawClient) {
+func TestActionHalfLine(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageAnswer, Nth: 1, Do: ActionHalfLine}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		line := c.line()
 		require.True(t, strings.HasPrefix(line, `{"jsonrpc":"2.0","id":1`), line)
 		require.False(t, strings.HasSuffix(line, "}\n"), line)
-		c.pings(2)
+		c.requirePing(2)
 	})
-	raw(t, one(Fault{At: StageCall, Do: ActionHalfLine}), func(c *rawClient) {
+	withRawClient(t, one(Fault{At: StageCall, Do: ActionHalfLine}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.NotContains(t, c.line(), "}}")
-		c.pings(2)
+		c.requirePing(2)
 	})
 }
 
-func TestDeathInTheMiddleOfAnAnswer(t *testing.T) {
+func TestActionDie_in_the_middle_of_an_answer(t *testing.T) {
 	s := Script{Faults: []Fault{
 		{At: StageAnswer, Do: ActionStderrLine, Text: "panic: out of paper"},
 		{At: StageAnswer, Do: ActionExit, Code: 2},
 	}}
-	raw(t, s, func(c *rawClient) {
+	withRawClient(t, s, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
-		require.EqualError(t, c.exits(), "exit status 2")
+		require.EqualError(t, c.requireExit(), "exit status 2")
 		require.Equal(t, "panic: out of paper\n", c.stderr.String())
 		line := c.line()
 		require.NotEmpty(t, line)
@@ -129,8 +129,8 @@ func TestDeathInTheMiddleOfAnAnswer(t *testing.T) {
 	})
 }
 
-func TestSlowLine(t *testing.T) {
-	raw(t, one(Fault{At: StageAnswer, Do: ActionDelay, Delay: time.Minute}), func(c *rawClient) {
+func TestActionDelay_in_the_middle_of_an_answer(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageAnswer, Do: ActionDelay, Delay: time.Minute}), func(c *rawClient) {
 		c.initialize()
 		asked := time.Now()
 		c.call(1, "echo", `{"text":"whole"}`)
@@ -139,8 +139,8 @@ func TestSlowLine(t *testing.T) {
 	})
 }
 
-func TestJunkInTheMiddleOfAnAnswer(t *testing.T) {
-	raw(t, one(Fault{At: StageAnswer, Do: ActionJunk, Text: "LOG"}), func(c *rawClient) {
+func TestActionJunk_in_the_middle_of_an_answer(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageAnswer, Do: ActionJunk, Text: "LOG"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.True(t, strings.HasSuffix(c.line(), "LOG\n"))
@@ -148,33 +148,33 @@ func TestJunkInTheMiddleOfAnAnswer(t *testing.T) {
 	})
 }
 
-func TestStderr(t *testing.T) {
-	raw(t, Script{Faults: []Fault{
+func TestActionStderr(t *testing.T) {
+	withRawClient(t, Script{Faults: []Fault{
 		{At: StageInitialized, Do: ActionStderrLine, Text: "hello"},
 		{At: StagePing, Do: ActionStderrFlood, Bytes: 12345},
 	}}, func(c *rawClient) {
 		c.initialize()
 		synctest.Wait()
 		require.Equal(t, "hello\n", c.stderr.String())
-		c.pings(1)
+		c.requirePing(1)
 		require.Len(t, c.stderr.String(), len("hello\n")+12345)
 	})
 }
 
-func TestErrorAnswer(t *testing.T) {
-	raw(t, one(Fault{At: StageCall, Method: "resources/read", Do: ActionError, Code: -32001, Text: "not today"}), func(c *rawClient) {
+func TestActionError(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageCall, Method: "resources/read", Do: ActionError, Code: -32001, Text: "not today"}), func(c *rawClient) {
 		c.initialize()
 		c.request(1, "resources/read", `{"uri":"mcptest://text"}`)
 		require.Equal(t, &rpcError{Code: -32001, Message: "not today"}, c.answer().Error)
 		c.call(2, "echo", `{"text":"x"}`)
-		require.Equal(t, "x", c.result().Text, "the fault is about reading alone")
+		require.Equal(t, "x", c.result().Text, "the fault applies to resources/read only")
 	})
 }
 
-func TestOversizeIsStillAnAnswer(t *testing.T) {
+func TestActionOversize_is_a_valid_answer(t *testing.T) {
 	for _, at := range []Fault{{At: StageCall}, {At: StagePing}} {
 		at.Do, at.Bytes = ActionOversize, 1<<20
-		raw(t, one(at), func(c *rawClient) {
+		withRawClient(t, one(at), func(c *rawClient) {
 			c.initialize()
 			if at.At == StagePing {
 				c.request(1, "ping", `{}`)
@@ -187,31 +187,31 @@ func TestOversizeIsStillAnAnswer(t *testing.T) {
 	}
 }
 
-func TestDelayAndLateAnswer(t *testing.T) {
+func TestActionDelay_and_LateAnswer(t *testing.T) {
 	s := Script{Faults: []Fault{
 		{At: StageCall, Tool: "add", Do: ActionDelay, Delay: time.Hour},
 		{At: StageCall, Tool: "echo", Do: ActionLateAnswer, Delay: 2 * time.Hour},
 	}}
-	raw(t, s, func(c *rawClient) {
+	withRawClient(t, s, func(c *rawClient) {
 		c.initialize()
 		asked := time.Now()
 		c.call(1, "add", `{"a":1,"b":2}`)
 		c.call(2, "add", `{"a":1,"b":2}`)
 		c.call(3, "echo", `{"text":"late"}`)
-		c.pings(4)
-		require.Zero(t, time.Since(asked), "the others do not wait")
+		c.requirePing(4)
+		require.Zero(t, time.Since(asked), "other requests do not wait")
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
 		require.JSONEq(t, "1", string(c.result().ID))
 		require.Equal(t, time.Hour, time.Since(asked))
 		require.Equal(t, "late", c.result().Text)
 		require.Equal(t, 2*time.Hour, time.Since(asked))
-		c.silent()
+		c.requireNoOutput()
 	})
 }
 
-func TestFlood(t *testing.T) {
-	raw(t, one(Fault{At: StageAfter, Do: ActionFlood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
+func TestActionFlood(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageAfter, Do: ActionFlood, Count: 500, Text: "notifications/tools/list_changed"}), func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"x"}`)
 		require.Equal(t, "x", c.result().Text)
@@ -219,15 +219,15 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-func TestCloseStdoutWithoutExiting(t *testing.T) {
-	raw(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}), func(c *rawClient) {
+func TestActionCloseStdout_does_not_exit(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}), func(c *rawClient) {
 		c.initialize()
 		require.Empty(t, c.line(), "stdout ends")
-		c.lives()
+		c.requireRunning()
 	})
 }
 
-func TestFaultsOfOneIncarnation(t *testing.T) {
+func TestFault_Starts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := InMemory(Script{Faults: []Fault{{At: StageStart, Starts: []int{1, 3}, Do: ActionExit, Code: 1}}})
 		for start, dies := range []bool{1: true, 2: false, 3: true, 4: false} {
@@ -240,16 +240,16 @@ func TestFaultsOfOneIncarnation(t *testing.T) {
 				c.call(1, "pid", `{}`)
 				require.Contains(t, string(c.result().Result), `"start":`+string(rune('0'+start)))
 				require.NoError(t, c.stdin.Close())
-				require.NoError(t, c.exits())
+				require.NoError(t, c.requireExit())
 				continue
 			}
-			require.EqualError(t, c.exits(), "exit status 1")
+			require.EqualError(t, c.requireExit(), "exit status 1")
 		}
 	})
 }
 
-func TestStartDelay(t *testing.T) {
-	raw(t, Script{StartDelay: time.Hour}, func(c *rawClient) {
+func TestScript_StartDelay(t *testing.T) {
+	withRawClient(t, Script{StartDelay: time.Hour}, func(c *rawClient) {
 		begun := time.Now()
 		c.initialize()
 		require.Equal(t, time.Hour, time.Since(begun))

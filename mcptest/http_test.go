@@ -34,7 +34,7 @@ func call(t *testing.T, s *mcp.ClientSession, tool string, args map[string]any) 
 	return s.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 }
 
-func TestHTTPInEveryMode(t *testing.T) {
+func TestHTTPServer_in_every_mode(t *testing.T) {
 	for name, mode := range map[string]struct {
 		opts    []HTTPOption
 		version string
@@ -60,7 +60,7 @@ func TestHTTPInEveryMode(t *testing.T) {
 	}
 }
 
-func TestHTTPStopAndRestart(t *testing.T) {
+func TestHTTPServer_stop_and_restart(t *testing.T) {
 	h := serve(t, Script{})
 	url := h.URL
 	s := connectHTTP(t, h)
@@ -76,9 +76,9 @@ func TestHTTPStopAndRestart(t *testing.T) {
 	require.NoError(t, err)
 	h.Stop()
 	h.Stop()
-	require.Error(t, <-inFlight, "the call dies with the connection")
+	require.Error(t, <-inFlight, "the call fails with the connection")
 	_, err = http.Get(url)
-	require.Error(t, err, "the port refuses")
+	require.Error(t, err, "the port refuses connections")
 
 	h.Restart()
 	require.Equal(t, url, h.URL)
@@ -90,10 +90,10 @@ func TestHTTPStopAndRestart(t *testing.T) {
 	require.InDelta(t, 2, who.StructuredContent.(map[string]any)["start"], 0)
 	counted, err := call(t, again, "count", map[string]any{"key": "k"})
 	require.NoError(t, err)
-	require.InDelta(t, 2, counted.StructuredContent.(map[string]any)["executions"], 0, "accounts outlive an incarnation")
+	require.InDelta(t, 2, counted.StructuredContent.(map[string]any)["executions"], 0, "counts outlive an incarnation")
 }
 
-func TestHTTPCrashTool(t *testing.T) {
+func TestHTTPServer_crash_tool(t *testing.T) {
 	h := serve(t, Script{})
 	s := connectHTTP(t, h)
 	_, err := call(t, s, "crash", nil)
@@ -106,7 +106,7 @@ func TestHTTPCrashTool(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestHTTPFaults(t *testing.T) {
+func TestHTTPServer_faults(t *testing.T) {
 	h := serve(t, Script{Faults: []Fault{
 		{At: StageCall, Tool: "echo", Nth: 1, Do: ActionError, Code: -32001, Text: "not today"},
 		{At: StageCall, Tool: "add", Do: ActionDelay, Delay: 30 * time.Millisecond},
@@ -134,7 +134,7 @@ func TestHTTPFaults(t *testing.T) {
 	require.NotErrorIs(t, err, context.DeadlineExceeded, "the connection is dropped, so the call does not wait")
 }
 
-func TestHTTPRefuses(t *testing.T) {
+func TestHTTPServer_Refuse(t *testing.T) {
 	h := serve(t, Script{})
 	s := connectHTTP(t, h)
 	h.Refuse(http.StatusServiceUnavailable)
@@ -144,7 +144,7 @@ func TestHTTPRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestHTTPRefusesWhatItCannotDo(t *testing.T) {
+func TestNewHTTP_panics_on_unsupported_faults(t *testing.T) {
 	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAnswer, Do: ActionHalfLine})) })
 	require.Panics(t, func() { NewHTTP(one(Fault{At: StageCall, Do: ActionMalformed})) })
 	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAfter, Do: ActionExit})) })

@@ -94,8 +94,8 @@ func (s *server) injectFault(f *Fault) {
 	}
 }
 
-// faultOf returns the fault with that action among those that change this answer; nil
-// if there is none.
+// faultOf returns the fault with that action among those that change this answer, or
+// nil.
 func (r *request) faultOf(do Action) *Fault {
 	for _, f := range r.answerFaults {
 		if f.Do == do {

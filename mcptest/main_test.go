@@ -29,7 +29,7 @@ func command(spec *mcpvisor.Stdio) *exec.Cmd {
 	return cmd
 }
 
-func TestMainReturnsInAnOrdinaryProcess(t *testing.T) {
+func TestMain_returns_without_a_role(t *testing.T) {
 	require.Empty(t, os.Getenv(role.Env))
 	Main()
 }

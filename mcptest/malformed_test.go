@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMalformedAnswers(t *testing.T) {
+func TestActionMalformed(t *testing.T) {
 	for how, want := range map[string][]string{
 		"":                 {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
 		MalformedResult:    {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
@@ -20,15 +20,15 @@ func TestMalformedAnswers(t *testing.T) {
 		MalformedErrorText: {`{"jsonrpc":"2.0","id":1,"error":"it did not work"}`},
 		MalformedEmpty:     {`{"jsonrpc":"2.0","id":1}`},
 	} {
-		raw(t, one(Fault{At: StagePing, Nth: 1, Do: ActionMalformed, Text: how}), func(c *rawClient) {
+		withRawClient(t, one(Fault{At: StagePing, Nth: 1, Do: ActionMalformed, Text: how}), func(c *rawClient) {
 			c.request(1, "ping", "{}")
 			for _, line := range want {
 				require.Equal(t, line+"\n", c.line(), how)
 			}
-			c.pings(2)
+			c.requirePing(2)
 		})
 	}
-	require.Len(t, malformations, 9, "a new malformation wants its line above")
+	require.Len(t, malformations, 9, "a malformation is missing in the table")
 }
 
 // page is one page of tools/list as the client sees it.
@@ -46,8 +46,8 @@ func page(t *testing.T, c *rawClient, id int, cursor string) (names []string, ne
 	return names, result.NextCursor
 }
 
-func TestEndlessLists(t *testing.T) {
-	raw(t, one(Fault{At: StageList, Do: ActionRepeatCursor}), func(c *rawClient) {
+func TestActionRepeatCursor(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageList, Do: ActionRepeatCursor}), func(c *rawClient) {
 		c.initialize()
 		for id := range 3 {
 			names, next := page(t, c, id, "again")
@@ -55,7 +55,7 @@ func TestEndlessLists(t *testing.T) {
 			require.Equal(t, "again", next)
 		}
 	})
-	raw(t, one(Fault{At: StageList, Do: ActionRepeatCursor, Text: "*"}), func(c *rawClient) {
+	withRawClient(t, one(Fault{At: StageList, Do: ActionRepeatCursor, Text: "*"}), func(c *rawClient) {
 		c.initialize()
 		seen := map[string]bool{}
 		for id := range 3 {
@@ -66,8 +66,8 @@ func TestEndlessLists(t *testing.T) {
 	})
 }
 
-func TestOneBadToolAmongTheList(t *testing.T) {
-	raw(t, one(Fault{At: StageList, Method: "tools/list", Do: ActionBadTool}), func(c *rawClient) {
+func TestActionBadTool(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageList, Method: "tools/list", Do: ActionBadTool}), func(c *rawClient) {
 		c.initialize()
 		names, _ := page(t, c, 1, "")
 		require.Len(t, names, len(DefaultTools())+1)
@@ -76,12 +76,12 @@ func TestOneBadToolAmongTheList(t *testing.T) {
 	})
 }
 
-func TestRefusedVersions(t *testing.T) {
-	raw(t, one(Fault{At: StageInitialize, Do: ActionRefuseVersion}), func(c *rawClient) {
+func TestActionRefuseVersion(t *testing.T) {
+	withRawClient(t, one(Fault{At: StageInitialize, Do: ActionRefuseVersion}), func(c *rawClient) {
 		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		require.Equal(t, "1999-01-01", c.result().ProtocolVersion)
 	})
-	raw(t, one(Fault{At: StageDiscover, Do: ActionRefuseVersion, Text: "2027-01-01"}), func(c *rawClient) {
+	withRawClient(t, one(Fault{At: StageDiscover, Do: ActionRefuseVersion, Text: "2027-01-01"}), func(c *rawClient) {
 		c.request(1, "server/discover", modernParams(""))
 		e := c.answer().Error
 		require.Equal(t, -32022, e.Code)

@@ -19,7 +19,7 @@ func (s stuck) Write(p []byte) (int, error) {
 
 func (s stuck) Close() error { return nil }
 
-func TestServeReturnsLast(t *testing.T) {
+func TestInMemory_returns_after_its_goroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := stuck{make(chan struct{})}
 		stdin, w := io.Pipe()
@@ -40,11 +40,11 @@ func TestServeReturnsLast(t *testing.T) {
 	})
 }
 
-func TestServeReturnsTheCauseOfItsContext(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestInMemory_returns_the_cause_of_its_context(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "hang", `{}`)
 		c.cancel(io.ErrNoProgress)
-		require.ErrorIs(t, c.exits(), io.ErrNoProgress)
+		require.ErrorIs(t, c.requireExit(), io.ErrNoProgress)
 	})
 }

@@ -99,7 +99,7 @@ func decodeScript() (Script, error) {
 	packed := base64.NewDecoder(base64.RawStdEncoding, strings.NewReader(text.String()))
 	var s Script
 	if err := json.NewDecoder(flate.NewReader(packed)).Decode(&s); err != nil {
-		return Script{}, fmt.Errorf("mcptest: reading the script from the environment: %w; start the fixture with the Env that Stdio gives", err)
+		return Script{}, fmt.Errorf("mcptest: reading the script from the environment: %w; start the fixture with the Env that Stdio returns", err)
 	}
 	return s, s.Validate()
 }

@@ -72,7 +72,7 @@ func (c *child) ends() (rest string, err error) {
 	return string(data), c.cmd.Wait()
 }
 
-func TestProcessExits(t *testing.T) {
+func TestStdio_exit_status(t *testing.T) {
 	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit, Code: 3}))
 	_, err := c.ends()
 	require.EqualError(t, err, "exit status 3")
@@ -92,7 +92,7 @@ func TestProcessExits(t *testing.T) {
 	require.Empty(t, c.stderr.String())
 }
 
-func TestProcessDiesInTheMiddleOfAnAnswer(t *testing.T) {
+func TestStdio_dies_in_the_middle_of_an_answer(t *testing.T) {
 	c := startChild(t, Script{Faults: []Fault{
 		{At: StageAnswer, Do: ActionStderrLine, Text: "fatal: out of paper"},
 		{At: StageAnswer, Do: ActionExit, Code: 5},
@@ -106,7 +106,7 @@ func TestProcessDiesInTheMiddleOfAnAnswer(t *testing.T) {
 	require.Equal(t, "fatal: out of paper\n", c.stderr.String())
 }
 
-func TestProcessAccountsOutliveIt(t *testing.T) {
+func TestStdio_counts_outlive_the_process(t *testing.T) {
 	dir := t.TempDir()
 	s := Script{StateDir: dir, Faults: []Fault{{At: StageAfter, Tool: "count", Starts: []int{1}, Do: ActionExit, Code: 9}}}
 	c := startChild(t, s)
@@ -129,13 +129,13 @@ func TestProcessAccountsOutliveIt(t *testing.T) {
 	require.True(t, Alive(again.cmd.Process.Pid))
 }
 
-func TestProcessTakesALargeScript(t *testing.T) {
+func TestStdio_large_script(t *testing.T) {
 	var s Script
 	for i := range 5000 {
 		// random text, which does not compress
 		s.Tools = append(s.Tools, ToolDef{Name: fmt.Sprintf("t%d", i), Text: newInstance() + newInstance() + newInstance()})
 	}
-	require.Greater(t, len(Stdio(s).Env), 5, "the script is spread over variables")
+	require.Greater(t, len(Stdio(s).Env), 5, "the script is split over variables")
 	c := startChild(t, s)
 	c.initialize()
 	c.call("t4999", `{}`)
@@ -144,14 +144,14 @@ func TestProcessTakesALargeScript(t *testing.T) {
 	require.Contains(t, c.line(), "-32602", "the script's tools replace the default ones")
 }
 
-func TestProcessWithoutAStateDirSaysSo(t *testing.T) {
+func TestStdio_missing_state_dir(t *testing.T) {
 	c := startChild(t, Script{StateDir: t.TempDir() + "/missing"})
 	_, err := c.ends()
 	require.EqualError(t, err, "exit status 2")
 	require.Contains(t, c.stderr.String(), "create the directory")
 }
 
-func TestProcessHidesItsScriptFromItself(t *testing.T) {
+func TestStdio_removes_script_from_environment(t *testing.T) {
 	c := startChild(t, Script{})
 	c.initialize()
 	for _, name := range []string{role.Env, envScript + "0"} {

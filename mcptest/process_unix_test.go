@@ -25,7 +25,7 @@ func killedBy(err error) syscall.Signal {
 	return status.Signal()
 }
 
-func TestProcessDiesOfRealSignals(t *testing.T) {
+func TestStdio_dies_of_signal(t *testing.T) {
 	for name, want := range map[string]syscall.Signal{"": syscall.SIGKILL, "SIGTERM": syscall.SIGTERM, "int": syscall.SIGINT, "HUP": syscall.SIGHUP} {
 		c := startChild(t, one(Fault{At: StageInitialized, Do: ActionDie, Signal: name}))
 		c.initialize()
@@ -39,7 +39,7 @@ func TestProcessDiesOfRealSignals(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, killedBy(err))
 }
 
-func TestStubbornProcess(t *testing.T) {
+func TestStdio_ignores_shutdown(t *testing.T) {
 	c := startChild(t, Script{Faults: []Fault{
 		{At: StageStart, Do: ActionIgnoreShutdown},
 		{At: StageStdinClosed, Do: ActionStderrLine, Text: "never"},
@@ -58,17 +58,17 @@ func TestStubbornProcess(t *testing.T) {
 	require.Equal(t, syscall.SIGKILL, killedBy(err))
 }
 
-func TestDeafProcessKeepsRunning(t *testing.T) {
-	c := startChild(t, Script{Faults: []Fault{{At: StageInitialized, Do: ActionHangAll}, {At: StageInitialized, Do: ActionJunk, Text: "deaf now"}}})
+func TestStdio_keeps_running_without_reading(t *testing.T) {
+	c := startChild(t, Script{Faults: []Fault{{At: StageInitialized, Do: ActionHangAll}, {At: StageInitialized, Do: ActionJunk, Text: "stopped reading"}}})
 	c.initialize()
-	require.Equal(t, "deaf now\n", c.line())
+	require.Equal(t, "stopped reading\n", c.line())
 	require.NoError(t, c.stdin.Close())
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	_, err := c.ends()
-	require.Equal(t, syscall.SIGTERM, killedBy(err), "it did not end by itself when stdin closed")
+	require.Equal(t, syscall.SIGTERM, killedBy(err), "the server ignored the end of stdin")
 }
 
-func TestCloseStdoutLeavesTheProcessRunning(t *testing.T) {
+func TestStdio_keeps_running_without_stdout(t *testing.T) {
 	c := startChild(t, one(Fault{At: StageInitialized, Do: ActionCloseStdout}))
 	c.initialize()
 	_, err := c.stdout.ReadByte()
@@ -78,7 +78,7 @@ func TestCloseStdoutLeavesTheProcessRunning(t *testing.T) {
 	require.NoError(t, c.cmd.Wait())
 }
 
-func TestGrandchildHoldsStdout(t *testing.T) {
+func TestGrandchild_holds_stdout(t *testing.T) {
 	for _, detached := range []string{"false", "true"} {
 		dir := t.TempDir()
 		c := startChild(t, Script{StateDir: dir})
@@ -96,13 +96,13 @@ func TestGrandchildHoldsStdout(t *testing.T) {
 
 		group, err := syscall.Getpgid(grandchild)
 		require.NoError(t, err)
-		require.Equal(t, detached == "true", group == grandchild, "whether it leads a group of its own")
+		require.Equal(t, detached == "true", group == grandchild, "a detached grandchild leads a group")
 		require.NoError(t, syscall.Kill(grandchild, syscall.SIGTERM))
 		require.NoError(t, c.cmd.Process.Kill())
 		state, err := c.cmd.Process.Wait()
 		require.NoError(t, err)
-		require.False(t, state.Exited(), "it was killed")
-		require.True(t, Alive(grandchild), "it ignores SIGTERM and outlives its parent")
+		require.False(t, state.Exited(), "the server was killed")
+		require.True(t, Alive(grandchild), "the grandchild ignores SIGTERM and outlives its parent")
 
 		ended := make(chan struct{})
 		go func() {
@@ -120,7 +120,7 @@ func TestGrandchildHoldsStdout(t *testing.T) {
 	}
 }
 
-func TestForkAsAFault(t *testing.T) {
+func TestActionForkGrandchild(t *testing.T) {
 	dir := t.TempDir()
 	c := startChild(t, Script{StateDir: dir, Faults: []Fault{{At: StageStart, Do: ActionForkGrandchild}, {At: StagePing, Do: ActionExit, Code: 6}}})
 	c.initialize()
@@ -134,10 +134,10 @@ func TestForkAsAFault(t *testing.T) {
 	require.True(t, Alive(pids[1]))
 }
 
-func TestZombiesAreNotAlive(t *testing.T) {
+func TestAlive_zombie(t *testing.T) {
 	c := startChild(t, one(Fault{At: StageStart, Do: ActionExit}))
 	// Stdout ends before the process becomes a zombie, so poll.
 	_, _ = c.stdout.ReadByte()
-	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "it is a zombie: Wait was not called yet")
+	require.Eventually(t, func() bool { return !Alive(c.cmd.Process.Pid) }, eventually, tick, "a zombie is not alive")
 	require.NoError(t, c.cmd.Wait())
 }

@@ -52,8 +52,8 @@ func startRaw(t *testing.T, serve func(context.Context, io.ReadCloser, io.WriteC
 	return c
 }
 
-// raw runs a test against one incarnation of the script.
-func raw(t *testing.T, s Script, test func(c *rawClient)) {
+// withRawClient runs a test against one incarnation of the script.
+func withRawClient(t *testing.T, s Script, test func(c *rawClient)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := startRaw(t, InMemory(s).Serve)
@@ -91,8 +91,8 @@ func (c *rawClient) initialize() {
 // line returns the next line unchanged, with its line feed; "" at the end of stdout.
 func (c *rawClient) line() string { return <-c.lines }
 
-// anAnswer holds the members of an answer that tests check.
-type anAnswer struct {
+// testAnswer holds the members of an answer that tests check.
+type testAnswer struct {
 	ID     json.RawMessage
 	Method string
 	Params json.RawMessage
@@ -105,11 +105,11 @@ type anAnswer struct {
 }
 
 // answer returns the next line, which must be JSON-RPC.
-func (c *rawClient) answer() anAnswer {
+func (c *rawClient) answer() testAnswer {
 	c.t.Helper()
 	line := c.line()
 	require.NotEmpty(c.t, line, "stdout has ended")
-	var a anAnswer
+	var a testAnswer
 	require.NoError(c.t, json.Unmarshal([]byte(line), &a), line)
 	var known struct {
 		ProtocolVersion string
@@ -126,7 +126,7 @@ func (c *rawClient) answer() anAnswer {
 }
 
 // result returns the next line, which must be a result.
-func (c *rawClient) result() anAnswer {
+func (c *rawClient) result() testAnswer {
 	c.t.Helper()
 	a := c.answer()
 	require.Nil(c.t, a.Error)
@@ -134,15 +134,15 @@ func (c *rawClient) result() anAnswer {
 	return a
 }
 
-// silent requires that the server writes nothing until all its goroutines are blocked.
-func (c *rawClient) silent() {
+// requireNoOutput requires that the server writes nothing until all its goroutines are blocked.
+func (c *rawClient) requireNoOutput() {
 	c.t.Helper()
 	synctest.Wait()
 	require.Empty(c.t, c.lines)
 }
 
-// exits requires that the incarnation has ended, and returns its cause.
-func (c *rawClient) exits() error {
+// requireExit requires that the incarnation has ended, and returns its cause.
+func (c *rawClient) requireExit() error {
 	c.t.Helper()
 	synctest.Wait()
 	select {
@@ -154,15 +154,15 @@ func (c *rawClient) exits() error {
 	}
 }
 
-// lives requires that the incarnation has not ended.
-func (c *rawClient) lives() {
+// requireRunning requires that the incarnation has not ended.
+func (c *rawClient) requireRunning() {
 	c.t.Helper()
 	synctest.Wait()
 	require.Empty(c.t, c.ended)
 }
 
-// pings requires that the server answers ping.
-func (c *rawClient) pings(id int) {
+// requirePing requires that the server answers ping.
+func (c *rawClient) requirePing(id int) {
 	c.t.Helper()
 	c.request(id, "ping", "{}")
 	require.JSONEq(c.t, fmt.Sprint(id), string(c.result().ID))

@@ -83,11 +83,11 @@ func (s Script) Validate() error {
 	var errs []error
 	for _, v := range s.Versions {
 		if !slices.Contains(AllVersions(), v) {
-			errs = append(errs, fmt.Errorf("%w: protocol version %q is unknown; use some of %v", ErrScript, v, AllVersions()))
+			errs = append(errs, fmt.Errorf("%w: protocol version %q is unknown; use versions from %v", ErrScript, v, AllVersions()))
 		}
 	}
 	if s.ExtraTools < 0 || s.PageSize < 0 || s.StartDelay < 0 {
-		errs = append(errs, fmt.Errorf("%w: ExtraTools, PageSize and StartDelay count from 0; drop the minus sign", ErrScript))
+		errs = append(errs, fmt.Errorf("%w: ExtraTools, PageSize and StartDelay must not be negative", ErrScript))
 	}
 	for _, t := range s.Tools {
 		for _, raw := range []json.RawMessage{t.InputSchema, t.OutputSchema, t.Annotations, t.Structured} {
@@ -101,7 +101,7 @@ func (s Script) Validate() error {
 	}
 	for i, f := range s.Faults {
 		if f.Do == ActionBadTool && f.Text != "" && !json.Valid([]byte(f.Text)) {
-			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is not JSON, so the list would be malformed; use Malformed for that", ErrScript, i, f.Text))
+			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is not JSON, so the list would be malformed; use ActionMalformed for that", ErrScript, i, f.Text))
 		}
 		if err := f.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("%w: fault %d: %w", ErrScript, i, err))
@@ -156,7 +156,7 @@ func (s Script) mustBeValid() {
 func (s Script) mustCountStarts() {
 	for i, f := range s.Faults {
 		if len(f.Starts) > 0 && s.StateDir == "" {
-			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory, as t.TempDir()", ErrScript, i, f.Starts))
+			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory such as t.TempDir()", ErrScript, i, f.Starts))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestScriptSurvivesJSON(t *testing.T) {
+func TestScript_JSON_round_trip(t *testing.T) {
 	text := rapid.StringMatching(`[ -~]{0,8}`)
 	size := rapid.IntRange(0, 1000)
 	span := rapid.Custom(func(t *rapid.T) time.Duration {
@@ -40,7 +40,7 @@ func TestScriptSurvivesJSON(t *testing.T) {
 	})
 }
 
-func TestScriptIsReadWithReadableDurations(t *testing.T) {
+func TestScript_JSON_durations(t *testing.T) {
 	var s Script
 	require.NoError(t, json.Unmarshal([]byte(`{"startDelay": 250, "faults": [{"at": "call", "do": "delay", "delay": "1m30s"}]}`), &s))
 	require.Equal(t, 250*time.Millisecond, s.StartDelay)
@@ -52,7 +52,7 @@ func TestScriptIsReadWithReadableDurations(t *testing.T) {
 	require.Contains(t, string(data), `"startDelay":"250ms"`)
 }
 
-func TestValidateFindsWhatCannotWork(t *testing.T) {
+func TestScript_Validate(t *testing.T) {
 	require.NoError(t, Script{}.Validate())
 	for name, s := range map[string]Script{
 		"version":             {Versions: []string{"2020-01-01"}},
@@ -75,10 +75,10 @@ func TestValidateFindsWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestStartsOfAProcessNeedAnAccount(t *testing.T) {
+func TestStdio_panics_on_Starts_without_state_dir(t *testing.T) {
 	s := one(Fault{At: StageStart, Do: ActionExit, Starts: []int{2}})
 	require.NotPanics(t, func() { InMemory(s) })
-	require.PanicsWithError(t, "mcptest script: fault 0 happens in the starts [2], which a process cannot count; set StateDir to a directory, as t.TempDir()",
+	require.PanicsWithError(t, "mcptest script: fault 0 happens in the starts [2], which a process cannot count; set StateDir to a directory such as t.TempDir()",
 		func() { Stdio(s) })
 	s.StateDir = t.TempDir()
 	require.NotPanics(t, func() { Stdio(s) })

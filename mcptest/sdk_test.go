@@ -63,7 +63,7 @@ func everyVersion(t *testing.T, test func(t *testing.T, version string, dial fun
 	}
 }
 
-func TestPlainServerAgainstTheSDK(t *testing.T) {
+func TestInMemory_with_SDK_client(t *testing.T) {
 	everyVersion(t, func(t *testing.T, version string, dial func(Script) mcp.Transport) {
 		s := connect(t, client(nil), dial(Script{Name: "plain", Version: "7", Instructions: "read me", PageSize: 3}))
 		ctx := t.Context()
@@ -85,7 +85,7 @@ func TestPlainServerAgainstTheSDK(t *testing.T) {
 		if !isModern(version) {
 			require.NoError(t, s.Ping(ctx, nil))
 		}
-		require.NoError(t, s.Close(), "it ends when stdin does")
+		require.NoError(t, s.Close(), "the server exits when stdin ends")
 	})
 }
 
@@ -139,7 +139,7 @@ func textOf(t *testing.T, r *mcp.CallToolResult) string {
 	return r.Content[0].(*mcp.TextContent).Text
 }
 
-func TestListChangedReachesTheSDK(t *testing.T) {
+func TestListChanged_with_SDK_client(t *testing.T) {
 	everyVersion(t, func(t *testing.T, _ string, dial func(Script) mcp.Transport) {
 		changes := make(chan struct{}, 10)
 		s := connect(t, client(&mcp.ClientOptions{
@@ -154,7 +154,7 @@ func TestListChangedReachesTheSDK(t *testing.T) {
 	})
 }
 
-func TestProgressAndCancellationWithTheSDK(t *testing.T) {
+func TestProgress_and_cancellation_with_SDK_client(t *testing.T) {
 	steps := make(chan float64, 10)
 	s := connect(t, client(&mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { steps <- r.Params.Progress },

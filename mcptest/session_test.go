@@ -11,9 +11,9 @@ func modernParams(rest string) string {
 	return `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}` + rest + `}`
 }
 
-func TestBeforeInitializeOnlyPing(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
-		c.pings(1)
+func TestSession_before_initialize_only_ping(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
+		c.requirePing(1)
 		c.request(2, "tools/list", "{}")
 		require.Equal(t, -32600, c.answer().Error.Code)
 		c.initialize()
@@ -22,8 +22,8 @@ func TestBeforeInitializeOnlyPing(t *testing.T) {
 	})
 }
 
-func TestModernNeedsNoHandshake(t *testing.T) {
-	raw(t, Script{Instructions: "be nice"}, func(c *rawClient) {
+func TestSession_modern_without_handshake(t *testing.T) {
+	withRawClient(t, Script{Instructions: "be nice"}, func(c *rawClient) {
 		c.request(1, "tools/call", modernParams(`,"name":"echo","arguments":{"text":"at once"}`))
 		a := c.result()
 		require.Equal(t, "at once", a.Text)
@@ -46,8 +46,8 @@ func TestModernNeedsNoHandshake(t *testing.T) {
 	})
 }
 
-func TestModernOnlyRefusesInitialize(t *testing.T) {
-	raw(t, Script{Versions: []string{Version20260728}}, func(c *rawClient) {
+func TestSession_modern_only_rejects_initialize(t *testing.T) {
+	withRawClient(t, Script{Versions: []string{Version20260728}}, func(c *rawClient) {
 		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		e := c.answer().Error
 		require.Equal(t, -32022, e.Code)
@@ -59,19 +59,19 @@ func TestModernOnlyRefusesInitialize(t *testing.T) {
 	})
 }
 
-func TestLegacyOnlyDoesNotKnowDiscover(t *testing.T) {
-	raw(t, Script{Versions: []string{Version20241105, Version20250618}}, func(c *rawClient) {
+func TestSession_legacy_only_rejects_discover(t *testing.T) {
+	withRawClient(t, Script{Versions: []string{Version20241105, Version20250618}}, func(c *rawClient) {
 		c.request(1, "server/discover", modernParams(""))
 		require.Equal(t, -32601, c.answer().Error.Code)
 		c.request(2, "initialize", `{"protocolVersion":"2025-11-25"}`)
-		require.Equal(t, Version20250618, c.result().ProtocolVersion, "the newest of the script's")
+		require.Equal(t, Version20250618, c.result().ProtocolVersion, "the newest version of the script")
 		c.request(3, "initialize", `{"protocolVersion":"2024-11-05"}`)
 		require.Equal(t, Version20241105, c.result().ProtocolVersion)
 	})
 }
 
-func TestCapabilitiesCanBeLeftOut(t *testing.T) {
-	raw(t, Script{NoTools: true, NoResources: true, NoPrompts: true}, func(c *rawClient) {
+func TestScript_capabilities_left_out(t *testing.T) {
+	withRawClient(t, Script{NoTools: true, NoResources: true, NoPrompts: true}, func(c *rawClient) {
 		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		require.Contains(t, string(c.result().Result), `"capabilities":{"logging":{}}`)
 		for id, method := range []string{"tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read", "prompts/get"} {
@@ -81,8 +81,8 @@ func TestCapabilitiesCanBeLeftOut(t *testing.T) {
 	})
 }
 
-func TestUnreadableMessagesAreRefused(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestSession_rejects_unreadable_messages(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.send("hello?")
 		require.Equal(t, -32700, c.answer().Error.Code)
 		c.send(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":[]}`)
@@ -90,12 +90,12 @@ func TestUnreadableMessagesAreRefused(t *testing.T) {
 		require.Equal(t, -32602, a.Error.Code)
 		require.JSONEq(t, "5", string(a.ID))
 		c.send("")
-		c.pings(6)
+		c.requirePing(6)
 	})
 }
 
-func TestSubscriptionsAndLogLevel(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestSession_subscriptions_and_log_level(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "touch", `{"uri":"mcptest://text"}`)
 		require.Equal(t, "announced", c.result().Text, "there is no subscription")
@@ -119,8 +119,8 @@ func TestSubscriptionsAndLogLevel(t *testing.T) {
 	})
 }
 
-func TestListenIsTheModernSubscription(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestSession_subscriptions_listen(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.request(9, "subscriptions/listen", modernParams(`,"notifications":{"toolsListChanged":true}`))
 		a := c.answer()
 		require.Equal(t, "notifications/subscriptions/acknowledged", a.Method)
@@ -132,7 +132,7 @@ func TestListenIsTheModernSubscription(t *testing.T) {
 		require.JSONEq(t, `{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}`, string(a.Params))
 		c.result()
 		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`)
-		c.silent()
+		c.requireNoOutput()
 		c.request(11, "tools/call", addition)
 		require.Equal(t, "added fresh", c.result().Text, "the subscription has ended")
 	})

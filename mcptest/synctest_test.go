@@ -42,9 +42,9 @@ func useClient(t *testing.T) {
 	require.NoError(t, c.Close(ctx))
 }
 
-// TestBubbles: a bubble leaves nothing behind that disturbs another bubble, or a test
+// TestInMemory_in_bubbles: a bubble leaves nothing behind that disturbs another bubble, or a test
 // without one.
-func TestBubbles(t *testing.T) {
+func TestInMemory_in_bubbles(t *testing.T) {
 	for i := range 3 {
 		t.Run(fmt.Sprintf("bubble_%d", i), func(t *testing.T) { synctest.Test(t, useClient) })
 		t.Run(fmt.Sprintf("ordinary_%d", i), useClient)
@@ -65,7 +65,7 @@ func TestBubbles(t *testing.T) {
 
 // A stdio server has a process and real pipes, so it stays outside of bubbles. Bubbles
 // next to it must not disturb it.
-func TestBubblesBesideAProcess(t *testing.T) {
+func TestInMemory_in_bubbles_next_to_a_process(t *testing.T) {
 	ctx := context.Background()
 	c, err := facade.New()
 	require.NoError(t, err)

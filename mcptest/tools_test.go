@@ -11,7 +11,7 @@ import (
 )
 
 func TestDefaultTools(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "echo", `{"text":"ä\n\"quoted\""}`)
 		require.Equal(t, "ä\n\"quoted\"", c.result().Text)
@@ -39,8 +39,8 @@ func TestDefaultTools(t *testing.T) {
 	})
 }
 
-func TestSleepIsConcurrentAndCancelled(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestSleep_concurrent_and_cancelled(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		begun := time.Now()
 		c.call(1, "sleep", `{"ms":2000}`)
@@ -51,24 +51,24 @@ func TestSleepIsConcurrentAndCancelled(t *testing.T) {
 		require.JSONEq(t, "2", string(c.result().ID))
 		require.JSONEq(t, "1", string(c.result().ID))
 		require.Equal(t, 2*time.Second, time.Since(begun))
-		c.silent()
+		c.requireNoOutput()
 		require.NoError(t, c.stdin.Close())
-		require.NoError(t, c.exits(), "the end of stdin ends the call that hangs")
+		require.NoError(t, c.requireExit(), "the end of stdin ends the call that hangs")
 	})
 }
 
-func TestCrashEndsTheIncarnation(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestCrash_ends_the_incarnation(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "crash", `{"code":0}`)
 		var exit *ExitError
-		require.ErrorAs(t, c.exits(), &exit)
+		require.ErrorAs(t, c.requireExit(), &exit)
 		require.Zero(t, exit.Code)
 	})
 }
 
-func TestProgressOnlyForAToken(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestSlowProgress_only_with_token(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "slow_progress", `{"steps":2}`)
 		require.JSONEq(t, "1", string(c.result().ID))
@@ -88,8 +88,8 @@ func TestProgressOnlyForAToken(t *testing.T) {
 	})
 }
 
-func TestToolsComeAndGo(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestAddTool_and_RemoveTool(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "add_tool", `{"name":"fresh"}`)
 		require.Equal(t, "notifications/tools/list_changed", c.answer().Method)
@@ -107,8 +107,8 @@ func TestToolsComeAndGo(t *testing.T) {
 	})
 }
 
-func TestAskReachesTheClient(t *testing.T) {
-	raw(t, Script{}, func(c *rawClient) {
+func TestAsk_reaches_the_client(t *testing.T) {
+	withRawClient(t, Script{}, func(c *rawClient) {
 		c.initialize()
 		c.call(1, "ask", `{"method":"roots/list"}`)
 		a := c.answer()
@@ -118,13 +118,13 @@ func TestAskReachesTheClient(t *testing.T) {
 	})
 }
 
-func TestScriptedTools(t *testing.T) {
+func TestScript_Tools(t *testing.T) {
 	s := Script{ExtraTools: 1, PageSize: 2, Tools: []ToolDef{
 		{Name: "fixed", Text: "always", Structured: json.RawMessage(`{"n":1}`)},
 		{Name: "broken", Text: "no", IsError: true},
 		{Name: "safe_count", As: "count", Annotations: json.RawMessage(`{"idempotentHint":true}`)},
 	}}
-	raw(t, s, func(c *rawClient) {
+	withRawClient(t, s, func(c *rawClient) {
 		c.initialize()
 		names, next := page(t, c, 1, "")
 		require.Equal(t, []string{`"fixed"`, `"broken"`}, names)

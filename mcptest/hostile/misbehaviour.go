@@ -95,7 +95,7 @@ func (m Misbehaviour) Stdio(dir string) *mcpvisor.Stdio {
 	case m.command != nil:
 		spec, err := m.command(dir)
 		if err != nil {
-			panic(fmt.Errorf("hostile: preparing %s: %w; dir must be a directory that can be written to", m.Name, err))
+			panic(fmt.Errorf("hostile: preparing %s: %w; dir must be a writable directory", m.Name, err))
 		}
 		return spec
 	}

@@ -22,7 +22,7 @@ func TestMisbehaviours_names(t *testing.T) {
 		require.False(t, seen[m.Name], "%s is listed twice", m.Name)
 		require.Contains(t, stages, m.Stage(), m.Name)
 		require.Regexp(t, `^[A-Z].*\.$`, m.About, m.Name)
-		require.Empty(t, about[m.About], "%s says the same as %s", m.Name, about[m.About])
+		require.Empty(t, about[m.About], "%s and %s have the same text", m.Name, about[m.About])
 		seen[m.Name], about[m.About] = true, m.Name
 		set := 0
 		for _, is := range []bool{m.script != nil, m.serve != nil, m.command != nil} {

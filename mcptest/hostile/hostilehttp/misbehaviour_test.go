@@ -70,10 +70,10 @@ func (c *testClient) call(ctx context.Context, tool string) (int, string) {
 
 const goodContent = `"content":[{"type":"text","text":"hello"}]`
 
-func TestMisbehavioursAreNamed(t *testing.T) {
+func TestMisbehaviours_names(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range Misbehaviours() {
-		require.False(t, seen[m.Name], "%s is there twice", m.Name)
+		require.False(t, seen[m.Name], "%s is listed twice", m.Name)
 		seen[m.Name] = true
 		require.Regexp(t, `^(none|[a-z]+/[a-z0-9.-]+)$`, m.Name)
 		require.Regexp(t, `^[A-Z].*\.$`, m.About, m.Name)
@@ -88,7 +88,7 @@ func TestMisbehavioursAreNamed(t *testing.T) {
 }
 
 // Each server responds or ends the connection, and leaves nothing behind.
-func TestMisbehavioursRun(t *testing.T) {
+func TestMisbehaviours_run(t *testing.T) {
 	for _, m := range Misbehaviours() {
 		s := m.Serve()
 		c := newTestClient(t, s.URL, mcptest.Version20260728)
@@ -118,7 +118,7 @@ func TestMisbehavioursRun(t *testing.T) {
 }
 
 // A server that misbehaves at one call answers other calls correctly.
-func TestMisbehavioursBehaveOtherwise(t *testing.T) {
+func TestMisbehaviours_answer_other_calls(t *testing.T) {
 	for _, m := range Misbehaviours() {
 		group, _, _ := strings.Cut(m.Name, "/")
 		switch group {

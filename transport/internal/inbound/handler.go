@@ -256,6 +256,7 @@ func runHandler[T any](ctx context.Context, h *Handler, method string, handler f
 	if err := h.acquireSlot(ctx); err != nil {
 		return nil, h.hideError(zerolog.DebugLevel, method, err)
 	}
+	// The context of the handler does not end with ctx by itself: cancel gives it the cause.
 	handlerCtx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	done := make(chan answer, 1)

@@ -109,6 +109,8 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 	if refusal != nil || method == methodPing {
 		r.size = 0 // the parameters are not kept
 	}
+	// HandleCancelled and CancelOfCall cancel the request. The handler also ends with the
+	// session; see runHandler.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.cancel = cancel
 	if result := q.admit(r); result != Accepted {

@@ -28,6 +28,9 @@ const MaxEmptyRounds = 3
 
 const resultTypeInputRequired = `"input_required"`
 
+// hintServerFault is the hint of an error that only a change of the server can prevent.
+const hintServerFault = "the server is at fault; report it to its authors"
+
 // NeedsInput reports whether a result requests input instead of ending its request. The
 // search for the text first makes that cheap for all other results.
 func NeedsInput(method string, result []byte) (yes bool) {
@@ -140,8 +143,10 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		inputCtx, cancel = context.WithDeadlineCause(ctx, began.Add(r.TotalTimeout), jsonrpc.ErrOverdue)
 		defer cancel()
 	}
+	// empty counts the rounds in a row that requested no input.
 	first, totalTimeout, empty := r.Params, r.TotalTimeout, 0
 	for round := 1; ; round++ {
+		// Step 1: read what the server requires, and bound the rounds.
 		required, err := readInputRequired(result)
 		r.Held.Release() // the result is read, and the handlers may take long
 		switch {
@@ -158,8 +163,9 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 			empty = 0
 		}
 		if err != nil {
-			return nil, inputError(err, "the server is at fault")
+			return nil, inputError(err, hintServerFault)
 		}
+		// Step 2: get the input from the handlers of the host, or pause before an empty round.
 		if empty > 0 {
 			h.pauseBeforeRound(inputCtx, empty)
 		}
@@ -172,6 +178,8 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		case err != nil:
 			return nil, err
 		}
+		// Step 3: repeat the request with the input. Its own deadline is what is left of the
+		// total limit.
 		r.Params = required.nextParams(first, responses)
 		if totalTimeout > 0 {
 			r.TotalTimeout = max(totalTimeout-time.Since(began), time.Millisecond)
@@ -212,7 +220,7 @@ func (h *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([]
 		text []byte
 		err  error
 	}
-	all := make(chan done, len(requests))
+	all := make(chan done, len(requests)) // has room for all, so no goroutine blocks at its end
 	for i, r := range requests {
 		go func() {
 			text, err := h.answerInput(ctx, r)
@@ -241,7 +249,7 @@ func (h *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([]
 func (h *Handler) answerInput(ctx context.Context, r inputRequest) ([]byte, error) {
 	req, err := h.requestFrom(r.method, r.params)
 	if err == errUnknownMethod {
-		return nil, inputError(fmt.Errorf("%.60q requests %.60q, which clients do not have", h.Redactor.Text(r.key), h.Redactor.Text(r.method)), "the server is at fault")
+		return nil, inputError(fmt.Errorf("%.60q requests %.60q, which clients do not have", h.Redactor.Text(r.key), h.Redactor.Text(r.method)), hintServerFault)
 	}
 	var text []byte
 	if err == nil {

@@ -1,19 +1,18 @@
-// Package integration holds the chaos tests: real processes, real signals and
-// seeded faults against a whole [facade.Client], and one set of invariants
-// that must hold whatever happened.
+// Package integration holds the chaos tests. They run real processes, signals and seeded
+// faults against a whole [facade.Client], and check invariants that no fault may break:
 //
-//   - Every call is answered once, in time, and ran at most once: exactly once
-//     if it succeeded, never if its error says that nothing was sent.
-//   - No result and no error comes from another incarnation than one that
-//     served while the call was under way.
-//   - Nothing comes after an unregistration: no event, no result, no process.
-//   - The registry shows whole catalogs or none, and in quiet times exactly
-//     the sessions that live.
+//   - Every call returns once, in time, and runs at most once: exactly once if it
+//     succeeded, never if its error says that nothing was sent.
+//   - Every result and error comes from an incarnation that was ready during the call.
+//   - After an unregistration there is no event, no result and no process of the server.
+//   - The registry shows whole catalogs or none. Without faults it shows exactly the
+//     live sessions.
 //   - Servers without injected faults are not affected.
 //   - At the end there are no more processes, goroutines and descriptors than before.
 //
-// The tests run on Linux, where /proc tells what is left. A storm prints its
-// seed when it fails:
+// It also holds the tables of what a client must do with each hostile server of
+// mcptest/hostile. The tests need Linux, where /proc shows what is left. A storm prints
+// its seed when it fails:
 //
 //	go test -race ./test/integration -run Storm -chaos.seed=7 -chaos.duration=30s
 package integration

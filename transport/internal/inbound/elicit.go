@@ -29,7 +29,7 @@ func (h *Handler) checkElicitation(p *mcp.ElicitParams) error {
 	case p == nil:
 		return errInvalidParams("the parameters are missing")
 	case p.Mode == elicitURL && !link, (p.Mode == elicitForm || p.Mode == "") && !form:
-		return errInvalidParams("this client does not declare this mode of elicitation")
+		return errInvalidParams("this client does not declare that mode of elicitation")
 	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
 		return errInvalidParams("the URL must have the scheme http or https")
 	}

@@ -46,7 +46,7 @@ func (s *storm) callFaulty(ctx context.Context, r *rand.Rand) {
 }
 
 func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
-	clock := time.Duration(100+r.IntN(400)) * time.Millisecond
+	timeout := time.Duration(100+r.IntN(400)) * time.Millisecond
 	switch r.IntN(4) {
 	case 0: // the caller cancels after a moment
 		ctx, cancel := context.WithCancel(context.Background())
@@ -56,11 +56,11 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 		defer stop.Stop()
 		return s.calls.call(ctx, s.c, target.name(), tool, after)
 	case 1: // the caller waits until the server is ready
-		ctx, cancel := context.WithTimeout(context.Background(), clock)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		return s.calls.call(ctx, s.c, target.name(), tool, clock, facade.WithWaitReady())
+		return s.calls.call(ctx, s.c, target.name(), tool, timeout, facade.WithWaitReady())
 	default:
-		return s.calls.call(context.Background(), s.c, target.name(), tool, clock, facade.WithTimeout(clock))
+		return s.calls.call(context.Background(), s.c, target.name(), tool, timeout, facade.WithTimeout(timeout))
 	}
 }
 

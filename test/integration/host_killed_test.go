@@ -30,7 +30,7 @@ func hostedServers(mark string) []mcpvisor.ServerSpec {
 	return []mcpvisor.ServerSpec{
 		{Name: "polite", Stdio: script()},
 		{Name: "stubborn", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown})},
-		{Name: "deaf", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.ActionHangAll})},
+		{Name: "unreading", Stdio: script(mcptest.Fault{At: mcptest.StageCall, Do: mcptest.ActionHangAll})},
 		{Name: "wrapped", Stdio: wrapped},
 		// Two grandchildren that ignore SIGTERM, one of them in a session of its own.
 		{Name: "family", Stdio: script(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionForkGrandchild},
@@ -48,9 +48,9 @@ func runHost() int {
 		fmt.Println("the host cannot start its servers:", err)
 		return 1
 	}
-	go func() { _, _ = c.CallTool(context.Background(), "deaf/echo", nil) }()
+	go func() { _, _ = c.CallTool(context.Background(), "unreading/echo", nil) }()
 	for {
-		if st, _ := c.ServerStatus("deaf"); st.Calls.InFlight == 1 {
+		if st, _ := c.ServerStatus("unreading"); st.Calls.InFlight == 1 {
 			break
 		}
 		pause(context.Background(), pollInterval)

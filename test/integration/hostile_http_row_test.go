@@ -69,8 +69,8 @@ func (r httpRow) allocating(bytes uint64) httpRow {
 }
 
 // withTimeout sets the timeout of the call.
-func (r httpRow) withTimeout(clock time.Duration) httpRow {
-	r.timeout = clock
+func (r httpRow) withTimeout(timeout time.Duration) httpRow {
+	r.timeout = timeout
 	return r
 }
 

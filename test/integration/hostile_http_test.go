@@ -258,9 +258,9 @@ func (s *httpRun) requirePresentable(err error) *mcpvisor.Error {
 	return e
 }
 
-func (s *httpRun) requireWithin(what string, began time.Time, clock time.Duration) {
+func (s *httpRun) requireWithin(what string, began time.Time, bound time.Duration) {
 	s.t.Helper()
-	require.Less(s.t, time.Since(began), clock+httpMaxDelay, "%s took too long", what)
+	require.Less(s.t, time.Since(began), bound+httpMaxDelay, "%s took too long", what)
 }
 
 // requireCleanEnd closes the client and requires that nothing is left and no secret was

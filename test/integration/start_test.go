@@ -20,7 +20,7 @@ func hungStarts() map[string]mcptest.Script {
 	fault := func(f mcptest.Fault) mcptest.Script { return mcptest.Script{Faults: []mcptest.Fault{f}} }
 	return map[string]mcptest.Script{
 		"silent":            {StartDelay: time.Hour},
-		"deaf":              fault(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll}),
+		"unreading":         fault(mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionHangAll}),
 		"hangs_at_discover": fault(mcptest.Fault{At: mcptest.StageDiscover, Do: mcptest.ActionHangAll}),
 		"hangs_at_list":     fault(mcptest.Fault{At: mcptest.StageList, Method: "prompts/list", Do: mcptest.ActionHang}),
 	}

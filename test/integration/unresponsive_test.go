@@ -30,15 +30,15 @@ func stopReading(t *testing.T, w *fixture, c *facade.Client, server string) {
 func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 	w := newFixture(t)
 	c, _ := w.client()
-	deaf := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionHangAll}}}
-	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "deaf", Stdio: w.stdio(deaf), Timeouts: shortShutdown}))
+	unreading := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionHangAll}}}
+	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "unreading", Stdio: w.stdio(unreading), Timeouts: shortShutdown}))
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	other := newNeighbour(c, "other")
-	stopReading(t, w, c, "deaf")
+	stopReading(t, w, c, "unreading")
 
 	// Larger than the buffer of a pipe, so the write blocks.
 	large := map[string]any{"text": strings.Repeat("x", 2<<20)}
-	_, err := c.CallTool(w.within(), "deaf/echo", large, facade.WithTimeout(50*time.Millisecond))
+	_, err := c.CallTool(w.within(), "unreading/echo", large, facade.WithTimeout(50*time.Millisecond))
 	require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 	var e *mcpvisor.Error
 	require.ErrorAs(t, err, &e)
@@ -47,7 +47,7 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 	// While that write blocks, no other call is sent.
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	_, err = c.CallTool(ctx, "deaf/echo", nil)
+	_, err = c.CallTool(ctx, "unreading/echo", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorAs(t, err, &e)
@@ -55,14 +55,14 @@ func TestUnresponsiveServer_blocks_no_other(t *testing.T) {
 
 	inFlight := make(chan error, 1)
 	go func() {
-		_, err := c.CallTool(context.Background(), "deaf/echo", nil)
+		_, err := c.CallTool(context.Background(), "unreading/echo", nil)
 		inFlight <- err
 	}()
 	waitUntil(w.within(), t, "the call is in flight", func() bool {
-		st, _ := c.ServerStatus("deaf")
+		st, _ := c.ServerStatus("unreading")
 		return st.Calls.InFlight == 1
 	})
-	require.NoError(t, c.Unregister(w.within(), "deaf"))
+	require.NoError(t, c.Unregister(w.within(), "unreading"))
 	require.ErrorIs(t, <-inFlight, mcpvisor.ErrClosed)
 	w.requireNoProcess()
 	other.requireUndisturbed(t)

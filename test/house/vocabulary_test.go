@@ -87,9 +87,6 @@ var allowedWords = []struct {
 	{"LICENSE", "", "a legal text"},
 	{"mcptest/", "junk", "a fixture prints junk on purpose"},
 	{"test/integration/", "junk", "a fixture prints junk on purpose"},
-	// Folders whose words are still being replaced. Remove the line with the last of them.
-	{"transport/", "", "not reworded yet"},
-	{"test/integration/", "", "not reworded yet"},
 }
 
 // TestWords reads the Go files, the pages and the golden files of the CLI.

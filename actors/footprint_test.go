@@ -22,6 +22,7 @@ import (
 // bareSession opens and answers at once and remembers nothing: what stays in memory
 // after its end belongs to the runtime.
 type bareSession struct {
+	calls endCalls
 	once  sync.Once
 	mu    sync.Mutex
 	cause *supervisor.Cause
@@ -47,6 +48,8 @@ func (s *bareSession) Abort(cause *supervisor.Cause) {
 }
 func (s *bareSession) Dead() <-chan struct{}     { return s.dead }
 func (s *bareSession) Released() <-chan struct{} { return s.dead }
+func (s *bareSession) OnDead(f func())           { s.calls.onDead(s.dead, f) }
+func (s *bareSession) OnReleased(f func())       { s.calls.onReleased(s.dead, f) }
 func (s *bareSession) Left() error               { return nil }
 func (s *bareSession) Cause() *supervisor.Cause {
 	s.mu.Lock()

@@ -70,6 +70,7 @@ func (a *notifyingServer) toolList() string {
 }
 
 type notifyingSession struct {
+	calls  endCalls
 	of     *notifyingServer
 	epoch  int
 	notify func(transport.Notice)
@@ -87,6 +88,8 @@ func (s *notifyingSession) Open(context.Context) error             { return nil 
 func (s *notifyingSession) OnNotice(notify func(transport.Notice)) { s.notify = notify }
 func (s *notifyingSession) Dead() <-chan struct{}                  { return s.dead }
 func (s *notifyingSession) Released() <-chan struct{}              { return s.dead }
+func (s *notifyingSession) OnDead(f func())                        { s.calls.onDead(s.dead, f) }
+func (s *notifyingSession) OnReleased(f func())                    { s.calls.onReleased(s.dead, f) }
 func (s *notifyingSession) Left() error                            { return nil }
 func (s *notifyingSession) LastReceived() time.Time                { return time.Now() }
 

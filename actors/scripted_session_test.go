@@ -77,6 +77,7 @@ func (d *scriptedDialer) all() []*scriptedSession {
 }
 
 type scriptedSession struct {
+	calls  endCalls
 	dialer *scriptedDialer
 	epoch  int
 	script script
@@ -277,6 +278,9 @@ func (s *scriptedSession) Dead() <-chan struct{} { return s.dead }
 
 // Released implements transport.Session.
 func (s *scriptedSession) Released() <-chan struct{} { return s.released }
+
+func (s *scriptedSession) OnDead(f func())     { s.calls.onDead(s.dead, f) }
+func (s *scriptedSession) OnReleased(f func()) { s.calls.onReleased(s.released, f) }
 
 // Left implements transport.Session.
 func (s *scriptedSession) Left() error { return s.script.left }

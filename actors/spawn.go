@@ -73,3 +73,16 @@ func (rt *Runtime) goSafe(role string, f func(), failed func(p any)) {
 		f()
 	}()
 }
+
+// safeFunc returns f for a goroutine that is not of this package, which a panic of f must
+// not end.
+func (rt *Runtime) safeFunc(role string, f func()) func() {
+	return func() {
+		defer func() {
+			if p := recover(); p != nil {
+				rt.reportCrash(role, "callback", p)
+			}
+		}()
+		f()
+	}
+}

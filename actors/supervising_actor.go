@@ -203,19 +203,18 @@ func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
 	}
 }
 
-// startIncarnation makes an incarnation: a session, a port that owns it, and a
-// goroutine that reports the death and the release of the session, whatever becomes of
-// the port.
+// startIncarnation makes an incarnation: a session and a port that owns it. The session
+// itself reports its death and its release, whatever becomes of the port.
 func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, standby bool) (*incarnation, *actor.PID) {
 	inc := newIncarnation(s, epoch, standby)
 	self, rt := s.self, s.rt
-	rt.goSafe("supervisor", func() {
-		<-inc.session.Dead()
+	inc.session.OnDead(rt.safeFunc("supervisor", func() {
 		rt.send(self, &messages.Died{Epoch: epoch, Cause: inc.session.Cause()})
-		<-inc.session.Released()
+	}))
+	inc.session.OnReleased(rt.safeFunc("supervisor", func() {
 		rt.recordLeft(inc)
 		rt.send(self, &messages.Released{Epoch: epoch})
-	}, nil)
+	}))
 	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)
 	pid, err := c.SpawnNamed(rt.props("port", func() actor.Actor { return newPort(rt, inc) }), name)
 	if err != nil {

@@ -54,6 +54,12 @@ type Session interface {
 	// Released returns a channel that is closed when nothing of the session is left. It is
 	// closed after Dead, also for a session that was never opened.
 	Released() <-chan struct{}
+	// OnDead has f called once when the session has ended, after Dead is closed; OnReleased
+	// has f called once when Released is closed, after the functions of OnDead. Each is
+	// called at once if that has happened already. The goroutine that ends or releases the
+	// session calls f, so f must neither block nor panic. It saves a goroutine that waits.
+	OnDead(f func())
+	OnReleased(f func())
 	// Left returns, after Released, what could not be ended, such as a process that this
 	// user may not kill; usually nil.
 	Left() error

@@ -10,15 +10,24 @@ import (
 // Lifetime records the end of a session or of its process. It ends once, with the first
 // cause, and is released once after that: then no process, connection or goroutine of it
 // is left. Safe for concurrent use.
+//
+// The functions of OnDead and OnReleased are called one at a time, in the order in which
+// they became due, and never under a mutex: all of OnDead before those of OnReleased. A
+// goroutine that finds another one calling them leaves its own to that one. They must not
+// block. They save a goroutine that only waits for the end.
 type Lifetime struct {
-	mu     sync.Mutex        // guards cause, left and parent
+	mu     sync.Mutex        // guards all fields down to calling
 	cause  *supervisor.Cause // why it ended; nil: it has not
 	left   error             // what could not be ended
 	parent *Lifetime         // ends together with this one; nil: no parent
+	gone   bool              // Release was called
+
+	onDead, onReleased []func() // to be called at the end, and at the release
+	due                []func() // to be called now
+	calling            bool     // a goroutine calls the functions of due
 
 	ended    chan struct{} // closed by End, after cause is set
 	released chan struct{} // closed by Release
-	once     sync.Once     // of Release
 }
 
 // NewLifetime returns a lifetime that has not ended.
@@ -26,10 +35,18 @@ func NewLifetime() *Lifetime {
 	return &Lifetime{ended: make(chan struct{}), released: make(chan struct{})}
 }
 
-// End records the end and reports whether this was the first cause. The parent ends
-// before the Dead channel of this lifetime is closed, so a goroutine that sees this
-// lifetime ended sees the parent ended, too.
+// End records the end, calls the functions of OnDead, and reports whether this was the
+// first cause. The parent ends before the Dead channel of this lifetime is closed, so a
+// goroutine that sees this lifetime ended sees the parent ended, too.
 func (l *Lifetime) End(cause *supervisor.Cause) bool {
+	first := l.RecordEnd(cause)
+	l.Notify()
+	return first
+}
+
+// RecordEnd is End without the calls: for a caller that holds a mutex, or that has more
+// urgent work. It calls Notify afterwards.
+func (l *Lifetime) RecordEnd(cause *supervisor.Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
@@ -37,20 +54,75 @@ func (l *Lifetime) End(cause *supervisor.Cause) bool {
 	}
 	l.cause = cause
 	if l.parent != nil {
-		l.parent.End(cause)
+		l.parent.RecordEnd(cause)
 	}
 	close(l.ended)
+	l.due, l.onDead = append(l.due, l.onDead...), nil
 	return true
 }
 
 // PropagateTo makes parent end when l ends; at once if l has ended already.
 func (l *Lifetime) PropagateTo(parent *Lifetime) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.parent = parent
 	if l.cause != nil {
-		parent.End(l.cause)
+		parent.RecordEnd(l.cause)
 	}
+	l.mu.Unlock()
+	parent.Notify()
+}
+
+// OnDead has f called once when the lifetime ends, after Dead is closed; at once if it
+// has ended already. If f panics, the other functions are still called.
+func (l *Lifetime) OnDead(f func()) {
+	l.mu.Lock()
+	if l.cause == nil {
+		l.onDead = append(l.onDead, f)
+	} else {
+		l.due = append(l.due, f)
+	}
+	l.mu.Unlock()
+	l.Notify()
+}
+
+// OnReleased has f called once at the release, after Released is closed; at once if that
+// has happened already. If f panics, the other functions are still called.
+func (l *Lifetime) OnReleased(f func()) {
+	l.mu.Lock()
+	if l.gone {
+		l.due = append(l.due, f)
+	} else {
+		l.onReleased = append(l.onReleased, f)
+	}
+	l.mu.Unlock()
+	l.Notify()
+}
+
+// Notify calls the functions that are due, those of the parent first. The caller holds no
+// mutex.
+func (l *Lifetime) Notify() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if parent := l.parent; parent != nil {
+		l.mu.Unlock()
+		parent.Notify()
+		l.mu.Lock()
+	}
+	for !l.calling && len(l.due) > 0 {
+		f := l.due[0]
+		l.due, l.calling = l.due[1:], true
+		l.mu.Unlock()
+		callSafely(f)
+		l.mu.Lock()
+		l.calling = false
+	}
+}
+
+// callSafely calls f and drops a panic: the goroutine that ends a session has more to end,
+// and the owner of f reports its panics.
+func callSafely(f func()) {
+	defer func() { _ = recover() }()
+	f()
 }
 
 // RecordLeft records a process or goroutine that could not be ended. It is called before
@@ -70,9 +142,18 @@ func (l *Lifetime) Left() error {
 	return l.left
 }
 
-// Release records that nothing is left except what RecordLeft got. Further calls do
-// nothing.
-func (l *Lifetime) Release() { l.once.Do(func() { close(l.released) }) }
+// Release records that nothing is left except what RecordLeft got, and calls the functions
+// of OnReleased. Further calls do nothing.
+func (l *Lifetime) Release() {
+	l.mu.Lock()
+	if !l.gone {
+		l.gone = true
+		close(l.released)
+		l.due, l.onReleased = append(l.due, l.onReleased...), nil
+	}
+	l.mu.Unlock()
+	l.Notify()
+}
 
 // Cause returns why the lifetime ended; nil if it has not.
 func (l *Lifetime) Cause() *supervisor.Cause {

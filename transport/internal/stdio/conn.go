@@ -67,10 +67,11 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *co
 // end records the end of the connection and fails all requests in flight. It reports
 // whether cause is the first one.
 func (c *conn) end(cause *supervisor.Cause) bool {
-	first := c.lifetime.End(cause)
+	first := c.lifetime.RecordEnd(cause)
 	if first {
-		c.failAll()
+		c.failAll() // the callers first: nothing that OnDead calls is as urgent
 	}
+	c.lifetime.Notify()
 	return first
 }
 

@@ -227,12 +227,11 @@ func (s *session) completeOpen(result *mcp.InitializeResult) error {
 	s.open.Store(s.newOpenState(p, meta))
 	p.lifetime.PropagateTo(s.lifetime)
 	unfollow := p.followRootChanges(modern)
-	go func() {
-		<-p.lifetime.Released()
+	p.lifetime.OnReleased(func() {
 		unfollow()
 		s.lifetime.RecordLeft(p.lifetime.Left())
 		s.lifetime.Release()
-	}()
+	})
 	if c := s.Cause(); c != nil { // Abort was called during the negotiation
 		return c
 	}

@@ -66,9 +66,10 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 // Abort implements [transport.Session].
 func (s *session) Abort(cause *supervisor.Cause) {
 	s.mu.Lock()
-	first := s.lifetime.End(cause)
+	first := s.lifetime.RecordEnd(cause)
 	p, spawning := s.current, s.spawning
 	s.mu.Unlock()
+	s.lifetime.Notify()
 	if first && !spawning {
 		s.releaseAfter(p, cause)
 	}
@@ -82,11 +83,10 @@ func (s *session) releaseAfter(p *processConn, cause *supervisor.Cause) {
 		return
 	}
 	p.conn.end(cause)
-	go func() {
-		<-p.lifetime.Released()
+	p.lifetime.OnReleased(func() {
 		s.lifetime.RecordLeft(p.lifetime.Left())
 		s.lifetime.Release()
-	}()
+	})
 }
 
 // currentConn returns the last process that was started; nil before the first.
@@ -107,6 +107,12 @@ func (s *session) Cause() *supervisor.Cause { return s.lifetime.Cause() }
 
 // Released implements [transport.Session].
 func (s *session) Released() <-chan struct{} { return s.lifetime.Released() }
+
+// OnDead implements [transport.Session].
+func (s *session) OnDead(f func()) { s.lifetime.OnDead(f) }
+
+// OnReleased implements [transport.Session].
+func (s *session) OnReleased(f func()) { s.lifetime.OnReleased(f) }
 
 // Left implements [transport.Session].
 func (s *session) Left() error { return s.lifetime.Left() }

@@ -146,6 +146,12 @@ func (s *session) Cause() *supervisor.Cause { return s.lifetime.Cause() }
 // Released implements Session.
 func (s *session) Released() <-chan struct{} { return s.lifetime.Released() }
 
+// OnDead implements Session.
+func (s *session) OnDead(f func()) { s.lifetime.OnDead(f) }
+
+// OnReleased implements Session.
+func (s *session) OnReleased(f func()) { s.lifetime.OnReleased(f) }
+
 // Left implements Session.
 func (s *session) Left() error { return s.lifetime.Left() }
 

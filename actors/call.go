@@ -62,9 +62,9 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 // timeoutHint says which of its timeouts ended a call.
 func timeoutHint(r transport.Request, took time.Duration) string {
 	if r.TotalTimeout > 0 && (took >= r.TotalTimeout || r.Timeout == 0) {
-		return fmt.Sprintf("it took %v, and Timeouts.CallTotal allows no more", r.TotalTimeout.Round(time.Millisecond))
+		return fmt.Sprintf("exceeded Timeouts.CallTotal (%v)", r.TotalTimeout.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("the server was silent about it for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
+	return fmt.Sprintf("no result or progress for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }
 
 // slowCall is the duration from which a call is logged.

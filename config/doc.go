@@ -12,7 +12,7 @@
 //	    "fs": {
 //	      "command": "npx",
 //	      "args": ["-y", "@modelcontextprotocol/server-filesystem", "${HOME}/notes"],
-//	      "retry": {"max_attempts": 5, "base": "500ms"},
+//	      "retry": {"max_attempts": 5, "base": "500ms", "park": "5m"},
 //	      "timeouts": {"call": "2m"}
 //	    }
 //	  }
@@ -26,9 +26,10 @@
 //
 // # Values
 //
-// A duration is a string such as "1.5s", or a number of seconds. A relative path
-// begins at the workspace, which is the directory of the file; see
-// [WithWorkspace]. ~/ at the start of command, cwd and envFile is the home
+// A duration is a string such as "1.5s", or a number of seconds. A relative cwd or
+// envFile begins at the workspace, which is the directory of the file; see
+// [WithWorkspace]. A relative command with a slash begins at cwd, by default the
+// directory of this process. ~/ at the start of command, cwd and envFile is the home
 // directory. null is the same as no key. A command line in command ("npx -y
 // some-server") is split, with a warning, unless a program has that name.
 //
@@ -59,7 +60,8 @@
 // [mcpvisor.ServerSpec] that a key sets. This list is made from the code:
 //
 //	command → Stdio.Command
-//	    (path) The program that is the server. It is looked up in PATH.
+//	    (path) The program that is the server. It is looked up in PATH; with a
+//	    slash in it, it begins at cwd.
 //	args → Stdio.Args
 //	    (list of strings) The arguments of the program.
 //	env → Stdio.Env
@@ -150,7 +152,7 @@
 //	    (boolean; default true) Gemini CLI's key: false is the same as auth:
 //	    false.
 //	type → HTTP.SSE
-//	    ("stdio", "http" or "sse"; default found out from the other keys) "sse"
+//	    ("stdio", "http" or "sse"; default inferred from the other keys) "sse"
 //	    is the deprecated transport HTTP+SSE, which "http" finds out by itself.
 //	    "local", "remote" and spellings of "streamable-http" are accepted too.
 //	    Also written transport.
@@ -165,8 +167,8 @@
 //	    itself. A number changes max_attempts of the default policy. An object
 //	    replaces the policy: it parks only if it says so.
 //	retry.max_attempts → Policy.MaxAttempts
-//	    (number, or "unlimited"; default 5) How many attempts in a row are made
-//	    before the server is evicted or parked. 0 means none.
+//	    (number, or "unlimited"; default 5) The retry budget: how many attempts
+//	    in a row are made before the server is evicted or parked. 0 means none.
 //	retry.base → Policy.Base
 //	    (duration; default 500ms) The delay before the first attempt. Each
 //	    further attempt doubles it.
@@ -177,13 +179,13 @@
 //	    fraction of it.
 //	retry.stable_after → Policy.StableAfter
 //	    (duration; default 10s) How long a server must stay ready until its
-//	    attempts are given back.
+//	    retry budget is reset.
 //	retry.park → Policy.ParkEvery
 //	    (duration; default the server is evicted) Parks the server when its
-//	    attempts are spent, and tries it again this often.
+//	    retry budget is spent: it is tried again this often.
 //	retry.intensity → Policy.Intensity
-//	    (object) Bounds restarts over a window of time: one more spends all
-//	    attempts at once.
+//	    (object) Bounds restarts over a window of time: one more spends the
+//	    whole retry budget at once.
 //	retry.intensity.restarts → Policy.Intensity.Restarts
 //	    (number; default no bound) The most restarts in the window.
 //	retry.intensity.window → Policy.Intensity.Window
@@ -258,7 +260,7 @@
 //	tools → Tools
 //	    (list of patterns, or object; default all tools) The tools that are
 //	    offered. In a pattern, * stands for any text and ? for one character. An
-//	    empty list offers no tool. {"NAME": false} and {"NAME": {"enabled":
+//	    empty list hides every tool. {"NAME": false} and {"NAME": {"enabled":
 //	    false}} hide one tool.
 //	tools.allow → Tools.Allow
 //	    (list of patterns; default all tools) Tools that are offered.

@@ -6,7 +6,7 @@ import "github.com/tailscale/hujson"
 var entryRows = []row{
 	{
 		Key: Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
-			Meaning: "The program that is the server. It is looked up in PATH."},
+			Meaning: "The program that is the server. It is looked up in PATH; with a slash in it, it begins at cwd."},
 		read: func(e *entry, v *hujson.Value) { e.readPath(v, &e.stdio.Command); e.commandValue = v },
 	},
 	{
@@ -65,7 +65,7 @@ var entryRows = []row{
 		read: (*entry).readAuth, nested: authRows,
 	},
 	{
-		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http" or "sse"`, Default: "found out from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
+		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http" or "sse"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
 			Meaning: `"sse" is the deprecated transport HTTP+SSE, which "http" finds out by itself. "local", "remote" and spellings of "streamable-http" are accepted too.`},
 		read: func(e *entry, v *hujson.Value) { e.kind, _ = e.readString(v); e.kindValue = v },
 	},
@@ -110,7 +110,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "tools", Type: "list of patterns, or object", Default: "all tools", Field: "Tools", Example: `["read_*", "list_directory"]`,
-			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list offers no tool. {"NAME": false} and {"NAME": {"enabled": false}} hide one tool.`},
+			Meaning: `The tools that are offered. In a pattern, * stands for any text and ? for one character. An empty list hides every tool. {"NAME": false} and {"NAME": {"enabled": false}} hide one tool.`},
 		read: (*entry).readTools, nested: toolRows,
 	},
 	{

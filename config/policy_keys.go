@@ -18,7 +18,7 @@ var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxD
 var retryRows = []row{
 	{
 		Key: Key{Name: "max_attempts", Type: `number, or "unlimited"`, Default: thousands(DefaultRetry.MaxAttempts), Field: "Policy.MaxAttempts", Example: `3`,
-			Meaning: "How many attempts in a row are made before the server is evicted or parked. 0 means none."},
+			Meaning: "The retry budget: how many attempts in a row are made before the server is evicted or parked. 0 means none."},
 		read: (*entry).readMaxAttempts,
 	},
 	{
@@ -38,17 +38,17 @@ var retryRows = []row{
 	},
 	{
 		Key: Key{Name: "stable_after", Type: "duration", Default: shortDuration(supervisor.DefaultStableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
-			Meaning: "How long a server must stay ready until its attempts are given back."},
+			Meaning: "How long a server must stay ready until its retry budget is reset."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.StableAfter }),
 	},
 	{
 		Key: Key{Name: "park", Type: "duration", Default: "the server is evicted", Field: "Policy.ParkEvery", Example: `"10m"`,
-			Meaning: "Parks the server when its attempts are spent, and tries it again this often."},
+			Meaning: "Parks the server when its retry budget is spent: it is tried again this often."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.ParkEvery }),
 	},
 	{
 		Key: Key{Name: "intensity", Type: "object", Field: "Policy.Intensity", Example: `{"restarts": 5, "window": "30s"}`,
-			Meaning: "Bounds restarts over a window of time: one more spends all attempts at once."},
+			Meaning: "Bounds restarts over a window of time: one more spends the whole retry budget at once."},
 		read: func(e *entry, v *hujson.Value) {
 			e.readObject(v, `{"restarts": 5, "window": "30s"}`, intensityRows)
 		}, nested: intensityRows,

@@ -30,7 +30,7 @@ const (
 // description is the first part of --help.
 const description = `Starts, calls and supervises the MCP servers of a configuration file.
 
-Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status also if an entry of the file is not usable. Interrupted, they print what they know so far.
+Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status also if an entry of the file is not usable. If interrupted, they print partial results.
 
 With --json, stdout gets only the answer. An error is the last line on stderr: an object with "message", "kind" and, where they are known, "server" and the "outcome" of the request ("not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
 
@@ -38,7 +38,7 @@ With --json, stdout gets only the answer. An error is the last line on stderr: a
 type commandLine struct {
 	Config string        `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
 	JSON   bool          `help:"Print JSON, also for errors." name:"json"`
-	Wait   time.Duration `help:"How long to wait for servers to start (default: as long as their own timeouts allow)." placeholder:"DURATION"`
+	Wait   time.Duration `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout)." placeholder:"DURATION"`
 
 	Status    statusCmd    `cmd:"" help:"Start the servers and show their states."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`

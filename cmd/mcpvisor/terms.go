@@ -20,7 +20,7 @@ var (
 	// phrasePairs are texts of the library, each followed by its replacement.
 	phrasePairs = []string{
 		`, or set WithTimeout for the call`, ``,
-		`give a Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
+		`set an HTTP.Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it`,
 		`; Refresh reads its lists`, ``,
 		`then call Restart or register it again`, `then try again`,

@@ -99,7 +99,7 @@
 // facade.Client.Watch reports each step as an [Event]:
 //
 //	for event := range client.Watch(ctx, mcpvisor.EventDown, mcpvisor.EventReady) {
-//		log.Println(event) // fs down: exit status 1; 2 calls in flight failed
+//		log.Println(event) // fs down: server process ended with exit status 1; 2 calls in flight failed
 //	}
 //
 // # Names
@@ -115,19 +115,32 @@
 // kind with a sentinel, and errors.As gives the details:
 //
 //	var e *mcpvisor.Error
-//	if errors.As(err, &e) && e.Retryable() {
-//		time.Sleep(e.RetryAfter) // nothing was sent; repeating is safe
+//	if errors.As(err, &e) && e.Retryable() { // nothing was sent; repeating is safe
+//		select {
+//		case <-time.After(max(e.RetryAfter, 100*time.Millisecond)): // 0: not known
+//			// call again, a bounded number of times
+//		case <-ctx.Done():
+//			return ctx.Err()
+//		}
 //	}
+//
+// The text of an error is one line, for logs and users. It may contain lines that the
+// server wrote to stderr:
+//
+//	register fs: server did not start: command "nxp" not found; install it, or give its full path
+//	call fs/list_directory: server crashed: server process ended with exit status 1; stderr: out of memory; outcome unknown
 //
 // What usually helps:
 //
 //	ErrInvalid        correct the arguments or the specification; the text says which
 //	ErrUnknownServer  register the server, or correct the name; Hint suggests some
 //	ErrUnknownTool    correct the name; Hint suggests some
-//	ErrExists         choose another name, or unregister the server first
+//	ErrExists         choose another name, or unregister the server first; after a
+//	                  canceled Register, wait for EventUnregistered
 //	ErrStart          the first start failed; the text and Stderr say why
 //	ErrUnavailable    try again after RetryAfter, or call with facade.WithWaitReady
-//	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight or MaxQueued
+//	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight, MaxQueued or
+//	                  MaxBufferBytes
 //	ErrCrashed        the server ended during the call; look at Outcome
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome
@@ -137,7 +150,8 @@
 //	ErrAuthRequired   authorize the client; errors.As finds an AuthRequired
 //	ErrInputRequired  the server asked for input that no handler gave
 //	ErrEvicted        repair the server, then Restart it
-//	ErrLeftBehind     the server is gone; the text names processes that are not
+//	ErrLeftBehind     the server is removed, but the processes named in the text may
+//	                  still run
 //	ErrClosed         the client or the registration was closed
 //
 // [Error].Outcome answers the question that matters before a call is repeated.
@@ -153,7 +167,14 @@
 // when they are registered, and statuses and events are copies too; definitions of tools,
 // resources and prompts are shared and must not be changed. A call waits for no
 // other server and, up to Limits.MaxInFlight, for no other call. Every call ends: by
-// its result, by its context, by a timeout, or by the end of its server.
+// its result, by its context, by a timeout, or by the end of its server. A call whose
+// timeouts are all switched off and whose context has no deadline is refused with
+// ErrInvalid.
+//
+// Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
+// InMemory.Serve) may panic: the operation that called them fails, the client goes on.
+// The function of facade.WithProgress is the exception, because it runs in the caller's
+// goroutine: its panic continues there.
 //
 // # Packages
 //

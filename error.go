@@ -9,30 +9,38 @@ import (
 // Error is the error type of the client's operations. Its text says what was
 // attempted, what failed and why, whether the request was sent, and what to do:
 //
-//	call fs/list_directory: server crashed: exit status 1; outcome unknown
+//	call fs/list_directory: server crashed: server process ended with exit status 1; stderr: out of memory; outcome unknown
+//
+// It is one line. It contains the lines of Stderr, which are the server's own text;
+// secrets of the specification in them are replaced by ***.
 //
 // errors.Is matches the sentinel of its Kind, errors.As finds what Cause wraps. An
 // Error that was returned is never changed; several callers may share one.
 type Error struct {
-	// Server, Gen and Epoch name the server, the registration and the incarnation that
-	// the error is about; zero where there was none.
+	// Server is the name of the server that the error is about; empty if it is about
+	// none. If no tool of a requested name or alias is known, it is the text before the
+	// "/", or the whole name if that has no "/".
 	Server string
-	Gen    uint64
-	Epoch  uint64
+	// Gen numbers the registration and Epoch the incarnation that the error is about. Each
+	// is 0 if the operation failed before it reached one, as with ErrUnknownServer.
+	Gen   uint64
+	Epoch uint64
 	// Op is what was attempted, as in "call fs/list_directory" or "register fs".
 	Op string
 	// Kind classifies the error.
 	Kind ErrorKind
 	// Outcome says whether the request reached the server.
 	Outcome Outcome
-	// RetryAfter is how long to wait before another attempt is worthwhile; 0 if waiting
-	// does not help, or if that is not known.
+	// RetryAfter is how long to wait before another attempt is worthwhile. 0 means that
+	// waiting does not help or that the time is not known; if Retryable is true, choose a
+	// pause of your own then.
 	RetryAfter time.Duration
 	// Hint says what to do about it; may be empty.
 	Hint string
 	// Cause is the underlying error; may be nil.
 	Cause error
-	// Stderr holds the first and last lines that the server's process wrote to stderr.
+	// Stderr holds the first and last lines that the server's process wrote to stderr
+	// before it ended. Error includes them.
 	Stderr []string
 }
 
@@ -40,7 +48,8 @@ type Error struct {
 type Outcome string
 
 const (
-	// OutcomeNone: the error is not about a request.
+	// OutcomeNone: the operation is not a request to the server, such as Register, Restart,
+	// Unregister and Authorize. Their errors may also have OutcomeNotSent.
 	OutcomeNone Outcome = ""
 	// OutcomeNotSent: the server has not seen the request. Repeating it is safe.
 	OutcomeNotSent Outcome = "not_sent"
@@ -51,7 +60,8 @@ const (
 	OutcomeAnswered Outcome = "answered"
 )
 
-// Error implements error.
+// Error implements error. The text is one line: Op, the text of the kind's sentinel,
+// Cause, Stderr, Outcome, RetryAfter and Hint, as far as they are set.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -94,10 +104,11 @@ func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Retryable reports whether the same request may succeed later and is safe to repeat:
-// the cause may pass, and nothing was sent.
+// the cause may pass, and nothing was sent. Wait for RetryAfter first. It is false for
+// KindCanceled, because a request repeated with the same context fails the same way.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
-	case KindUnavailable, KindOverloaded, KindCrashed, KindCanceled, KindTimeout, KindStart:
+	case KindUnavailable, KindOverloaded, KindCrashed, KindTimeout, KindStart:
 		return e.Outcome == OutcomeNotSent
 	}
 	return false

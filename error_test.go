@@ -16,7 +16,8 @@ import (
 )
 
 // kinds lists for each kind its sentinel, and whether the same request may be repeated:
-// "if not sent" or "never".
+// "if not sent" or "never". A canceled request is not repeated, because its context
+// stays ended.
 var kinds = map[ErrorKind]struct {
 	sentinel error
 	repeat   string
@@ -27,7 +28,7 @@ var kinds = map[ErrorKind]struct {
 	KindCrashed:       {ErrCrashed, "if not sent"},
 	KindEvicted:       {ErrEvicted, "never"},
 	KindTimeout:       {ErrTimeout, "if not sent"},
-	KindCanceled:      {ErrCanceled, "if not sent"},
+	KindCanceled:      {ErrCanceled, "never"},
 	KindOverloaded:    {ErrOverloaded, "if not sent"},
 	KindClosed:        {ErrClosed, "never"},
 	KindProtocol:      {ErrProtocol, "never"},

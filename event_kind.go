@@ -34,8 +34,8 @@ const (
 	EventChanged EventKind = "changed"
 	// EventResourceUpdated: the content of a subscribed resource has changed, or may
 	// have: after a gap in the stream of updates each subscribed resource is reported.
-	// URI is set; it may be that of a part of the resource. A restart of the server is
-	// such a gap without this event: see EventReady.
+	// URI is set; it may be that of a part of the resource. A restart is also a gap, but is
+	// not reported so; after EventReady read subscribed resources again.
 	EventResourceUpdated EventKind = "resource_updated"
 	// EventLog: the server sent a log message. Log is set. Of more than 200 a second,
 	// some are dropped and counted in Discarded.Dropped.

@@ -41,11 +41,13 @@ type ServerSpec struct {
 	// leaves nothing behind.
 	StartSupervised bool
 	// Standby keeps a second process of the server running, started and listed in
-	// advance. When the process in service ends by itself, the standby takes over at
-	// once; the delay of Policy comes before the next standby is started, and each
-	// takeover uses up one attempt. It needs Stdio or InMemory, and a policy that
-	// retries. It costs the memory of a second process, and does not work with servers
-	// that hold something exclusively, such as a port or a file lock.
+	// advance. When the process in service ends by itself, the standby takes over without
+	// a start: its tools stay listed. Calls that come before the takeover is complete
+	// fail with ErrUnavailable and a RetryAfter of 100 ms, unless they are made with
+	// facade.WithWaitReady. The delay of Policy comes before the next standby is started,
+	// and each takeover uses up one attempt. It needs Stdio or InMemory, and a Policy with
+	// MaxAttempts other than 0. It costs the memory of a second process, and does not work
+	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool
 
 	// Tools selects the tools that are offered. The zero value offers all.
@@ -148,6 +150,8 @@ func (s ServerSpec) Validate() error {
 		errs = append(errs, errors.New("era is \"modern\", which the transport HTTP+SSE does not know; remove one of them"))
 	}
 	errs = append(errs, s.Timeouts.validate()...)
+	errs = append(errs, s.Limits.validate()...)
+	errs = append(errs, s.Probe.validate()...)
 	errs = append(errs, s.Tools.validate()...)
 	if err := s.Policy.Validate(); err != nil {
 		errs = append(errs, err)
@@ -156,7 +160,7 @@ func (s ServerSpec) Validate() error {
 	case s.Standby && s.HTTP != nil:
 		errs = append(errs, errors.New("standby: a server over HTTP has no process to keep in reserve; remove ServerSpec.Standby"))
 	case s.Standby && s.Policy.MaxAttempts == 0:
-		errs = append(errs, errors.New("standby: the policy never retries, so the standby could not take over; set ServerSpec.Policy, or remove ServerSpec.Standby"))
+		errs = append(errs, errors.New("standby: Policy.MaxAttempts is 0, so the standby could not take over; set ServerSpec.Policy, or remove ServerSpec.Standby"))
 	}
 	return errors.Join(errs...)
 }

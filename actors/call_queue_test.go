@@ -91,7 +91,7 @@ func TestQueuedCallEnds(t *testing.T) {
 				e := asError(t, err)
 				require.Equal(t, c.kind, e.Kind)
 				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
-				require.True(t, e.Retryable())
+				require.Equal(t, e.Kind != mcpvisor.KindCanceled, e.Retryable())
 				require.Equal(t, e.Kind == mcpvisor.KindUnavailable, e.RetryAfter > 0, "when to come back, if that is known")
 				require.Equal(t, "fs", e.Server)
 				require.Zero(t, counts(h).Queued)

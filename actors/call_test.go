@@ -124,6 +124,7 @@ func TestCallBeyondLimitsIsRejected(t *testing.T) {
 				require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
 				require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 				require.True(t, e.Retryable())
+				require.Equal(t, 100*time.Millisecond, e.RetryAfter, "a caller that obeys it does not spin")
 			}
 		}))
 		wg.Wait()

@@ -85,8 +85,7 @@ func (i *incarnation) unavailable() *mcpvisor.Error {
 }
 
 // wrapError makes the error that a caller of Refresh, Subscribe or SetLogLevel
-// receives; nil stays nil. An error response of the server is a protocol error to the
-// caller. Each caller gets an error of its own, as it adds the operation.
+// receives; nil stays nil. Each caller gets an error of its own, as it adds the operation.
 func (i *incarnation) wrapError(err error) error {
 	if err == nil {
 		return nil
@@ -95,9 +94,7 @@ func (i *incarnation) wrapError(err error) error {
 		Outcome: mcpvisor.OutcomeAnswered, Cause: err}
 	switch inner := (*mcpvisor.Error)(nil); {
 	case errors.As(err, &inner):
-		if inner.Kind != mcpvisor.KindRPC {
-			e.Kind, e.Outcome, e.RetryAfter, e.Stderr = inner.Kind, inner.Outcome, inner.RetryAfter, inner.Stderr
-		}
+		e.Kind, e.Outcome, e.RetryAfter, e.Stderr = inner.Kind, inner.Outcome, inner.RetryAfter, inner.Stderr
 		if e.Kind == mcpvisor.KindCanceled { // by the timeout of the port: no caller can
 			e.Kind = mcpvisor.KindTimeout
 		}

@@ -10,6 +10,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
 
+// overloadedRetryAfter is the RetryAfter of a call that finds the queue full: when there
+// is room is unknown. Without it, a caller that obeys RetryAfter would try in a tight
+// loop.
+const overloadedRetryAfter = 100 * time.Millisecond
+
 // limiter bounds the calls in flight on one incarnation. Further calls wait in a
 // bounded queue, first come, first served; beyond that they fail. While no call waits,
 // a call costs two changes of one word and no lock.
@@ -88,7 +93,7 @@ func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, timeout tim
 	l.mu.Lock()
 	if int64(l.queue.Len()) >= l.maxQueued {
 		l.mu.Unlock()
-		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: overloadedRetryAfter,
 			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
 	}
 	waiter := l.queue.Add(struct{}{})

@@ -187,7 +187,7 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, r *registrati
 	}
 	hint := "unregister it first, or choose another name"
 	if r.stopping {
-		hint = "it is still being unregistered; wait for Unregister to return"
+		hint = "its earlier registration is still being removed; try again when it has ended, or choose another name"
 	}
 	if r.successor != nil {
 		hint = "another Register of that name is under way"

@@ -202,7 +202,7 @@ func TestRegisterRejectsATakenName(t *testing.T) {
 		synctest.Wait()
 		err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
 		require.ErrorIs(t, err, mcpvisor.ErrExists)
-		require.Contains(t, err.Error(), "still being unregistered")
+		require.Contains(t, err.Error(), "still being removed")
 	})
 }
 

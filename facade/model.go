@@ -82,6 +82,9 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 		}
 		return "There is no tool " + tool + ". Use one of the tools that you were given."
 	case mcpvisor.KindInvalid:
+		if errors.Is(e.Cause, errUnbounded) { // a mistake of the program, not of the model
+			return internalError + tool + " failed: the call has no timeout"
+		}
 		return "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
 	case mcpvisor.KindRPC:
 		var rpc *jsonrpc.Error

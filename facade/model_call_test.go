@@ -132,7 +132,7 @@ func TestCallForModel_errors(t *testing.T) {
 		"ill/echo":    {code: "rpc", text: "Internal Error: ill/echo failed: disk full"},
 		"hung/echo": {opts: []facade.CallOption{facade.WithTimeout(20 * time.Millisecond)}, code: "timeout",
 			text: "Internal Error: hung/echo did not answer in time. Whether it had an effect is not known; check before you repeat it."},
-		"hung/add": {ctx: ended, code: "canceled", text: "Internal Error: the call of hung/add was canceled.", retryable: true},
+		"hung/add": {ctx: ended, code: "canceled", text: "Internal Error: the call of hung/add was canceled."},
 		"dying/crash": {code: "crashed",
 			text: "Internal Error: the server of dying/crash crashed during the call. Whether it had an effect is not known; check before you repeat it."},
 		"down/echo": {code: "unavailable", retryable: true,

@@ -50,9 +50,18 @@ func (c *Client) findServer(ctx context.Context, name string, o callOptions) (*a
 	return c.rt.AwaitReady(ctx, name)
 }
 
+// errUnbounded is the cause of a call that nothing but the server would end.
+var errUnbounded = errors.New("nothing would end the call if the server does not: its timeout and Timeouts.CallTotal are negative, and its context has no deadline")
+
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
 // sent because the server was down, and only then.
 func (c *Client) sendWhenReady(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (response, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.timeout); idle == 0 && total == 0 {
+			return response{}, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid,
+				Outcome: mcpvisor.OutcomeNotSent, Cause: errUnbounded, Hint: "set one of the three"}
+		}
+	}
 	r.Track, r.Progress = true, o.progress
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
 		began := time.Now()

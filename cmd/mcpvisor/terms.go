@@ -23,6 +23,8 @@ var (
 		`set an HTTP.Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it`,
 		`; Refresh reads its lists`, ``,
+		`leave Era empty`, `remove "era"`,
+		`, and Era is set to `, `, and "era" is set to `,
 		`then call Restart or register it again`, `then try again`,
 		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,

@@ -3,6 +3,7 @@ package house
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,4 +34,37 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 			require.DirExists(t, filepath.Join(root, filepath.FromSlash(folder)), "docs/architecture.md has a row for a folder that does not exist")
 		}
 	}
+}
+
+// TestArchitectureNamesFilesThatExist: the files of the column "start reading" are in one
+// of the folders of their row.
+func TestArchitectureNamesFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	checked := 0
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		folders := quotedParts(strings.Replace(cells[1], "`mcpvisor`", "`.`", 1))
+		for _, file := range quotedParts(cells[4]) {
+			checked++
+			require.True(t, slices.ContainsFunc(folders, func(folder string) bool {
+				_, err := os.Stat(filepath.Join(root, filepath.FromSlash(folder), file))
+				return err == nil
+			}), "docs/architecture.md: %s is in none of %v", file, folders)
+		}
+	}
+	require.Greater(t, checked, 40)
+}
+
+// quotedParts returns the texts between backquotes.
+func quotedParts(text string) (parts []string) {
+	for i, part := range strings.Split(text, "`") {
+		if i%2 == 1 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }

@@ -14,8 +14,9 @@ import (
 
 // Request sends one request to the incarnation in service: snapshot → incarnation →
 // session, through no mailbox. timeout is the time without progress (0: the server's
-// Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Both include the
-// wait in the queue. The error is a *mcpvisor.Error with every field but Op.
+// Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Each bounds the wait
+// in the queue, too; only CallTotal is reduced by that wait. The error is a
+// *mcpvisor.Error with every field but Op.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
 	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
@@ -24,12 +25,13 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.desired.LogLevel()
 	began := time.Now()
-	if e := inc.beginCall(ctx, shorter(r.Timeout, r.TotalTimeout)); e != nil {
+	queued, e := inc.beginCall(ctx, shorter(r.Timeout, r.TotalTimeout))
+	if e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 		return nil, e
 	}
-	if waited := time.Since(began); r.TotalTimeout > 0 && waited > time.Millisecond {
-		r.TotalTimeout = max(r.TotalTimeout-waited, time.Millisecond)
+	if queued > 0 && r.TotalTimeout > 0 {
+		r.TotalTimeout = max(r.TotalTimeout-queued, time.Millisecond)
 	}
 	failed, lost := true, false // so that a panic on the way counts as a failure
 	defer func() { inc.endCall(failed, lost) }()
@@ -42,7 +44,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		failed = false
 		return raw, nil
 	}
-	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
 		*e = *shared // several callers may receive the same error
 	}
@@ -54,15 +56,16 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	case e.Kind == mcpvisor.KindCrashed:
 		lost = true
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
-		e.Hint = timeoutHint(r, time.Since(began))
+		e.Hint = timeoutHint(r, queued, time.Since(began))
 	}
 	return nil, e
 }
 
-// timeoutHint says which of its timeouts ended a call.
-func timeoutHint(r transport.Request, took time.Duration) string {
-	if r.TotalTimeout > 0 && (took >= r.TotalTimeout || r.Timeout == 0) {
-		return fmt.Sprintf("exceeded Timeouts.CallTotal (%v)", r.TotalTimeout.Round(time.Millisecond))
+// timeoutHint says which of its timeouts ended a call. r has the timeouts as they were
+// after the wait in the queue; took includes that wait.
+func timeoutHint(r transport.Request, queued, took time.Duration) string {
+	if r.TotalTimeout > 0 && (took-queued >= r.TotalTimeout || r.Timeout == 0) {
+		return fmt.Sprintf("exceeded Timeouts.CallTotal (%v)", (r.TotalTimeout + queued).Round(time.Millisecond))
 	}
 	return fmt.Sprintf("no result or progress for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }

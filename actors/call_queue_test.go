@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // narrow registers a server that takes 10 s for each call. One call is in flight at a
@@ -180,4 +181,23 @@ func TestSlowCallIsLoggedOnce(t *testing.T) {
 		require.Contains(t, lines[0], `"server":"slow"`)
 		require.Contains(t, lines[0], `"took":6000`)
 	})
+}
+
+// The hint of a timeout does not mistake the wait in the queue for time of the call.
+func TestTimeoutHint(t *testing.T) {
+	const idle, total = 60 * time.Second, 100 * time.Second
+	for name, row := range map[string]struct {
+		queued, took time.Duration
+		want         string
+	}{
+		"no progress":               {0, idle, "no result or progress for 1m0s"},
+		"no progress after a queue": {30 * time.Second, 30*time.Second + idle, "no result or progress for 1m0s"},
+		"as a whole":                {0, total, "exceeded Timeouts.CallTotal (1m40s)"},
+		"as a whole after a queue":  {30 * time.Second, total, "exceeded Timeouts.CallTotal (1m40s)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := transport.Request{Timeout: idle, TotalTimeout: total - row.queued}
+			require.Contains(t, timeoutHint(r, row.queued, row.took), row.want)
+		})
+	}
 }

@@ -68,15 +68,12 @@
 // a message, because a caller waits for the reply to it. So its messages wait in the
 // inbox, outside the actor, and its mailbox carries only the signal that there are some.
 // When a manager crashes, root spawns the next one. That finds the registrations and the
-// unread messages, asks servers which registrations exist, and goes on. The message that
+// unread messages, asks the actor "servers" which registrations exist, and goes on. The message that
 // crashed its manager is answered with an error, and never handled again.
 //
 // # Size
 //
-// The package has more files than others, because the actor library must appear in one
-// package only, and an actor needs its messages beside it. What needs no actor is in
-// actors/internal.
-//
-// This package is large because the actors of one tree share the types of their
-// messages and views: manager, supervising actor and port know each other.
+// This package is large because the actor library must appear in one package only, and
+// the actors of one tree share the types of their messages and views. What needs no actor
+// is in actors/internal.
 package actors

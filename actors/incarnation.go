@@ -46,26 +46,28 @@ func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnatio
 	return inc
 }
 
-// beginCall counts a call in when the limiter admits it; timeout bounds the wait, 0
-// means unbounded. A dead session admits no call: one that comes later is not lost with
-// the session.
-func (i *incarnation) beginCall(ctx context.Context, timeout time.Duration) *mcpvisor.Error {
+// beginCall waits until the limiter admits a call, and returns how long it stood in the
+// queue. timeout bounds that; 0 means unbounded. A dead session admits no call: one that
+// comes later is not lost with the session.
+func (i *incarnation) beginCall(ctx context.Context, timeout time.Duration) (queued time.Duration, e *mcpvisor.Error) {
 	if isClosed(i.session.Dead()) {
-		return i.unavailable()
+		return 0, i.unavailable()
 	}
 	if !i.limiter.tryAcquire() {
+		began := time.Now()
 		i.stats.queued.Add(1)
 		e := i.limiter.acquire(ctx, i.session.Dead(), timeout)
 		i.stats.queued.Add(-1)
 		if e != nil {
-			return e
+			return 0, e
 		}
+		queued = time.Since(began)
 	}
 	i.stats.begin()
-	return nil
+	return queued, nil
 }
 
-// endCall counts a call out. lost: it failed with the session.
+// endCall ends the count of a call in flight. lost: it failed with the session.
 func (i *incarnation) endCall(failed, lost bool) {
 	i.stats.end(failed)
 	i.limiter.release(lost)
@@ -84,7 +86,7 @@ func (i *incarnation) unavailable() *mcpvisor.Error {
 	return e
 }
 
-// wrapError makes the error that a caller of Refresh, Subscribe or SetLogLevel
+// wrapError makes the error that a caller of Refresh, Subscribe or SetLoggingLevel
 // receives; nil stays nil. Each caller gets an error of its own, as it adds the operation.
 func (i *incarnation) wrapError(err error) error {
 	if err == nil {

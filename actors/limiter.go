@@ -38,7 +38,7 @@ func (l *limiter) tryAcquire() bool {
 	return l.waiting.Load() == 0 && l.increment()
 }
 
-// increment counts a call in if there is room. It never exceeds the limit, not even for
+// increment admits a call if there is room. It never exceeds the limit, not even for
 // a moment: a call that ends in that moment would find no room for the waiting ones, and
 // no other call would admit them.
 func (l *limiter) increment() bool {
@@ -53,7 +53,7 @@ func (l *limiter) increment() bool {
 	}
 }
 
-// release counts a call out and admits the next. lost: the call failed with the session.
+// release ends a call and admits the next one. lost: the call failed with the session.
 func (l *limiter) release(lost bool) {
 	if lost {
 		l.counts.Add(oneLostCall - 1)

@@ -21,7 +21,8 @@ import (
 // so. A port lives as long as its session and is never restarted; calls do not pass
 // through it.
 //
-// All fields are owned by the goroutine of the actor, but for what the components say.
+// All fields are owned by the goroutine of the actor, except where the comment of a
+// component says otherwise.
 type port struct {
 	ref        *portRef
 	ready      bool // StartProbing has come, and the session was not ended since
@@ -76,7 +77,7 @@ func (p *port) Receive(c actor.Context) {
 		p.ref.inc.session.Abort(m.Cause)
 	case *actor.Stopping:
 		p.stop()
-		p.ref.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the transport actor was stopped"})
+		p.ref.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the port of the session was stopped"})
 	default:
 		p.refresher.receive(m)
 		p.reconciler.receive(m)

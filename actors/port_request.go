@@ -30,8 +30,8 @@ func (rt *Runtime) SetLogLevel(ctx context.Context, v *View, level string) error
 	return rt.requestReconcile(ctx, v, subscription.Request{Level: level})
 }
 
-// requestReconcile has a change of the desired state applied that was made just now,
-// and waits for the answer of the server in service. An incarnation that becomes ready
+// requestReconcile applies a change that was just made to the desired state, and waits
+// for the answer of the server in service. An incarnation that becomes ready
 // later applies the change by itself; see notifyPorts.
 func (rt *Runtime) requestReconcile(ctx context.Context, v *View, request subscription.Request) error {
 	if now := rt.Snapshot().Server(v.Name); now != nil && now.Gen == v.Gen {

@@ -10,8 +10,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// report is what a supervising actor sends the manager: how its server stands now, and
-// what happened on the way. The manager publishes the view first, then the events.
+// report is what a supervising actor sends the manager: the current state of its
+// server, and the events that led to it. The manager publishes the view first, then the events.
 type report struct {
 	messages.Base
 	name   string

@@ -72,9 +72,9 @@ func New(opts Options) *Runtime {
 func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
 
 // Watch subscribes to the events of the given kinds from now on; no kinds means all. The
-// channel is closed when ctx ends, or
-// when the runtime is closed and everything was delivered. A watcher that does not keep
-// up loses the oldest events and receives their number.
+// channel is closed when ctx ends, or when the runtime is closed and everything was
+// delivered. A watcher that does not keep up loses the oldest events and receives their
+// number.
 func (rt *Runtime) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	return rt.hub.Watch(ctx, kinds...)
 }

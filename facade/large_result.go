@@ -244,7 +244,7 @@ func largeResultError(ctx context.Context, err error) *mcpvisor.Error {
 	switch {
 	case ctx.Err() != nil:
 		e := &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeAnswered, Cause: context.Cause(ctx), Hint: "the server has answered; decoding the result took too long"}
-		if errors.Is(context.Cause(ctx), mcpvisor.ErrTimeout) {
+		if errors.Is(context.Cause(ctx), errDecodingOverdue) {
 			e.Kind, e.Cause = mcpvisor.KindTimeout, nil
 		}
 		return e

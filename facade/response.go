@@ -30,6 +30,11 @@ type response struct {
 // isLarge reports whether the result is measured before it is decoded.
 func (r *response) isLarge() bool { return len(r.raw) >= jsonbound.LargeBytes }
 
+// errDecodingOverdue is the cause of a context that ends with the timeouts of its call.
+// mcpvisor.ErrTimeout would not do: the context of a caller may end with the ErrTimeout
+// of another call.
+var errDecodingOverdue = errors.New("the call has timed out")
+
 // decodeContext is ctx with the time that the timeouts of the call have left for
 // decoding. If progress has restarted the call's timeout, decoding gets all of it.
 func (r *response) decodeContext(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -47,7 +52,7 @@ func (r *response) decodeContext(ctx context.Context) (context.Context, context.
 	if deadline.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadlineCause(ctx, deadline, mcpvisor.ErrTimeout)
+	return context.WithDeadlineCause(ctx, deadline, errDecodingOverdue)
 }
 
 // decodeResult decodes a result and releases its share of the buffer. list and add are

@@ -19,8 +19,8 @@
 //	Discover          supervisor → port          –      list what the server offers
 //	Discovered        port → supervisor          –      the catalog is complete
 //	Failed            port → supervisor          –      opening or discovery failed
-//	Died              session watch → supervisor –      the session ended by itself
-//	Released          session watch → supervisor –      everything it held is released
+//	Died              the session → supervisor   –      the session ended by itself
+//	Released          the session → supervisor   –      everything it held is released
 //	TimerDue          timer → supervisor         –      retry, park or stability timer
 //	EndSession        supervisor → port          –      end the session, with a cause
 //	StartProbing      supervisor → port          –      the server is ready

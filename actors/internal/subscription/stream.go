@@ -19,8 +19,8 @@ var reopen = backoff.Backoff{First: 100 * time.Millisecond, Max: 30 * time.Secon
 const (
 	// stableAfter is how long a stream must last for the waits to begin again.
 	stableAfter = 10 * time.Second
-	// pollInterval is how often the lists are read while the server does not let a
-	// stream about them through.
+	// pollInterval is how often the lists are read while the server accepts no
+	// stream about them.
 	pollInterval = 10 * time.Minute
 	// cancelGrace bounds the wait for a server that confirms the end of a stream.
 	cancelGrace = time.Second

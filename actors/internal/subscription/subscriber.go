@@ -120,7 +120,7 @@ func NewSubscriber(config Config) *Subscriber {
 // from the server calls it, so it does not block.
 func (s *Subscriber) OnAck(n transport.Notice) { s.listener.onAck(n) }
 
-// Reconcile makes the server know the desired state as far as it does not, and
+// Reconcile sends the server what it has not accepted yet of the desired state, and
 // answers the requests. Rejected resources are sent again if a request is about
 // them, or if retry is true.
 func (s *Subscriber) Reconcile(ctx context.Context, requests []Request, retry bool) Result {

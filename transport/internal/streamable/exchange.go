@@ -44,8 +44,8 @@ func (s *session) startRequest(parent context.Context, r transport.Request) *exc
 	return s.exchanges.start(parent, true, r)
 }
 
-// start begins an exchange. Its context does not derive from the caller's context, but
-// ends after it, until detach stops that. request says whether the exchange is a request
+// start begins an exchange. Its context is not derived from the caller's context: it
+// ends when that ends, unless detach was called. request says whether the exchange is a request
 // on the call channel.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
 	x := &exchange{table: t, share: t.buffer.Share(), entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}

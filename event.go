@@ -29,8 +29,8 @@ type Event struct {
 	// error: a nil *Cause in an error interface is not nil.
 	Cause *supervisor.Cause `json:"cause,omitempty"`
 
-	// Attempt is the number of the next attempt, MaxAttempts how many the policy allows
-	// in a row (supervisor.Unlimited is -1).
+	// Attempt is the number of the next attempt, or in EventEvicted of the last one.
+	// MaxAttempts is how many the policy allows in a row (supervisor.Unlimited is -1).
 	Attempt     int `json:"attempt,omitempty"`
 	MaxAttempts int `json:"maxAttempts,omitempty"`
 	// Delay is the time until the next attempt, RetryAt when that begins.
@@ -96,6 +96,9 @@ func (e Event) String() string {
 	case EventAuthRequired:
 		return fmt.Sprintf("%s waits to be authorized: %s", e.Server, e.Cause.Describe())
 	case EventEvicted:
+		if e.Attempt > 0 {
+			return fmt.Sprintf("%s evicted %s: %s", e.Server, display.AfterRestarts(e.Attempt, e.MaxAttempts), e.Cause.Describe())
+		}
 		return fmt.Sprintf("%s evicted: %s", e.Server, e.Cause.Describe())
 	case EventChanged:
 		return fmt.Sprintf("%s changed: %v", e.Server, e.Change)

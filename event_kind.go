@@ -46,7 +46,7 @@ const (
 	// EventAuthRequired: the server waits for an OAuth authorization. Cause is set;
 	// errors.As finds an [AuthRequired] in it if the user can authorize the client.
 	EventAuthRequired EventKind = "auth_required"
-	// EventEvicted: the server was given up. Cause is set.
+	// EventEvicted: the server was given up. Cause, Attempt and MaxAttempts are set.
 	EventEvicted EventKind = "evicted"
 	// EventUnregistered: the registration was removed and everything that belonged to it
 	// has ended.

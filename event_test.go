@@ -37,8 +37,11 @@ func TestEvent_String(t *testing.T) {
 			Kind: EventStandbyLost, Server: "fs", Epoch: 2, Cause: cause},
 		"fs waits to be authorized: exit status 3; stderr: boom | bye": {Kind: EventAuthRequired, Server: "fs", Cause: cause},
 		"fs evicted: exit status 3; stderr: boom | bye":                {Kind: EventEvicted, Server: "fs", Cause: cause},
-		"dropped because this watcher is slow: 17 events":              {Kind: EventMissed, Missed: 17},
-		"fs of_another_release":                                        {Kind: "of_another_release", Server: "fs"},
+		"fs evicted after 3 of 3 restarts: exit status 3; stderr: boom | bye": {
+			Kind: EventEvicted, Server: "fs", Cause: cause, Attempt: 3, MaxAttempts: 3},
+		"fs evicted after 1 restart: unknown cause":       {Kind: EventEvicted, Server: "fs", Attempt: 1, MaxAttempts: supervisor.Unlimited},
+		"dropped because this watcher is slow: 17 events": {Kind: EventMissed, Missed: 17},
+		"fs of_another_release":                           {Kind: "of_another_release", Server: "fs"},
 	} {
 		require.Equal(t, want, e.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -100,6 +101,9 @@ func (v *View) unavailable() *mcpvisor.Error {
 	switch v.State {
 	case supervisor.StateEvicted:
 		e.Kind, e.Hint = mcpvisor.KindEvicted, "fix the server, then call Restart or register it again"
+		if v.Attempt > 0 {
+			e.Hint = "given up " + display.AfterRestarts(v.Attempt, v.Spec.Policy.MaxAttempts) + "; " + e.Hint
+		}
 	case supervisor.StateUnauthorized:
 		e.Kind, e.Hint = mcpvisor.KindAuthRequired, "set credentials, then unregister it and register it again"
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(v.Cause, &required) {

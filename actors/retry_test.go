@@ -31,6 +31,10 @@ func TestRetryDelaysAreExact(t *testing.T) {
 		last := list[len(list)-1]
 		require.Equal(t, mcpvisor.EventEvicted, last.Kind)
 		require.Equal(t, crashed, last.Time, "evicted as soon as the last try has failed")
+		require.Equal(t, []int{3, 3}, []int{last.Attempt, last.MaxAttempts})
+		require.Contains(t, last.String(), "fs evicted after 3 of 3 restarts: ")
+		_, err := h.call(t.Context(), "fs", 0)
+		require.ErrorContains(t, err, "after 3 of 3 restarts; fix the server")
 		require.Equal(t, []mcpvisor.EventKind{
 			mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown,
 			mcpvisor.EventRetry, mcpvisor.EventConnecting, mcpvisor.EventStartFailed,

@@ -197,7 +197,8 @@ func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
 	case supervisor.StateUnauthorized:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventAuthRequired, Cause: e.Cause})
 	case supervisor.StateEvicted:
-		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause})
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventEvicted, Cause: e.Cause, Attempt: s.lifecycle.Attempt(),
+			MaxAttempts: s.spec.Policy.MaxAttempts})
 	case supervisor.StateStopped:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Cause: e.Cause})
 	}

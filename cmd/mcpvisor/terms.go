@@ -28,6 +28,8 @@ var (
 		`then call Restart or register it again`, `then try again`,
 		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,
+		`leave Era empty`, `leave "era" out`,
+		`and Era is set to`, `and "era" is set to`,
 		`supervisor.Unlimited`, `"unlimited"`,
 	}
 	phrases = strings.NewReplacer(phrasePairs...)

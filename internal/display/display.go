@@ -107,3 +107,12 @@ func Shorten(text string, size int) string {
 	}
 	return Prefix(text, size-len(cutMark)) + cutMark
 }
+
+// AfterRestarts says how much of a retry budget was spent: "after 2 of 3 restarts". A
+// negative budget is unlimited.
+func AfterRestarts(made, budget int) string {
+	if budget < 0 {
+		return "after " + Count(made, "restart")
+	}
+	return fmt.Sprintf("after %d of %s", made, Count(budget, "restart"))
+}

@@ -52,7 +52,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
 	switch {
 	case e.Kind == mcpvisor.KindCrashed && e.Outcome == mcpvisor.OutcomeNotSent:
-		// The server died before the call: the call was not lost with it.
+		// Nothing was sent, so the call was not lost with the session.
 		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
 	case e.Kind == mcpvisor.KindCrashed:
 		lost = true

@@ -187,8 +187,21 @@ func TestKeys_documented(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 			continue
 		}
-		require.Equal(t, text, string(page), "%s is out of date; run: go test ./config -run TestKeys -update", path)
+		if text != string(page) {
+			t.Errorf("%s is out of date at %q; run: go test ./config -run TestKeys -update", path, firstDifference(text, string(page)))
+		}
 	}
+}
+
+// firstDifference returns the line of want at which the two texts differ.
+func firstDifference(want, got string) string {
+	wanted, lines := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i, line := range wanted {
+		if i >= len(lines) || lines[i] != line {
+			return line
+		}
+	}
+	return "the end"
 }
 
 // keysComment is the list of keys in the package comment.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -48,6 +49,11 @@ func TestOperationsPageIsComplete(t *testing.T) {
 	fields("", mcpvisor.Limits{})
 	fields("", supervisor.Policy{})
 
+	for _, k := range config.Keys() {
+		if name, limit := strings.CutPrefix(k.Field, "Limits."); limit {
+			require.True(t, strings.HasPrefix(strings.TrimSpace(row(name)), k.Default), "the default of %s is %s", name, k.Default)
+		}
+	}
 	defaults := mcpvisor.ServerSpec{}.WithDefaults()
 	for name, want := range map[string]string{
 		"Timeouts.Start": defaults.Timeouts.Start.String(), "Timeouts.Negotiate": defaults.Timeouts.Negotiate.String(),

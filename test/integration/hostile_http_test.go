@@ -114,7 +114,7 @@ func TestHostileHTTP_every_misbehaviour_has_a_row(t *testing.T) {
 		rows[row.name] = true
 	}
 	for _, m := range hostilehttp.Misbehaviours() {
-		require.True(t, rows[m.Name], "%s has no row: %s", m.Name, m.About)
+		require.True(t, rows[m.Name], "%s has no row; add one to the table of its place in hostile_http_*_test.go: %s", m.Name, m.About)
 	}
 	require.GreaterOrEqual(t, len(rows), 60)
 }

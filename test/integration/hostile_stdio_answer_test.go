@@ -2,10 +2,10 @@
 
 package integration
 
-// stdioIDRows are about the envelope of answers. An answer whose id names the call ends
+// stdioAnswerRows are about the envelope of answers. An answer whose id names the call ends
 // the call at once, with a result or an error. Any other answer is discarded and
 // counted.
-var stdioIDRows = map[string]stdioRow{
+var stdioAnswerRows = map[string]stdioRow{
 	"id/float":       tolerated,
 	"id/exponent":    tolerated,
 	"id/string":      tolerated,

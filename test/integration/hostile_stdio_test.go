@@ -121,7 +121,7 @@ const hostileServer = "hostile"
 
 func TestHostileStdio(t *testing.T) {
 	rows := map[string]stdioRow{}
-	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioIDRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
+	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioAnswerRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
 		for name, row := range part {
 			require.NotContains(t, rows, name, "two rows for one misbehaviour")
 			rows[name] = row
@@ -129,7 +129,7 @@ func TestHostileStdio(t *testing.T) {
 	}
 	for _, m := range hostile.Misbehaviours() {
 		row, ok := rows[m.Name]
-		require.True(t, ok, "%s has no row", m.Name)
+		require.True(t, ok, "%s has no row; add one to the table of its stage in hostile_stdio_*_test.go", m.Name)
 		delete(rows, m.Name)
 		eras := row.eras
 		if eras == nil {

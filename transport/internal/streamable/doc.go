@@ -17,6 +17,24 @@
 //   - listen.go: the standalone event stream; server_message.go: messages of the server
 //   - sse_conn.go, sse_request.go, sse_fallback.go: HTTP+SSE, and when it is tried
 //
+// What a call in flight receives when something is lost:
+//
+//	404 to the POST, with a session id; the body is    not_sent: ErrUnavailable, the session ends
+//	empty, repeats the status, or is the text of an
+//	SDK (endpoint/session_loss.go)
+//	404 to the POST with any other body                unknown: ErrCrashed, the session ends
+//	404 with a JSON-RPC error that has the call's id   answered: ErrRPC
+//	404 to the POST without a session id               answered: ErrProtocol
+//	404 to the GET that resumes the call's stream      unknown: ErrCrashed, the session ends
+//	404 to the standalone stream, once it was open     unknown: ErrCrashed, the session ends
+//	connection refused                                 not_sent: ErrUnavailable, the session ends
+//	connection broken, and the server does not         unknown: ErrCrashed, the session ends
+//	answer a check within a second
+//	connection broken, and the server answers          unknown: ErrProtocol
+//	idle connection closed, and nothing was written    the request is sent again
+//
+// ErrUnavailable is made of ErrCrashed with not_sent in actors/call.go.
+//
 // Package jsonrpc provides the request table, deadlines, progress and notifications.
 // Package inbound serves requests of the server.
 package streamable

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/guard"
 )
@@ -13,6 +14,8 @@ import (
 // Goroutines of net/http write the atomic fields, and the sender reads them.
 type ConnTrace struct {
 	hooks httptrace.ClientTrace
+	// values is the parent of the context of the request. Context sets it.
+	values traceValues
 	// connected: the request got a connection. From that moment the server may have seen
 	// the request.
 	connected atomic.Bool
@@ -24,10 +27,15 @@ type ConnTrace struct {
 	writtenBefore atomic.Int64
 }
 
-// Attach returns a context whose requests report their connections to t.
-func (t *ConnTrace) Attach(ctx context.Context) context.Context {
+// Context returns a context whose requests report their connections to t. It has the values
+// of parent, but does not end with parent. Call it once.
+func (t *ConnTrace) Context(parent context.Context) context.Context {
 	t.hooks.GotConn = t.gotConn
-	return httptrace.WithClientTrace(guard.Trace(ctx), &t.hooks)
+	if traceKey == nil || httptrace.ContextClientTrace(parent) != nil {
+		return context.WithoutCancel(httptrace.WithClientTrace(guard.Trace(parent), &t.hooks))
+	}
+	t.values = traceValues{parent: parent, trace: &t.hooks}
+	return &t.values
 }
 
 // gotConn is the hook that net/http calls when it has a connection for the request.
@@ -54,4 +62,65 @@ func (t *ConnTrace) reset() {
 func (t *ConnTrace) neverWritten() bool {
 	conn := t.conn.Load()
 	return conn != nil && conn.closed.Load() && conn.written.Load() == t.writtenBefore.Load()
+}
+
+// traceValues is a context that never ends. It has the values of parent, and a trace. It is
+// a part of the ConnTrace, because context.WithoutCancel and httptrace.WithClientTrace
+// allocate for every request. It is not changed once a request has it.
+type traceValues struct {
+	parent context.Context
+	trace  *httptrace.ClientTrace
+}
+
+// Deadline implements context.Context.
+func (*traceValues) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Done implements context.Context.
+func (*traceValues) Done() <-chan struct{} { return nil }
+
+// Err implements context.Context.
+func (*traceValues) Err() error { return nil }
+
+// Value implements context.Context.
+func (v *traceValues) Value(key any) any {
+	if key == traceKey {
+		return v.trace
+	}
+	return v.parent.Value(key)
+}
+
+// traceKey is the key of a ClientTrace in a context; nil if it is not known. Package
+// httptrace does not export it.
+var traceKey = findTraceKey()
+
+// findTraceKey asks a context for its trace, and so learns the key. It returns nil if package
+// httptrace does not look for the trace under one key, as it does today: without a trace, a
+// request that was sent would count as not sent.
+func findTraceKey() any {
+	var probe keyProbe
+	httptrace.ContextClientTrace(&probe)
+	probe.trace = new(httptrace.ClientTrace)
+	if probe.key == nil || httptrace.ContextClientTrace(&probe) != probe.trace {
+		return nil
+	}
+	return probe.key
+}
+
+// keyProbe is a context that records the first key it is asked for. It returns trace for
+// that key, once trace is set.
+type keyProbe struct {
+	traceValues
+	key   any
+	trace *httptrace.ClientTrace
+}
+
+// Value implements context.Context.
+func (p *keyProbe) Value(key any) any {
+	if p.key == nil {
+		p.key = key
+	}
+	if p.trace == nil || key != p.key {
+		return nil
+	}
+	return p.trace
 }

@@ -41,6 +41,8 @@ type Endpoint struct {
 	RoundTripper http.RoundTripper
 	jar          guard.Jar // cookies; of HTTP.Client
 	conns        *connTracker
+	// decompresses: the endpoint asks for compressed bodies and decompresses them itself.
+	decompresses bool
 	// hostRoundTripper: RoundTripper is the application's own type, and not an
 	// http.Transport. It need not report when it has a connection. Therefore a failed
 	// request never counts as not sent.
@@ -89,6 +91,7 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	}
 	if t, ok := base.(*http.Transport); ok {
 		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
+		e.offerGzip(t)
 	} else {
 		// The connections belong to the application, so they are neither tracked nor closed.
 		e.RoundTripper, e.hostRoundTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
@@ -146,7 +149,6 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 		}
 		next := e.redirectURL(resp, r.Method)
 		if next == nil || redirects == maxRedirects {
-			resp.Body = &receivingBody{ReadCloser: resp.Body, noteReceived: e.NoteReceived}
 			return resp, nil
 		}
 		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // read to the end, so that the connection can be reused
@@ -231,14 +233,14 @@ func hostPort(u *url.URL) string {
 // receivingBody is a response body that records when bytes of it arrive.
 type receivingBody struct {
 	io.ReadCloser
-	noteReceived func()
+	endpoint *Endpoint
 }
 
 // Read implements io.Reader.
 func (b *receivingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
-		b.noteReceived()
+		b.endpoint.NoteReceived()
 	}
 	return n, err
 }

@@ -24,9 +24,17 @@ type OutgoingRequest struct {
 	Method string
 	Body   []byte      // nil: the request has no body
 	Header http.Header // is not modified
-	// Trace records the connection of the request; see [ConnTrace.Attach]. Without it
+	// Trace records the connection of the request; see [ConnTrace.Context]. Without it
 	// the server may have seen the request as soon as Do is called.
 	Trace *ConnTrace
+}
+
+// attempt is what one attempt to send a request needs besides the http.Request, in one
+// allocation. Each attempt has its own, because net/http may still read the content of a
+// failed one.
+type attempt struct {
+	content bytes.Reader  // of the request
+	body    receivingBody // of the response
 }
 
 // sendTo makes one round trip. It repeats a request with a body only if the server has
@@ -45,10 +53,11 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		}
 		req := (&http.Request{Method: r.Method, URL: target, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-		content := bytes.NewReader(r.Body)
+		a := new(attempt)
 		if r.Body != nil {
 			// net/http recognises NopCloser, and sends header and body in one write.
-			req.ContentLength, req.Body = int64(len(r.Body)), io.NopCloser(content)
+			a.content.Reset(r.Body)
+			req.ContentLength, req.Body = int64(len(r.Body)), io.NopCloser(&a.content)
 		}
 		resp, err := e.roundTrip(req)
 		if err == nil && resp == nil {
@@ -62,6 +71,8 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 				resp.Body = http.NoBody
 			}
 			e.noteResponse(ctx, target, resp)
+			e.decompress(resp)
+			a.body.ReadCloser, a.body.endpoint, resp.Body = resp.Body, e, &a.body
 			return resp, nil
 		}
 		if errors.Is(err, guard.ErrTooManyAbandoned) {
@@ -75,7 +86,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			return nil, e.unknownIfHostRoundTripper(e.connectError(err, true))
 		}
 		// Nothing was sent if net/http read nothing of the body, or wrote nothing.
-		notWritten := sent && r.Trace != nil && r.Body != nil && (content.Len() == len(r.Body) || r.Trace.neverWritten())
+		notWritten := sent && r.Trace != nil && r.Body != nil && (a.content.Len() == len(r.Body) || r.Trace.neverWritten())
 		switch {
 		case notWritten && r.Trace.reused.Load() && tries <= maxPooled:
 			continue // the server had closed the pooled connection while it was idle

@@ -1,12 +1,12 @@
 package endpoint
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -274,20 +274,17 @@ func IsHTML(contentType string, body []byte) bool {
 	if t := mediaType(contentType); t == "text/html" || t == "application/xhtml+xml" {
 		return true
 	}
-	return strings.HasPrefix(strings.TrimSpace(string(body[:min(len(body), 64)])), "<")
+	return bytes.HasPrefix(bytes.TrimSpace(body[:min(len(body), 64)]), []byte("<"))
 }
 
-// mediaType returns the type of a Content-Type header, without its parameters.
+// mediaType returns the type of a Content-Type header, without its parameters and in lower
+// case. It needs no mime.ParseMediaType, which allocates: the parameters do not matter.
 func mediaType(contentType string) string {
-	t, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		t, _, _ = strings.Cut(contentType, ";")
-		t = strings.ToLower(strings.TrimSpace(t))
-	}
-	return t
+	t, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(t))
 }
 
 // IsEventStream reports whether a response is a stream of server-sent events.
 func IsEventStream(resp *http.Response) bool {
-	return strings.EqualFold(mediaType(resp.Header.Get("Content-Type")), "text/event-stream")
+	return mediaType(resp.Header.Get("Content-Type")) == "text/event-stream"
 }

@@ -53,18 +53,27 @@ type BodyReader struct {
 	Text     []byte   // what was read so far
 	end      valueEnd // finds the end of a value in Text
 	examined int      // how many bytes of Text isEnough has examined
-	// Reserve, if set, reserves memory for a large body, and blocks until the memory is
-	// available. It reports false if the exchange ends first.
-	Reserve  func(bytes int) bool
-	reserved int // bytes, by Reserve
+	// Memory, if set, is where memory for a large body is reserved.
+	Memory   Memory
+	reserved int // bytes, in Memory
+}
+
+// Memory reserves memory for large content. It is an interface, because a function value
+// would allocate for each body.
+type Memory interface {
+	// Reserve reserves more bytes, and blocks until they are available. It reports false if
+	// the exchange ends first.
+	Reserve(bytes int) bool
+	// Release returns all bytes.
+	Release()
 }
 
 // reserveUpTo reserves memory for a body of this many bytes in total.
 func (b *BodyReader) reserveUpTo(bytes int) bool {
-	if b.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
+	if b.Memory == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
 		return true
 	}
-	if !b.Reserve(bytes - b.reserved) {
+	if !b.Memory.Reserve(bytes - b.reserved) {
 		return false
 	}
 	b.reserved = bytes

@@ -1,6 +1,6 @@
 // Package httpbody reads the bodies of HTTP responses in bounded memory: JSON values,
 // which may be complete before the body ends, and streams of server-sent events.
 //
-// A reader reserves memory for large content before it reads that content, through a
-// function that its owner sets. In this way the messages of all servers share one budget.
+// A reader reserves memory for large content before it reads that content, in a [Memory]
+// that its owner sets. In this way the messages of all servers share one budget.
 package httpbody

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -46,22 +47,53 @@ type Event struct {
 //
 // One goroutine owns an EventReader, with all its fields.
 type EventReader struct {
-	r       *bufio.Reader
+	r       *bufio.Reader // over source, from readBuffers; nil after Close
+	source  streamSource
 	limit   int
 	started bool // the first line was read; only the first line may begin with a byte order mark
 	skipLF  bool // the last line ended in CR; a LF directly after it belongs to that line end
 
-	// Reserve, if set, reserves memory for a large event. Release returns it when the
+	// Memory, if set, is where memory for a large event is reserved. It is released when the
 	// next event is read, or when the stream ends.
-	Reserve  func(bytes int) bool
-	Release  func()
-	reserved int  // bytes, by Reserve
+	Memory   Memory
+	reserved int  // bytes, in Memory
 	noRoom   bool // memory for the current event could not be reserved
 }
 
-// NewEventReader makes a reader for events of at most limit bytes of data.
+// readBuffers holds the read buffers of closed readers. Most streams carry one answer, which
+// is much shorter than a buffer.
+var readBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, jsonrpc.ReadBufferSize) }}
+
+// NewEventReader makes a reader for events of at most limit bytes of data. Call Close when
+// it is not needed any more.
 func NewEventReader(r io.Reader, limit int) *EventReader {
-	return &EventReader{r: bufio.NewReaderSize(r, jsonrpc.ReadBufferSize), limit: limit}
+	e := &EventReader{r: readBuffers.Get().(*bufio.Reader), source: streamSource{r: r}, limit: limit}
+	e.r.Reset(&e.source)
+	return e
+}
+
+// Close releases the read buffer. It does not close the stream. Events stay valid.
+func (r *EventReader) Close() {
+	r.r.Reset(nil)
+	readBuffers.Put(r.r)
+	r.r = nil
+}
+
+// Ended reports whether the end of the stream has arrived, although the reader may not have
+// returned all events before it.
+func (r *EventReader) Ended() bool { return r.source.ended }
+
+// streamSource is the stream below the read buffer.
+type streamSource struct {
+	r     io.Reader
+	ended bool // r has returned io.EOF
+}
+
+// Read implements io.Reader.
+func (s *streamSource) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.ended = err == io.EOF //nolint:errorlint // io.Reader returns io.EOF itself
+	return n, err
 }
 
 // Next returns the next event. It keeps at most limit bytes of data in memory, plus the
@@ -73,26 +105,30 @@ func (r *EventReader) Next() (Event, error) {
 	started := false // a data, id or retry field was read
 	first := true    // no data line was read
 	for {
-		line, tail, oversize, err := r.readLine(r.limit - len(e.Data) + len("data: "))
+		line, err := r.readLine(r.limit - len(e.Data) + len("data: "))
 		if !r.started {
 			r.started = true
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+			line.text = bytes.TrimPrefix(line.text, []byte("\ufeff"))
 		}
 		e.Skipped = r.noRoom
-		if len(line) > 0 {
-			name, value, _ := bytes.Cut(line, []byte(":"))
+		if len(line.text) > 0 {
+			name, value, _ := bytes.Cut(line.text, []byte(":"))
 			value = bytes.TrimPrefix(value, []byte(" "))
 			switch string(name) {
 			case "data":
-				e.addData(value, tail, oversize, first, r.limit)
+				e.addData(value, &line, first, r.limit)
 				first, started = false, true
 			case "id":
-				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !oversize {
+				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !line.oversize {
 					e.ID, e.HasID = string(value), true
 					started = true
 				}
 			case "event":
-				if !oversize {
+				switch {
+				case line.oversize:
+				case string(value) == "message":
+					e.Name = "message" // the usual name, without an allocation
+				default:
 					e.Name = string(value)
 				}
 			case "retry":
@@ -108,9 +144,9 @@ func (r *EventReader) Next() (Event, error) {
 		case err != nil:
 			r.release() // the event was cut short and is not returned
 			return Event{}, err
-		case len(line) == 0 && started:
+		case len(line.text) == 0 && started:
 			return e, nil
-		case len(line) == 0:
+		case len(line.text) == 0:
 			e.Name = ""
 		}
 	}
@@ -119,24 +155,25 @@ func (r *EventReader) Next() (Event, error) {
 // release returns the memory that was reserved for the last event.
 func (r *EventReader) release() {
 	if r.reserved > 0 {
-		r.Release()
+		r.Memory.Release()
 		r.reserved = 0
 	}
 }
 
-// addData adds the value of one data line. first says that it is the first data line of
-// the event. tail is the end of a line that readLine found oversize.
-func (e *Event) addData(value, tail []byte, oversize, first bool, limit int) {
+// addData adds value, the value of one data line. first says that it is the first data line
+// of the event.
+func (e *Event) addData(value []byte, line *line, first bool, limit int) {
+	tail := line.tail
 	switch {
 	case e.Oversize:
-		if oversize {
+		if line.oversize {
 			e.Tail = tail
 		} else if len(value) > 0 {
 			_, e.Tail = jsonrpc.ClipEnds(e.Tail, value)
 		}
-	case oversize || len(e.Data)+len(value)+1 > limit+1:
+	case line.oversize || len(e.Data)+len(value)+1 > limit+1:
 		e.Oversize = true
-		if !oversize {
+		if !line.oversize {
 			value, tail = jsonrpc.ClipEnds(nil, value)
 		}
 		if first {
@@ -145,6 +182,8 @@ func (e *Event) addData(value, tail []byte, oversize, first bool, limit int) {
 			e.Data, _ = jsonrpc.ClipEnds(e.Data, value)
 		}
 		e.Tail = tail
+	case first && line.buffered:
+		e.Data = bytes.Clone(value)
 	case first:
 		e.Data = value // the line is not used again, and usually the only one
 	default:
@@ -152,12 +191,21 @@ func (e *Event) addData(value, tail []byte, oversize, first bool, limit int) {
 	}
 }
 
-// readLine returns the next line without its end, which is LF, CR LF or CR. If the line
-// is longer than limit, oversize is true, line is its beginning and tail its end.
-func (r *EventReader) readLine(limit int) (line, tail []byte, oversize bool, err error) {
+// line is one line of a stream, without its end.
+type line struct {
+	text []byte
+	// buffered: text is a part of the read buffer, so it is valid until the next read.
+	buffered bool
+	// oversize: the line is longer than its limit, text is its beginning and tail its end.
+	oversize bool
+	tail     []byte
+}
+
+// readLine returns the next line. It ends with LF, CR LF or CR, or with the stream.
+func (r *EventReader) readLine(limit int) (l line, err error) {
 	for {
 		if _, err := r.r.Peek(1); err != nil {
-			return line, tail, oversize, err
+			return l, err
 		}
 		chunk, _ := r.r.Peek(r.r.Buffered())
 		if r.skipLF {
@@ -173,13 +221,15 @@ func (r *EventReader) readLine(limit int) (line, tail []byte, oversize bool, err
 			piece = chunk[:end]
 		}
 		switch {
-		case oversize:
-			_, tail = jsonrpc.ClipEnds(tail, piece)
-		case len(line)+len(piece) > limit, !r.reserveUpTo(r.limit - limit + len(line) + len(piece)):
-			oversize = true
-			line, tail = jsonrpc.ClipEnds(line, piece)
+		case l.oversize:
+			_, l.tail = jsonrpc.ClipEnds(l.tail, piece)
+		case len(l.text)+len(piece) > limit, !r.reserveUpTo(r.limit - limit + len(l.text) + len(piece)):
+			l.oversize = true
+			l.text, l.tail = jsonrpc.ClipEnds(l.text, piece)
+		case end >= 0 && len(l.text) == 0:
+			l.text, l.buffered = piece, true
 		default:
-			line = append(line, piece...)
+			l.text = append(l.text, piece...)
 		}
 		if end < 0 {
 			_, _ = r.r.Discard(len(chunk))
@@ -187,18 +237,18 @@ func (r *EventReader) readLine(limit int) (line, tail []byte, oversize bool, err
 		}
 		r.skipLF = chunk[end] == '\r'
 		_, _ = r.r.Discard(end + 1)
-		return line, tail, oversize, nil
+		return l, nil
 	}
 }
 
 // reserveUpTo reserves memory for an event of this many bytes in total, and a quarter
 // more. The event arrives in pieces, and would otherwise need a reservation for each.
 func (r *EventReader) reserveUpTo(bytes int) bool {
-	if r.Reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= r.reserved {
+	if r.Memory == nil || bytes < jsonrpc.LargeMessage || bytes <= r.reserved {
 		return true
 	}
 	more := bytes + bytes/4 - r.reserved
-	if !r.Reserve(more) {
+	if !r.Memory.Reserve(more) {
 		r.noRoom = true
 		return false
 	}

@@ -51,11 +51,11 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	ended := false // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, httpErr = s.readErrorStatus(resp, id, ref, x.reserveBuffer)
+		got, ended, httpErr = s.readErrorStatus(resp, id, ref, &x.memory)
 	case endpoint.IsEventStream(resp):
-		resp, got, httpErr = s.readStreamAnswer(x, resp, id, ref) //nolint:bodyclose // closeBody closes it
+		resp, got, ended, httpErr = s.readStreamAnswer(x, resp, id, ref) //nolint:bodyclose // closeBody closes it
 	default:
-		got, ended, httpErr = s.readBodyAnswer(resp, id, x.reserveBuffer)
+		got, ended, httpErr = s.readBodyAnswer(resp, id, &x.memory)
 	}
 	if resp != nil {
 		s.closeBody(resp.Body, x, httpErr == nil && !ended)
@@ -95,15 +95,15 @@ func (s *session) drainBody(body io.ReadCloser, x *exchange) {
 }
 
 // readBodyAnswer reads the answer from a body that is not an event stream. It returns as
-// soon as the answer is complete. reserve reserves memory for a large body. ended says
-// whether the end of the body was reached.
-func (s *session) readBodyAnswer(resp *http.Response, id int64, reserve func(int) bool) (got reply, ended bool, httpErr *endpoint.HTTPError) {
+// soon as the answer is complete. memory is for a large body. ended says whether the end
+// of the body was reached.
+func (s *session) readBodyAnswer(resp *http.Response, id int64, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
 	limit := s.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
 	if endpoint.IsHTML(contentType, nil) {
 		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
 	}
-	b := httpbody.BodyReader{Body: resp.Body, Reserve: reserve}
+	b := httpbody.BodyReader{Body: resp.Body, Memory: memory}
 	body, ended, err := b.ReadUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
 	case err == httpbody.ErrTooLong:
@@ -204,8 +204,8 @@ func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, foun
 //     session.
 //   - An error without an id is an answer, unless the status explains more.
 //   - Otherwise the status is the error.
-func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, reserve func(int) bool) (got reply, ended bool, httpErr *endpoint.HTTPError) {
-	body, ended := s.errorBody(resp, id, reserve)
+func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
+	body, ended := s.errorBody(resp, id, memory)
 	httpErr = s.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
 	env, ok := jsonrpc.ScanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.Error == nil || env.Method != nil {
@@ -269,8 +269,8 @@ func isErrorWithoutID(env *jsonrpc.Envelope) bool {
 
 // errorBody reads the body of an error status: its first MaxErrorBody bytes, or all of it
 // if it may be a JSON-RPC answer. ended says whether the end of the body was reached.
-func (s *session) errorBody(resp *http.Response, id int64, reserve func(int) bool) (body []byte, ended bool) {
-	b := httpbody.BodyReader{Body: resp.Body, Reserve: reserve}
+func (s *session) errorBody(resp *http.Response, id int64, memory httpbody.Memory) (body []byte, ended bool) {
+	b := httpbody.BodyReader{Body: resp.Body, Memory: memory}
 	enough := completeAnswer(resp, id)
 	ended, err := b.Read(endpoint.MaxErrorBody, enough)
 	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Text), []byte("{")) {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -25,8 +24,7 @@ type exchange struct {
 	table  *exchangeTable
 	entry  jsonrpc.Entry
 	trace  endpoint.ConnTrace
-	// share is the part of Limits.MaxBufferBytes that a large reply occupies.
-	share budget.Share
+	memory replyMemory // for the reply
 	// unfollow stops following the context of the caller; nil if that context never ends.
 	unfollow func() bool
 	detached bool // detach was called
@@ -48,9 +46,9 @@ func (s *session) startRequest(parent context.Context, r transport.Request) *exc
 // ends when that ends, unless detach was called. request says whether the exchange is a request
 // on the call channel.
 func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
-	x := &exchange{table: t, share: t.buffer.Share(), entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
-	x.ctx, x.cancel = context.WithCancelCause(context.WithoutCancel(x.trace.Attach(parent)))
-	x.entry.Owner = x
+	x := &exchange{table: t, memory: replyMemory{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	x.ctx, x.cancel = context.WithCancelCause(x.trace.Context(parent))
+	x.entry.Owner, x.memory.ctx = x, x.ctx
 	if ended := t.requests.Add(&x.entry, request, r); ended != nil {
 		x.end(context.Canceled, ended)
 		return x

@@ -132,9 +132,10 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 func (s *session) readStream(resp *http.Response, lastID *string, retry *time.Duration) (progress bool) {
 	defer resp.Body.Close()
 	events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+	defer events.Close()
 	share := s.exchanges.buffer.Share()
 	defer share.Release()
-	s.reserveForEvents(events, &share)
+	events.Memory = streamMemory{s, &share}
 	*retry = 0
 	for {
 		e, err := events.Next()

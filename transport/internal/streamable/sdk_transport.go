@@ -73,14 +73,14 @@ func (c *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	}
 	x := s.startExchange(req.Context(), timeout)
 	defer x.finish()
-	defer x.share.Release()
+	defer x.memory.share.Release()
 	got, httpErr := s.roundTrip(x, id, body, c.header(req))
 	if method == "initialize" && s.shouldTrySSE(got, httpErr) {
 		// x ends when the body of the rejected POST is read to its end, so the fallback
 		// needs its own exchange.
 		fallback := s.startExchange(req.Context(), 0)
 		defer fallback.finish()
-		defer fallback.share.Release()
+		defer fallback.memory.share.Release()
 		got, httpErr = s.retryOverSSE(fallback, id, body, c.header(req), got, httpErr)
 	}
 	switch {

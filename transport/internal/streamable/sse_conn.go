@@ -100,7 +100,8 @@ func (c *sseConn) readStream(stream *exchange) {
 	defer resp.Body.Close()
 	body := &openingBody{r: resp.Body, left: maxOpeningBytes}
 	events := httpbody.NewEventReader(body, s.spec.Limits.MaxMessageBytes)
-	s.reserveForEvents(events, &c.share)
+	defer events.Close()
+	events.Memory = streamMemory{s, &c.share}
 	defer c.share.Release()
 	if httpErr := c.readEndpoint(events, resp); httpErr != nil {
 		c.opened <- httpErr
@@ -311,7 +312,7 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	case p := <-posted:
 		got = c.afterPost(x, id, p, r)
 	}
-	x.share.TakeOver(&got.share)
+	x.memory.share.TakeOver(&got.share)
 	if got.reply.errorMember != nil {
 		got.reply.errorMember = c.s.endpoint.CleanJSON(got.reply.errorMember)
 	}

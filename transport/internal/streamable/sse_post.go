@@ -57,19 +57,18 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, a
 // the answer into the body of that response.
 func (c *sseConn) postRequest(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
 	s := c.s
-	share := s.exchanges.buffer.Share() // another goroutine owns the share of the exchange
-	reserve := func(bytes int) bool { return share.Grow(x.ctx, nil, bytes) == nil }
-	defer func() { a.share.TakeOver(&share) }()
+	memory := &replyMemory{ctx: x.ctx, share: s.exchanges.buffer.Share()} // another goroutine owns that of the exchange
+	defer func() { a.share.TakeOver(&memory.share) }()
 	resp, httpErr := x.post(s.endpoint, body, header)
 	if httpErr != nil {
 		return sseAnswer{err: httpErr}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, httpErr := s.readErrorStatus(resp, id, endpoint.StreamSession, reserve)
+		got, _, httpErr := s.readErrorStatus(resp, id, endpoint.StreamSession, memory)
 		return sseAnswer{reply: got, err: httpErr}
 	}
-	text, _ := s.errorBody(resp, id, reserve)
+	text, _ := s.errorBody(resp, id, memory)
 	text = bytes.TrimSpace(text)
 	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
 		return sseAnswer{err: s.endpoint.HTMLReply(resp.StatusCode)}

@@ -24,51 +24,64 @@ const (
 	maxRetryDelay   = 30 * time.Second
 )
 
+// streamProgress is how far the event stream of one call has been read, over all its
+// responses.
+type streamProgress struct {
+	lastID string        // of the last event that has an id
+	retry  time.Duration // the delay for which the server asked last
+	tries  int           // attempts to resume since the last event with a new id
+}
+
 // readStreamAnswer reads events until the answer arrives. It returns the response that it
-// read last, for the caller to close; nil if that is closed already.
+// read last, for the caller to close; nil if that is closed already. ended says whether the
+// end of the stream was reached.
 //
 // A stream that ends early is resumed if its events carry ids. MCP 2025-03-26 to
 // 2025-11-25, Streamable HTTP, "Resumability and Redelivery": the client "SHOULD issue an
 // HTTP GET to the MCP endpoint, and include the Last-Event-ID header". MCP 2026-07-28 has
 // no resumption.
-func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (*http.Response, reply, *endpoint.HTTPError) {
-	var (
-		lastID string
-		retry  time.Duration
-		tries  int
-	)
+func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (_ *http.Response, got reply, ended bool, httpErr *endpoint.HTTPError) {
+	var p streamProgress
 	for {
-		events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
-		events.Reserve, events.Release = x.reserveBuffer, x.share.Release
-		var err error
-		for {
-			var e httpbody.Event
-			if e, err = events.Next(); err == nil && e.Skipped {
-				err = jsonrpc.ErrNoRoom // the exchange ended while the reader waited for memory
-			}
-			if err != nil {
-				break
-			}
-			if e.Retry > 0 {
-				retry = e.Retry
-			}
-			if e.HasID && e.ID != lastID {
-				lastID, tries = e.ID, 0
-			}
-			if got, found, httpErr := s.handleEvent(e, id); found || httpErr != nil {
-				return resp, got, httpErr
-			}
+		got, found, ended, httpErr, err := s.readAnswerEvent(x, resp, id, &p)
+		if found || httpErr != nil {
+			return resp, got, ended, httpErr
 		}
 		_ = resp.Body.Close()
-		if x.ctx.Err() != nil || lastID == "" || s.isModern() {
+		if x.ctx.Err() != nil || p.lastID == "" || s.isModern() {
 			if errors.Is(err, io.EOF) {
-				return nil, reply{}, endpoint.ConnectionLost("the event stream ended without the answer", err)
+				return nil, reply{}, true, endpoint.ConnectionLost("the event stream ended without the answer", err)
 			}
-			return nil, reply{}, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
+			return nil, reply{}, true, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
 		}
-		var httpErr *endpoint.HTTPError
-		if resp, httpErr = s.resumeStream(x, lastID, retry, &tries, ref); httpErr != nil {
-			return nil, reply{}, httpErr
+		if resp, httpErr = s.resumeStream(x, &p, ref); httpErr != nil {
+			return nil, reply{}, true, httpErr
+		}
+	}
+}
+
+// readAnswerEvent reads the events of one response until the answer arrives. err is why it
+// did not. ended says whether the end of the stream was reached.
+func (s *session) readAnswerEvent(x *exchange, resp *http.Response, id int64, p *streamProgress) (got reply, found, ended bool, httpErr *endpoint.HTTPError, err error) {
+	events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+	defer events.Close()
+	events.Memory = &x.memory
+	for {
+		e, err := events.Next()
+		if err == nil && e.Skipped {
+			err = jsonrpc.ErrNoRoom // the exchange ended while the reader waited for memory
+		}
+		if err != nil {
+			return reply{}, false, events.Ended(), nil, err
+		}
+		if e.Retry > 0 {
+			p.retry = e.Retry
+		}
+		if e.HasID && e.ID != p.lastID {
+			p.lastID, p.tries = e.ID, 0
+		}
+		if got, found, httpErr := s.handleEvent(e, id); found || httpErr != nil {
+			return got, found, events.Ended(), httpErr, nil
 		}
 	}
 }
@@ -100,16 +113,16 @@ func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool
 }
 
 // resumeStream asks the server for the rest of a call's event stream, until it succeeds,
-// fails for good, or has tried maxStreamResumes times. tries counts the attempts since the
-// last event.
-func (s *session) resumeStream(x *exchange, lastID string, retry time.Duration, tries *int, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
+// fails for good, or has tried maxStreamResumes times.
+func (s *session) resumeStream(x *exchange, p *streamProgress, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
 	last := endpoint.ConnectionLost("the event stream ended without the answer", nil)
-	for *tries < maxStreamResumes {
-		*tries++
-		if backoff.Sleep(x.ctx, nextRetryDelay(*tries, retry)) != nil {
+	retry := p.retry // longer if a response to the GET asks for that
+	for p.tries < maxStreamResumes {
+		p.tries++
+		if backoff.Sleep(x.ctx, nextRetryDelay(p.tries, retry)) != nil {
 			return nil, endpoint.ConnectionLost("the event stream ended without the answer", x.ctx.Err())
 		}
-		resp, httpErr := x.get(s.endpoint, s.streamHeader(lastID, ""))
+		resp, httpErr := x.get(s.endpoint, s.streamHeader(p.lastID, ""))
 		switch {
 		case httpErr != nil && httpErr.ServerGone:
 			httpErr.Outcome = mcpvisor.OutcomeUnknown // only the GET was not sent; the call was

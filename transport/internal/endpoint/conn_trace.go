@@ -16,6 +16,10 @@ type ConnTrace struct {
 	hooks httptrace.ClientTrace
 	// values is the parent of the context of the request. Context sets it.
 	values traceValues
+	// attempt is that of the first attempt, and attempted says that it is used. The sender
+	// owns attempted.
+	attempt   attempt
+	attempted bool
 	// connected: the request got a connection. From that moment the server may have seen
 	// the request.
 	connected atomic.Bool

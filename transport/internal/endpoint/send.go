@@ -29,12 +29,21 @@ type OutgoingRequest struct {
 	Trace *ConnTrace
 }
 
-// attempt is what one attempt to send a request needs besides the http.Request, in one
-// allocation. Each attempt has its own, because net/http may still read the content of a
-// failed one.
+// attempt is what one attempt to send a request needs besides the http.Request. Each attempt
+// has its own, because net/http may still read the content of a failed one.
 type attempt struct {
 	content bytes.Reader  // of the request
 	body    receivingBody // of the response
+}
+
+// newAttempt returns an attempt that was not used before: the first one is a part of the
+// trace, to save an allocation.
+func (r *OutgoingRequest) newAttempt() *attempt {
+	if r.Trace == nil || r.Trace.attempted {
+		return new(attempt)
+	}
+	r.Trace.attempted = true
+	return &r.Trace.attempt
 }
 
 // sendTo makes one round trip. It repeats a request with a body only if the server has
@@ -53,7 +62,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		}
 		req := (&http.Request{Method: r.Method, URL: target, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-		a := new(attempt)
+		a := r.newAttempt()
 		if r.Body != nil {
 			// net/http recognises NopCloser, and sends header and body in one write.
 			a.content.Reset(r.Body)

@@ -39,3 +39,35 @@ func TestConnTrace_neverWritten(t *testing.T) {
 	require.False(t, trace.connected.Load())
 	require.False(t, trace.reused.Load())
 }
+
+// The context of a request reports to the trace, has the values of its parent, and does not
+// end with it.
+func TestConnTrace_Context(t *testing.T) {
+	type key struct{}
+	parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+	var trace ConnTrace
+	ctx := trace.Context(parent)
+	require.Same(t, &trace.values, ctx, "package httptrace looks for the trace under one key")
+	require.Same(t, &trace.hooks, httptrace.ContextClientTrace(ctx))
+	require.Equal(t, "value", ctx.Value(key{}))
+	cancel()
+	require.NoError(t, ctx.Err())
+	require.Nil(t, ctx.Done())
+	derived, end := context.WithCancelCause(ctx)
+	require.Same(t, &trace.hooks, httptrace.ContextClientTrace(derived))
+	end(io.EOF)
+	require.Equal(t, io.EOF, context.Cause(derived))
+}
+
+// A trace of the application in the parent gets its calls, too.
+func TestConnTrace_Context_besideOtherTrace(t *testing.T) {
+	called := false
+	parent, cancel := context.WithCancel(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { called = true }}))
+	var trace ConnTrace
+	ctx := trace.Context(parent)
+	httptrace.ContextClientTrace(ctx).GotConn(httptrace.GotConnInfo{})
+	require.True(t, called)
+	require.True(t, trace.connected.Load())
+	cancel()
+	require.NoError(t, ctx.Err())
+}

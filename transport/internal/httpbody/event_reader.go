@@ -92,7 +92,7 @@ type streamSource struct {
 // Read implements io.Reader.
 func (s *streamSource) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	s.ended = err == io.EOF //nolint:errorlint // io.Reader returns io.EOF itself
+	s.ended = err == io.EOF
 	return n, err
 }
 

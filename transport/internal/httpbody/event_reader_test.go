@@ -172,3 +172,36 @@ func (endlessReader) Read(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// The data of an event stays as it is when the read buffer is used again.
+func TestEventReader_Close_eventsStayValid(t *testing.T) {
+	first := NewEventReader(strings.NewReader("event: x\ndata: first\n\n"), 100)
+	a, err := first.Next()
+	require.NoError(t, err)
+	first.Close()
+	second := NewEventReader(strings.NewReader("event: y\ndata: other\n\n"), 100)
+	b, err := second.Next()
+	require.NoError(t, err)
+	second.Close()
+	require.Equal(t, Event{Name: "x", Data: []byte("first")}, a)
+	require.Equal(t, Event{Name: "y", Data: []byte("other")}, b)
+}
+
+// The end of the stream is known as soon as it arrives, also together with an event.
+func TestEventReader_Ended(t *testing.T) {
+	const text = "data: a\n\n"
+	late := NewEventReader(strings.NewReader(text), 100)
+	defer late.Close()
+	_, err := late.Next()
+	require.NoError(t, err)
+	require.False(t, late.Ended(), "the source has not reported its end")
+	_, err = late.Next()
+	require.ErrorIs(t, err, io.EOF)
+	require.True(t, late.Ended())
+
+	early := NewEventReader(iotest.DataErrReader(strings.NewReader(text)), 100)
+	defer early.Close()
+	_, err = early.Next()
+	require.NoError(t, err)
+	require.True(t, early.Ended())
+}

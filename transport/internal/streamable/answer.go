@@ -48,7 +48,7 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	}
 	named := resp.Header.Get("Mcp-Session-Id")
 	var got reply
-	ended := false // the body was read to its end
+	var ended bool // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
 		got, ended, httpErr = s.readErrorStatus(resp, id, ref, &x.memory)

@@ -84,7 +84,7 @@ func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (
 
 // requestBody returns a request as the body of a POST, in one allocation.
 func requestBody(id int64, r transport.Request, meta json.RawMessage) []byte {
-	const rest = 192 // more than the other members and the progress token need
+	const rest = 128 // enough for the other members and the progress token
 	return jsonrpc.AppendRequest(make([]byte, 0, len(r.Method)+len(r.Params)+len(meta)+rest), id, r, meta)
 }
 

@@ -27,7 +27,7 @@ type AssertionRequest struct {
 // Enterprise is the identity provider of an organization that decides which MCP servers
 // its users may use (MCP extension "Enterprise-Managed Authorization", SEP-990). The ID
 // token of a user's login is exchanged for an assertion (RFC 8693), and that for an
-// access token, so users consent to no single server.
+// access token, so users need not consent to each server.
 type Enterprise struct {
 	// TokenEndpoint is the token endpoint of the identity provider. Required.
 	TokenEndpoint string

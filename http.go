@@ -15,14 +15,19 @@ type HTTP struct {
 	// URL is the MCP endpoint, http or https. Required.
 	URL string
 	// Headers are sent with every request to the endpoint's origin, and to no other
-	// origin. They are treated as secrets: no log, error or status shows them.
+	// origin. They are treated as secrets: no log, error or status shows them. An
+	// Authorization header together with Auth is an error. The headers
+	// Accept, Content-Type, Content-Length, Last-Event-Id and Mcp-* are ignored, because
+	// the protocol sets them.
 	Headers map[string]string
-	// Client, if set, supplies the RoundTripper, the cookie jar and the proxy settings.
-	// Its Timeout is not used, because it would cut event streams; nor is its
-	// CheckRedirect. Default: a transport of the session's own.
+	// Client, if set, supplies connections and cookies. Only its Transport and Jar are
+	// used: Timeout would cut event streams, and redirects are followed within the origin
+	// only. An *http.Transport is cloned, with its TLS and proxy settings. Requests to an
+	// authorization server use the Transport and no Jar. Default: a clone of
+	// http.DefaultTransport.
 	Client *http.Client
-	// Auth, if set, obtains OAuth tokens for the server. Default: no OAuth, only
-	// Headers.
+	// Auth, if set, obtains OAuth tokens for the server; the zero OAuth is enough for most.
+	// Default: no OAuth, only Headers.
 	Auth *OAuth
 	// SSE says that the server speaks HTTP+SSE (2024-11-05) and that URL is the address
 	// of its event stream. Without it Streamable HTTP is tried first, and HTTP+SSE when

@@ -27,18 +27,18 @@ type OAuth struct {
 	// server by hand. Default: ClientMetadataURL, else the client registers itself
 	// (dynamic client registration, RFC 7591).
 	ClientID string
-	// ClientSecret is the client_secret that belongs to ClientID. Default: none, a
-	// public client.
+	// ClientSecret is the client_secret that belongs to ClientID, which it needs. Default:
+	// none, a public client.
 	ClientSecret string
-	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It is the
-	// PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA (RS256), P-256 (ES256) or
+	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It needs ClientID
+	// and excludes ClientSecret. It is the PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA (RS256), P-256 (ES256) or
 	// Ed25519.
 	PrivateKey string
 	// Issuer is the issuer identifier of the authorization server that ClientID belongs
-	// to. ClientID, ClientSecret and PrivateKey are sent to no other. Default: the one
-	// that the server names first, from then on. GrantClientCredentials and
-	// GrantJWTBearer store nothing, so they remember it only until the process ends; set
-	// Issuer if that matters.
+	// to. ClientID, ClientSecret and PrivateKey are sent to no other. Default: the first
+	// one that the server names; it is remembered and no other is accepted later.
+	// GrantClientCredentials and GrantJWTBearer store nothing, so they remember it only
+	// until the process ends; set Issuer if that matters.
 	//
 	// Addresses that a server names must not lead into a private network, unless the
 	// server itself or Issuer is in one.
@@ -77,12 +77,13 @@ type OAuth struct {
 	// it opens the authorization URL and returns the whole URL to which the
 	// authorization server redirected, with its parameters code, state and iss. Calls
 	// wait for it, one minute at most. It is for hosts that need no user, such as tests,
-	// and for browsers that consent by themselves. It may be called from several
-	// goroutines, for different servers at once.
+	// and for browsers that are automated. It may be called from several goroutines, for
+	// different servers at once.
 	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
 	// TokenWait is how long a call waits at most for a token that has to be requested
-	// first, and again for each token that the server then rejects. Default: 5 s
-	// ([DefaultTokenWait]).
+	// first, and again for each token that the server then rejects. Then it fails with
+	// ErrUnavailable, and the request for the token goes on. Default: 5 s
+	// ([DefaultTokenWait]). A negative value is an error.
 	TokenWait time.Duration
 }
 
@@ -97,12 +98,13 @@ const (
 	// with PKCE). It is the default.
 	GrantAuthorizationCode Grant = "authorization_code"
 	// GrantClientCredentials: the client acts for itself, with its secret or its private
-	// key (OAuth 2.1, section 4.2; MCP extension "OAuth Client Credentials").
+	// key (OAuth 2.1, section 4.2; MCP extension "OAuth Client Credentials"). It needs
+	// ClientID, and ClientSecret or PrivateKey.
 	GrantClientCredentials Grant = "client_credentials"
 	// GrantJWTBearer: the client presents an assertion that a party trusted by the
 	// authorization server has signed (RFC 7523, section 2.1): the platform of a workload
 	// ([OAuth].FetchAssertion) or an identity provider ([OAuth].Enterprise).
-	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // an identifier, not a secret
+	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
 // Clone returns a copy that shares no slice and no Enterprise with o.

@@ -28,7 +28,8 @@ type SessionInfo struct {
 	// AbandonedRequests counts requests that the RoundTripper of HTTP.Client still holds
 	// although their contexts have ended, those of earlier sessions included. Only a
 	// RoundTripper that is no *http.Transport and ignores contexts causes them. At 256
-	// it gets no further requests.
+	// it gets no further requests: calls fail with ErrUnavailable, and nothing is sent,
+	// until it returns from some.
 	AbandonedRequests int `json:"abandonedRequests,omitempty"`
 	// Stderr holds the first and last lines that a server wrote to stderr, until it is
 	// ready; nil afterwards. LastCause.Stderr has those of the last session.

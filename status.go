@@ -10,8 +10,9 @@ import (
 // are only added.
 const StatusSchema = "status/v3"
 
-// ServerStatus is what is known about one registered server at one moment. It is a
-// copy that the caller may keep, change and marshal, Session.Capabilities excepted. It
+// ServerStatus is what is known about one registered server at one moment. A
+// registration lasts from Register to Unregister; within it, an incarnation is one
+// process or connection of the server. The status is a copy that the caller may keep, change and marshal, Session.Capabilities excepted. It
 // holds no secrets. In JSON, durations are nanoseconds.
 type ServerStatus struct {
 	// Name is the server's name in its client.

@@ -15,14 +15,15 @@ import (
 // gets. It runs in a process group of its own. When the server ends, the group is
 // ended with it, and on Linux also what has left the group.
 type Stdio struct {
-	// Command is the program, a path or a name that is looked up in PATH. Required.
+	// Command is the program: a name without a slash is looked up in the PATH of the host,
+	// and a relative path such as "./server" begins at Dir. Required.
 	Command string
 	// Args are the program's arguments, without its name.
 	Args []string
 	// Env is added to the process's environment and overrides what is inherited.
 	Env map[string]string
-	// InheritEnv passes the host's whole environment. By default a server gets of it
-	// only HOME, USER, LOGNAME, SHELL, PATH, TERM, TZ, LANG, LANGUAGE, LC_*, TMPDIR,
+	// InheritEnv passes the host's whole environment. By default the server gets only these
+	// variables of the host: HOME, USER, LOGNAME, SHELL, PATH, TERM, TZ, LANG, LANGUAGE, LC_*, TMPDIR,
 	// TMP, TEMP, XDG_*, DISPLAY, WAYLAND_DISPLAY, XAUTHORITY, KUBECONFIG, the proxies
 	// (HTTP_PROXY, HTTPS_PROXY, FTP_PROXY, ALL_PROXY, NO_PROXY, in either case), and
 	// SSL_CERT_FILE, SSL_CERT_DIR, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE and

@@ -45,7 +45,9 @@ type TokenKey struct {
 // Authorization is what a [TokenStore] keeps: the registration of a client at one
 // authorization server, and its tokens. It holds secrets; its String and GoString show
 // none. The names in JSON are stable, so that stores can be read by later versions.
-type Authorization struct { //nolint:recvcheck // Clone accepts nil, and printing needs values
+//
+//nolint:recvcheck // Clone accepts nil, and printing needs values
+type Authorization struct {
 	// Issuer is the authorization server that all other fields belong to.
 	Issuer string `json:"issuer"`
 	// Resource is the resource identifier that the tokens are for (RFC 8707).

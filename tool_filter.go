@@ -12,7 +12,9 @@ import (
 //
 // Patterns are compared with the server's own name of the tool ("list_directory", not
 // "fs/list_directory"), case-sensitively. "*" matches any text, the empty one
-// included, and "?" one character.
+// included, and "?" one character. An empty pattern is an error of
+// [ServerSpec.Validate]. A pattern that matches no tool of the server is a warning in the
+// status.
 type ToolFilter struct {
 	// Allow holds patterns of which one must match. Empty: every tool is allowed.
 	Allow []string

@@ -6,7 +6,7 @@ import (
 )
 
 // Delay is the wait before the given attempt, counted from 1: Base, 2·Base, 4·Base, …,
-// at most Max, then spread by Jitter. rnd is a random number in [0, 1), which is used
+// at most Max, then spread by Jitter. An attempt below 1 counts as the first. rnd is a random number in [0, 1), which is used
 // only if Jitter is set. A number out of range counts as the nearest end of the range,
 // and NaN as its middle. The result never overflows and is never negative.
 func (p Policy) Delay(attempt int, rnd float64) time.Duration {

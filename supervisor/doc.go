@@ -60,8 +60,10 @@
 // that never starts. [Intensity], the restart intensity of OTP, bounds the restarts
 // over a window of time beside the budget.
 //
-// A permanent cause spends no retry. Among them is a process that ends before the
-// handshake, twice in a row, with the same exit status and the same lines on stderr.
+// A permanent cause ends the retries at once. One is a repeated start failure: the server
+// has never been ready, and its process exits before the handshake is complete, twice in a
+// row, with the same exit status and the same lines on stderr, at least one line. A policy
+// that parks or has no limit does not treat it as permanent.
 //
 // # The standby
 //
@@ -84,6 +86,13 @@
 // resources, resource templates and prompts. The request server/discover of MCP
 // 2026-07-28 belongs to negotiation and is sent in [StateConnecting].
 //
-// docs/lifecycle.md shows both machines with all states, inputs, guards and effects.
-// A test generates that page from the tables and the comments of this package.
+// To dial is to start the process of a server or to connect to it. An incarnation is one
+// such start with its session. To release a session is to end what is left of it:
+// processes, connections, goroutines. To publish a catalog is to list the server's tools,
+// resources and prompts at the client, and to withdraw it is to remove them there.
+//
+// The comments of [StateNew], [InputRegister], [GuardAlways], [EffectDial] and their
+// neighbours say what each state, input, guard and effect means, and [Transitions] and
+// [StandbyTransitions] are all rows. The repository has a page with both tables and their
+// diagrams, docs/lifecycle.md, which a test generates from this package.
 package supervisor

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Unlimited, as MaxAttempts, retries without end. No default leads to it.
+// Unlimited, as MaxAttempts, retries without end. It is never a default.
 const Unlimited = -1
 
 const (
@@ -20,15 +20,24 @@ const (
 // Policy says what happens after a session ended by itself: how often and how soon the
 // server is tried again, and what follows when that fails. The zero value is
 // [NoRetry]; [Retry] makes the usual policies. A Policy is a plain value, which may be
-// copied and compared with ==. A permanent cause ([Cause.Permanent]) overrides it.
+// copied and compared with ==.
+//
+// A permanent cause ([Cause.Permanent]) overrides it: the server is evicted at once, or
+// waits for its authorization, and no attempt is made. One such cause is a repeated
+// start failure: the server has never been ready, and its process exits before the
+// handshake is complete, twice in a row, with the same exit status and the same lines on
+// stderr, at least one line. It counts as misconfigured. If ParkEvery is set or
+// MaxAttempts is Unlimited, a repeated start failure is tried again like any other.
 type Policy struct {
 	// MaxAttempts is the retry budget: how many attempts in a row are made before the
-	// server is evicted or parked. 0 means none ([NoRetry]), [Unlimited] means no bound.
+	// server is evicted or parked. 0 means none: the server is evicted ([NoRetry]), or
+	// parked and tried again at each ParkEvery if that is set. [Unlimited] means no bound.
 	MaxAttempts int `json:"maxAttempts"`
 	// Base is the delay before the first retry; each further attempt doubles it. 0
 	// retries at once, and requires a bounded MaxAttempts.
 	Base time.Duration `json:"base,omitempty"`
-	// Max is the longest single delay. 0 means [DefaultMaxDelay], and at least Base.
+	// Max is the longest single delay, before Jitter. 0 means [DefaultMaxDelay], or Base if
+	// longer; otherwise it must be at least Base.
 	Max time.Duration `json:"max,omitempty"`
 	// Jitter spreads each delay d uniformly over [d·(1−Jitter), d·(1+Jitter)].
 	// It lies between 0 and 1. 0 (the default) keeps the delays exact; 0.2 is a good
@@ -42,12 +51,13 @@ type Policy struct {
 	// it: one attempt is made after each such interval. 0 (the default) evicts.
 	ParkEvery time.Duration `json:"parkEvery,omitempty"`
 	// Intensity bounds restarts over a window of time, in addition to the budget. The
-	// zero value (the default) sets no such bound.
+	// zero value (the default) sets no such bound. Set both of its fields, or neither.
 	Intensity Intensity `json:"intensity,omitzero"`
 }
 
 // Intensity is the restart intensity of OTP. If more than Restarts sessions end by
-// themselves within Window, the budget counts as spent.
+// themselves within Window, the budget counts as spent. Both fields must be above zero,
+// or both zero for no bound.
 type Intensity struct {
 	// Restarts is how many ends within Window are tolerated.
 	Restarts int `json:"restarts"`
@@ -55,7 +65,7 @@ type Intensity struct {
 	Window time.Duration `json:"window"`
 }
 
-// NoRetry evicts a server when its first session ends by itself.
+// NoRetry evicts a server when its first session ends by itself. Do not change it.
 var NoRetry = Policy{}
 
 // RetryOption changes a policy that [Retry] makes.
@@ -70,9 +80,10 @@ type RetryOption func(*Policy)
 //		supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2))
 //	supervisor.Retry(5, time.Second, supervisor.WithParking(10*time.Minute))
 //
-// A server that has never been ready and exits twice in a row with the same exit status
-// and the same lines on stderr is considered misconfigured and evicted at once, unless the
-// policy parks or is unlimited.
+// One failure is not retried to the end: a server that has never been ready, and whose
+// process exits before the handshake is complete, twice in a row, with the same exit
+// status and the same lines on stderr (at least one), is evicted at once. A policy that
+// parks or is unlimited retries that, too.
 func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	p := Policy{MaxAttempts: maxAttempts, Base: base}
 	for _, o := range opts {
@@ -102,7 +113,8 @@ func WithIntensity(restarts int, window time.Duration) RetryOption {
 	return func(p *Policy) { p.Intensity = Intensity{restarts, window} }
 }
 
-// Retries reports whether the policy ever makes another attempt by itself.
+// Retries reports whether the policy ever makes another attempt by itself, also by
+// parking.
 func (p Policy) Retries() bool { return p.MaxAttempts != 0 || p.ParkEvery > 0 }
 
 // Validate returns an error that names every invalid field and how to correct it.

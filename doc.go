@@ -173,8 +173,8 @@
 //
 // Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
 // InMemory.Serve) may panic: the operation that called them fails, the client goes on.
-// The function of facade.WithProgress is the exception, because it runs in the caller's
-// goroutine: its panic continues there.
+// What runs in the caller's goroutine is the exception, because its panic continues
+// there: the function of facade.WithProgress, and MarshalJSON of arguments.
 //
 // # Packages
 //

@@ -15,7 +15,7 @@ type Timeouts struct {
 	Start time.Duration
 	// Negotiate bounds the wait for an answer to server/discover, the handshake of
 	// protocol version 2026-07-28, before initialize is sent. Negative: only Start bounds
-	// it, and a server that ignores server/discover cannot be started. It has no effect
+	// it, so a server that never answers server/discover does not start. It has no effect
 	// with EraLegacy and EraModern, which send only one of the two. Default 3 s.
 	Negotiate time.Duration
 	// List bounds the reading of all four lists together. What follows when it is over is

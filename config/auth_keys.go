@@ -18,7 +18,7 @@ var authRows = []row{
 	},
 	{
 		Key: Key{Name: "client_secret", Aliases: []string{"clientSecret", "CLIENT_SECRET"}, Type: "string", Field: "HTTP.Auth.ClientSecret", Example: `"${SECRET}"`,
-			Meaning: "The secret that belongs to client_id."},
+			Meaning: "The secret that belongs to client_id, which it needs. Not together with private_key_file."},
 		read: intoText(func(e *entry) *string { return &e.oauth.ClientSecret }),
 	},
 	{
@@ -37,8 +37,8 @@ var authRows = []row{
 		read: intoText(func(e *entry) *string { return &e.oauth.ClientName }),
 	},
 	{
-		Key: Key{Name: "issuer", Type: "URL", Default: "the one that the server names first", Field: "HTTP.Auth.Issuer", Example: `"https://auth.example.com"`,
-			Meaning: "The authorization server that client_id belongs to. The client is shown to no other."},
+		Key: Key{Name: "issuer", Type: "URL", Default: "the first one that the server names; it is remembered", Field: "HTTP.Auth.Issuer", Example: `"https://auth.example.com"`,
+			Meaning: "The authorization server that client_id belongs to. No other is accepted."},
 		read: intoText(func(e *entry) *string { return &e.oauth.Issuer }),
 	},
 	{

@@ -54,6 +54,17 @@
 // key is a problem too, but only a warning. Errors and problems hold the names of
 // variables, never their values.
 //
+// Each key of an entry is checked, so one reading reports every bad value. What concerns
+// the entry as a whole (its transport, the validity of its [mcpvisor.ServerSpec]) is
+// checked only if all its values are usable, so correcting them may show further
+// problems.
+//
+// # Concurrency
+//
+// [Load], [Parse] and the other functions may be called by many goroutines at once. The
+// functions of options are called in the goroutine of Load or Parse. A [File] is the
+// caller's; it is not safe for changes by several goroutines.
+//
 // # Keys of an entry
 //
 // [Keys] returns them for programs. The arrow leads to the field of
@@ -65,9 +76,9 @@
 //	args → Stdio.Args
 //	    (list of strings) The arguments of the program.
 //	env → Stdio.Env
-//	    (object of strings) Environment variables of the server. Of the host's
-//	    it gets a short list only; see inherit_env. Numbers and booleans are
-//	    taken as written.
+//	    (object of strings) Environment variables of the server. By default the
+//	    server gets only some variables of the host, such as PATH and HOME;
+//	    inherit_env passes all. Numbers and booleans are taken as written.
 //	envFile → Stdio.Env
 //	    (path) A file of NAME=value lines with more of them. env wins over it.
 //	cwd → Stdio.Dir
@@ -80,7 +91,8 @@
 //	    server's process group, when the server ends. Also written keepDaemons.
 //	standby → Standby
 //	    (boolean; default false) Keeps a second process of the server started.
-//	    It takes over at once when the first one ends.
+//	    It takes over when the first one ends, without a start; calls in the gap
+//	    fail at once. It needs retry with max_attempts other than 0.
 //	url → HTTP.URL
 //	    (URL) The endpoint of a server over HTTP. Also written serverUrl.
 //	httpUrl → HTTP.URL
@@ -98,8 +110,9 @@
 //	    server. Without it the client registers itself. Also written clientId,
 //	    CLIENT_ID.
 //	auth.client_secret → HTTP.Auth.ClientSecret
-//	    (string) The secret that belongs to client_id. Also written
-//	    clientSecret, CLIENT_SECRET.
+//	    (string) The secret that belongs to client_id, which it needs. Not
+//	    together with private_key_file. Also written clientSecret,
+//	    CLIENT_SECRET.
 //	auth.private_key_file → HTTP.Auth.PrivateKey
 //	    (path) A key in PEM that the client signs with instead of a secret: RSA,
 //	    P-256 or Ed25519.
@@ -109,8 +122,8 @@
 //	    (string; default mcpvisor) The name that the user sees where they
 //	    consent.
 //	auth.issuer → HTTP.Auth.Issuer
-//	    (URL; default the one that the server names first) The authorization
-//	    server that client_id belongs to. The client is shown to no other.
+//	    (URL; default the first one that the server names; it is remembered) The
+//	    authorization server that client_id belongs to. No other is accepted.
 //	auth.account → HTTP.Auth.Account
 //	    (string) Tells several logins to the same server apart.
 //	auth.scopes → HTTP.Auth.Scopes
@@ -168,12 +181,13 @@
 //	    replaces the policy: it parks only if it says so.
 //	retry.max_attempts → Policy.MaxAttempts
 //	    (number, or "unlimited"; default 5) The retry budget: how many attempts
-//	    in a row are made before the server is evicted or parked. 0 means none.
+//	    in a row are made before the server is evicted or parked. 0 means none:
+//	    the server is evicted or parked at once.
 //	retry.base → Policy.Base
 //	    (duration; default 500ms) The delay before the first attempt. Each
 //	    further attempt doubles it.
 //	retry.max → Policy.Max
-//	    (duration; default 30s) The longest delay.
+//	    (duration; default 30s) The longest delay. It must be at least base.
 //	retry.jitter → Policy.Jitter
 //	    (number from 0 to 1; default 0) Spreads each delay at random, by this
 //	    fraction of it.
@@ -185,13 +199,14 @@
 //	    retry budget is spent: it is tried again this often.
 //	retry.intensity → Policy.Intensity
 //	    (object) Bounds restarts over a window of time: one more spends the
-//	    whole retry budget at once.
+//	    whole retry budget at once. Set both of its keys.
 //	retry.intensity.restarts → Policy.Intensity.Restarts
 //	    (number; default no bound) The most restarts in the window.
 //	retry.intensity.window → Policy.Intensity.Window
 //	    (duration) The length of the window.
 //	timeouts → Timeouts
-//	    (object) The clocks of the server. A negative duration means no bound.
+//	    (object) The clocks of the server. A negative duration means no bound;
+//	    shutdown must be bounded, and one of call and call_total.
 //	timeouts.start → Timeouts.Start
 //	    (duration; default 1m) Bounds the start of the process, or the connect,
 //	    and the negotiation together. npx and the like may have to download
@@ -206,7 +221,8 @@
 //	    (duration; default 1m) Bounds how long a call may take without a
 //	    progress report. Each report starts it again.
 //	timeouts.call_total → Timeouts.CallTotal
-//	    (duration; default 10m) Bounds a call as a whole.
+//	    (duration; default 10m) Bounds a call as a whole, but not the wait for a
+//	    server that is not ready.
 //	timeouts.shutdown → Timeouts.Shutdown
 //	    (duration; default 2s) Bounds the end of a process: after half of it the
 //	    process group gets SIGTERM, after all of it SIGKILL. It cannot be
@@ -218,11 +234,12 @@
 //	limits → Limits
 //	    (object) What the server may cost this process.
 //	limits.max_message_bytes → Limits.MaxMessageBytes
-//	    (number; default 64 MiB) The longest message that is accepted. A longer
-//	    answer fails its call.
+//	    (number; default 64 MiB) The longest message that is accepted. At most
+//	    1073741824 (1 GiB). A longer answer fails its call.
 //	limits.max_buffer_bytes → Limits.MaxBufferBytes
 //	    (number; default 64 MiB) The most bytes that large messages of the
-//	    server hold at one time. Further ones wait.
+//	    server hold at one time. Further ones wait, and the timeouts of their
+//	    calls keep running.
 //	limits.max_elements → Limits.MaxElements
 //	    (number; default 1,000,000) The most JSON values in one result. A result
 //	    with more fails its call.
@@ -233,7 +250,8 @@
 //	    (number; default 10,000) The most entries of each of the four lists. The
 //	    rest is left out, with a warning.
 //	limits.max_pages → Limits.MaxPages
-//	    (number; default 1,000) The most pages of each list.
+//	    (number; default 1,000) The most pages of each list. The rest is left
+//	    out, with a warning.
 //	limits.max_catalog_bytes → Limits.MaxCatalogBytes
 //	    (number; default 256 MiB) The most bytes of all four lists together. The
 //	    rest is left out, with a warning.
@@ -242,16 +260,17 @@
 //	    queue.
 //	limits.max_queued → Limits.MaxQueued
 //	    (number; default 1,024) The most calls in that queue. Further ones fail
-//	    at once. 0 means no queue.
+//	    at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means
+//	    the default.
 //	limits.max_stderr_lines → Limits.MaxStderrLines
 //	    (number; default 30) How many lines of the server's stderr are kept for
-//	    errors and reports.
+//	    errors and reports. 0 means the default.
 //	probe → Probe
 //	    (false or object) How a server that is silent is asked whether it is
 //	    still alive. false never asks.
 //	probe.interval → Probe.Interval
 //	    (duration; default 30s) The longest silence of the server before it is
-//	    asked.
+//	    asked. A negative duration never asks.
 //	probe.timeout → Probe.Timeout
 //	    (duration; default 10s) Bounds the wait for the answer.
 //	probe.failures → Probe.Failures
@@ -281,18 +300,6 @@
 //	    ("auto", "legacy" or "modern"; default "auto") Fixes the generation of
 //	    the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28
 //	    and newer.
-//
-// # Adding a key
-//
-//  1. Add the field to mcpvisor.ServerSpec, with its default and its validation.
-//  2. Add a row to the table of the object that holds the key: entryRows in
-//     entry_keys.go, authRows in auth_keys.go, or retryRows, timeoutRows, limitRows
-//     and probeRows in policy_keys.go. The row has the name, the type, the default,
-//     the field, an example and the meaning, and the function that reads the value.
-//     value.go has functions for strings, lists, numbers and durations.
-//  3. Run go test ./config -run TestKeys -update. It parses the example, checks
-//     that exactly the named field changes, and writes the key into this comment
-//     and into docs/config.md.
 //
 // This package is large because a third of it is the tables of keys and this comment.
 package config

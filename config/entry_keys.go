@@ -16,7 +16,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "env", Type: "object of strings", Field: "Stdio.Env", Example: `{"API_KEY": "${API_KEY}"}`,
-			Meaning: "Environment variables of the server. Of the host's it gets a short list only; see inherit_env. Numbers and booleans are taken as written."},
+			Meaning: "Environment variables of the server. By default the server gets only some variables of the host, such as PATH and HOME; inherit_env passes all. Numbers and booleans are taken as written."},
 		read: func(e *entry, v *hujson.Value) { e.stdio.Env = e.readMap(v) },
 	},
 	{
@@ -41,7 +41,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "standby", Type: "boolean", Default: "false", Field: "Standby", Example: `true`,
-			Meaning: "Keeps a second process of the server started. It takes over at once when the first one ends."},
+			Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0."},
 		read: intoBool(func(e *entry) *bool { return &e.spec.Standby }),
 	},
 	{
@@ -90,7 +90,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "timeouts", Type: "object", Field: "Timeouts", Example: `{"call": "2m"}`,
-			Meaning: "The clocks of the server. A negative duration means no bound."},
+			Meaning: "The clocks of the server. A negative duration means no bound; shutdown must be bounded, and one of call and call_total."},
 		read: func(e *entry, v *hujson.Value) { e.readObject(v, `{"call": "60s"}`, timeoutRows) }, nested: timeoutRows,
 	},
 	{

@@ -33,8 +33,8 @@ type File struct {
 
 // Server is one usable entry.
 type Server struct {
-	// Spec is ready to be registered. StartSupervised is set, so that a host starts
-	// while a server is down.
+	// Spec is ready to be registered. StartSupervised is set, so that a server that is down
+	// does not keep the host from starting.
 	Spec mcpvisor.ServerSpec
 	// Entry is the name of the entry in the file. Spec.Name is the same, unless
 	// that text cannot name a server ("microsoft/playwright-mcp"). Then Spec.Name is

@@ -20,7 +20,7 @@ type Input struct {
 	Description string
 	// Default is the answer if the user gives none.
 	Default string
-	// Options are the answers to choose from. Without options any text is one.
+	// Options are the answers to choose from. If empty, any text is accepted.
 	Options []string
 	// Password says that the answer must not be shown while it is typed. It becomes
 	// one of the Secrets of the server whose entry uses it.

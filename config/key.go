@@ -18,15 +18,14 @@ type Key struct {
 	Aliases []string
 	// Type says which values are accepted, in words.
 	Type string
-	// Default is what holds without the key. Empty means that nothing does, as for
-	// a list that is empty.
+	// Default is the value used if the key is missing; empty if it has no default.
 	Default string
 	// Field is the field of mcpvisor.ServerSpec that the key sets, as in
 	// "Timeouts.Call". It is empty for a key that sets none.
 	Field string
 	// Example is a value, as JSON.
 	Example string
-	// Meaning says what the key does: sentences without a subject, which is the key.
+	// Meaning says what the key does. The key is the implied subject of its sentences.
 	Meaning string
 }
 

@@ -17,7 +17,8 @@ import (
 const maxSize = 4 << 20
 
 // Load reads a file and parses it as [Parse] does. A file that does not exist is
-// an error that wraps os.ErrNotExist.
+// an error that wraps os.ErrNotExist; other errors wrap that of the file system. The
+// errors have no exported type; they are texts for the user.
 func Load(path string, opts ...Option) (*File, error) {
 	data, err := readAll(path)
 	switch {

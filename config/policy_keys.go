@@ -18,7 +18,7 @@ var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxD
 var retryRows = []row{
 	{
 		Key: Key{Name: "max_attempts", Type: `number, or "unlimited"`, Default: thousands(DefaultRetry.MaxAttempts), Field: "Policy.MaxAttempts", Example: `3`,
-			Meaning: "The retry budget: how many attempts in a row are made before the server is evicted or parked. 0 means none."},
+			Meaning: "The retry budget: how many attempts in a row are made before the server is evicted or parked. 0 means none: the server is evicted or parked at once."},
 		read: (*entry).readMaxAttempts,
 	},
 	{
@@ -28,7 +28,7 @@ var retryRows = []row{
 	},
 	{
 		Key: Key{Name: "max", Type: "duration", Default: shortDuration(DefaultRetry.Max), Field: "Policy.Max", Example: `"1m"`,
-			Meaning: "The longest delay."},
+			Meaning: "The longest delay. It must be at least base."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.Max }),
 	},
 	{
@@ -48,7 +48,7 @@ var retryRows = []row{
 	},
 	{
 		Key: Key{Name: "intensity", Type: "object", Field: "Policy.Intensity", Example: `{"restarts": 5, "window": "30s"}`,
-			Meaning: "Bounds restarts over a window of time: one more spends the whole retry budget at once."},
+			Meaning: "Bounds restarts over a window of time: one more spends the whole retry budget at once. Set both of its keys."},
 		read: func(e *entry, v *hujson.Value) {
 			e.readObject(v, `{"restarts": 5, "window": "30s"}`, intensityRows)
 		}, nested: intensityRows,
@@ -93,7 +93,7 @@ var timeoutRows = []row{
 	},
 	{
 		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
-			Meaning: "Bounds a call as a whole."},
+			Meaning: "Bounds a call as a whole, but not the wait for a server that is not ready."},
 		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
 		renamedFrom: "hard_max",
 	},
@@ -108,13 +108,13 @@ var timeoutRows = []row{
 var limitRows = []row{
 	{
 		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
-			Meaning: "The longest message that is accepted. A longer answer fails its call."},
+			Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
 		renamedFrom: "line",
 	},
 	{
 		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
-			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait."},
+			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait, and the timeouts of their calls keep running."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
 		renamedFrom: "buffer",
 	},
@@ -138,7 +138,7 @@ var limitRows = []row{
 	},
 	{
 		Key: Key{Name: "max_pages", Type: "number", Default: thousands(mcpvisor.DefaultMaxPages), Field: "Limits.MaxPages", Example: `100`,
-			Meaning: "The most pages of each list."},
+			Meaning: "The most pages of each list. The rest is left out, with a warning."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
 		renamedFrom: "pages",
 	},
@@ -156,13 +156,13 @@ var limitRows = []row{
 	},
 	{
 		Key: Key{Name: "max_queued", Type: "number", Default: thousands(mcpvisor.DefaultMaxQueued), Field: "Limits.MaxQueued", Example: `16`,
-			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue."},
+			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means the default."},
 		read:        (*entry).readMaxQueued,
 		renamedFrom: "queue",
 	},
 	{
 		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(mcpvisor.DefaultMaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
-			Meaning: "How many lines of the server's stderr are kept for errors and reports."},
+			Meaning: "How many lines of the server's stderr are kept for errors and reports. 0 means the default."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
 		renamedFrom: "stderr_lines",
 	},
@@ -172,7 +172,7 @@ var limitRows = []row{
 var probeRows = []row{
 	{
 		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
-			Meaning: "The longest silence of the server before it is asked."},
+			Meaning: "The longest silence of the server before it is asked. A negative duration never asks."},
 		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
 		renamedFrom: "every",
 	},

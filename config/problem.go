@@ -13,7 +13,8 @@ type Severity int
 const (
 	// SeverityError: the entry is left out of [File.Servers].
 	SeverityError Severity = iota
-	// SeverityWarning: the entry is used, and something in it is not.
+	// SeverityWarning: the entry is used; part of it is ignored or read in a way that the
+	// message says.
 	SeverityWarning
 )
 

@@ -22,7 +22,17 @@ const startsPerCore = 16
 // A spec that fails does not keep the others from starting. Of two specs with the same
 // name the first is registered and the second fails with ErrExists. The error is an
 // errors.Join of one *[mcpvisor.Error] for each spec that failed, in their order, whose
-// Server names the spec; nil if all were accepted.
+// Server names the spec; nil if all were accepted. errors.As finds only the first. To get
+// all of them:
+//
+//	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+//		for _, err := range joined.Unwrap() {
+//			var e *mcpvisor.Error
+//			if errors.As(err, &e) {
+//				log.Println(e.Server, e)
+//			}
+//		}
+//	}
 func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec) error {
 	errs := make([]error, len(specs))
 	first := make(map[string]int, len(specs))

@@ -13,8 +13,9 @@ import (
 // print it, or to start a browser), waits for the redirect as long as ctx allows,
 // exchanges the code, stores the tokens, and restarts the server, as [Client.Restart]
 // does. open runs in a goroutine of its own; Authorize does not wait for it after the
-// redirect. With GrantClientCredentials and GrantJWTBearer no user is needed, and open is not
-// called.
+// redirect. An error or a panic of open, and so a nil open, fails Authorize with
+// ErrAuthRequired. With GrantClientCredentials and GrantJWTBearer no user is needed, and
+// open is not called.
 //
 // A server whose Register failed with ErrAuthRequired can be authorized, too. Register
 // it again afterwards.

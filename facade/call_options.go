@@ -15,9 +15,12 @@ type callOptions struct {
 	progress  func(mcpvisor.Progress) // nil: reports are not delivered
 }
 
-// WithWaitReady lets the call wait until its server is ready, as long as the call's
-// context allows. Waiting does not count against the call's timeout. Without it, a
-// call of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
+// WithWaitReady lets the call wait until its server is ready. Only the call's context
+// ends the wait: it counts neither against the call's timeout nor against
+// Timeouts.CallTotal, so give the context a deadline. Waiting calls are not counted in
+// CallCounts.Queued or bounded by Limits.MaxQueued. A server that cannot become ready by
+// itself ends the wait with ErrEvicted, ErrAuthRequired or ErrClosed. Without it, a call
+// of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
 func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
 
 // WithProgress delivers the server's progress notifications about this call to f, in
@@ -33,7 +36,9 @@ func WithProgress(f func(mcpvisor.Progress)) CallOption {
 
 // WithTimeout bounds the time without progress of this call. 0 means the default:
 // [WithDefaultCallTimeout], else the server's Timeouts.Call. A negative value means no
-// such bound. The server's Timeouts.CallTotal bounds the call as a whole in any case.
+// such bound. The server's Timeouts.CallTotal bounds the call as a whole in any case; if
+// that is negative, too, the context needs a deadline, or the call fails with
+// mcpvisor.ErrInvalid.
 func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }
 
 // callOptions are the options of one call over those of the client.

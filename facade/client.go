@@ -49,6 +49,13 @@ const Version = "0.1.0"
 // comment lists the sentinels for errors.Is, such as mcpvisor.ErrUnavailable. The
 // Outcome of the error says whether the server may have executed the request.
 //
+// Three terms: a registration lasts from [Client.Register] of a name to
+// [Client.Unregister] of it; an incarnation is one process or connection of a server
+// within it; an evicted server was given up by its policy and keeps its registration.
+//
+// After [Client.Close] the listings and Status are empty, and the channels of Watch are
+// closed. Methods that need a server fail with ErrClosed; Unregister and Close return nil.
+//
 // A Client is safe for concurrent use by many goroutines. A process may have several
 // clients; they share nothing. The zero value is not usable.
 type Client struct {
@@ -98,7 +105,9 @@ func New(opts ...Option) (*Client, error) {
 // the same name is replaced if it is evicted.
 //
 // Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired,
-// ErrCanceled (ctx ended; the registration is undone), ErrClosed.
+// ErrCanceled (ctx ended; the registration is being undone, and the name stays listed and
+// taken until EventUnregistered), ErrClosed. If a failed start left processes behind, Hint
+// names them.
 func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
@@ -112,8 +121,8 @@ func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 // most a little longer than the server's Timeouts.Shutdown.
 //
 // Errors: ErrUnknownServer, ErrCanceled (ctx ended; the removal continues), ErrLeftBehind
-// (the server is removed, and the error names processes that could not be ended or not
-// be looked for). After Close it returns nil.
+// (the server is removed, and the error names processes that could not be ended, or could
+// not be searched for). After Close it returns nil.
 func (c *Client) Unregister(ctx context.Context, name string) error {
 	return withOp(c.rt.Unregister(ctx, name), "unregister "+name)
 }
@@ -142,8 +151,8 @@ func (c *Client) WaitReady(ctx context.Context, name string) error {
 // more than once.
 //
 // Errors: ErrCanceled (ctx ended; the shutdown continues), ErrLeftBehind (the client is
-// closed, and the error names, by server, processes that could not be ended or not be
-// looked for).
+// closed, and the error names, by server, processes that could not be ended, or could not
+// be searched for).
 func (c *Client) Close(ctx context.Context) error {
 	c.authorizers.close()
 	return withOp(c.rt.Close(ctx), "close")

@@ -6,23 +6,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Servers may send requests of their own while they work on a call: for text of the
-// host's language model (sampling/createMessage), for input of its user
-// (elicitation/create), for its directories (roots/list). The client declares the
-// capabilities that it has handlers for, and no others.
-//
-// The rules for all handlers:
-//
-//   - They are called for all servers, from many goroutines: up to 64 at a time for one
-//     server, whose further requests wait.
-//   - The context ends when the server withdraws the request, when the call that it
-//     belongs to ends, when the session ends, and when the client is closed. A handler
-//     that continues anyway is left behind; nothing waits for it. (Servers before
-//     2026-07-28 on a pipe do not say which call a request belongs to.)
-//   - A panic, a nil result or an error is answered with a JSON-RPC error and affects no
-//     other request. The text of the error goes to the log and not to the server, unless
-//     the error is a *jsonrpc.Error itself; a wrapped one is not sent.
-
 // SamplingRequest is a server's request for text of the host's language model
 // (sampling/createMessage).
 type SamplingRequest struct {

@@ -7,11 +7,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Servers returns the names of the registered servers, sorted, whatever their state.
-// The slice is the caller's.
+// Servers returns the names of the registered servers, sorted, whatever their state; none
+// after Close. The slice is the caller's.
 func (c *Client) Servers() []string { return slices.Clone(c.rt.Snapshot().Names()) }
 
-// Status describes every registered server, sorted by name.
+// Status describes every registered server, sorted by name; none after Close.
 func (c *Client) Status() []mcpvisor.ServerStatus {
 	s := c.rt.Snapshot()
 	out := make([]mcpvisor.ServerStatus, 0, len(s.Names()))
@@ -32,7 +32,7 @@ func (c *Client) ServerStatus(name string) (status mcpvisor.ServerStatus, ok boo
 }
 
 // Tools returns the tools of all ready servers at one moment, sorted by server and
-// name. The slice is the caller's; the definitions are shared and must not be changed.
+// name; none after Close. The slice is the caller's; the definitions are shared and must not be changed.
 func (c *Client) Tools() []mcpvisor.Tool { return c.rt.Snapshot().Tools() }
 
 // AllTools iterates over what [Client.Tools] returns, without a copy. It yields the

@@ -57,13 +57,14 @@ func WithClientInfo(name, version string) Option {
 
 // WithDefaultCallTimeout sets the timeout of calls that are made without
 // [WithTimeout], in place of each server's Timeouts.Call. Default: 0, which leaves that
-// to Timeouts.Call.
+// to Timeouts.Call. A negative value means no such bound, as in [WithTimeout].
 func WithDefaultCallTimeout(d time.Duration) Option {
 	return func(o *options) { o.callTimeout = d }
 }
 
 // WithDefaultWaitReady makes every call wait for a server that is not ready, as
-// [WithWaitReady] does for one call. Default: such calls fail at once.
+// [WithWaitReady] does for one call. No option of a call switches it off. Default: such
+// calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
 // DefaultMaxBufferBytes is the default of [WithMaxBufferBytes].

@@ -27,11 +27,12 @@ func (c *Client) Refresh(ctx context.Context, server string) error {
 //
 // The subscription belongs to the registration: it is made again for each incarnation
 // before that is ready, and it may be made while the server is down. If a ready server
-// rejects it, the error is ErrProtocol and the subscription is dropped. After other
-// errors the subscription stays, and the server is asked again later; Unsubscribe ends
-// that.
+// rejects it, the subscription is dropped: the error is ErrRPC if the server answers with
+// a JSON-RPC error, and ErrProtocol if it acknowledges the request without the resource
+// (since 2026-07-28) or has no subscriptions. After other errors the subscription stays,
+// and the server is asked again later; Unsubscribe ends that.
 //
-// Errors: ErrUnknownServer, ErrInvalid (empty URI), ErrProtocol, ErrTimeout,
+// Errors: ErrUnknownServer, ErrInvalid (empty URI), ErrRPC, ErrProtocol, ErrTimeout,
 // ErrUnavailable, ErrCanceled, ErrClosed.
 func (c *Client) Subscribe(ctx context.Context, server, uri string) error {
 	return c.setSubscription(ctx, server, uri, true, "subscribe to "+server+" "+uri)

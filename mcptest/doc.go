@@ -21,7 +21,9 @@
 // mcptest/oauthtest an OAuth authorization server.
 //
 // This package is large because a script is one thing: what it offers and which faults
-// happen apply to both transports. The default tools are in internal/tools, and what
-// they record is in internal/statedir. Start reading at script.go (what a script sets),
-// then server.go (a server on a pair of streams) or http.go (a server over HTTP).
+// happen apply to both transports.
 package mcptest
+
+// Start reading at script.go (what a script sets), then server.go (a server on a pair of
+// streams) or http.go (a server over HTTP). The default tools are in internal/tools, and
+// what they record is in internal/statedir.

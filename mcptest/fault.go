@@ -76,8 +76,8 @@ const (
 	ActionForkGrandchild Action = "fork"
 	// ActionError answers with a JSON-RPC error of Code (default -32603) and Text.
 	ActionError Action = "error"
-	// ActionMalformed answers with a malformed response; Text is one of the Malformed
-	// constants.
+	// ActionMalformed answers with a malformed response; Text is one of the constants
+	// whose names begin with Malformed, such as [MalformedWrongID].
 	ActionMalformed Action = "malformed"
 	// ActionOversize pads the line of the answer to at least Bytes bytes.
 	ActionOversize Action = "oversize"

@@ -40,9 +40,9 @@ func WithStateless() HTTPOption { return func(h *HTTPServer) { h.options.Statele
 // WithJSONResponses answers with application/json instead of an event stream.
 func WithJSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSONResponse = true } }
 
-// NewHTTP serves the script. It supports the actions Hang, Error, Delay, Exit and Die
-// at the stages before an answer; Exit and Die drop the server as [HTTPServer.Stop]
-// does. For failures of HTTP use [HTTPServer.Refuse]. The tools that need the streams
+// NewHTTP serves the script. It supports only ActionHang, ActionError, ActionDelay,
+// ActionExit and ActionDie, at the stages before an answer; ActionExit and ActionDie drop
+// the server as [HTTPServer.Stop] does. For failures of HTTP use [HTTPServer.Refuse]. The tools that need the streams
 // of a process are left out, and StartDelay has no effect.
 //
 // NewHTTP panics if the script is not valid, holds another fault, or if no loopback

@@ -38,8 +38,8 @@ type Script struct {
 	// Version is the version in serverInfo. Default "1.0.0".
 	Version string `json:"version,omitempty"`
 	// Versions are the protocol versions that the server speaks. Empty means
-	// [AllVersions]. Without a version that begins with initialize, initialize is
-	// rejected; without Version20260728, server/discover is an unknown method.
+	// [AllVersions]. initialize is refused if only 2026-07-28 is listed; server/discover is
+	// unknown if it is not listed.
 	Versions []string `json:"versions,omitempty"`
 	// Instructions are sent to the client with initialize or server/discover. Default:
 	// none.

@@ -32,8 +32,9 @@ import (
 //	log {level, text}         a log message, if the client's level admits it
 //	touch {uri}               notifications/resources/updated, if subscribed
 //	ask {method, params}      a request to the client; returns its answer
-//	consult {method, params, rounds} input of the client; returns the last: since
-//	                          2026-07-28 by input_required results, before by a request
+//	consult {method, params, rounds} like ask, in the way of the protocol version:
+//	                          since 2026-07-28 the answer of the call requests the input,
+//	                          rounds times; returns the last input
 //
 // Over HTTP the tools that need the streams of a process are left out: signal, stderr,
 // junk, fork and ask.

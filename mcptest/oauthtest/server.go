@@ -55,7 +55,7 @@ type Rules struct {
 	// token. A request without it is answered with 403 and insufficient_scope.
 	RequiredScopes map[string]string
 	// AuthMethods are the token_endpoint_auth_methods_supported of the metadata.
-	// Default: none, client_secret_basic, client_secret_post and private_key_jwt.
+	// Default: "none", "client_secret_basic", "client_secret_post" and "private_key_jwt".
 	AuthMethods []string
 	// Document may edit a metadata document before it is served at path. It returns
 	// the HTTP status to serve it with; 0 keeps the usual one.

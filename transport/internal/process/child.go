@@ -157,7 +157,7 @@ func (c *Child) reap() {
 	c.released = true
 	c.mu.Unlock()
 	if c.tag != "" {
-		c.survivors = killTagged(c.tag)
+		c.survivors = c.group.killDescendants(c.tag)
 	}
 	c.group.beforeReap()
 	_ = c.cmd.Wait()

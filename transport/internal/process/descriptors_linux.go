@@ -2,7 +2,6 @@ package process
 
 import (
 	"errors"
-	"io"
 	"os"
 	"sync"
 
@@ -26,7 +25,8 @@ type descriptorReserve struct {
 	proc   *os.File
 	spares []int
 
-	listing sync.Mutex // held while proc is read, and while it is closed
+	listing sync.Mutex // held while proc is read, and while it is closed; guards buf
+	buf     []byte     // for reading proc; nil before the first reading, and while there are no servers
 }
 
 // addUser counts a server in and fills the reserve as far as possible.
@@ -69,6 +69,7 @@ func (r *descriptorReserve) removeUser() {
 	r.listing.Lock()
 	defer r.listing.Unlock()
 	_ = proc.Close()
+	r.buf = nil
 }
 
 func (r *descriptorReserve) closeSparesLocked() {
@@ -118,18 +119,18 @@ func (r *descriptorReserve) close(d descriptor) {
 	_ = unix.Close(d.fd)
 }
 
-// listPIDs lists /proc: the process ids, and other names.
-func (r *descriptorReserve) listPIDs() ([]string, error) {
+// list lists the processes.
+func (r *descriptorReserve) list() (*procList, error) {
 	r.listing.Lock()
 	defer r.listing.Unlock()
 	r.mu.Lock()
 	dir := r.proc
 	r.mu.Unlock()
 	if dir != nil {
-		if _, err := dir.Seek(0, io.SeekStart); err != nil {
-			return nil, err
+		if r.buf == nil {
+			r.buf = make([]byte, procListBuffer)
 		}
-		return dir.Readdirnames(-1)
+		return readProcList(int(dir.Fd()), r.buf)
 	}
 	d, err := r.open(func() (int, error) {
 		return unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -137,9 +138,8 @@ func (r *descriptorReserve) listPIDs() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := os.NewFile(uintptr(d.fd), "/proc")
-	defer own.Close()
-	return own.Readdirnames(-1)
+	defer r.close(d)
+	return readProcList(d.fd, make([]byte, procListBuffer))
 }
 
 // isOutOfDescriptors reports whether an error says that this process (EMFILE) or the

@@ -62,9 +62,9 @@ func TestDescriptorReserve_removeUser_during_a_search(t *testing.T) {
 		began := make(chan struct{})
 		searches.Go(func() {
 			close(began)
-			names, err := r.listPIDs()
+			list, err := r.list()
 			if err == nil { // an error means that removeUser was first
-				require.NotEmpty(t, names)
+				require.NotEmpty(t, list.procs)
 			}
 		})
 		<-began

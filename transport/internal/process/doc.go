@@ -14,7 +14,7 @@
 // A process group is not enough: one call of setsid(2) leaves it. On Linux every
 // server therefore carries a process tag (tag_linux.go), which its descendants
 // inherit. After the exit, procScanner searches /proc for the tag and kills what
-// carries it. On other systems only the group (Unix) or the job object (Windows)
+// carries it. It reads the processes that have come since the start (procList). On other systems only the group (Unix) or the job object (Windows)
 // is ended.
 //
 // When this process itself is killed, its servers die by PR_SET_PDEATHSIG, and
@@ -28,6 +28,9 @@
 // while its tag is read again (pidfd_open(2)).
 //
 // # Where to start reading
+//
+// This package is large because it ends processes on three systems, and everything it
+// does rests on one fact that must not leave it: whose process id is still held.
 //
 // child.go is the life of one server. The state that all servers of this process
 // share is in four variables: parentThreads, hostWatchdog, procTable and

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -19,6 +18,7 @@ type processGroup struct {
 	pgid   int
 	pidfd  *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
 	thread *parentThread // the thread that started the child
+	since  *procList     // processes that were there before the child, so are no descendants
 }
 
 // startInGroup starts the command as the leader of a process group of its own
@@ -28,7 +28,9 @@ type processGroup struct {
 func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
 	fd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
+	var since *procList
 	thread, err := parentThreads.run(func() error {
+		since = procTable.listForStart()
 		err := cmd.Start()
 		if err == nil {
 			procTable.addServer(cmd.Process.Pid)
@@ -39,7 +41,7 @@ func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &processGroup{pgid: cmd.Process.Pid, thread: thread}
+	g := &processGroup{pgid: cmd.Process.Pid, thread: thread, since: since}
 	descriptors.addUser()
 	hostWatchdog.add(g.pgid)
 	if fd >= 0 {
@@ -146,23 +148,24 @@ func (g *processGroup) membersUntil(tag string, buf []byte, stop <-chan struct{}
 }
 
 // members returns the living processes of the group. With a tag it uses the shared
-// search for tagged processes; without, it checks every process.
+// search for tagged processes; without, it checks every process that has come since the
+// child was started.
 func (g *processGroup) members(tag string, buf []byte) ([]int, error) {
 	var pids []int
 	if tag != "" {
-		found, err := procTable.scan()
+		found, err := procTable.scan(g.since)
 		if err != nil {
 			return nil, err
 		}
 		pids = slices.Clone(found[tag])
 	} else {
-		names, err := descriptors.listPIDs()
+		list, err := descriptors.list()
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			if pid, err := strconv.Atoi(name); err == nil {
-				pids = append(pids, pid)
+		for _, proc := range list.procs {
+			if !g.since.has(proc) {
+				pids = append(pids, proc.pid())
 			}
 		}
 	}

@@ -15,13 +15,13 @@ import (
 // searches is found by the second one. A fork bomb can outlast all searches.
 const maxKillRounds = 8
 
-// killTagged kills every process with a tag and waits until they have ended. The
-// server itself is dead, so only its descendants can fork. The error is survivors, or
-// says that the process table could not be read.
-func killTagged(tag string) error {
+// killTagged kills every process with a tag that is not in the list since, and waits until
+// they have ended. The server itself is dead, so only its descendants can fork. The error
+// is survivors, or says that the process table could not be read.
+func killTagged(tag string, since *procList) error {
 	var left survivors
 	for range maxKillRounds {
-		found, err := scanWithRetry()
+		found, err := scanWithRetry(since)
 		if err != nil {
 			return fmt.Errorf("the process table cannot be read, so what the server has started may be left: %w", err)
 		}
@@ -42,10 +42,13 @@ func killTagged(tag string) error {
 	return left
 }
 
+// killDescendants kills what carries the tag of the server, which is dead.
+func (g *processGroup) killDescendants(tag string) error { return killTagged(tag, g.since) }
+
 // scanWithRetry tries a few times if this process has no free descriptor.
-func scanWithRetry() (found map[string][]int, err error) {
+func scanWithRetry(since *procList) (found map[string][]int, err error) {
 	for try := range 10 {
-		if found, err = procTable.scan(); !isOutOfDescriptors(err) {
+		if found, err = procTable.scan(since); !isOutOfDescriptors(err) {
 			break
 		}
 		time.Sleep(time.Duration(try) * 10 * time.Millisecond)

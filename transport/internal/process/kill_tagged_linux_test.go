@@ -155,7 +155,7 @@ func TestKillTagged_checks_the_tag(t *testing.T) {
 	descendant, ended := startSleep(t, large, tagEntry(mine))
 	// For a moment after exec a process shows no environment.
 	require.Eventually(t, func() bool { return mustReadTag(t, descendant) == mine }, waitLimit, checkInterval)
-	require.NoError(t, killTagged(mine))
+	require.NoError(t, killTagged(mine, nil))
 	requireClosed(t, ended, "the process is not found")
 	require.NoError(t, unix.Kill(stranger, 0))
 }

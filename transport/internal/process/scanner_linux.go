@@ -1,8 +1,6 @@
 package process
 
 import (
-	"maps"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -27,6 +25,8 @@ type procScanner struct {
 	// hidden are the processes in state envHidden that a search has waited for, with
 	// their start times. Later searches read them once and do not wait for them.
 	hidden map[int]string
+	// latest is the list of the last search, or of listForStart if that was later.
+	latest *procList
 
 	scanning sync.Mutex // held by the one search that runs; guards rest
 	rest     time.Time  // the next search begins at this time or later
@@ -39,9 +39,15 @@ const (
 	maxRest    = 50 * time.Millisecond
 )
 
+// maxListAge is how old a list may be that a server is started with. Older ones are
+// correct, too, but the search at the end of the server then reads more processes. Servers
+// that start together share a list.
+const maxListAge = time.Second
+
 // sharedScan is a search that has not begun, or its result once done is closed.
 type sharedScan struct {
 	done  chan struct{}
+	since *procList // of the caller whose list is the earliest; guarded by procScanner.mu until the search begins
 	found map[string][]int
 	err   error
 }
@@ -83,18 +89,6 @@ func (s *procScanner) isUnreaped(pid int) bool {
 	return s.unreaped[pid]
 }
 
-// skipped returns the processes that a search does not read.
-func (s *procScanner) skipped() map[int]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	skip := maps.Clone(s.servers)
-	if skip == nil {
-		skip = map[int]bool{}
-	}
-	maps.Copy(skip, s.stuck)
-	return skip
-}
-
 // setStuck records whether the reading of a process hangs.
 func (s *procScanner) setStuck(pid int, stuck bool) {
 	s.mu.Lock()
@@ -107,11 +101,17 @@ func (s *procScanner) setStuck(pid int, stuck bool) {
 	}
 }
 
-// setHidden replaces the processes that later searches do not wait for.
-func (s *procScanner) setHidden(hidden map[int]string) {
+// setHidden replaces the processes that later searches do not wait for. Those that the
+// search has not read stay what they were, unless they have ended.
+func (s *procScanner) setHidden(t *tableScan, list *procList) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.hidden = hidden
+	for pid, start := range s.hidden {
+		if !t.wasRead(pid) && list.hasID(pid) {
+			t.hidden[pid] = start
+		}
+	}
+	s.hidden = t.hidden
 }
 
 // isHidden reports whether a process shows nothing and an earlier search has waited
@@ -122,15 +122,42 @@ func (s *procScanner) isHidden(c candidate) bool {
 	return c.state == envHidden && s.hidden[c.pid] == c.start && c.start != ""
 }
 
+// listForStart returns a list of processes for a server that is started afterwards; nil if
+// they cannot be listed.
+func (s *procScanner) listForStart() *procList {
+	s.mu.Lock()
+	list := s.latest
+	s.mu.Unlock()
+	if list != nil && time.Since(list.taken) < maxListAge {
+		return list
+	}
+	list, err := descriptors.list()
+	if err != nil {
+		return nil
+	}
+	s.setLatest(list)
+	return list
+}
+
+func (s *procScanner) setLatest(list *procList) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.latest.earlier(list) == s.latest {
+		s.latest = list
+	}
+}
+
 // scan returns the living tagged processes by tag, as they were at some moment after
-// the call. It reaps zombies that no other code waits for.
-func (s *procScanner) scan() (map[string][]int, error) {
+// the call, and at least those that are not in the list since. It reaps those among them
+// that are zombies and that no other code waits for.
+func (s *procScanner) scan(since *procList) (map[string][]int, error) {
 	s.mu.Lock()
 	shared, first := s.next, s.next == nil
 	if first {
-		shared = &sharedScan{done: make(chan struct{})}
+		shared = &sharedScan{done: make(chan struct{}), since: since}
 		s.next = shared
 	}
+	shared.since = shared.since.earlier(since)
 	s.mu.Unlock()
 	if !first {
 		<-shared.done
@@ -142,24 +169,25 @@ func (s *procScanner) scan() (map[string][]int, error) {
 	s.next = nil // callers from now on need a later search
 	s.mu.Unlock()
 	began := time.Now()
-	shared.found, shared.err = s.scanOnce()
+	shared.found, shared.err = s.scanOnce(shared.since)
 	s.rest = time.Now().Add(min(restFactor*time.Since(began), maxRest))
 	s.scanning.Unlock()
 	close(shared.done)
 	return shared.found, shared.err
 }
 
-// scanOnce searches the process table, and reaps.
-func (s *procScanner) scanOnce() (map[string][]int, error) {
-	names, err := descriptors.listPIDs()
+// scanOnce searches the processes that are not in the list since, and reaps.
+func (s *procScanner) scanOnce(since *procList) (map[string][]int, error) {
+	list, err := descriptors.list()
 	if err != nil {
 		return nil, err
 	}
-	t := newTableScan(s, names)
+	s.setLatest(list)
+	t := newTableScan(s, s.candidates(list, since))
 	if err := t.run(); err != nil {
 		return nil, err
 	}
-	s.setHidden(t.hidden)
+	s.setHidden(t, list)
 	for _, pid := range t.dead {
 		reapAdopted(pid, t.buf)
 	}
@@ -173,14 +201,15 @@ type candidate struct {
 	start string   // known after the first reading if that was not final
 }
 
-// candidates returns the processes among names that a search reads.
-func (s *procScanner) candidates(names []string) []candidate {
-	list := make([]candidate, 0, len(names))
-	skip := s.skipped()
-	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil && !skip[pid] {
-			list = append(list, candidate{pid: pid})
+// candidates returns the processes of a list that a search reads.
+func (s *procScanner) candidates(list, since *procList) []candidate {
+	var all []candidate
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, proc := range list.procs {
+		if pid := proc.pid(); !s.servers[pid] && !s.stuck[pid] && !since.has(proc) {
+			all = append(all, candidate{pid: pid})
 		}
 	}
-	return list
+	return all
 }

@@ -14,7 +14,7 @@ func TestScan_skips_living_servers(t *testing.T) {
 	pid := c.PID()
 	require.True(t, procTable.isServer(pid))
 	require.NotEmpty(t, mustReadTag(t, pid), "the server has no tag")
-	found, err := procTable.scan()
+	found, err := procTable.scan(nil)
 	require.NoError(t, err)
 	for _, pids := range found {
 		require.NotContains(t, pids, pid)
@@ -28,7 +28,7 @@ func TestScan_skips_living_servers(t *testing.T) {
 // BenchmarkScan is one search of the process table of this machine.
 func BenchmarkScan(b *testing.B) {
 	for b.Loop() {
-		if _, err := new(procScanner).scanOnce(); err != nil {
+		if _, err := new(procScanner).scanOnce(nil); err != nil {
 			b.Fatal(err)
 		}
 	}

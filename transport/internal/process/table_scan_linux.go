@@ -1,6 +1,7 @@
 package process
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,6 +15,7 @@ import (
 // hang.
 type tableScan struct {
 	scanner *procScanner
+	all     []candidate                                         // what the search reads
 	read    func(pid int, buf []byte) (string, envState, error) // is readTagOnce, except in tests
 	stat    func(pid int, buf []byte) (procStat, error)         // is readStat, except in tests
 
@@ -40,13 +42,21 @@ const (
 	maxExecPause = 5 * time.Millisecond
 )
 
-func newTableScan(s *procScanner, names []string) *tableScan {
-	return &tableScan{scanner: s, read: readTagOnce, stat: readStat, since: time.Now(), pause: execPollInterval,
-		queue: s.candidates(names), hidden: map[int]string{}, found: map[string][]int{}, done: make(chan struct{})}
+func newTableScan(s *procScanner, candidates []candidate) *tableScan {
+	return &tableScan{scanner: s, all: candidates, read: readTagOnce, stat: readStat, since: time.Now(), pause: execPollInterval,
+		queue: candidates, hidden: map[int]string{}, found: map[string][]int{}, done: make(chan struct{})}
+}
+
+// wasRead reports whether a process was among the candidates.
+func (t *tableScan) wasRead(pid int) bool {
+	return slices.ContainsFunc(t.all, func(c candidate) bool { return c.pid == pid })
 }
 
 // run reads all candidates and replaces a worker that hangs.
 func (t *tableScan) run() error {
+	if len(t.all) == 0 {
+		return nil
+	}
 	go t.work(0)
 	check := time.NewTicker(readTimeout / 4)
 	defer check.Stop()

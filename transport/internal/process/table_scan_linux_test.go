@@ -1,7 +1,6 @@
 package process
 
 import (
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ type fakeTable struct {
 	starts map[int]string // start time by id
 	show   func(pid int) (tag string, state envState)
 	reads  map[int]int // readings by id
+	since  *procList   // what a search does not read
 }
 
 func newFakeTable(n int) *fakeTable {
@@ -30,11 +30,11 @@ func newFakeTable(n int) *fakeTable {
 // scan searches the table and returns what was found and how long it took.
 func (p *fakeTable) scan(t *testing.T, s *procScanner) (map[string][]int, time.Duration) {
 	t.Helper()
-	var names []string
+	list := &procList{}
 	for i := range len(p.starts) {
-		names = append(names, strconv.Itoa(1<<30+i))
+		list.procs = append(list.procs, newProcRef(1<<30+i, 1))
 	}
-	scan := newTableScan(s, names)
+	scan := newTableScan(s, s.candidates(list, p.since))
 	scan.read = func(pid int, _ []byte) (string, envState, error) {
 		p.reads[pid]++
 		tag, state := p.show(pid)
@@ -45,7 +45,7 @@ func (p *fakeTable) scan(t *testing.T, s *procScanner) (map[string][]int, time.D
 	}
 	began := time.Now()
 	require.NoError(t, scan.run())
-	s.setHidden(scan.hidden)
+	s.setHidden(scan, list)
 	return scan.found, time.Since(began)
 }
 
@@ -127,11 +127,18 @@ func TestTableScan_reading_hangs(t *testing.T) {
 	for _, pid := range []int{first, hangs, last} {
 		require.Eventually(t, func() bool { return mustReadTag(t, pid) == tag }, waitLimit, checkInterval)
 	}
+	list := func(pids ...int) *procList {
+		l := &procList{}
+		for _, pid := range pids {
+			l.procs = append(l.procs, newProcRef(pid, 1))
+		}
+		return l
+	}
 	var s procScanner
 	answer, returned := make(chan struct{}), make(chan struct{})
 	var readings atomic.Int64
 	search := func() map[string][]int {
-		scan := newTableScan(&s, []string{"self", strconv.Itoa(first), strconv.Itoa(hangs), strconv.Itoa(last)})
+		scan := newTableScan(&s, s.candidates(list(first, hangs, last), nil))
 		scan.read = func(pid int, buf []byte) (string, envState, error) {
 			if pid == hangs {
 				readings.Add(1)
@@ -153,7 +160,7 @@ func TestTableScan_reading_hangs(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.stuck) == 0
 	}, waitLimit, checkInterval)
-	scan := newTableScan(&s, []string{strconv.Itoa(hangs)})
+	scan := newTableScan(&s, s.candidates(list(hangs), nil))
 	require.NoError(t, scan.run())
 	require.Equal(t, map[string][]int{tag: {hangs}}, scan.found)
 }

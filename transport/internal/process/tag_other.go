@@ -11,7 +11,7 @@ func tagEntry(string) string { return "" }
 
 func tagDescendants(int, string) {}
 
-func killTagged(string) error { return nil }
+func (*processGroup) killDescendants(string) error { return nil }
 
 // isExiting returns false: other systems do not show it.
 func isExiting(int) bool { return false }

@@ -16,8 +16,9 @@ const (
 	// not known, and any name gives KindUnavailable; in the first moment after a crash its
 	// last list may still count.
 	KindUnknownTool ErrorKind = "unknown_tool"
-	// KindUnavailable: the server is not ready now, but may be later. RetryAfter says
-	// when to try again.
+	// KindUnavailable: the server is not ready, or cannot be reached now, but may be later.
+	// RetryAfter says when to try again; 0 if that is not known. Usually nothing was sent;
+	// over HTTP the server may have the request, so look at Outcome.
 	KindUnavailable ErrorKind = "unavailable"
 	// KindCrashed: the session ended while the call was in flight. Cause is a
 	// *supervisor.Cause.
@@ -69,7 +70,7 @@ var (
 	ErrUnknownServer = errors.New("unknown server")
 	// ErrUnknownTool: the server has no such tool, or hides it.
 	ErrUnknownTool = errors.New("unknown tool")
-	// ErrUnavailable: the server is not ready now, but may be later. Nothing was sent.
+	// ErrUnavailable: the server is not ready, or cannot be reached now, but may be later.
 	ErrUnavailable = errors.New("server unavailable")
 	// ErrCrashed: the session ended while the call was in flight.
 	ErrCrashed = errors.New("server crashed")

@@ -47,7 +47,22 @@ func (c *Client) findServer(ctx context.Context, name string, o callOptions) (*a
 	if !o.waitReady {
 		return v, nil
 	}
+	if err := checkBounded(ctx, v, o); err != nil {
+		return nil, err
+	}
 	return c.rt.AwaitReady(ctx, name)
+}
+
+// checkBounded refuses a call that nothing would end: neither its context nor a timeout.
+func checkBounded(ctx context.Context, v *actors.View, o callOptions) error {
+	if _, bounded := ctx.Deadline(); bounded {
+		return nil
+	}
+	if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.timeout); idle > 0 || total > 0 {
+		return nil
+	}
+	return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid,
+		Outcome: mcpvisor.OutcomeNotSent, Cause: errUnbounded, Hint: "set one of the three"}
 }
 
 // errUnbounded is the cause of a call that nothing but the server would end.
@@ -56,11 +71,8 @@ var errUnbounded = errors.New("nothing would end the call if the server does not
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
 // sent because the server was down, and only then.
 func (c *Client) sendWhenReady(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (response, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		if idle, total := actors.CallTimeouts(v.Spec.Timeouts, o.timeout); idle == 0 && total == 0 {
-			return response{}, &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid,
-				Outcome: mcpvisor.OutcomeNotSent, Cause: errUnbounded, Hint: "set one of the three"}
-		}
+	if err := checkBounded(ctx, v, o); err != nil {
+		return response{}, err
 	}
 	r.Track, r.Progress = true, o.progress
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {

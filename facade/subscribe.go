@@ -15,8 +15,9 @@ import (
 // with EventChanged; Refresh is for servers that do not. A list that cannot be read
 // stays as it was.
 //
-// Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrAuthRequired, ErrProtocol (the
-// server's answers were unusable), ErrTimeout, ErrCanceled, ErrClosed.
+// Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrAuthRequired, ErrRPC (the
+// server answered every list with an error), ErrProtocol (its answers were unusable),
+// ErrTimeout, ErrCanceled, ErrClosed.
 func (c *Client) Refresh(ctx context.Context, server string) error {
 	return c.withView(server, "refresh "+server, func(v *actors.View) error { return c.rt.Refresh(ctx, v) })
 }

@@ -2,6 +2,7 @@ package facade_test
 
 import (
 	"context"
+	"io"
 	"testing"
 	"time"
 
@@ -49,6 +50,22 @@ func TestCallTool_without_any_bound_is_refused(t *testing.T) {
 			require.ErrorIs(t, err, mcpvisor.ErrCanceled, "its deadline ends it")
 		})
 	}
+}
+
+// The call is refused before it waits for a server that may never be ready.
+func TestWithWaitReady_without_any_bound_is_refused(t *testing.T) {
+	client := newClient(t)
+	starting := &mcpvisor.InMemory{Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
+		<-ctx.Done()
+		return nil
+	}}
+	require.NoError(t, client.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: starting, StartSupervised: true,
+		Timeouts: mcpvisor.Timeouts{Start: -1, CallTotal: -1, Shutdown: 100 * time.Millisecond}}))
+	endless, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(10*time.Second, cancel) // ends the test of a client that waits
+	_, err := client.CallTool(endless, "s/x", nil, facade.WithWaitReady(), facade.WithTimeout(-1))
+	requireRefused(t, err)
 }
 
 func requireRefused(t *testing.T, err error) {

@@ -41,7 +41,8 @@ var arrows = map[string]arrow{
 
 	"transport/discovery":              {". supervisor internal/ transport", []string{sdk}},
 	"transport/internal/redact":        {"internal/", nil},
-	"transport/internal/process":       {". supervisor internal/ transport/internal/redact", []string{xsys}},
+	"transport/internal/pipe":          {},
+	"transport/internal/process":       {". supervisor internal/ transport/internal/redact transport/internal/pipe", []string{xsys}},
 	"transport/internal/jsonrpc":       {". supervisor internal/ transport transport/internal/redact", []string{sdk, xtime}},
 	"transport/internal/inbound":       {". supervisor internal/ transport transport/internal/jsonrpc transport/internal/redact", []string{sdk, zerolog}},
 	"transport/internal/memory":        {". supervisor internal/ transport/internal/process transport/internal/redact", nil},

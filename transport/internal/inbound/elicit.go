@@ -18,6 +18,9 @@ const (
 	elicitURL  = "url"
 )
 
+// MethodElicited is the only notification that has a handler of the host.
+const MethodElicited = "notifications/elicitation/complete"
+
 // checkElicitation returns why an elicitation must not reach a handler; nil if it may. The
 // host opens a URL in a browser, so only http and https pass: another scheme could open a
 // file or run a program.
@@ -94,11 +97,10 @@ func (h *Handler) elicited(_ context.Context, req *mcp.ElicitationCompleteNotifi
 	h.notifyElicited(req.Params.ElicitationID)
 }
 
-// HandleNotification handles a notification that does not pass through the go-sdk. Only
-// notifications/elicitation/complete has a handler of the host.
+// HandleNotification handles a notification that does not pass through the go-sdk.
 func (h *Handler) HandleNotification(r *sdkrpc.Request) {
 	var p mcp.ElicitationCompleteParams
-	if r.Method == "notifications/elicitation/complete" && h.Pool.Handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
+	if r.Method == MethodElicited && h.Pool.Handlers.Elicited != nil && json.Unmarshal(r.Params, &p) == nil {
 		h.notifyElicited(p.ElicitationID)
 	}
 }
@@ -106,7 +108,7 @@ func (h *Handler) HandleNotification(r *sdkrpc.Request) {
 // notifyElicited runs the Elicited handler of the host in a goroutine of its own.
 func (h *Handler) notifyElicited(id string) {
 	go func() {
-		_, _ = runHandler(context.Background(), h, "notifications/elicitation/complete", func(ctx context.Context) (*struct{}, error) {
+		_, _ = runHandler(context.Background(), h, MethodElicited, func(ctx context.Context) (*struct{}, error) {
 			h.Pool.Handlers.Elicited(ctx, h.Pool.serverName, id)
 			return &struct{}{}, nil
 		})

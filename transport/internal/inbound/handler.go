@@ -36,8 +36,8 @@ type Handler struct {
 	// could not read an older one. Never changed.
 	rootsRevision uint64
 
-	// session is the session of the go-sdk. It is set once, before sessionSet is closed,
-	// and read after that.
+	// session is the session of the go-sdk; nil if no handler of the host needs it. It is
+	// set once, before sessionSet is closed, and read after that.
 	session    *mcp.ClientSession
 	sessionSet chan struct{}
 	setOnce    sync.Once
@@ -71,7 +71,9 @@ func (h *Handler) Ready() <-chan struct{} { return h.sessionSet }
 // SetSession sets the session of the go-sdk. Requests of the server wait for it.
 func (h *Handler) SetSession(session *mcp.ClientSession) {
 	h.setOnce.Do(func() {
-		h.session = session
+		if hosts := &h.Pool.Handlers; hosts.Sample != nil || hosts.ElicitForm != nil || hosts.ElicitURL != nil {
+			h.session = session
+		}
 		close(h.sessionSet)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,9 @@ type Process struct {
 	ending atomic.Bool        // set before the streams end
 	exited chan struct{}      // closed when Serve has returned
 	err    error              // what Serve returned; set before exited is closed
+
+	mu       sync.Mutex // guards onExited
+	onExited []func()   // nil when they have been called
 }
 
 // Start runs the server in a goroutine. It keeps that many lines of its stderr.
@@ -34,7 +38,8 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &Process{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redactor), cancel: cancel, exited: make(chan struct{})}
+	r := &Process{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redactor), cancel: cancel,
+		exited: make(chan struct{}), onExited: []func(){}}
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -45,10 +50,22 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 			_ = outW.Close()
 			_ = inR.Close()
 			close(r.exited)
+			r.callOnExited()
 		}()
 		r.err = guard.SafeError("Serve", m.Serve(ctx, inR, outW, r.stderr))
 	}()
 	return r
+}
+
+// callOnExited calls the functions of OnExited, and lets later ones be called at once.
+func (r *Process) callOnExited() {
+	r.mu.Lock()
+	all := r.onExited
+	r.onExited = nil
+	r.mu.Unlock()
+	for _, f := range all {
+		f()
+	}
 }
 
 // Stdin implements process.Process.
@@ -65,6 +82,18 @@ func (r *Process) PID() int { return 0 }
 
 // Exited implements process.Process.
 func (r *Process) Exited() <-chan struct{} { return r.exited }
+
+// OnExited implements process.Process.
+func (r *Process) OnExited(f func()) {
+	r.mu.Lock()
+	if r.onExited != nil {
+		r.onExited = append(r.onExited, f)
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	f()
+}
 
 // Exiting implements process.Process.
 func (r *Process) Exiting() bool { return r.ending.Load() }

@@ -58,8 +58,9 @@ type Child struct {
 	releaseOnce sync.Once
 	releaseErr  error // what Release returns
 
-	mu       sync.Mutex
-	released bool // the id of the group may not be signalled any more
+	mu       sync.Mutex // guards the fields below
+	released bool       // the id of the group may not be signalled any more
+	onExited []func()   // called by reap
 }
 
 // Start starts the command of a stdio server. It may hang for as long as the file
@@ -90,7 +91,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	}
 	go func() {
 		defer close(c.stderrDone)
-		_, _ = io.Copy(c.stderr, c.stderrPipe)
+		(&stderrReader{tail: c.stderr}).readAll(c.stderrPipe)
 	}()
 	go c.reap()
 	return c, nil
@@ -155,7 +156,11 @@ func (c *Child) reap() {
 	close(c.exited)
 	c.mu.Lock()
 	c.released = true
+	onExited := c.onExited
 	c.mu.Unlock()
+	for _, f := range onExited {
+		f()
+	}
 	if c.tag != "" {
 		c.survivors = c.group.killDescendants(c.tag)
 	}
@@ -184,6 +189,19 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Exited implements [Process].
 func (c *Child) Exited() <-chan struct{} { return c.exited }
+
+// OnExited implements [Process].
+func (c *Child) OnExited(f func()) {
+	c.mu.Lock()
+	select {
+	case <-c.exited:
+		c.mu.Unlock()
+		f()
+	default:
+		c.onExited = append(c.onExited, f)
+		c.mu.Unlock()
+	}
+}
 
 // Exiting implements [Process].
 func (c *Child) Exiting() bool { return isExiting(c.PID()) }

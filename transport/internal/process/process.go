@@ -22,6 +22,9 @@ type Process interface {
 	PID() int
 	// Exited is closed when the process has ended. Its group is dead by then.
 	Exited() <-chan struct{}
+	// OnExited has f called once, when Exited has been closed; at once if it is closed.
+	// The goroutine that has seen the exit calls f, so f must neither block nor panic.
+	OnExited(f func())
 	// Exiting reports whether the process has begun to exit, as far as the system
 	// shows that. Exited follows, on a busy machine after a while.
 	Exiting() bool

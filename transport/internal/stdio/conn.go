@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
@@ -31,9 +32,11 @@ type conn struct {
 	redactor       redact.Redactor
 	buffer         *budget.Budget // bounds large messages of the server; nil: without bound
 
-	table       jsonrpc.Table // the requests in flight; its mutex guards the queue of out, too
-	out         outbox
-	pendingPool sync.Pool // of *pending; per conn, because their channels must not leave a synctest bubble
+	table        jsonrpc.Table // the requests in flight; its mutex guards the queue of out, too
+	out          outbox
+	goWrite      func(write func()) // runs write in a goroutine; called with the mutex of the table
+	onWriteError func(error)        // is called, at most once, by that goroutine
+	pendingPool  sync.Pool          // of *pending; per conn, because their channels must not leave a synctest bubble
 
 	// Written by the goroutine that reads, read by others. All are atomic or guard
 	// themselves.
@@ -51,7 +54,9 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *co
 	c := &conn{
 		lifetime:      life,
 		in:            newLineReader(in, limit),
-		out:           outbox{out: out, tryWrite: tryWriter(out), takeover: make(chan struct{}, 1)},
+		out:           outbox{out: out, tryWrite: pipe.TryWriter(out)},
+		goWrite:       func(write func()) { go write() },
+		onWriteError:  func(error) {},
 		notifications: new(jsonrpc.Notifications),
 		lastReceived:  jsonrpc.NewLastReceived(),
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,8 +42,9 @@ func FuzzConn(f *testing.F) {
 			result json.RawMessage
 			err    error
 		}
-		ends, writes := make(chan end, 3), make(chan struct{})
-		go func() { defer close(writes); _ = c.writeLoop() }()
+		ends := make(chan end, 3)
+		var writes sync.WaitGroup
+		c.goWrite = writes.Go
 		for range 3 {
 			go func() {
 				result, err := c.request(context.Background(), transport.Request{Method: "tools/call", Timeout: time.Minute}, nil)
@@ -65,7 +67,7 @@ func FuzzConn(f *testing.F) {
 			require.NotEmpty(t, failed.Kind)
 			require.NotEqual(t, mcpvisor.OutcomeNone, failed.Outcome)
 		}
-		<-writes
+		writes.Wait()
 		_ = c.control.Close()
 		require.Zero(t, c.sentCount())
 	})

@@ -11,6 +11,7 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -22,22 +23,23 @@ import (
 const maxControlQueue = 1024
 
 // controlChannel is the side of a [conn] that the go-sdk's client drives, as an
-// [mcp.Transport] and [mcp.Connection]. It carries the handshake and notifications.
+// [mcp.Transport] and [mcp.Connection]. It carries the handshake.
 //
 // Its Close only detaches it from the go-sdk, which calls Close with a lock held. The
-// session decides when the connection ends.
+// session decides when the connection ends. From then on the handler of the session gets
+// the notifications.
 type controlChannel struct {
 	// Set by newControlChannel, constant afterwards.
 	conn   *conn
 	wake   chan struct{} // holds one; wakes Read
-	closed chan struct{}
-	once   sync.Once // closes closed
+	closed chan struct{} // closed by Close
 
 	// discoverTimeout is how long to wait for the response to server/discover; 0 or less
 	// leaves the timeout to the go-sdk. Set before the handshake.
 	discoverTimeout time.Duration
 
 	mu            sync.Mutex         // guards the fields below
+	detached      bool               // Close was called
 	inbox         []sdkrpc.Message   // what Read returns next
 	notifications inbound.Allowance  // counts the notifications in inbox
 	waiting       map[sdkrpc.ID]bool // the requests of the go-sdk that have no response yet
@@ -57,11 +59,47 @@ func (ch *controlChannel) SessionID() string { return "" }
 
 // Close implements [mcp.Connection]. It returns at once.
 func (ch *controlChannel) Close() error {
-	ch.once.Do(func() { close(ch.closed) })
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	if ch.detached {
+		return nil
+	}
+	ch.detached = true
+	close(ch.closed)
 	ch.probe.stop()
+	for _, m := range ch.inbox {
+		if r, ok := m.(*sdkrpc.Request); ok {
+			ch.handleNotification(r)
+		}
+	}
+	ch.inbox = nil
 	return nil
+}
+
+func (ch *controlChannel) isDetached() bool {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.detached
+}
+
+// skipNotification reports whether a notification needs no decoding, because the handler
+// does not know its method or because it is malformed.
+func (ch *controlChannel) skipNotification(line []byte, env *jsonrpc.Envelope) bool {
+	method, err := jsonscan.ReadString(env.Method)
+	if err == nil && method == inbound.MethodElicited {
+		return false
+	}
+	if err != nil || env.Malformed || !jsonrpc.IsVersion2(line) || !jsonrpc.WellFormed(&sdkrpc.Request{Method: method, Params: env.Params}) {
+		ch.conn.discarded.Malformed.Add(1)
+	}
+	return true
+}
+
+// handleNotification handles a notification that the go-sdk does not get any more.
+func (ch *controlChannel) handleNotification(r *sdkrpc.Request) {
+	if h := ch.conn.serverRequests.Handler; h != nil {
+		h.HandleNotification(r)
+	}
 }
 
 // Read implements [mcp.Connection].
@@ -126,6 +164,9 @@ func (ch *controlChannel) deliver(line []byte, env *jsonrpc.Envelope) {
 		return
 	}
 	if ch.rejectOverBounds(env) {
+		return
+	}
+	if env.Method != nil && ch.isDetached() && ch.skipNotification(line, env) {
 		return
 	}
 	m, err := sdkrpc.DecodeMessage(line)
@@ -224,11 +265,15 @@ func (ch *controlChannel) notificationsFull() bool {
 	return ch.notifications.Count >= maxControlQueue
 }
 
-// admitNotification passes a notification to the go-sdk. It reports false if too many
-// wait already.
+// admitNotification passes a notification to the go-sdk, or to the handler after the
+// handshake. It reports false if too many wait already.
 func (ch *controlChannel) admitNotification(r *sdkrpc.Request) bool {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
+	if ch.detached {
+		ch.handleNotification(r)
+		return true
+	}
 	if !ch.notifications.Acquire(notificationSize(r)) {
 		return false
 	}
@@ -259,7 +304,11 @@ func (ch *controlChannel) refuseRequest(id []byte, why *sdkrpc.Error) {
 	}
 }
 
+// pushLocked passes a message to the go-sdk, unless it has been detached.
 func (ch *controlChannel) pushLocked(m sdkrpc.Message) {
+	if ch.detached {
+		return
+	}
 	ch.inbox = append(ch.inbox, m)
 	select {
 	case ch.wake <- struct{}{}:

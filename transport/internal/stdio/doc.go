@@ -4,10 +4,10 @@
 // Two channels share the streams. Requests of the call channel have ids from
 // jsonrpc.FirstID up, and each response goes straight to the caller that waits for it.
 // Everything else belongs to the control channel: the handshake and the notifications.
-// The go-sdk's client drives the control channel as an mcp.Connection.
+// The go-sdk's client drives the control channel as an mcp.Connection, for the handshake.
 //
 // One goroutine reads lines. A caller writes its own line, together with lines that
-// other callers have queued. A writing goroutine takes over only when the pipe is full.
+// other callers have queued. A goroutine takes over only when the pipe is full.
 //
 // # Where to start reading
 //

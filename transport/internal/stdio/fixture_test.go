@@ -71,8 +71,8 @@ func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), l
 	require.NoError(t, err)
 	p := &peer{conn: newConn(jsonrpc.NewLifetime(), clientIn, clientOut, limit), t: t, in: bufio.NewReader(serverIn), out: serverOut}
 	var loops sync.WaitGroup
+	p.goWrite = loops.Go
 	loops.Go(func() { _ = p.readLoop() })
-	loops.Go(func() { _ = p.writeLoop() })
 	t.Cleanup(func() {
 		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
 		for _, end := range []io.Closer{serverIn, clientOut, clientIn, serverOut} {

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
 )
 
 // maxSizeHint bounds how far the size of one line predicts the size of the next one, in
@@ -15,8 +16,10 @@ const maxSizeHint = 4 << 20
 // lineReader splits a stream into lines. "Messages are delimited by newlines,
 // and MUST NOT contain embedded newlines" (MCP, transports, stdio). The goroutine that
 // reads owns it.
+//
+// While it waits for a line, it holds no buffer, if the stream is a pipe of Unix.
 type lineReader struct {
-	r     io.Reader
+	in    *pipe.Reader
 	limit int // the longest line that is returned, in bytes
 
 	// Functions of the owner. Set before the first line is read.
@@ -34,18 +37,20 @@ type lineReader struct {
 	reserved int  // what reserve has granted for the current line
 	noRoom   bool // the last line was skipped for lack of memory
 
-	buf        []byte
-	start, end int   // buf[start:end] has been read and not been returned
-	searched   int   // the first bytes of it that are known to hold no line break
-	sizeHint   int   // the size of the last large line
-	readCount  int   // the number of reads, for the owner
-	err        error // the error of the last read
+	buf        []byte       // nil: nothing is held
+	pooled     *pipe.Buffer // what buf is to be given back to; nil: buf is not given back
+	bufSize    int          // the size that buf had when it was given back
+	start, end int          // buf[start:end] has been read and not been returned
+	searched   int          // the first bytes of it that are known to hold no line break
+	sizeHint   int          // the size of the last large line
+	readCount  int          // the number of reads, for the owner
+	err        error        // the error of the last read
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {
 	// The buffer is longer than the limit. Its length must not overflow an int.
 	limit = min(limit, math.MaxInt-jsonrpc.ReadBufferSize)
-	return &lineReader{r: r, limit: limit, buf: make([]byte, jsonrpc.ReadBufferSize)}
+	return &lineReader{in: pipe.NewReader(r), limit: limit, bufSize: pipe.MinBuffer}
 }
 
 // next returns the next line without its line break. The line is valid until the next
@@ -113,8 +118,7 @@ func (l *lineReader) fillBuffer() bool {
 	held := l.end - l.start
 	switch {
 	case held == 0 && len(l.buf) > jsonrpc.LargeMessage:
-		l.buf = make([]byte, jsonrpc.ReadBufferSize)
-		l.start, l.end = 0, 0
+		l.dropBuffer()
 	case held == 0:
 		l.start, l.end = 0, 0
 	case l.end < len(l.buf):
@@ -126,7 +130,7 @@ func (l *lineReader) fillBuffer() bool {
 		}
 	}
 	for empty := 0; ; empty++ {
-		n, err := l.r.Read(l.buf[l.end:])
+		n, err := l.in.Read(l)
 		l.end += n
 		l.err = err
 		if n == 0 && err == nil && empty < 100 {
@@ -155,10 +159,47 @@ func (l *lineReader) growBuffer(held int) bool {
 	if size = min(size, most); !l.reserveFor(size) {
 		return false
 	}
-	bigger := make([]byte, size)
-	l.end = copy(bigger, l.buf[l.start:l.end])
-	l.start, l.buf = 0, bigger
+	l.newBuffer(size)
 	return true
+}
+
+// newBuffer replaces the buffer by one of size bytes, which begins with what is held.
+func (l *lineReader) newBuffer(size int) {
+	pooled, held := pipe.GetBuffer(size), l.buf[l.start:l.end]
+	var fresh []byte
+	if pooled != nil {
+		fresh = pooled.Bytes
+	} else {
+		fresh = make([]byte, size)
+	}
+	end := copy(fresh, held)
+	searched := l.searched
+	l.dropBuffer()
+	l.buf, l.pooled, l.end, l.searched = fresh, pooled, end, searched
+}
+
+// dropBuffer gives the buffer back, with what it holds.
+func (l *lineReader) dropBuffer() {
+	if l.pooled != nil {
+		l.bufSize = len(l.buf)
+		l.pooled.Put()
+	}
+	l.buf, l.pooled, l.start, l.end, l.searched = nil, nil, 0, 0, 0
+}
+
+// Acquire implements [pipe.Space]. There is room behind what is held.
+func (l *lineReader) Acquire() []byte {
+	if l.buf == nil {
+		l.newBuffer(l.bufSize)
+	}
+	return l.buf[l.end:]
+}
+
+// Release implements [pipe.Space]. The beginning of a line stays.
+func (l *lineReader) Release() {
+	if l.start == l.end {
+		l.dropBuffer()
+	}
 }
 
 // skipLine drops the rest of a line, and returns its two ends.
@@ -189,9 +230,13 @@ func (l *lineReader) detach(part []byte) []byte {
 	if len(part) < len(l.buf)/2 {
 		return bytes.Clone(part)
 	}
-	rest := l.buf[l.start:l.end]
-	l.buf = make([]byte, max(jsonrpc.ReadBufferSize, len(rest)+min(len(rest), maxSizeHint)))
-	l.start, l.end = 0, copy(l.buf, rest)
+	l.pooled = nil // the caller keeps it
+	if l.start == l.end {
+		l.dropBuffer()
+	} else {
+		held := l.end - l.start
+		l.newBuffer(max(jsonrpc.ReadBufferSize, held+min(held, maxSizeHint)))
+	}
 	return part[:len(part):len(part)]
 }
 

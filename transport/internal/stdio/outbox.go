@@ -16,8 +16,8 @@ import (
 // without a copy.
 const maxBatchBytes = 16 << 10
 
-// maxFlushRounds is how many batches a caller writes before it leaves the rest to the
-// writing goroutine. Without a bound, a caller could write for others for ever.
+// maxFlushRounds is how many batches a caller writes before it leaves the rest to a
+// goroutine. Without a bound, a caller could write for others for ever.
 const maxFlushRounds = 4
 
 // outgoing is one line to the server.
@@ -40,8 +40,8 @@ const (
 //
 // There is one writer at a time. A caller that finds no writer becomes the writer. It
 // writes its own line as far as the pipe takes it at once, together with the lines that
-// others have queued meanwhile. When the pipe is full, the writing goroutine takes
-// over. So a server that does not read blocks only that goroutine.
+// others have queued meanwhile. When the pipe is full, a goroutine becomes the writer until
+// the queue is empty. So a server that does not read blocks only that goroutine.
 type outbox struct {
 	out io.Writer
 	// tryWrite writes as much as the pipe takes without blocking; nil where the
@@ -52,12 +52,9 @@ type outbox struct {
 	queue   []*outgoing
 	writing bool // there is a writer
 
-	// Owned by the writer. takeover passes the ownership to the writing goroutine.
-	scratch  []byte          // the current batch, unless that is a single long line
-	waiting  []chan struct{} // the done channels of the current batch
-	rest     []byte          // what a caller could not write of its batch
-	writeErr error           // why a caller could not write
-	takeover chan struct{}   // holds one
+	// Owned by the writer.
+	scratch []byte          // the current batch, unless that is a single long line
+	waiting []chan struct{} // the done channels of the current batch
 }
 
 // add queues a line. It reports whether the caller becomes the writer.
@@ -116,15 +113,8 @@ func (o *outbox) notifyWritten() {
 	o.waiting = o.waiting[:0]
 }
 
-// handOverBatch leaves the rest of a batch, and all that is queued, to the writing
-// goroutine.
-func (o *outbox) handOverBatch(rest []byte, err error) {
-	o.rest, o.writeErr = rest, err
-	o.takeover <- struct{}{} // does not block: there is one writer
-}
-
 // flush writes what is queued as far as the pipe takes it at once, and leaves the rest
-// to the writing goroutine. It never blocks on the server. The caller is the writer.
+// to a goroutine. It never blocks on the server. The caller is the writer.
 func (c *conn) flush() {
 	o := &c.out
 	for round := 0; ; round++ {
@@ -133,37 +123,40 @@ func (c *conn) flush() {
 			return
 		}
 		if o.tryWrite == nil || round == maxFlushRounds {
-			o.handOverBatch(batch, nil)
+			c.handOver(batch, nil)
 			return
 		}
 		if n, err := o.tryWrite(batch); err != nil || n < len(batch) {
-			o.handOverBatch(batch[n:], err)
+			c.handOver(batch[n:], err)
 			return
 		}
 		o.notifyWritten()
 	}
 }
 
-// writeLoop writes what callers hand over. It returns nil when the connection ends, and
-// an error when a write fails.
-func (c *conn) writeLoop() error {
-	o := &c.out
-	for {
-		select {
-		case <-c.lifetime.Dead():
-			return nil
-		case <-o.takeover:
-		}
-		if o.writeErr != nil {
-			return o.writeErr
-		}
-		for batch := o.rest; len(batch) > 0; batch = c.nextBatch() {
-			if _, err := o.out.Write(batch); err != nil {
-				return err
+// handOver leaves the rest of a batch, and all that is queued, to a goroutine, which becomes
+// the writer. err, if set, is why the caller could not write. After the end of the
+// connection nothing is written.
+func (c *conn) handOver(rest []byte, err error) {
+	c.table.Mu.Lock() // so that no goroutine starts after failAll
+	defer c.table.Mu.Unlock()
+	if c.table.Ended() == nil {
+		c.goWrite(func() {
+			if err = c.writeRest(rest, err); err != nil {
+				c.onWriteError(err)
 			}
-			o.notifyWritten()
+		})
+	}
+}
+
+// writeRest writes the rest of a batch, and all that is queued.
+func (c *conn) writeRest(rest []byte, err error) error {
+	for batch := rest; err == nil && len(batch) > 0; batch = c.nextBatch() {
+		if _, err = c.out.out.Write(batch); err == nil {
+			c.out.notifyWritten()
 		}
 	}
+	return err
 }
 
 func (c *conn) nextBatch() []byte {

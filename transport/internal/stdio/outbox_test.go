@@ -154,7 +154,7 @@ func TestOutbox_full_pipe(t *testing.T) {
 	}
 }
 
-// TestOutbox_broken_pipe: a write that fails ends the write loop with an error.
+// TestOutbox_broken_pipe: a write that fails is reported, and the writing goroutine ends.
 func TestOutbox_broken_pipe(t *testing.T) {
 	for name, pipe := range map[string]func() (io.ReadCloser, io.WriteCloser, error){"memory": memoryPipe, "operating system": osPipe} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestOutbox_broken_pipe(t *testing.T) {
 			require.NoError(t, err)
 			c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), out, 1<<20)
 			broke := make(chan error, 1)
-			go func() { broke <- c.writeLoop() }()
+			c.onWriteError = func(err error) { broke <- err }
 			require.NoError(t, in.Close())
 			c.postLine(&outgoing{text: []byte("x\n")})
 			require.Error(t, <-broke)
@@ -188,6 +188,8 @@ func TestRejectedError(t *testing.T) {
 func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
 	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
 	rounds := 0
+	handedOver := 0
+	c.goWrite = func(func()) { handedOver++ }
 	c.out.tryWrite = func(b []byte) (int, error) {
 		if rounds++; rounds < 100 {
 			c.postLine(&outgoing{text: []byte("another line\n")})
@@ -196,5 +198,5 @@ func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
 	}
 	c.postLine(&outgoing{text: []byte("first line\n")})
 	require.Equal(t, maxFlushRounds, rounds)
-	require.Len(t, c.out.takeover, 1, "the writing goroutine takes over")
+	require.Equal(t, 1, handedOver, "the writing goroutine takes over")
 }

@@ -24,8 +24,8 @@ import (
 const evidenceTimeout = 50 * time.Millisecond
 
 // processConn is one process and the connection to it, from the start of the process
-// until it has been reaped. It has three goroutines: one reads, one writes, and
-// awaitEnd ends the others.
+// until it has been reaped. While it is idle it has one goroutine, which reads. Another one
+// writes while the pipe is full, and another one ends the process.
 type processConn struct {
 	// Set by newProcessConn, constant afterwards.
 	lifetime        *jsonrpc.Lifetime // shared with conn; guards itself
@@ -36,9 +36,6 @@ type processConn struct {
 
 	loops    sync.WaitGroup // the reading, writing and request-serving goroutines
 	readDone chan struct{}  // closed by the goroutine that reads
-
-	mu     sync.Mutex
-	client *mcp.ClientSession // guarded by mu; set by connect
 }
 
 // processConnOptions configures a [processConn].
@@ -70,22 +67,19 @@ func newProcessConn(proc process.Process, o processConnOptions) *processConn {
 	// not returned then.
 	c.serverRequests.Go = func(f func()) bool { p.loops.Go(f); return true }
 	c.in.onLarge = proc.GrowStdout
+	c.goWrite, c.onWriteError = p.loops.Go, func(err error) { p.streamEnded("stdin", err) }
 	p.loops.Go(func() {
 		err := c.readLoop()
 		close(p.readDone)
 		p.streamEnded("stdout", err)
 	})
-	p.loops.Go(func() {
-		if err := c.writeLoop(); err != nil {
-			p.streamEnded("stdin", err)
-		}
-	})
-	go p.awaitEnd()
+	life.OnDead(func() { go p.shutdown() })
+	proc.OnExited(p.onExited)
 	return p
 }
 
 // streamEnded is called when a stream broke. If the process exits, its exit status is
-// the better cause, and awaitEnd reports it. A process that continues without its
+// the better cause, and onExited reports it. A process that continues without its
 // streams is of no use, and is ended.
 func (p *processConn) streamEnded(name string, err error) {
 	for wait := true; wait; wait = p.proc.Exiting() {
@@ -108,35 +102,40 @@ func (p *processConn) streamEnded(name string, err error) {
 		Message: "server " + what + " but did not exit", Stderr: p.proc.ExitCause().Stderr})
 }
 
-// awaitEnd waits for the exit of the process or the end of the connection. It then
-// terminates the process, waits for all goroutines, and releases the lifetime.
-func (p *processConn) awaitEnd() {
+// onExited ends the connection after the exit of the process. Responses may still be in the
+// pipe, so it waits a moment for the end of stdout. It does not block.
+func (p *processConn) onExited() {
 	select {
-	case <-p.proc.Exited():
+	case <-p.readDone:
+		p.conn.end(p.proc.ExitCause())
+		return
+	default:
+	}
+	go func() {
 		t := time.NewTimer(evidenceTimeout)
+		defer t.Stop()
 		select {
 		case <-p.readDone:
 		case <-p.lifetime.Dead():
 		case <-t.C:
 		}
-		t.Stop()
 		p.conn.end(p.proc.ExitCause())
-	case <-p.lifetime.Dead():
-	}
+	}()
+}
+
+// shutdown terminates the process after the end of the connection, waits for all
+// goroutines, and releases the lifetime.
+func (p *processConn) shutdown() {
+	p.conn.failAll() // conn.end may not have come that far; no goroutine that writes starts after it
 	p.proc.Terminate(p.shutdownTimeout)
 	p.lifetime.RecordLeft(p.proc.Release())
 	p.loops.Wait()
 	_ = p.conn.control.Close()
-	p.mu.Lock()
-	client := p.client
-	p.mu.Unlock()
-	if client != nil {
-		_ = client.Close()
-	}
 	p.lifetime.Release()
 }
 
-// connect performs the handshake. version is the protocol version that the go-sdk
+// connect performs the handshake. The go-sdk then has nothing left to do, and its session
+// ends: callers use the call channel, and the handler answers the server. version is the protocol version that the go-sdk
 // proposes; empty means the newest, which begins with server/discover.
 func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
 	p.conn.control.discoverTimeout = discoverTimeout
@@ -146,10 +145,10 @@ func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, ver
 	if err != nil {
 		return nil, err
 	}
-	p.mu.Lock()
-	p.client = session
-	p.mu.Unlock()
-	return session.InitializeResult(), nil
+	result := session.InitializeResult()
+	_ = p.conn.control.Close()
+	_ = session.Close() // does not wait: the go-sdk has no request in flight
+	return result, nil
 }
 
 // registerClientSession passes the go-sdk's session to the handler before the go-sdk

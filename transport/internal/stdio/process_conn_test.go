@@ -37,6 +37,13 @@ func (p *dyingProcess) PID() int { return 0 }
 
 func (p *dyingProcess) Exited() <-chan struct{} { return p.exited }
 
+func (p *dyingProcess) OnExited(f func()) {
+	go func() {
+		<-p.exited
+		f()
+	}()
+}
+
 func (p *dyingProcess) Exiting() bool { return p.exiting }
 
 func (p *dyingProcess) Terminate(time.Duration) { <-p.exited }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package stdio
+package pipe
 
 import (
 	"io"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// tryWriter returns a function that writes as much as a pipe takes without blocking; nil
+// TryWriter returns a function that writes as much as a pipe takes without blocking; nil
 // if out is not a pipe. One goroutine at a time may call it.
-func tryWriter(out io.Writer) func([]byte) (int, error) {
+func TryWriter(out io.Writer) func([]byte) (int, error) {
 	f, ok := out.(*os.File)
 	if !ok {
 		return nil

@@ -18,8 +18,11 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 		if s.Transport == "http" {
 			return "check the URL, and that the server is running"
 		}
-		if strings.Contains(cause.Message, "directory") {
+		switch {
+		case strings.Contains(cause.Message, "is not a directory"):
 			return "correct \"cwd\", or create the directory"
+		case strings.Contains(cause.Message, "(it begins at"):
+			return "write \"${workspaceFolder}/…\" for a program beside the file"
 		}
 		return "check \"command\": it has to be installed, and be in PATH or be a full path"
 	case supervisor.CauseExit, supervisor.CauseSignal:

@@ -77,6 +77,8 @@ func TestDoctor(t *testing.T) {
 			[]string{"stderr   fatal: the licence is missing", "lines are left out", "stderr   --option-59"}, nil},
 		"directory": {entryWith(map[string]any{"cwd": filepath.Join(t.TempDir(), "none")}), nil,
 			[]string{`change "cwd"`, `correct "cwd"`}, []string{"Dir", "PATH"}},
+		"relative command": {map[string]any{"command": "./absent-server"}, nil,
+			[]string{"absent-server\" (it begins at the host's working directory)", `set "cwd"`, "${workspaceFolder}"}, []string{`correct "cwd"`, "Stdio"}},
 		"variable is not passed": {entryWith(nil, says("missing SOME_API_KEY"), exits), nil,
 			[]string{"SOME_API_KEY is set in your shell and not passed to the server", `"SOME_API_KEY": "${SOME_API_KEY}"`, `"inherit_env": true`}, nil},
 		"variable is passed": {entryWith(map[string]any{"inherit_env": true}, says("missing SOME_API_KEY"), exits), nil,

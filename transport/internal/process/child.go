@@ -74,7 +74,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	}
 	cmd := exec.Command(s.Command, s.Args...)
 	if cmd.Err != nil {
-		return nil, startCause(s.Command, cmd.Err)
+		return nil, startCause(s, cmd.Err)
 	}
 	cmd.Dir, cmd.Env = s.Dir, Environ(s)
 	c := &Child{cmd: cmd, stderr: NewStderrTail(o.StderrLines, o.Redact),
@@ -87,7 +87,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	}
 	openBeforeExec(cmd)
 	if err := c.startWithPipes(); err != nil {
-		return nil, startCause(s.Command, err)
+		return nil, startCause(s, err)
 	}
 	go func() {
 		defer close(c.stderrDone)

@@ -141,10 +141,12 @@
 //	ErrUnavailable    try again after RetryAfter, or call with facade.WithWaitReady
 //	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight, MaxQueued or
 //	                  MaxBufferBytes
-//	ErrCrashed        the server ended during the call; look at Outcome
+//	ErrCrashed        the server ended during the call, which may have run; a call of
+//	                  which nothing was sent fails with ErrUnavailable instead
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome
-//	ErrProtocol       the server's answer was unusable; report it to its authors
+//	ErrProtocol       the server's answer was unusable, which its authors should know;
+//	                  or the connection broke and the server lives: look at Outcome
 //	ErrRPC            the server answered with a JSON-RPC error; errors.As finds the
 //	                  *jsonrpc.Error of the go-sdk, with code and data
 //	ErrAuthRequired   authorize the client; errors.As finds an AuthRequired

@@ -39,7 +39,8 @@ const (
 	// KindClosed: the client is closed, or the server was unregistered meanwhile.
 	KindClosed ErrorKind = "closed"
 	// KindProtocol: the server answered with something that is not a valid answer, or
-	// exceeds a limit.
+	// exceeds a limit; or the connection to a server over HTTP broke before the answer
+	// came, and the server still lives.
 	KindProtocol ErrorKind = "protocol"
 	// KindRPC: the server answered the request with a JSON-RPC error. errors.As finds the
 	// *jsonrpc.Error of the go-sdk with its code and data.

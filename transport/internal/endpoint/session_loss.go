@@ -78,9 +78,10 @@ var textPrefix = regexp.MustCompile(`^(?:bad request|not found|unauthorized|erro
 // session at any time, after which it MUST respond to requests containing that
 // session ID with HTTP 404 Not Found. When a client receives HTTP 404 in response to
 // a request containing an MCP-Session-Id, it MUST start a new session". A server may also
-// answer 404 for another reason, after a tool has acted. So only an empty body or a known
-// message proves that the request was not carried out. With another status, only a known
-// message means that the session is lost.
+// answer 404 for another reason, after a tool has acted. So only an empty body, one that
+// repeats the status (bareNotFound), or the known message of an SDK proves that the request
+// was not carried out. With 400, only a known message (sdkSessionTexts) or one about
+// sessions (genericSessionText) means that the session is lost.
 //
 // MCP 2024-11-05, HTTP with SSE, has no such rule for 404. There only a known message of
 // an SDK proves that the request was not carried out.

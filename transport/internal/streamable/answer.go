@@ -200,8 +200,8 @@ func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, foun
 // readErrorStatus interprets a response with an error status.
 //
 //   - A JSON-RPC error with the id of the request is an answer, whatever its message says,
-//     because the server may have acted on the request. With a 404 it may also end the
-//     session.
+//     because the server may have acted on the request. A 404 with an empty or known text
+//     also ends the session.
 //   - An error without an id is an answer, unless the status explains more.
 //   - Otherwise the status is the error.
 func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {

@@ -100,7 +100,7 @@ func New(opts ...Option) (*Client, error) {
 
 // Register adds a server. It returns when the server is ready: started or connected,
 // protocol version negotiated, all its lists read. If that fails, the error says why
-// and nothing is left behind. With StartSupervised in the spec, Register returns at
+// and nothing stays registered. With StartSupervised in the spec, Register returns at
 // once, and the spec's policy also applies to the first start. A registered server of
 // the same name is replaced if it is evicted.
 //

@@ -5,7 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/tailscale/hujson"
 )
+
+// readCommand reads the program.
+func (e *entry) readCommand(v *hujson.Value) {
+	if _, isList := v.Value.(*hujson.Array); isList {
+		e.fail(v, `"command" must be a string; put the first element into "command", the rest into "args"`)
+		return
+	}
+	e.readPath(v, &e.stdio.Command)
+	e.commandValue = v
+}
 
 // splitCommand splits "command" where it holds a whole command line, as in
 // "npx -y some-server": many READMEs of servers write that. A program whose path

@@ -35,6 +35,8 @@ type entry struct {
 	kind         string        // "type", as written
 	kindValue    *hujson.Value // the value of "type"; nil without it
 	commandValue *hujson.Value // the value of "command"; nil without it
+	callValue    *hujson.Value // the value of "timeouts.call" or "timeout"; nil without it
+	misspelt     misspeltKey   // of "command" or "url"
 }
 
 // readEntry reads one server and adds it to the file, or reports why it cannot.
@@ -107,6 +109,31 @@ func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
 	}
 	e.warn(at, "unknown key %q is ignored; %s", e.key, hint)
+	if near := nearest.Names(name, rowNames(rows)); e.key == name && len(near) > 0 && slices.Contains(transportKeys, near[0]) {
+		e.misspelt = misspeltKey{at, name, near[0], len(e.p.file.Problems) - 1}
+	}
+}
+
+// transportKeys are the keys without which an entry is not a server.
+var transportKeys = []string{"command", "url", "serverUrl", "httpUrl"}
+
+// misspeltKey is an unknown key that probably stands for "command" or "url".
+type misspeltKey struct {
+	at         *hujson.Value // nil without such a key
+	name, near string
+	problem    int // the index of the warning about it
+}
+
+// failTransport reports an entry that lacks "command" or "url". A misspelt key replaces
+// the hint, and its warning, because it is the reason.
+func (e *entry) failTransport(at *hujson.Value, lacks, hint string) {
+	m := e.misspelt
+	if m.at == nil {
+		e.failServer(at, "%s; %s", lacks, hint)
+		return
+	}
+	e.p.file.Problems = slices.Delete(e.p.file.Problems, m.problem, m.problem+1)
+	e.fail(m.at, "unknown key %q (did you mean %q?), so it %s", m.name, m.near, lacks)
 }
 
 // finish makes the spec of what the keys say, and checks it as a whole. at is
@@ -122,6 +149,7 @@ func (e *entry) finish(at *hujson.Value) {
 	e.checkType(typeAt)
 	e.setTransport(typeAt)
 	e.setTools()
+	e.checkCallTimeouts()
 	e.spec.Secrets = e.p.secrets
 	if e.broken {
 		return
@@ -134,7 +162,7 @@ func (e *entry) finish(at *hujson.Value) {
 // checkType compares "type" with the other keys. An entry that contradicts its
 // type is not used as anything else.
 func (e *entry) checkType(at *hujson.Value) {
-	missing := func(key, hint string) { e.failServer(at, "has type %q and no %q; %s", e.kind, key, hint) }
+	missing := func(key, hint string) { e.failTransport(at, fmt.Sprintf("has type %q and no %q", e.kind, key), hint) }
 	switch strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(e.kind)) {
 	case "":
 	case "stdio", "local":
@@ -172,7 +200,7 @@ func (e *entry) setTransport(at *hujson.Value) {
 	case hasURL:
 		e.spec.HTTP = &e.http
 	default:
-		e.failServer(at, "has neither \"command\" nor \"url\"; name the program to run, or the endpoint")
+		e.failTransport(at, `has neither "command" nor "url"`, "name the program to run, or the endpoint")
 	}
 }
 

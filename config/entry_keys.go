@@ -7,7 +7,7 @@ var entryRows = []row{
 	{
 		Key: Key{Name: "command", Type: "path", Field: "Stdio.Command", Example: `"npx"`,
 			Meaning: "The program that is the server. It is looked up in PATH; with a slash in it, it begins at cwd."},
-		read: func(e *entry, v *hujson.Value) { e.readPath(v, &e.stdio.Command); e.commandValue = v },
+		read: (*entry).readCommand,
 	},
 	{
 		Key: Key{Name: "args", Type: "list of strings", Field: "Stdio.Args", Example: `["-y", "some-server"]`,

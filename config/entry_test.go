@@ -71,6 +71,10 @@ func TestEntry_rejected(t *testing.T) {
 		`"url": "${HOST}"`:                                    `URL must begin with`,
 		`"command": "x", "command": "y"`:                      `mcp.json:1:36: server "s": "command" is set twice; remove one`,
 		`"command": "x", "env": {"A": "1", "A": "2"}`:         `"env.A" is set twice`,
+		`"comand": "x"`:                                       `config mcp.json:1:20: server "s": unknown key "comand" (did you mean "command"?), so it has neither "command" nor "url"`,
+		`"type": "stdio", "comand": "x"`:                      `unknown key "comand" (did you mean "command"?), so it has type "stdio" and no "command"`,
+		`"ulr": "https://h/mcp"`:                              `unknown key "ulr" (did you mean "url"?), so it has neither`,
+		`"command": ["./x", "-v"]`:                            `"command" must be a string; put the first element into "command", the rest into "args"`,
 		`"command": "x", "args": "y"`:                         `"args" must be a list of strings; write ["…", "…"]`,
 		`"command": "x", "env": ["A"]`:                        `"env" must be an object of strings; write {"NAME"`,
 		`"command": "x", "env": {"A": null}`:                  `"env.A" must be a string`,
@@ -82,13 +86,15 @@ func TestEntry_rejected(t *testing.T) {
 		`"command": "x", "timeouts": {"shutdown": "-1s"}`:     `"shutdown" in "timeouts" is negative`,
 		`"command": "x", "retry": {"jitter": "much"}`:         `"retry.jitter" must be a number from 0 to 1; write 0.2`,
 		`"command": "x", "retry": {"base": "1s", "on": 1}`:    `unknown key "retry.on" is ignored`,
+		`"command": "x", "retry": {"parc": "5m"}`:             `unknown key "retry.parc" is ignored; did you mean "park"?; a "retry" object replaces the default policy, so without "park" the server is evicted`,
 		`"command": "x", "limits": {"description": "y"}`:      `unknown key "limits.description" is ignored`,
 		`"command": "x", "limits": {"line": 1}`:               `unknown key "limits.line" is ignored; it is called "max_message_bytes" now`,
 		`"command": "x", "probe": {"every": "1s"}`:            `unknown key "probe.every" is ignored; it is called "interval" now`,
 	} {
 		f, problems := readEntry(t, members)
 		require.Contains(t, problems, says, members)
-		if !strings.Contains(says, "unknown key") {
+		if !strings.Contains(says, "is ignored") {
+			require.Len(t, f.Problems, 1, members)
 			require.Empty(t, f.Servers, members)
 		}
 	}
@@ -122,6 +128,33 @@ func TestTimeout_of_other_hosts(t *testing.T) {
 		f, problems := readEntry(t, `"command": "x", "timeout": `+text)
 		require.Contains(t, problems, "warning", text)
 		require.Equal(t, want, f.Servers[0].Spec.Timeouts.Call, text)
+	}
+}
+
+// The warning about a "timeout" that is ignored has the user's value.
+func TestTimeout_of_other_hosts_ignored(t *testing.T) {
+	for text, says := range map[string]string{
+		`"2m"`:            `write "timeouts": {"call": "2m"}`,
+		`{"call": "2m"}`:  `write "timeouts": {"call": "2m"}`,
+		`{ "call" : 90 }`: `write "timeouts": {"call": 90}`,
+		`"soon"`:          `write "timeouts": {"call": "60s"}`,
+		`-5`:              `write "timeouts": {"call": "60s"}`,
+	} {
+		_, problems := readEntry(t, `"command": "x", "timeout": `+text)
+		require.Contains(t, problems, says, text)
+	}
+}
+
+// A timeout without progress that is longer than that of the whole call has no effect.
+func TestTimeouts_call_longer_than_call_total(t *testing.T) {
+	const says = `config mcp.json:1:57: warning: server "s": "timeouts.call" is 20m0s and "timeouts.call_total" 10m0s, which ends the call first; raise both`
+	_, problems := readEntry(t, `"command": "x", "timeouts": {"call": "20m"}`)
+	require.Equal(t, says, problems)
+	_, problems = readEntry(t, `"command": "x", "timeout": 1200000`)
+	require.Contains(t, problems, `"timeouts.call" is 20m0s`)
+	for _, timeouts := range []string{`{"call": "20m", "call_total": "20m"}`, `{"call": "-1s"}`, `{"call": "20m", "call_total": "-1s"}`} {
+		_, problems = readEntry(t, `"command": "x", "timeouts": `+timeouts)
+		require.Empty(t, problems, timeouts)
 	}
 }
 

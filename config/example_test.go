@@ -26,6 +26,5 @@ func ExampleParse() {
 	}
 	// Output:
 	// fs /tmp
-	// config .mcp.json:4:12: server "web" has neither "command" nor "url"; name the program to run, or the endpoint
-	// config .mcp.json:4:13: warning: server "web": unknown key "comand" is ignored; did you mean "command"?
+	// config .mcp.json:4:13: server "web": unknown key "comand" (did you mean "command"?), so it has neither "command" nor "url"
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tailscale/hujson"
@@ -27,7 +28,16 @@ func (e *entry) readRetry(v *hujson.Value) {
 		return
 	}
 	p.ParkEvery = 0 // an object parks only if it says so
-	e.readObject(v, `{"max_attempts": 5, "base": "500ms"}, or false`, retryRows)
+	before := len(e.p.file.Problems)
+	e.readObject(v, `{"max_attempts": 5, "base": "500ms", "park": "5m"}, or false`, retryRows)
+	if p.ParkEvery != 0 {
+		return
+	}
+	for i := before; i < len(e.p.file.Problems); i++ {
+		if problem := &e.p.file.Problems[i]; problem.Severity == SeverityWarning { // an unknown key, perhaps "park"
+			problem.Message += `; a "retry" object replaces the default policy, so without "park" the server is evicted when its retry budget is spent`
+		}
+	}
 }
 
 // readMaxAttempts reads a number, or "unlimited".
@@ -55,7 +65,7 @@ func (e *entry) readJitter(v *hujson.Value) {
 func (e *entry) readTimeout(v *hujson.Value) {
 	lit, ok := literal(v, '0')
 	if !ok || lit.Float() <= 0 || lit.Float() > 1e9 {
-		e.warn(v, "\"timeout\" is ignored, because it is not a number of seconds or milliseconds; write \"timeouts\": {\"call\": \"60s\"}")
+		e.warn(v, "\"timeout\" is ignored, because it is not a number of seconds or milliseconds; write \"timeouts\": %s", timeoutsFor(v))
 		return
 	}
 	unit := time.Second
@@ -63,8 +73,37 @@ func (e *entry) readTimeout(v *hujson.Value) {
 		unit = time.Millisecond
 	}
 	d := time.Duration(lit.Float() * float64(unit))
-	e.spec.Timeouts.Call = d
+	e.spec.Timeouts.Call, e.callValue = d, v
 	e.warn(v, "\"timeout\" is read as %v for a call; write \"timeouts\": {\"call\": %q} to be sure", d, d.String())
+}
+
+// timeoutsFor is what to write in place of a "timeout" that is not a number: the user's
+// own value where that can stand in "timeouts".
+func timeoutsFor(v *hujson.Value) string {
+	if object, ok := v.Value.(*hujson.Object); ok {
+		for i := range object.Members {
+			if m := &object.Members[i]; memberName(m) == "call" {
+				v = &m.Value
+			}
+		}
+	}
+	text := `"60s"`
+	if lit, ok := literal(v, '"'); ok {
+		if d, err := time.ParseDuration(lit.String()); err == nil && d > 0 {
+			text = fmt.Sprintf("%q", lit.String())
+		}
+	} else if lit, ok := literal(v, '0'); ok && lit.Float() > 0 && lit.Float() < 1e6 {
+		text = string(lit)
+	}
+	return `{"call": ` + text + `}`
+}
+
+// checkCallTimeouts warns of a timeout of calls without progress that has no effect.
+func (e *entry) checkCallTimeouts() {
+	t := e.spec.WithDefaults().Timeouts
+	if e.callValue != nil && t.CallTotal > 0 && t.Call > t.CallTotal {
+		e.warn(e.callValue, "\"timeouts.call\" is %v and \"timeouts.call_total\" %v, which ends the call first; raise both", t.Call, t.CallTotal)
+	}
 }
 
 // readMaxQueued reads a number. In a file 0 means that no call waits; in

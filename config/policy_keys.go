@@ -89,7 +89,7 @@ var timeoutRows = []row{
 	{
 		Key: Key{Name: "call", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
 			Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."},
-		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Call }),
+		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v },
 	},
 	{
 		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,

@@ -41,11 +41,14 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	var stop func()
 	var err error
 	server, _, ok := strings.Cut(cmd.Name, "/")
-	if ok {
+	switch {
+	case ok:
 		c, stop, err = inv.startOne(server)
-	} else {
+	case strings.HasPrefix(cmd.Name, mcpvisor.AliasPrefix):
 		server = ""
-		c, stop, err = inv.start() // an alias: any server may have the tool
+		c, stop, err = inv.start() // any server may have the tool
+	default: // no tool has that name, whatever the servers list
+		err = inv.noServerInName(cmd.Name)
 	}
 	if err != nil {
 		return err
@@ -80,6 +83,22 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		err = &exitError{exitFailed, errorReport{kindFailed, mcpvisor.OutcomeAnswered, server, cmd.Name + " reports an error"}}
 	}
 	return err
+}
+
+// noServerInName is the error about a tool that is named without its server.
+func (inv *invocation) noServerInName(tool string) error {
+	file, err := inv.loadConfig()
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, spec := range file.Specs() {
+		names = append(names, spec.Name)
+	}
+	if len(names) == 0 {
+		return noServerError(file)
+	}
+	return usageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
 }
 
 // decodeContents decodes each block by itself. A block of a kind that the go-sdk

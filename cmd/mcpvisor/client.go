@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -147,11 +149,41 @@ func (inv *invocation) awaitStarts(c *configuredClient) error {
 	for _, name := range c.Servers() {
 		wg.Go(func() { _ = c.WaitReady(ctx, name) })
 	}
-	wg.Wait()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	notice := time.NewTimer(noticeDelay)
+	defer notice.Stop()
+	select {
+	case <-done:
+	case <-notice.C:
+		inv.reportWaiting(c, wait)
+		<-done
+	}
 	if inv.ctx.Err() != nil {
 		return errInterrupted
 	}
 	return nil
+}
+
+// noticeDelay is how long a command waits for servers before it says so.
+const noticeDelay = 2 * time.Second
+
+// reportWaiting says on stderr which servers are still starting, so that a command that
+// waits for one of them is not silent. With --json stderr has no such line: it is not a
+// report.
+func (inv *invocation) reportWaiting(c *configuredClient, wait time.Duration) {
+	var names []string
+	for _, s := range c.Status() {
+		if s.State == supervisor.StateConnecting || s.State == supervisor.StateDiscovering {
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) > 0 && !inv.json {
+		fmt.Fprintf(inv.err, "waiting for %s (up to %v; --wait shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second))
+	}
 }
 
 // startOne starts one server. It is an error if the server does not become ready.
@@ -162,7 +194,7 @@ func (inv *invocation) startOne(name string) (*configuredClient, func(), error) 
 	}
 	if s := c.ServerStatus(name); s.State != supervisor.StateReady {
 		stop()
-		return nil, nil, unavailableError(s, "server %s is not available: %s", name, inv.reason(s))
+		return nil, nil, unavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.reason(s))
 	}
 	return c, stop, nil
 }

@@ -61,7 +61,7 @@ func (doctorCmd) Run(inv *invocation) error {
 // fileFindings returns the findings about the file itself.
 func fileFindings(file *config.File) (findings []finding, code int) {
 	for _, p := range file.Problems {
-		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: configTerms(p.String())}
+		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: problemSummary(p)}
 		if p.Severity == config.SeverityError {
 			code = exitUsage
 			f.OK, f.Level = false, levelFail // the problem says what to do
@@ -69,6 +69,13 @@ func fileFindings(file *config.File) (findings []finding, code int) {
 		findings = append(findings, f)
 	}
 	return findings, code
+}
+
+// problemSummary says where a problem is and what it is. The finding names the server and
+// the level already.
+func problemSummary(p config.Problem) string {
+	message := strings.TrimPrefix(p.Message, fmt.Sprintf("server %q ", p.Server))
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, configTerms(message))
 }
 
 // serverFindings starts servers, waits for them, stops them, and diagnoses each.
@@ -88,7 +95,7 @@ func (inv *invocation) serverFindings(file *config.File, specs []mcpvisor.Server
 		return nil, err
 	}
 	defer stop()
-	return quiet.findingsOf(file, c)
+	return inv.findingsOf(file, c)
 }
 
 // findingsOf waits for the servers, and diagnoses each.
@@ -140,7 +147,11 @@ func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.Server
 func (inv *invocation) printFindings(findings []finding) error {
 	var b strings.Builder
 	for _, f := range findings {
-		fmt.Fprintf(&b, "%-4s  %s: %s\n", levelLabels[f.Level], f.Server, oneLine(f.Summary, maxFindingLength))
+		subject := f.Server + ": "
+		if f.Server == "" { // a problem of the file as a whole
+			subject = ""
+		}
+		fmt.Fprintf(&b, "%-4s  %s%s\n", levelLabels[f.Level], subject, oneLine(f.Summary, maxFindingLength))
 		detail := func(label, text string) {
 			if text != "" {
 				fmt.Fprintf(&b, "      %-8s %s\n", label, oneLine(text, maxFindingLength))

@@ -66,6 +66,8 @@ func TestDoctor(t *testing.T) {
 			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "read its stderr"}, []string{"--wait"}},
 		"wait ends": {entryWith(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), []string{"--wait", "2s"},
 			[]string{"not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
+		"hint while it waits": {entryWith(nil, hangingStart...), []string{"--wait", "3s"},
+			[]string{"waiting for one (up to 3s; --wait shortens it)\n"}, nil},
 		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang}), nil,
 			[]string{`raise "list" in "timeouts"`, `raise "timeouts": {"list": "2m"}`, "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
 		"list is refused": {entryWith(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/mcpvisor/mcpvisor/config"
-	"github.com/mcpvisor/mcpvisor/facade"
 )
 
 // Exit codes.
@@ -40,7 +40,7 @@ type commandLine struct {
 	JSON   bool          `help:"Print JSON, also for errors." name:"json"`
 	Wait   time.Duration `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout)." placeholder:"DURATION"`
 
-	Status    statusCmd    `cmd:"" help:"Start the servers and show their states."`
+	Status    statusCmd    `cmd:"" help:"Start a copy of each server, show the states, and stop them. It does not look into a service that is running."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd   `cmd:"" help:"List the prompts of all servers."`
@@ -49,7 +49,7 @@ type commandLine struct {
 	Prompt    promptCmd    `cmd:"" help:"Get a prompt."`
 	Run       runCmd       `cmd:"" help:"Keep the servers running and print events, until interrupted."`
 	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, in a browser."`
-	Doctor    doctorCmd    `cmd:"" help:"Start each server once and explain why it fails."`
+	Doctor    doctorCmd    `cmd:"" help:"Start a copy of each server once and explain why it fails."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
@@ -105,8 +105,18 @@ type versionCmd struct{}
 // Run implements kong's command.
 func (versionCmd) Run(inv *invocation) error {
 	if inv.json {
-		return printJSON(inv.out, map[string]string{"name": "mcpvisor", "version": facade.Version})
+		return printJSON(inv.out, map[string]string{"name": "mcpvisor", "version": programVersion()})
 	}
-	_, err := fmt.Fprintln(inv.out, "mcpvisor", facade.Version)
+	_, err := fmt.Fprintln(inv.out, "mcpvisor", programVersion())
 	return err
+}
+
+// programVersion is the version of the module that the program was built from, as in
+// "v0.1.0", or "devel" if the build does not know it.
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
 }

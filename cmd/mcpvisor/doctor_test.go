@@ -79,6 +79,8 @@ func TestDoctor(t *testing.T) {
 			[]string{"stderr   fatal: the licence is missing", "lines are left out", "stderr   --option-59"}, nil},
 		"directory": {entryWith(map[string]any{"cwd": filepath.Join(t.TempDir(), "none")}), nil,
 			[]string{`change "cwd"`, `correct "cwd"`}, []string{"Dir", "PATH"}},
+		"ends at once": {entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 0}), nil,
+			[]string{"exit status 0; it ended before the handshake without output; it may not be an MCP server over stdio"}, nil},
 		"relative command": {map[string]any{"command": "./absent-server"}, nil,
 			[]string{"absent-server\" (it begins at the host's working directory)", `set "cwd"`, "${workspaceFolder}"}, []string{`correct "cwd"`, "Stdio"}},
 		"variable is not passed": {entryWith(nil, says("missing SOME_API_KEY"), exits), nil,

@@ -28,6 +28,13 @@ var ErrTooMany = &sdkrpc.Error{Code: CodeTooManyRequests, Message: "too many req
 // errUnknownMethod rejects a method that clients do not have.
 var errUnknownMethod = &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "clients do not have this method"}
 
+// IsEcho reports whether err, an error that a server sent, is the error with which the
+// client rejects unknown methods: the server writes back what it reads.
+func IsEcho(err error) bool {
+	var rpc *sdkrpc.Error
+	return errors.As(err, &rpc) && rpc.Message == errUnknownMethod.Message
+}
+
 // isNotOffered reports whether err came from errNotOffered or is errUnknownMethod.
 func isNotOffered(err error) bool {
 	var rpc *sdkrpc.Error

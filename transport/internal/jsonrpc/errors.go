@@ -59,6 +59,27 @@ func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 	return c
 }
 
+// ExplainCause returns the cause of a failed start with what the process did instead of
+// answering: the remarks about its output, an echo of what it received, or an exit without
+// any output. Causes that this does not explain are returned unchanged.
+func ExplainCause(c *supervisor.Cause, remarks string, echo bool) *supervisor.Cause {
+	whole := *c
+	switch {
+	case c.Kind == supervisor.CauseHandshake && echo:
+		whole.Message, whole.Err = "the command writes back what it reads; it is not an MCP server", nil
+	case c.Kind == supervisor.CauseTimeout && remarks != "": // to wait longer would not help
+		late, _, _ := strings.Cut(c.Message, "; raise ")
+		whole.Message = remarks + "; " + late
+	case remarks != "" && (c.Kind == supervisor.CauseHandshake || c.Kind == supervisor.CauseClosed || c.Kind == supervisor.CauseExit):
+		whole.Message += "; " + remarks
+	case c.Kind == supervisor.CauseExit && c.ExitCode != nil && *c.ExitCode == 0 && len(c.Stderr) == 0 && remarks == "":
+		whole.Message += "; it ended before the handshake without output; it may not be an MCP server over stdio"
+	default:
+		return c
+	}
+	return &whole
+}
+
 // isAnswerFault reports whether the session made this error for an answer that cannot be
 // used (control.fail in package stdio). Errors that the server sent report false.
 func isAnswerFault(rpc *sdkrpc.Error) bool {

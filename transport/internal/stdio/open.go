@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -171,7 +172,8 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 		case <-t.C:
 		}
 	}
-	c := appendRemarks(jsonrpc.OpenCause(ctx, err, p.lifetime.Cause()), p.conn.remarks.Explain(p.conn.redactor))
+	c := jsonrpc.OpenCause(ctx, err, p.lifetime.Cause())
+	c = jsonrpc.ExplainCause(c, p.conn.remarks.Explain(p.conn.redactor), inbound.IsEcho(c.Err))
 	c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
 	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && p.conn.control.probeResult().state != probeAnswered {
 		c.Permanent = false // the server may speak the modern era: it did not answer server/discover
@@ -180,22 +182,6 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 		c.Stderr = p.proc.ExitCause().Stderr
 	}
 	return c
-}
-
-// appendRemarks adds to the message of a cause what the server sent instead of
-// responses. Causes that this does not explain are returned unchanged.
-func appendRemarks(c *supervisor.Cause, remarks string) *supervisor.Cause {
-	switch c.Kind {
-	case supervisor.CauseTimeout, supervisor.CauseHandshake, supervisor.CauseClosed, supervisor.CauseExit:
-	default:
-		return c
-	}
-	if remarks == "" {
-		return c
-	}
-	whole := *c
-	whole.Message += "; " + remarks
-	return &whole
 }
 
 // completeOpen records the result of the negotiation, opens the session for requests,

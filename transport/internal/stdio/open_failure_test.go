@@ -1,0 +1,58 @@
+package stdio
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// failingOpen returns the cause of a start that fails, of a server that serve is.
+func failingOpen(t *testing.T, serve func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser)) *supervisor.Cause {
+	t.Helper()
+	d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+		serve(ctx, stdin, stdout)
+		return nil
+	}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	s := d.NewSession()
+	transporttest.ReleaseAtEnd(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var cause *supervisor.Cause
+	require.ErrorAs(t, s.Open(ctx), &cause)
+	return cause
+}
+
+// TestOpenFailure_stray_output: the cause comes first, and there is no advice to wait
+// longer, when a server writes something else than messages.
+func TestOpenFailure_stray_output(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		cause := failingOpen(t, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser) {
+			go func() { _, _ = io.Copy(io.Discard, stdin) }()
+			_, _ = io.WriteString(stdout, "Welcome\n")
+			<-ctx.Done()
+		})
+		require.Equal(t, supervisor.CauseTimeout, cause.Kind)
+		require.True(t, strings.HasPrefix(cause.Message, `the server wrote to its stdout what is not JSON-RPC: "Welcome"`), cause.Message)
+		require.Contains(t, cause.Message, "; server did not finish the handshake in time")
+		require.NotContains(t, cause.Message, "raise")
+	})
+}
+
+// TestOpenFailure_echo: a command that writes back what it reads is not an MCP server.
+func TestOpenFailure_echo(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		cause := failingOpen(t, func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser) { _, _ = io.Copy(stdout, stdin) })
+		require.Equal(t, "the command writes back what it reads; it is not an MCP server", cause.Message)
+	})
+}

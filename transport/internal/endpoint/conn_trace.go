@@ -34,22 +34,39 @@ type ConnTrace struct {
 // Context returns a context whose requests report their connections to t. It has the values
 // of parent, but does not end with parent. Call it once.
 func (t *ConnTrace) Context(parent context.Context) context.Context {
-	t.hooks.GotConn = t.gotConn
 	if traceKey == nil || httptrace.ContextClientTrace(parent) != nil {
+		t.hooks.GotConn = t.gotConn
 		return context.WithoutCancel(httptrace.WithClientTrace(guard.Trace(parent), &t.hooks))
 	}
 	t.values = traceValues{parent: parent, trace: &t.hooks}
 	return &t.values
 }
 
+// isSole reports whether the trace in ctx is t, and no hooks of the application are in it.
+func (t *ConnTrace) isSole(ctx context.Context) bool {
+	return t != nil && httptrace.ContextClientTrace(ctx) == &t.hooks && t.values.parent != nil
+}
+
+// install sets the hook, for a request that net/http finds a connection for. The sender
+// calls it before each attempt.
+func (t *ConnTrace) install() {
+	if t.hooks.GotConn == nil {
+		t.hooks.GotConn = t.gotConn
+	}
+}
+
 // gotConn is the hook that net/http calls when it has a connection for the request.
 func (t *ConnTrace) gotConn(info httptrace.GotConnInfo) {
-	conn := trackedConnOf(info.Conn)
+	t.setConn(trackedConnOf(info.Conn), info.Reused || info.WasIdle)
+}
+
+// setConn records that the request got a connection, which may be nil if it is not tracked.
+func (t *ConnTrace) setConn(conn *trackedConn, reused bool) {
 	if conn != nil {
 		t.writtenBefore.Store(conn.written.Load())
 	}
 	t.conn.Store(conn)
-	t.reused.Store(info.Reused || info.WasIdle)
+	t.reused.Store(reused)
 	t.connected.Store(true)
 }
 

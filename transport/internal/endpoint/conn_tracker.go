@@ -41,6 +41,9 @@ func (t *connTracker) track(dial dialFunc) dialFunc {
 			return nil, net.ErrClosed
 		}
 		t.open[c] = struct{}{}
+		if made, ok := ctx.Value(dialedKey{}).(**trackedConn); ok {
+			*made = c
+		}
 		return c, nil
 	}
 }

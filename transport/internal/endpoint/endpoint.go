@@ -41,6 +41,7 @@ type Endpoint struct {
 	RoundTripper http.RoundTripper
 	jar          guard.Jar // cookies; of HTTP.Client
 	conns        *connTracker
+	pool         *connPool // of the connections for POSTs; nil: RoundTripper chooses them
 	// decompresses: the endpoint asks for compressed bodies and decompresses them itself.
 	decompresses bool
 	// hostRoundTripper: RoundTripper is the application's own type, and not an
@@ -92,6 +93,7 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	if t, ok := base.(*http.Transport); ok {
 		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 		e.offerGzip(t)
+		e.pool = newConnPool(e, e.RoundTripper.(*http.Transport))
 	} else {
 		// The connections belong to the application, so they are neither tracked nor closed.
 		e.RoundTripper, e.hostRoundTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
@@ -213,6 +215,9 @@ func (e *Endpoint) Close() {
 	if t, ok := e.RoundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
 	}
+	if e.pool != nil {
+		e.pool.close()
+	}
 	e.conns.closeAll()
 }
 
@@ -230,10 +235,12 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// receivingBody is a response body that records when bytes of it arrive.
+// receivingBody is a response body that records when bytes of it arrive. At its end it gives
+// the connection back to the pool. The goroutine that reads owns conn.
 type receivingBody struct {
 	io.ReadCloser
 	endpoint *Endpoint
+	conn     *poolConn // nil if the connection is not of the pool, or was given back
 }
 
 // Read implements io.Reader.
@@ -242,5 +249,14 @@ func (b *receivingBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.endpoint.NoteReceived()
 	}
+	if err == io.EOF && b.conn != nil {
+		b.release()
+	}
 	return n, err
+}
+
+// release gives the connection back to the pool.
+func (b *receivingBody) release() {
+	b.endpoint.pool.put(b.conn)
+	b.conn = nil
 }

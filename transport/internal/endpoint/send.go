@@ -68,7 +68,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			a.content.Reset(r.Body)
 			req.ContentLength, req.Body = int64(len(r.Body)), io.NopCloser(&a.content)
 		}
-		resp, err := e.roundTrip(req)
+		resp, err := e.roundTrip(req, r.Trace, a)
 		if err == nil && resp == nil {
 			err = errors.New("the RoundTripper returned neither a response nor an error")
 		}
@@ -81,7 +81,11 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			}
 			e.noteResponse(ctx, target, resp)
 			e.decompress(resp)
-			a.body.ReadCloser, a.body.endpoint, resp.Body = resp.Body, e, &a.body
+			a.body.ReadCloser, a.body.endpoint = resp.Body, e
+			if a.body.conn != nil && resp.Body == http.NoBody {
+				a.body.release()
+			}
+			resp.Body = &a.body
 			return resp, nil
 		}
 		if errors.Is(err, guard.ErrTooManyAbandoned) {
@@ -119,15 +123,22 @@ func (e *Endpoint) unknownIfHostRoundTripper(httpErr *HTTPError) *HTTPError {
 	return httpErr
 }
 
-// roundTrip calls the RoundTripper. It returns a panic as an error: net/http calls
-// functions of the application in this goroutine, and their panic must fail only one
-// request.
-func (e *Endpoint) roundTrip(req *http.Request) (resp *http.Response, err error) {
+// roundTrip sends a POST on a connection of the pool, if there is one, and any other request
+// through the RoundTripper. It returns a panic as an error: net/http calls functions of the
+// application in this goroutine, and their panic must fail only one request.
+func (e *Endpoint) roundTrip(req *http.Request, trace *ConnTrace, a *attempt) (resp *http.Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			resp, err = nil, guard.PanicError("Transport", v)
 		}
 	}()
+	if e.pool != nil && req.Method == http.MethodPost && trace.isSole(req.Context()) {
+		resp, a.body.conn, err = e.pool.roundTrip(req, trace)
+		return resp, err
+	}
+	if trace != nil {
+		trace.install()
+	}
 	return e.RoundTripper.RoundTrip(req)
 }
 

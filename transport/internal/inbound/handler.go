@@ -311,11 +311,11 @@ func (h *Handler) hideError(level zerolog.Level, method string, err error) error
 	if rpc, ok := err.(*sdkrpc.Error); ok && rpc != nil {
 		return rpc
 	}
-	h.Pool.Log.WithLevel(level).Str("method", method).Err(err).Msg("a request of the server was not answered")
+	h.Pool.Log().WithLevel(level).Str("method", method).Err(err).Msg("a request of the server was not answered")
 	return &hiddenError{err}
 }
 
 // logPanic logs a panic of a handler or of the go-sdk.
 func (h *Handler) logPanic(method string, v any) {
-	h.Pool.Log.Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
+	h.Pool.Log().Error().Str("method", method).Str("panic", fmt.Sprint(v)).Bytes("stack", debug.Stack()).Msg("a handler panicked; its request is refused")
 }

@@ -23,7 +23,7 @@ type HandlerPool struct {
 	// Set by NewHandlerPool, never changed.
 	serverName string
 	Handlers   transport.Handlers
-	Log        zerolog.Logger
+	log        zerolog.Logger
 
 	slots   chan struct{} // holds a value for each handler that runs; capacity MaxHandlers
 	waiting atomic.Int64  // requests that wait for a slot
@@ -31,8 +31,15 @@ type HandlerPool struct {
 
 // NewHandlerPool makes the pool of one registration. server is the name of the registration.
 func NewHandlerPool(server string, opts transport.Options) *HandlerPool {
-	return &HandlerPool{serverName: server, Handlers: opts.Handlers, Log: opts.Logger.With().Str("server", server).Logger(),
+	return &HandlerPool{serverName: server, Handlers: opts.Handlers, log: opts.Logger,
 		slots: make(chan struct{}, MaxHandlers)}
+}
+
+// Log returns a logger that names the server. It is made when it is needed, because most
+// servers need none.
+func (p *HandlerPool) Log() *zerolog.Logger {
+	log := p.log.With().Str("server", p.serverName).Logger()
+	return &log
 }
 
 // Running returns how many handlers run.

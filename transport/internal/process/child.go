@@ -38,7 +38,8 @@ type Child struct {
 	stdout     *os.File
 	stderrPipe *os.File
 	stderr     *StderrTail
-	tag        string // process tag; empty if descendants may stay, and where there are no tags
+	polled     *polledStderr // nil: a goroutine reads stderr
+	tag        string        // process tag; empty if descendants may stay, and where there are no tags
 
 	// exited and then reapDone are closed by reap; stderrDone by the reader of stderr.
 	exited     chan struct{} // the exit is known, and the group is killed
@@ -89,10 +90,13 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	if err := c.startWithPipes(); err != nil {
 		return nil, startCause(s, err)
 	}
-	go func() {
-		defer close(c.stderrDone)
-		(&stderrReader{tail: c.stderr}).readAll(c.stderrPipe)
-	}()
+	cmd.Env = nil // large, and not needed any more
+	if c.polled = stderrPolls.add(c.stderrPipe, c.stderr, c.stderrDone); c.polled == nil {
+		go func() {
+			defer close(c.stderrDone)
+			(&stderrReader{tail: c.stderr}).readAll(c.stderrPipe)
+		}()
+	}
 	go c.reap()
 	return c, nil
 }
@@ -263,6 +267,9 @@ func (c *Child) whileHeld(f func()) {
 // Release implements [Process].
 func (c *Child) Release() error {
 	c.releaseOnce.Do(func() {
+		if c.polled != nil {
+			stderrPolls.remove(c.polled)
+		}
 		closeAll([]*os.File{c.stdin, c.stdout, c.stderrPipe})
 		<-c.stderrDone
 		select {

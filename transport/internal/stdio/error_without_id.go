@@ -15,7 +15,7 @@ func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
 		return
 	}
 	if text, log := c.remarks.AddOrphan(failed, &c.discarded); log && c.serverRequests.Handler != nil {
-		c.serverRequests.Handler.Pool.Log.Warn().Str("error", text).Msg("the server sent an error that names no request")
+		c.serverRequests.Handler.Pool.Log().Warn().Str("error", text).Msg("the server sent an error that names no request")
 	}
 }
 

@@ -73,6 +73,9 @@ func (ch *controlChannel) Close() error {
 		}
 	}
 	ch.inbox = nil
+	if len(ch.waiting) == 0 { // a late response to server/discover may be waited for
+		ch.waiting = nil
+	}
 	return nil
 }
 
@@ -137,6 +140,9 @@ func (ch *controlChannel) Write(ctx context.Context, m sdkrpc.Message) error {
 	}
 	if r, ok := m.(*sdkrpc.Request); ok && r.IsCall() {
 		ch.mu.Lock()
+		if ch.waiting == nil {
+			ch.waiting = make(map[sdkrpc.ID]bool)
+		}
 		ch.waiting[r.ID] = true
 		ch.mu.Unlock()
 		if r.Method == "server/discover" {

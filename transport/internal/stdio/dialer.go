@@ -81,8 +81,9 @@ func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)
 	redactor := redact.New(&secrets)
+	server, lines := spec.InMemory, spec.Limits.MaxStderrLines // the function keeps these, not the specification
 	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
-		return memory.Start(spec.InMemory, spec.Limits.MaxStderrLines, redactor), nil
+		return memory.Start(server, lines, redactor), nil
 	})
 	d.redactor = redactor
 	return d
@@ -90,8 +91,9 @@ func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport
 
 func newStdioDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
 	redactor := stdioRedactor(spec.Stdio, spec.Secrets...)
+	command, lines := spec.Stdio, spec.Limits.MaxStderrLines // the function keeps these, not the specification
 	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
-		return process.Start(spec.Stdio, process.Options{StderrLines: spec.Limits.MaxStderrLines, Redact: redactor})
+		return process.Start(command, process.Options{StderrLines: lines, Redact: redactor})
 	})
 	d.redactor = redactor
 	return d

@@ -9,6 +9,9 @@
 // One goroutine reads lines. A caller writes its own line, together with lines that
 // other callers have queued. A goroutine takes over only when the pipe is full.
 //
+// This package is large because a line reader, a queue of lines and a table of requests
+// work on one connection, with one mutex, and because a start that fails is explained.
+//
 // # Where to start reading
 //
 //	session.go       one incarnation: open, request, abort

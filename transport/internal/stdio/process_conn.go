@@ -135,8 +135,9 @@ func (p *processConn) shutdown() {
 }
 
 // connect performs the handshake. The go-sdk then has nothing left to do, and its session
-// ends: callers use the call channel, and the handler answers the server. version is the protocol version that the go-sdk
-// proposes; empty means the newest, which begins with server/discover.
+// ends: callers use the call channel, and the handler answers the server. version is the
+// protocol version that the go-sdk proposes; empty means the newest, which begins with
+// server/discover.
 func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
 	p.conn.control.discoverTimeout = discoverTimeout
 	client := p.handler.NewClient(info)

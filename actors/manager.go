@@ -32,6 +32,7 @@ type manager struct {
 type managerState struct {
 	registrations map[string]*registration // by the name of the server
 	closing       bool                     // CloseAll was handled
+	draft         draft
 }
 
 // reconcileRequest asks the parent of all servers which registrations up to a
@@ -59,17 +60,24 @@ func (m *manager) Receive(c actor.Context) {
 	case *wake:
 		m.drainInbox(c)
 	case *actor.Stopping:
+		m.flush()
 		m.answerAbandoned()
 	}
 }
 
+// drainInbox handles all messages of the inbox, and publishes what they change: at the
+// end, and after maxDraftMessages of them.
 func (m *manager) drainInbox(c actor.Context) {
-	for {
+	for n := 1; ; n++ {
 		var ok bool
 		if m.current, ok = m.inbox.pop(); !ok {
+			m.flush()
 			return
 		}
 		m.handle(c, m.current)
+		if n%maxDraftMessages == 0 {
+			m.flush()
+		}
 	}
 }
 
@@ -103,6 +111,7 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 // without an entry, and stops that were decided but not sent. The servers have lived on
 // beside it. They report again, and a registration that none of them reports has ended.
 func (m *manager) recoverState(c actor.Context) {
+	m.flush()
 	for name, v := range m.rt.Snapshot().servers {
 		if r := m.state.registrations[name]; r == nil || r.gen != v.Gen {
 			m.state.registrations[name] = &registration{gen: v.Gen}
@@ -154,7 +163,7 @@ func (m *manager) answerAbandoned() {
 func (m *manager) register(c actor.Context, msg *messages.Register) {
 	name := msg.Spec.Name
 	if m.state.closing {
-		answer(msg.Reply, ClosedError(name))
+		m.reply(msg.Reply, ClosedError(name))
 		return
 	}
 	if r := m.state.registrations[name]; r != nil {
@@ -166,13 +175,13 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	spec := msg.Spec.WithDefaults()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &callStats{}}
 	m.rt.desired.Store(gen, subscription.NewDesired())
-	m.publish(m.rt.Snapshot().with(name, view))
+	m.setView(name, view)
 	if msg.Accepted != nil {
 		msg.Accepted <- gen
 	}
 	c.Send(m.servers, &messages.Start{Spec: spec, Gen: gen})
 	if spec.StartSupervised {
-		m.state.registrations[name].answerRegister(nil)
+		m.answerRegister(m.state.registrations[name])
 	}
 }
 
@@ -180,7 +189,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 // when it has been unregistered; any other one keeps the name.
 func (m *manager) replace(c actor.Context, msg *messages.Register, r *registration) {
 	name := msg.Spec.Name
-	if v := m.rt.Snapshot().Server(name); !r.stopping && v != nil && v.Gen == r.gen && v.State == supervisor.StateEvicted {
+	if v := m.view(name); !r.stopping && v != nil && v.Gen == r.gen && v.State == supervisor.StateEvicted {
 		r.successor = msg
 		m.stop(c, name, r)
 		return
@@ -192,18 +201,18 @@ func (m *manager) replace(c actor.Context, msg *messages.Register, r *registrati
 	if r.successor != nil {
 		hint = "another Register of that name is under way"
 	}
-	answer(msg.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: hint})
+	m.reply(msg.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: hint})
 }
 
 func (m *manager) unregister(c actor.Context, msg *messages.Unregister) {
 	r := m.state.registrations[msg.Name]
 	if r == nil || msg.Gen != 0 && msg.Gen != r.gen {
-		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 		return
 	}
 	r.unregister = append(r.unregister, msg.Reply)
 	if msg.Gen == 0 && r.successor != nil {
-		answer(r.successor.Reply, unregisteredError(msg.Name, r.gen))
+		m.reply(r.successor.Reply, unregisteredError(msg.Name, r.gen))
 		r.successor = nil
 	}
 	m.stop(c, msg.Name, r)
@@ -229,24 +238,15 @@ func (m *manager) stop(c actor.Context, name string, r *registration) {
 	}
 }
 
-// withdraw removes what a server offers from the listing, in one swap.
-func (m *manager) withdraw(name string, gen uint64) {
-	if v := m.rt.Snapshot().Server(name); v != nil && v.Gen == gen && v.Catalog != nil {
-		gone := *v
-		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.StateStopping
-		m.publish(m.rt.Snapshot().with(name, &gone))
-	}
-}
-
 func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 	r := m.state.registrations[msg.Name]
 	switch {
 	case r == nil:
-		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 	case r.stopping:
-		answer(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
+		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
 	case r.supervisor == nil:
-		answer(msg.Reply, nil) // its first start has only begun
+		m.reply(msg.Reply, nil) // its first start has only begun
 	default:
 		r.restart = append(r.restart, msg.Reply)
 		c.Send(r.supervisor, &messages.RestartServer{})
@@ -272,18 +272,20 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		return
 	}
 	view := m.viewOf(r, msg.view)
-	m.publish(m.rt.Snapshot().with(msg.name, view))
-	m.rt.notifyPorts(view)
-	m.rt.hub.Publish(msg.events...)
+	m.setView(msg.name, view)
 	if view.State == supervisor.StateReady {
-		r.answerRegister(nil)
+		m.afterPublish(func() { m.rt.notifyPorts(view) })
+	}
+	m.announce(msg.events)
+	if view.State == supervisor.StateReady {
+		m.answerRegister(r)
 	}
 	if msg.restarted && len(r.restart) > 0 {
-		answer(r.restart[0], nil)
+		m.reply(r.restart[0], nil)
 		r.restart = r.restart[1:]
 	}
 	for _, reply := range msg.replies {
-		answer(reply, nil)
+		m.reply(reply, nil)
 	}
 }
 
@@ -321,12 +323,13 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 		delete(m.state.registrations, name)
 		m.register(c, next)
 	} else {
-		m.publish(m.rt.Snapshot().with(name, nil))
+		m.setView(name, nil)
 	}
-	m.rt.hub.Publish(events...)
-	r.answerAll(name, cause, m.rt.leftBehind.take(name, r.gen, m.state.closing))
+	m.announce(events)
+	left := m.rt.leftBehind.take(name, r.gen, m.state.closing)
+	m.afterPublish(func() { r.answerAll(name, cause, left) })
 	if next != nil && m.state.closing {
-		answer(next.Reply, ClosedError(name))
+		m.reply(next.Reply, ClosedError(name))
 	}
 	if m.state.registrations[name] == r {
 		delete(m.state.registrations, name)
@@ -335,36 +338,17 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 	m.finish()
 }
 
-// viewOf completes a reported view. A server that is down keeps its last catalog for
-// the names of its tools. One that is stopping offers nothing, whatever it reports.
-func (m *manager) viewOf(r *registration, reported *View) *View {
-	if before := m.rt.Snapshot().Server(reported.Name); before != nil && reported.Catalog == nil {
-		reported.last = before.knownCatalog()
-	}
-	if !r.stopping || reported.Catalog == nil {
-		return reported
-	}
-	hidden := *reported
-	hidden.last, hidden.Catalog, hidden.State = reported.Catalog, nil, supervisor.StateStopping
-	return &hidden
-}
-
-// publish replaces the snapshot and signals the change.
-func (m *manager) publish(s *Snapshot) {
-	s.closed = m.state.closing
-	old := m.rt.snapshot.Swap(s)
-	close(old.next)
-}
-
 // finish closes Runtime.drained when the last server is gone after CloseAll.
 func (m *manager) finish() {
 	if !m.state.closing || len(m.state.registrations) > 0 {
 		return
 	}
-	if !m.rt.Snapshot().closed {
-		m.publish(newSnapshot(nil, true))
-	}
-	m.rt.drainedOnce.Do(func() { close(m.rt.drained) })
+	m.afterPublish(func() {
+		if !m.rt.Snapshot().closed {
+			m.publish(newSnapshot(nil, true))
+		}
+		m.rt.drainedOnce.Do(func() { close(m.rt.drained) })
+	})
 }
 
 // actorName is a name that no other actor ever has: a generation is used once.

@@ -71,6 +71,7 @@ func TestStoppingServerOffersNothing(t *testing.T) {
 	m := &manager{rt: rt, state: &managerState{}}
 	rt.snapshot.Store(newSnapshot(map[string]*View{"s": bigView("s", 3)}, false))
 	m.stop(nil, "s", &registration{})
+	m.flush()
 	require.Empty(t, rt.Snapshot().Tools())
 	require.Equal(t, supervisor.StateStopping, rt.Snapshot().Server("s").State)
 }

@@ -37,16 +37,27 @@ func newSnapshot(servers map[string]*View, closed bool) *Snapshot {
 // with returns a snapshot in which one server's view is replaced, or removed
 // if v is nil. Views are shared, not copied.
 func (s *Snapshot) with(name string, v *View) *Snapshot {
-	servers := make(map[string]*View, len(s.servers)+1)
-	maps.Copy(servers, s.servers)
-	if _, known := servers[name]; known && v != nil {
-		servers[name] = v
-		return &Snapshot{servers: servers, names: s.names, closed: s.closed, next: make(chan struct{})}
+	return s.withAll(map[string]*View{name: v})
+}
+
+// withAll is with for some servers at once.
+func (s *Snapshot) withAll(views map[string]*View) *Snapshot {
+	servers := maps.Clone(s.servers)
+	if servers == nil {
+		servers = make(map[string]*View, len(views))
 	}
-	if v == nil {
-		delete(servers, name)
-	} else {
-		servers[name] = v
+	sameNames := true
+	for name, v := range views {
+		_, known := servers[name]
+		sameNames = sameNames && known == (v != nil)
+		if v == nil {
+			delete(servers, name)
+		} else {
+			servers[name] = v
+		}
+	}
+	if sameNames {
+		return &Snapshot{servers: servers, names: s.names, closed: s.closed, next: make(chan struct{})}
 	}
 	return newSnapshot(servers, s.closed)
 }

@@ -94,8 +94,10 @@ func (l *List) addFrom(name, value string, header bool, depth int) {
 	l.addURLs(value)
 	l.addPassword(name, value)
 	l.addFromPairs(value, header)
-	for _, found := range schemes.FindAllStringSubmatch(value, -1) {
-		l.addCredential(found[0])
+	if strings.ContainsAny(value, " \t\r\n\f") { // what the expression needs; the test is much cheaper
+		for _, found := range schemes.FindAllStringSubmatch(value, -1) {
+			l.addCredential(found[0])
+		}
 	}
 	for field := range strings.FieldsFuncSeq(value, isFieldEnd) {
 		if looksSecret(field) && !strings.Contains(value, "sha256:"+field) {
@@ -158,6 +160,9 @@ func (l *List) addFromPairs(text string, header bool) {
 			l.addCredential(value)
 		}
 	}
+	if !strings.ContainsAny(text, ":=") {
+		return
+	}
 	for _, found := range longPairs.FindAllStringSubmatch(text, -1) {
 		add(found[1], found[2])
 	}
@@ -175,7 +180,7 @@ func (l *List) addPassword(name, value string) {
 		_, password, _ := strings.Cut(value, ":")
 		l.Add(password)
 	}
-	if strings.Contains(value, "://") || strings.HasPrefix(value, "npm:") || strings.HasPrefix(value, "jsr:") {
+	if !strings.Contains(value, "@") || strings.Contains(value, "://") || strings.HasPrefix(value, "npm:") || strings.HasPrefix(value, "jsr:") {
 		return
 	}
 	if found := logins.FindStringSubmatch(value); found != nil {

@@ -61,6 +61,7 @@ type Child struct {
 
 	mu       sync.Mutex // guards the fields below
 	released bool       // the id of the group may not be signalled any more
+	retagged bool       // the descendants were tagged once more, so all of them have the tag
 	onExited []func()   // called by reap
 }
 
@@ -141,7 +142,7 @@ func closeAll(files []*os.File) {
 // After Terminate the group keeps its whole grace: the server may stand behind a
 // wrapper that exits first.
 func (c *Child) reap() {
-	retag := time.AfterFunc(retagDelay, c.tagDescendants)
+	retag := time.AfterFunc(retagDelay, c.retag)
 	status := c.group.waitExit()
 	retag.Stop()
 	select {
@@ -174,9 +175,14 @@ func (c *Child) reap() {
 	close(c.reapDone)
 }
 
-// tagDescendants tags what the server has started, unless the server has been reaped.
-func (c *Child) tagDescendants() {
-	c.whileHeld(func() { tagDescendants(c.PID(), c.tag) })
+// retag tags what the server has started, once, unless the server has been reaped.
+func (c *Child) retag() {
+	c.whileHeld(func() {
+		if !c.retagged {
+			c.retagged = true
+			tagDescendants(c.PID(), c.tag)
+		}
+	})
 }
 
 // Stdin implements [Process].
@@ -230,7 +236,7 @@ func (c *Child) ExitCause() *supervisor.Cause {
 // signals go to the group, which has ended when each of its processes has ended.
 func (c *Child) Terminate(grace time.Duration) {
 	c.shutdownOnce.Do(func() { close(c.shutdown) })
-	c.tagDescendants()
+	c.retag()
 	_ = c.stdin.Close()
 	for _, step := range []struct {
 		act  func()

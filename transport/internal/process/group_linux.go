@@ -112,7 +112,7 @@ const groupPollInterval = 10 * time.Millisecond
 func (g *processGroup) awaitEmpty(tag string, stop <-chan struct{}) {
 	tick := time.NewTicker(groupPollInterval)
 	defer tick.Stop()
-	buf := make([]byte, procBufferSize)
+	buf := make([]byte, statBufferSize)
 	for {
 		members, err := g.membersUntil(tag, buf, stop)
 		if err != nil || len(members) == 0 {

@@ -14,6 +14,9 @@ func procPath(pid int, file string) string { return strconv.Itoa(pid) + "/" + fi
 // procBufferSize is room for any file about a process but a large environment.
 const procBufferSize = 64 << 10
 
+// statBufferSize is room for /proc/PID/stat.
+const statBufferSize = 2 << 10
+
 // readProcFile reads a file below /proc, or as much of it as buf holds. It returns
 // nil for a file that may not be read. The only error is a lack of descriptors.
 func readProcFile(path string, buf []byte) ([]byte, error) {
@@ -85,13 +88,13 @@ func readStat(pid int, buf []byte) (st procStat, err error) {
 
 // isExiting reports whether a process is in exit, or a zombie.
 func isExiting(pid int) bool {
-	st, _ := readStat(pid, make([]byte, procBufferSize))
+	st, _ := readStat(pid, make([]byte, statBufferSize))
 	return st.exists && st.exiting
 }
 
 // isDead reports whether nothing of a process is left but its id.
 func isDead(pid int) bool {
-	st, err := readStat(pid, make([]byte, procBufferSize))
+	st, err := readStat(pid, make([]byte, statBufferSize))
 	return err == nil && (!st.exists || st.dead)
 }
 

@@ -67,7 +67,7 @@ func tagEntry(tag string) string { return tagVar + "=" + tag }
 // tagDescendants sets the tag in the limits of a server and of its descendants, which
 // are found by parent ids. Children inherit it by themselves, except for those that the
 // server forks before it has the tag or just then. So this is done once more after a
-// moment (retagDelay), and before the server is ended.
+// moment (retagDelay), or before the server is ended if that is sooner.
 func tagDescendants(pid int, tag string) {
 	n, err := strconv.ParseUint(strings.TrimPrefix(tag, hostTag), 10, 64)
 	if tag == "" || err != nil {

@@ -47,6 +47,7 @@ type Runtime struct {
 	hub        *events.Hub
 	logger     *events.Logger
 	leftBehind leftBehind
+	finishing  sync.WaitGroup // what dialers do in the background when they are idle
 
 	drained     chan struct{} // closed when every server is gone, after CloseAll
 	drainedOnce sync.Once
@@ -196,6 +197,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 		go func() {
 			<-rt.drained
 			_ = rt.system.Root.StopFuture(rt.root).Wait()
+			rt.finishing.Wait()
 			rt.hub.Close()
 			rt.logger.AwaitClose()
 			close(rt.closed)

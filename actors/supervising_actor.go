@@ -82,6 +82,7 @@ func (s *supervisingActor) Receive(c actor.Context) {
 		s.step(c, supervisor.Input{Kind: supervisor.InputRestart})
 		s.report(nil, true)
 	case *messages.Stop:
+		s.idleDialer() // so that the release of the session covers what the dialer keeps
 		s.step(c, supervisor.Input{Kind: supervisor.InputStop,
 			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
 	case *catalogRefreshed:
@@ -167,6 +168,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e supervisor.
 			s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStable})
 		}
 	case supervisor.EffectAnnounceGone:
+		s.idleDialer()
 		s.announceGone(t, e)
 	}
 }
@@ -207,6 +209,9 @@ func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
 // startIncarnation makes an incarnation: a session and a port that owns it. The session
 // itself reports its death and its release, whatever becomes of the port.
 func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, standby bool) (*incarnation, *actor.PID) {
+	if keeper, ok := s.dialer.(transport.Keeper); ok {
+		keeper.Keep()
+	}
 	inc := newIncarnation(s, epoch, standby)
 	self, rt := s.self, s.rt
 	inc.session.OnDead(rt.safeFunc("supervisor", func() {
@@ -287,8 +292,25 @@ func (s *supervisingActor) abort() {
 	s.ended = true
 	s.stopTimer()
 	s.standby.stopTimer()
+	defer s.idleDialer() // no session can be opened any more
 	for _, inc := range s.incarnations() {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
+	}
+}
+
+// idleDialer tells the dialer that no session follows soon. What that takes is done in the
+// background; Runtime.Close waits for it.
+func (s *supervisingActor) idleDialer() {
+	keeper, ok := s.dialer.(transport.Keeper)
+	if !ok {
+		return
+	}
+	if finish := keeper.Idle(); finish != nil {
+		s.rt.finishing.Add(1)
+		s.rt.goSafe("supervisor", func() {
+			defer s.rt.finishing.Done()
+			finish()
+		}, nil)
 	}
 }
 
@@ -309,6 +331,7 @@ func (s *supervisingActor) armTimer(t *transition, e supervisor.Effect) {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lifecycle.Cause(), Attempt: s.lifecycle.Attempt(),
 			MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
 	case supervisor.EffectArmPark:
+		s.idleDialer()
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventParked, Cause: s.lifecycle.Cause(), Delay: e.Delay, RetryAt: &at})
 	}
 }

@@ -20,6 +20,16 @@ type Dialer interface {
 	NewSession() Session
 }
 
+// Keeper is a [Dialer] that can keep something from the end of a session to the next one,
+// so that a server is restarted sooner.
+type Keeper interface {
+	// Keep is called before each session that another one may follow.
+	Keep()
+	// Idle is called when no session is expected to follow soon, and after the last one. It
+	// does not block, but returns what is left to do, which may; nil if nothing.
+	Idle() (finish func())
+}
+
 // Session is one incarnation of a server. Safe for concurrent use.
 //
 // A session ends once, with the first cause: its process ends, its stream breaks, or Abort

@@ -200,6 +200,19 @@ func (g *processGroup) afterReap() {
 	descriptors.removeUser()
 }
 
+// keepShared has what all servers share outlive the last one, until releaseShared.
+func keepShared() {
+	parentThreads.keep()
+	hostWatchdog.keep()
+	descriptors.addUser()
+}
+
+func releaseShared() {
+	hostWatchdog.unkeep()
+	parentThreads.unkeep()
+	descriptors.removeUser()
+}
+
 // largePipeSize is the size of a pipe for large messages, in bytes. It is the default of
 // /proc/sys/fs/pipe-max-size (pipe(7)).
 const largePipeSize = 1 << 20

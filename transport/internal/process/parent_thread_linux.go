@@ -2,6 +2,7 @@ package process
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,7 +29,9 @@ type threadPool struct {
 	changed  sync.Cond  // signals a change of any of them
 	queue    []*startJob
 	threads  int
-	lastTake time.Time // when a thread last took a job
+	live     []*parentThread // the threads; one may end when it has no children
+	kept     int             // keepers: meanwhile one thread stays
+	lastTake time.Time       // when a thread last took a job
 }
 
 // startJob is a child to start. The thread that takes the job sets thread and err
@@ -98,7 +101,7 @@ func (p *threadPool) release(t *parentThread) {
 // awaitEnd waits for the end of a thread, unless it has children or a job.
 func (p *threadPool) awaitEnd(t *parentThread) {
 	p.mu.Lock()
-	for t.children == 0 && !t.busy && !t.ended {
+	for t.children == 0 && !t.busy && !t.ended && p.mayEndLocked() {
 		p.changed.Wait()
 	}
 	ended := t.ended
@@ -108,10 +111,34 @@ func (p *threadPool) awaitEnd(t *parentThread) {
 	}
 }
 
+// mayEndLocked reports whether a thread without children ends.
+func (p *threadPool) mayEndLocked() bool { return p.kept == 0 || p.threads > 1 }
+
+// keep has one thread outlive its children until unkeep is called.
+func (p *threadPool) keep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept++
+}
+
+// unkeep returns when the threads without children have ended, if it was the last keeper.
+func (p *threadPool) unkeep() {
+	p.mu.Lock()
+	p.kept--
+	p.changed.Broadcast()
+	live := slices.Clone(p.live)
+	p.mu.Unlock()
+	for _, t := range live {
+		p.awaitEnd(t)
+	}
+}
+
 func (p *threadPool) addThreadLocked() {
 	p.threads++
 	p.lastTake = time.Now()
-	go p.serve(&parentThread{done: make(chan struct{})})
+	t := &parentThread{done: make(chan struct{})}
+	p.live = append(p.live, t)
+	go p.serve(t)
 }
 
 // serve runs jobs until the thread has no children and the queue is empty.
@@ -123,9 +150,10 @@ func (p *threadPool) serve(t *parentThread) {
 	defer p.mu.Unlock()
 	for {
 		for len(p.queue) == 0 {
-			if t.children == 0 {
+			if t.children == 0 && p.mayEndLocked() {
 				t.ended = true
 				p.threads--
+				p.live = slices.DeleteFunc(p.live, func(other *parentThread) bool { return other == t })
 				p.changed.Broadcast()
 				return
 			}

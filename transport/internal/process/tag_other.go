@@ -13,6 +13,10 @@ func tagDescendants(int, string) {}
 
 func (*processGroup) killDescendants(string) error { return nil }
 
+func keepShared() {} // servers share nothing here
+
+func releaseShared() {}
+
 // isExiting returns false: other systems do not show it.
 func isExiting(int) bool { return false }
 

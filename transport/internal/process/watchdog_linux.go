@@ -25,7 +25,7 @@ type watchdog struct {
 	stdin   *os.File
 	groups  map[int]bool // groups of servers that are not reaped
 	sent    map[int]bool // groups that the running watchdog has received
-	servers int          // servers that may still have processes
+	servers int          // servers that may still have processes, and keepers
 }
 
 // hostWatchdog is the watchdog of this process.
@@ -111,6 +111,21 @@ func (d *watchdog) remove(pgid int) {
 		d.stopLocked()
 	case sent && !d.writeLocked("- %d\n", pgid):
 		d.replaceLocked() // the old watchdog must not act on a list with this group
+	}
+}
+
+// keep has the watchdog outlive the last server until unkeep is called.
+func (d *watchdog) keep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.servers++
+}
+
+func (d *watchdog) unkeep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.servers--; d.servers == 0 {
+		d.stopLocked()
 	}
 }
 

@@ -25,6 +25,7 @@ type dialer struct {
 	spawn    func() (process.Process, *supervisor.Cause)
 	buffer   *budget.Budget
 	redactor redact.Redactor // hides the secrets that the server was given
+	keeper   *process.Keeper // nil for a goroutine
 
 	// Shared by all sessions of the dialer.
 	era           atomic.Value // mcpvisor.Era: what the next session tries first
@@ -48,6 +49,12 @@ func (d *dialer) NewSession() transport.Session {
 	s.notifications.Redact = d.redactor
 	return s
 }
+
+// Keep implements [transport.Keeper].
+func (d *dialer) Keep() { d.keeper.Keep() }
+
+// Idle implements [transport.Keeper].
+func (d *dialer) Idle() (finish func()) { return d.keeper.Release() }
 
 // watchLateAnswer waits in the background for a response to server/discover that missed
 // its deadline. A result means that the next session tries the modern era first.
@@ -95,6 +102,6 @@ func newStdioDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.
 	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
 		return process.Start(command, process.Options{StderrLines: lines, Redact: redactor})
 	})
-	d.redactor = redactor
+	d.redactor, d.keeper = redactor, new(process.Keeper)
 	return d
 }

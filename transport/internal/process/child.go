@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"time"
 
@@ -159,6 +160,7 @@ func (c *Child) reap() {
 	t.Stop()
 	c.exitCause = exitCause(status)
 	close(c.exited)
+	runtime.Gosched() // the goroutines that wait for the exit run first, not the search below
 	c.mu.Lock()
 	c.released = true
 	onExited := c.onExited

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -74,7 +75,8 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *co
 func (c *conn) end(cause *supervisor.Cause) bool {
 	first := c.lifetime.RecordEnd(cause)
 	if first {
-		c.failAll() // the callers first: nothing that OnDead calls is as urgent
+		c.failAll()
+		runtime.Gosched() // the callers first: nothing that OnDead calls is as urgent
 	}
 	c.lifetime.Notify()
 	return first

@@ -84,6 +84,7 @@ func (h *harness) close() {
 	defer h.mu.Unlock()
 	for name, dialers := range h.dialers {
 		for _, d := range dialers {
+			require.Falsef(h.t, d.isKept(), "%s: registration %d keeps something after Close", name, d.id)
 			for _, s := range d.all() {
 				require.Truef(h.t, isClosed(s.released), "%s: session %d of registration %d outlives Close", name, s.epoch, d.id)
 			}

@@ -48,12 +48,49 @@ type scriptedDialer struct {
 
 	mu       sync.Mutex
 	sessions []*scriptedSession
+	keeps    bool // Keep was called, and not Idle since
+	// finishTakes is how long what Idle returns takes. Set by tests before Idle.
+	finishTakes time.Duration
+	kept        bool // Keep was called, and what Idle returned has not returned since
+}
+
+// Keep implements transport.Keeper.
+func (d *scriptedDialer) Keep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keeps, d.kept = true, true
+}
+
+// Idle implements transport.Keeper.
+func (d *scriptedDialer) Idle() (finish func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.keeps {
+		return nil
+	}
+	d.keeps = false
+	return func() {
+		time.Sleep(d.finishTakes)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.kept = d.keeps
+	}
+}
+
+// isKept reports whether the dialer keeps something for a next session.
+func (d *scriptedDialer) isKept() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.kept
 }
 
 // NewSession implements transport.Dialer.
 func (d *scriptedDialer) NewSession() transport.Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !d.keeps {
+		d.t.Errorf("registration %d: session %d is dialled without Keep", d.id, len(d.sessions)+1)
+	}
 	alive := 0
 	for _, s := range d.sessions {
 		if !isClosed(s.released) {

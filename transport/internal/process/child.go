@@ -159,15 +159,15 @@ func (c *Child) reap() {
 	}
 	t.Stop()
 	c.exitCause = exitCause(status)
-	close(c.exited)
-	runtime.Gosched() // the goroutines that wait for the exit run first, not the search below
 	c.mu.Lock()
 	c.released = true
 	onExited := c.onExited
+	close(c.exited) // within mu, so that OnExited misses nothing
 	c.mu.Unlock()
 	for _, f := range onExited {
 		f()
 	}
+	runtime.Gosched() // the goroutines that wait for the exit run first, not the search below
 	if c.tag != "" {
 		c.survivors = c.group.killDescendants(c.tag)
 	}

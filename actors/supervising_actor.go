@@ -177,6 +177,9 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e supervisor.
 // takeover the standby knows already.
 func (s *supervisingActor) publish(c actor.Context, t *transition) {
 	s.published, s.discovered, s.everReady = s.discovered, nil, true
+	if keeper, ok := s.dialer.(transport.Keeper); ok && s.spec.Policy.MaxAttempts != 0 {
+		keeper.Keep()
+	}
 	c.Send(s.port, &messages.StartProbing{})
 	s.emit(t, s.readyEvent())
 	s.downSince = time.Time{}
@@ -209,9 +212,6 @@ func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
 // startIncarnation makes an incarnation: a session and a port that owns it. The session
 // itself reports its death and its release, whatever becomes of the port.
 func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, standby bool) (*incarnation, *actor.PID) {
-	if keeper, ok := s.dialer.(transport.Keeper); ok {
-		keeper.Keep()
-	}
 	inc := newIncarnation(s, epoch, standby)
 	self, rt := s.self, s.rt
 	inc.session.OnDead(rt.safeFunc("supervisor", func() {

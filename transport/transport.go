@@ -23,7 +23,7 @@ type Dialer interface {
 // Keeper is a [Dialer] that can keep something from the end of a session to the next one,
 // so that a server is restarted sooner.
 type Keeper interface {
-	// Keep is called before each session that another one may follow.
+	// Keep is called while a session is open that another one may follow. It does not block.
 	Keep()
 	// Idle is called when no session is expected to follow soon, and after the last one. It
 	// does not block, but returns what is left to do, which may; nil if nothing.

@@ -34,7 +34,7 @@ func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
 		err := cmd.Start()
 		if err == nil {
 			procTable.addServer(cmd.Process.Pid)
-			tagDescendants(cmd.Process.Pid, tag)
+			tagServer(cmd.Process.Pid, tag)
 		}
 		return err
 	})

@@ -7,29 +7,18 @@ import "sync"
 // Otherwise they end with the last server, and the next one has to wait for new ones. A
 // nil Keeper does nothing. Safe for concurrent use.
 type Keeper struct {
-	mu     sync.Mutex // guards what follows
-	wanted bool       // Keep was called, and not Release since
-	keeps  bool
+	mu    sync.Mutex
+	keeps bool // guarded by mu
 }
 
-// Keep has the keeper begin with the next server that is started.
+// Keep begins to keep, unless it does already. It is called while a server runs.
 func (k *Keeper) Keep() {
 	if k == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.wanted = true
-}
-
-// Started is called when a server was started, while it has not ended.
-func (k *Keeper) Started() {
-	if k == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.wanted && !k.keeps {
+	if !k.keeps {
 		k.keeps = true
 		keepShared()
 	}
@@ -43,7 +32,6 @@ func (k *Keeper) Release() (finish func()) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.wanted = false
 	if !k.keeps {
 		return nil
 	}

@@ -24,17 +24,14 @@ func TestKeeper(t *testing.T) {
 	}
 	var none *Keeper
 	none.Keep()
-	none.Started()
 	require.Nil(t, none.Release())
 
 	var k Keeper
-	k.Started()
 	require.Nil(t, k.Release(), "Keep was not called")
-	k.Keep()
 	first := 0
 	for range 2 {
 		c := startShell(t, "echo ready; cat")
-		k.Started()
+		k.Keep()
 		require.Eventually(t, func() bool { return watchdogPID() != 0 }, waitLimit, checkInterval)
 		if first == 0 {
 			first = watchdogPID()

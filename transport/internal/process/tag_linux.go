@@ -69,8 +69,8 @@ func tagEntry(tag string) string { return tagVar + "=" + tag }
 // server forks before it has the tag or just then. So this is done once more after a
 // moment (retagDelay), or before the server is ended if that is sooner.
 func tagDescendants(pid int, tag string) {
-	n, err := strconv.ParseUint(strings.TrimPrefix(tag, hostTag), 10, 64)
-	if tag == "" || err != nil {
+	number, ok := limitTagOf(tag)
+	if !ok {
 		return
 	}
 	buf := make([]byte, 4096)
@@ -78,7 +78,27 @@ func tagDescendants(pid int, tag string) {
 		stat:     func(pid int) procStat { st, _ := readStat(pid, buf); return st },
 		children: func(pid int) []int { return childrenOf(pid, buf) },
 		set:      setLimitTag,
-	}.run(pid, hostLimitTag+n%limitTagServers)
+	}.run(pid, number)
+}
+
+// tagServer sets the tag in the limits of a server that was just started. It has forked
+// nothing yet, as a rule: then its descendants need not be searched.
+func tagServer(pid int, tag string) {
+	number, ok := limitTagOf(tag)
+	if !ok {
+		return
+	}
+	setLimitTag(pid, number)
+	children, _ := readProcFile(procPath(pid, "task/"+strconv.Itoa(pid)+"/children"), make([]byte, 64))
+	if len(children) > 0 {
+		tagDescendants(pid, tag)
+	}
+}
+
+// limitTagOf returns the form of a tag that limits hold; false for the empty tag.
+func limitTagOf(tag string) (number uint64, ok bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(tag, hostTag), 10, 64)
+	return hostLimitTag + n%limitTagServers, tag != "" && err == nil
 }
 
 // treeTagger tags a process and its descendants. Its functions are those of the

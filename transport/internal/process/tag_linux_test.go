@@ -81,9 +81,14 @@ func TestTagDescendants_forked_before_the_tag(t *testing.T) {
 		return tag
 	}
 	require.Empty(t, tagOfPID(server.PID()))
-	tagDescendants(server.PID(), server.tag)
-	for _, pid := range append(descendants, server.PID()) {
-		require.Equal(t, server.tag, tagOfPID(pid))
+	for _, tagAll := range []func(pid int, tag string){tagDescendants, tagServer} {
+		for _, pid := range append(descendants, server.PID()) {
+			clearTag(pid)
+		}
+		tagAll(server.PID(), server.tag)
+		for _, pid := range append(descendants, server.PID()) {
+			require.Equal(t, server.tag, tagOfPID(pid))
+		}
 	}
 	require.Empty(t, tagOfPID(stranger))
 	require.Empty(t, tagOfPID(os.Getpid()))

@@ -117,9 +117,6 @@ func (s *session) endSpawn(p *processConn) (aborted *supervisor.Cause) {
 		s.current = p
 	}
 	p, aborted = s.current, s.Cause()
-	if p != nil && aborted == nil {
-		s.dialer.keeper.Started()
-	}
 	s.mu.Unlock()
 	if aborted != nil {
 		s.releaseAfter(p, aborted)

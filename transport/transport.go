@@ -36,7 +36,7 @@ type Keeper interface {
 // is called. From then on every Request fails, also those in flight. The session is
 // released when its process group is reaped, its connections are closed and all its
 // goroutines have returned.
-type Session interface {
+type Session interface { //nolint:interfacebloat // the one contract between actors and transports
 	// Open starts the server or connects to it, and negotiates the protocol version. It is
 	// called at most once. If it fails, the session has ended with the same cause, and its
 	// release follows. The error is a *supervisor.Cause.

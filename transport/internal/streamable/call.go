@@ -31,9 +31,9 @@ var (
 	headerEvents = []string{"text/event-stream"}
 )
 
-// Request implements Session. MCP 2025-11-25, Streamable HTTP, "Sending Messages to the
-// Server": "Every JSON-RPC message sent from the client MUST be a new HTTP POST request to
-// the MCP endpoint."
+// Request implements Session. "Every JSON-RPC message sent from the client MUST be a new
+// HTTP POST request to the MCP endpoint" (MCP 2025-11-25, Streamable HTTP, "Sending Messages
+// to the Server").
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if died := s.Cause(); died != nil {
 		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)

@@ -120,10 +120,10 @@ func (c *sseConn) readStream(stream *exchange) {
 }
 
 // readEndpoint reads events up to the endpoint event, and makes the session send its POSTs
-// to the address in that event. MCP 2024-11-05, HTTP with SSE: "When a client connects, the
-// server MUST send an endpoint event containing a URI for the client to use for sending
-// messages. All subsequent client messages MUST be sent as HTTP POST requests to this
-// endpoint."
+// to the address in that event. "When a client connects, the server MUST send an endpoint
+// event containing a URI for the client to use for sending messages. All subsequent client
+// messages MUST be sent as HTTP POST requests to this endpoint" (MCP 2024-11-05, HTTP with
+// SSE).
 func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response) *endpoint.HTTPError {
 	e := c.s.endpoint
 	for {

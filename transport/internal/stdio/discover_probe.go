@@ -27,6 +27,9 @@ const (
 	probeAnswered
 )
 
+// isUnanswered reports whether server/discover was sent and no response has come.
+func (s probeState) isUnanswered() bool { return s == probeSent || s == probeGivenUp }
+
 func (p *discoverProbe) stop() {
 	if p.timer != nil {
 		p.timer.Stop()

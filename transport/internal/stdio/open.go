@@ -73,9 +73,10 @@ func (s *session) eraToRetry(ctx context.Context, p *processConn, era mcpvisor.E
 	switch {
 	case p == nil || ctx.Err() != nil || s.dialer.spec.Era != mcpvisor.EraAuto || s.Cause() != nil:
 		return "", false
-	case p.conn.control.probeResult().state == probeSent && p.lifetime.Cause() != nil:
-		// The server exited on server/discover. One that was modern before has
-		// probably crashed, so it does not become a legacy server at once.
+	case p.conn.control.probeResult().state.isUnanswered() && p.lifetime.Cause() != nil:
+		// The server exited on server/discover, perhaps when the wait for its answer was
+		// over. One that was modern before has probably crashed, so it does not become a
+		// legacy server at once.
 		if era == mcpvisor.EraModern && s.dialer.probeExits.Add(1) <= maxProbeExits {
 			return "", false
 		}

@@ -122,6 +122,18 @@ func TestStdio_failed_start(t *testing.T) {
 	}
 }
 
+// TestStdio_exits_on_discover_late: a server that starts slowly reads server/discover when
+// the wait for its answer is over, and exits. It is served all the same.
+func TestStdio_exits_on_discover_late(t *testing.T) {
+	s, err := stdioSession(t, mcpvisor.ServerSpec{
+		Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(),
+			Faults: []mcptest.Fault{{At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1}}}),
+		Timeouts: mcpvisor.Timeouts{Negotiate: time.Microsecond},
+	})
+	require.NoError(t, err)
+	require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
+}
+
 // TestStdio_falls_back_to_legacy: a legacy server that exits on server/discover or
 // ignores it is served.
 func TestStdio_falls_back_to_legacy(t *testing.T) {

@@ -94,9 +94,9 @@ func (e *HTTPError) EndCause(target string) *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: e.Err, RetryAfter: e.RetryAfter}
 }
 
-// ConnectionLost makes the error of a request that was sent, and whose connection ended
+// AnswerLost makes the error of a request that was sent, and whose connection ended
 // before the answer was complete.
-func ConnectionLost(problem string, err error) *HTTPError {
+func AnswerLost(problem string, err error) *HTTPError {
 	return &HTTPError{Message: problem, Err: err, ConnBroken: true,
 		Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, CauseKind: supervisor.CauseClosed}
 }

@@ -184,7 +184,7 @@ func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http
 func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTTPError {
 	switch {
 	case sent:
-		return ConnectionLost("the request was canceled before "+e.HostPort+" answered", e.CleanError(err))
+		return AnswerLost("the request was canceled before "+e.HostPort+" answered", e.CleanError(err))
 	case isDeadline(ctx):
 		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
 	}
@@ -194,7 +194,7 @@ func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTT
 // ConnectionLost makes the error of a request whose connection ended before the answer
 // was complete. Its message is problem followed by the text of err.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
-	return ConnectionLost(e.CleanText(problem+err.Error()), e.CleanError(err))
+	return AnswerLost(e.CleanText(problem+err.Error()), e.CleanError(err))
 }
 
 // isUnprocessed reports whether an HTTP/2 server declared that it did not process a

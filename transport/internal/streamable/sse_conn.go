@@ -59,7 +59,7 @@ type sseConn struct {
 // strict see sseConn.
 func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError {
 	if !s.startTask() {
-		return endpoint.ConnectionLost("the session ended", s.Cause())
+		return endpoint.AnswerLost("the session ended", s.Cause())
 	}
 	s.openingSSE.Store(true)
 	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *endpoint.HTTPError, 1), waiting: make(map[int64]*sseRequest)}
@@ -286,7 +286,7 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
-		httpErr := endpoint.ConnectionLost("the session ended", c.s.Cause())
+		httpErr := endpoint.AnswerLost("the session ended", c.s.Cause())
 		httpErr.Outcome = mcpvisor.OutcomeNotSent
 		return reply{}, httpErr
 	}
@@ -329,7 +329,7 @@ func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) s
 			return a
 		case <-x.ctx.Done():
 		}
-		p.err = endpoint.ConnectionLost("the request was canceled before its answer came", c.s.endpoint.CleanError(x.cause()))
+		p.err = endpoint.AnswerLost("the request was canceled before its answer came", c.s.endpoint.CleanError(x.cause()))
 	}
 	if p.err != nil {
 		p.err.Remark = c.remarks.Since(r.remarks, nil)

@@ -184,7 +184,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	for name, p := range map[string]sseAnswer{
 		"404":      {err: &endpoint.HTTPError{Status: http.StatusNotFound, SessionLost: true, Outcome: mcpvisor.OutcomeUnknown}},
 		"500":      {err: &endpoint.HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
-		"broken":   {err: endpoint.ConnectionLost("broken", io.ErrUnexpectedEOF)},
+		"broken":   {err: endpoint.AnswerLost("broken", io.ErrUnexpectedEOF)},
 		"error":    {reply: reply{errorMember: json.RawMessage(`{"code":-32000,"message":"no"}`)}},
 		"accepted": {},
 	} {

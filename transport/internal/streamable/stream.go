@@ -50,7 +50,7 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 		_ = resp.Body.Close()
 		if x.ctx.Err() != nil || p.lastID == "" || s.isModern() {
 			if errors.Is(err, io.EOF) {
-				return nil, reply{}, true, endpoint.ConnectionLost("the event stream ended without the answer", err)
+				return nil, reply{}, true, endpoint.AnswerLost("the event stream ended without the answer", err)
 			}
 			return nil, reply{}, true, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
 		}
@@ -115,12 +115,12 @@ func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool
 // resumeStream asks the server for the rest of a call's event stream, until it succeeds,
 // fails for good, or has tried maxStreamResumes times.
 func (s *session) resumeStream(x *exchange, p *streamProgress, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
-	last := endpoint.ConnectionLost("the event stream ended without the answer", nil)
+	last := endpoint.AnswerLost("the event stream ended without the answer", nil)
 	retry := p.retry // longer if a response to the GET asks for that
 	for p.tries < maxStreamResumes {
 		p.tries++
 		if backoff.Sleep(x.ctx, nextRetryDelay(p.tries, retry)) != nil {
-			return nil, endpoint.ConnectionLost("the event stream ended without the answer", x.ctx.Err())
+			return nil, endpoint.AnswerLost("the event stream ended without the answer", x.ctx.Err())
 		}
 		resp, httpErr := x.get(s.endpoint, s.streamHeader(p.lastID, ""))
 		switch {

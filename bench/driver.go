@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+
+	"github.com/mcpvisor/mcpvisor/bench/internal/fast"
 )
 
 // driver is one MCP client under test. Each driver of a round has a server of its own, of
@@ -16,6 +18,11 @@ type driver interface {
 	// blob returns a text of that size.
 	blob(ctx context.Context, size int) (string, error)
 	close()
+}
+
+// lister is a driver that can list the tools of its server.
+type lister interface {
+	list(ctx context.Context) (tools int, err error)
 }
 
 // target is the server that a driver connects to.
@@ -63,7 +70,7 @@ func suffix(size int) string {
 	if s, ok := suffixes.Load(size); ok {
 		return s.(string)
 	}
-	all := blob(size)
+	all := fast.Blob(size)
 	s := strings.Clone(all[max(0, len(all)-32):])
 	suffixes.Store(size, s)
 	return s

@@ -55,9 +55,9 @@ func newFacade(ctx context.Context, t target, raw bool) (driver, error) {
 
 func (a *facadeDriver) name() string {
 	if a.raw {
-		return "mcpvisor raw"
+		return clientRaw
 	}
-	return "mcpvisor"
+	return clientOurs
 }
 
 func (a *facadeDriver) call(ctx context.Context, tool string, args map[string]any) (string, error) {
@@ -66,6 +66,12 @@ func (a *facadeDriver) call(ctx context.Context, tool string, args map[string]an
 		return "", err
 	}
 	return textOf(res)
+}
+
+// rawArgs is the arguments of an echo, as JSON.
+func rawArgs(t target, text string) []byte {
+	args := make([]byte, 0, len(text)+len(t.echoArg)+8)
+	return append(append(append(append(append(args, `{"`...), t.echoArg...), `":"`...), text...), `"}`...)
 }
 
 // rawText returns the text of a result that holds one text without escapes.
@@ -84,9 +90,7 @@ func (a *facadeDriver) echo(ctx context.Context, text string) (string, error) {
 	if !a.raw {
 		return a.call(ctx, a.tool, map[string]any{a.t.echoArg: text})
 	}
-	args := make([]byte, 0, len(text)+len(a.t.echoArg)+8)
-	args = append(append(append(append(append(args, `{"`...), a.t.echoArg...), `":"`...), text...), `"}`...)
-	raw, err := a.c.CallToolRaw(ctx, a.tool, args)
+	raw, err := a.c.CallToolRaw(ctx, a.tool, rawArgs(a.t, text))
 	if err != nil {
 		return "", err
 	}

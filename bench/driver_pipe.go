@@ -3,74 +3,71 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"strconv"
 	"sync"
 )
 
-// pipeDriver is the limit of what is possible: it writes a line, reads a line, and looks
-// at nothing but the text. One caller at a time.
+// pipeDriver is the floor for one caller: it writes a line, reads a line, and looks at
+// nothing but the text.
 type pipeDriver struct {
 	t   target
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
-	mu  sync.Mutex
+	p   *barePipe
 	id  int
 	buf []byte
+	in  []byte
 }
 
 func newPipeDriver(_ context.Context, t target) (driver, error) {
-	if t.command == "" {
-		return nil, errors.New("no pipe")
-	}
-	a := &pipeDriver{t: t, cmd: exec.Command(t.command, t.args...)}
-	a.cmd.Env = append(os.Environ(), t.env...)
-	in, err := a.cmd.StdinPipe()
+	p, err := startPipe(t)
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	a.in, a.out = in, bufio.NewReaderSize(out, 64<<10)
-	if err := a.cmd.Start(); err != nil {
-		return nil, err
-	}
-	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
-	if _, err := fmt.Fprintf(a.in, "%s\n", hello); err != nil {
-		return nil, err
-	}
-	if _, err := readLine(a.out); err != nil {
-		return nil, err
-	}
-	_, err = fmt.Fprintf(a.in, "%s\n", `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	return a, err
+	widen(p.out)
+	return &pipeDriver{t: t, p: p, in: make([]byte, 64<<10)}, nil
 }
 
-func (a *pipeDriver) name() string { return "raw pipe" }
+func (a *pipeDriver) name() string          { return clientBare }
+func (a *pipeDriver) fits(callers int) bool { return callers == 1 }
 
 func (a *pipeDriver) callTool(tool, args string) (string, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.id++
-	a.buf = append(a.buf[:0], `{"jsonrpc":"2.0","id":`...)
-	a.buf = strconv.AppendInt(a.buf, int64(a.id+1), 10)
-	a.buf = append(a.buf, `,"method":"tools/call","params":{"name":"`...)
-	a.buf = append(append(append(append(a.buf, tool...), `","arguments":`...), args...), "}}\n"...)
-	if _, err := a.in.Write(a.buf); err != nil {
+	a.buf = appendCall(a.buf[:0], a.id, tool, args)
+	if _, err := a.p.in.Write(a.buf); err != nil {
 		return "", err
 	}
-	line, err := readLine(a.out)
+	n := 0
+	for n == 0 || a.in[n-1] != '\n' {
+		if n == len(a.in) {
+			a.in = append(a.in, make([]byte, len(a.in))...)
+		}
+		m, err := a.p.out.Read(a.in[n:])
+		if err != nil {
+			return "", err
+		}
+		n += m
+	}
+	return rawText(a.in[:n])
+}
+
+// newIdlePipe is the floor for an idle server: pipes, a small buffer and a goroutine that
+// reads.
+func newIdlePipe(_ context.Context, t target) (driver, error) {
+	p, err := startPipe(t)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return rawText(line)
+	a := &sharedPipeDriver{t: t, p: p}
+	go a.read()
+	return a, nil
+}
+
+// appendCall appends the line of a call.
+func appendCall(line []byte, id int, tool, args string) []byte {
+	line = append(line, `{"jsonrpc":"2.0","id":`...)
+	line = strconv.AppendInt(line, int64(id+1), 10)
+	line = append(line, `,"method":"tools/call","params":{"name":"`...)
+	return append(append(append(append(line, tool...), `","arguments":`...), args...), "}}\n"...)
 }
 
 func (a *pipeDriver) echo(_ context.Context, text string) (string, error) {
@@ -81,7 +78,90 @@ func (a *pipeDriver) blob(_ context.Context, size int) (string, error) {
 	return a.callTool("blob", `{"size":`+strconv.Itoa(size)+`}`)
 }
 
-func (a *pipeDriver) close() {
-	_ = a.in.Close()
-	_ = a.cmd.Wait()
+func (a *pipeDriver) close() { a.p.close() }
+
+// sharedPipeDriver is the floor for many callers: they append lines to a buffer that one
+// of them writes, and one goroutine gives each line that it reads to the caller that has
+// waited longest. It needs a server that answers in order.
+type sharedPipeDriver struct {
+	t  target
+	p  *barePipe
+	mu sync.Mutex // guards the fields below
+	// pending are lines that are not written yet, spare the buffer before it.
+	pending, spare []byte
+	writing        bool
+	waiting        []*bareCall // oldest first
+	id             int
 }
+
+// bareCall is one caller's call. text is valid when done has received.
+type bareCall struct {
+	text []byte
+	done chan struct{}
+}
+
+var bareCalls = sync.Pool{New: func() any { return &bareCall{done: make(chan struct{}, 1)} }}
+
+func newSharedPipeDriver(_ context.Context, t target) (driver, error) {
+	p, err := startPipe(t)
+	if err != nil {
+		return nil, err
+	}
+	p.lines = bufio.NewReaderSize(p.out, 64<<10) // nothing is buffered yet
+	a := &sharedPipeDriver{t: t, p: p}
+	go a.read()
+	return a, nil
+}
+
+func (a *sharedPipeDriver) name() string          { return clientBare }
+func (a *sharedPipeDriver) fits(callers int) bool { return callers > 1 }
+
+func (a *sharedPipeDriver) read() {
+	for {
+		line, err := a.p.lines.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		text, err := rawText(line)
+		if err != nil {
+			panic(err)
+		}
+		a.mu.Lock()
+		c := a.waiting[0]
+		if a.waiting = a.waiting[1:]; len(a.waiting) == 0 {
+			a.waiting = nil
+		}
+		a.mu.Unlock()
+		c.text = append(c.text[:0], text...)
+		c.done <- struct{}{}
+	}
+}
+
+func (a *sharedPipeDriver) echo(_ context.Context, text string) (string, error) {
+	c := bareCalls.Get().(*bareCall)
+	defer bareCalls.Put(c)
+	args := `{"` + a.t.echoArg + `":"` + text + `"}`
+	a.mu.Lock()
+	a.id++
+	a.pending = appendCall(a.pending, a.id, a.t.echoTool, args)
+	a.waiting = append(a.waiting, c)
+	for first := !a.writing; first && len(a.pending) > 0; {
+		lines := a.pending
+		a.writing, a.pending = true, a.spare[:0]
+		a.mu.Unlock()
+		_, err := a.p.in.Write(lines)
+		a.mu.Lock()
+		a.writing, a.spare = false, lines
+		if err != nil {
+			a.mu.Unlock()
+			return "", err
+		}
+	}
+	a.mu.Unlock()
+	<-c.done
+	return string(c.text), nil
+}
+
+func (a *sharedPipeDriver) blob(context.Context, int) (string, error) { return "", io.EOF }
+
+func (a *sharedPipeDriver) close() { a.p.close() }

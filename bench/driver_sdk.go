@@ -13,15 +13,17 @@ import (
 type sdkDriver struct {
 	t       target
 	session *mcp.ClientSession
+	cmd     *exec.Cmd // nil over HTTP
 }
 
 func newSDKDriver(ctx context.Context, t target) (driver, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 	var transport mcp.Transport
+	var cmd *exec.Cmd
 	if t.url != "" {
 		transport = &mcp.StreamableClientTransport{Endpoint: t.url}
 	} else {
-		cmd := exec.Command(t.command, t.args...)
+		cmd = exec.Command(t.command, t.args...)
 		cmd.Env = append(os.Environ(), t.env...)
 		transport = &mcp.CommandTransport{Command: cmd}
 	}
@@ -29,10 +31,10 @@ func newSDKDriver(ctx context.Context, t target) (driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sdkDriver{t: t, session: session}, nil
+	return &sdkDriver{t: t, session: session, cmd: cmd}, nil
 }
 
-func (a *sdkDriver) name() string { return "go-sdk" }
+func (a *sdkDriver) name() string { return clientSDK }
 
 func (a *sdkDriver) call(ctx context.Context, tool string, args map[string]any) (string, error) {
 	res, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
@@ -60,5 +62,22 @@ func (a *sdkDriver) echo(ctx context.Context, text string) (string, error) {
 func (a *sdkDriver) blob(ctx context.Context, size int) (string, error) {
 	return a.call(ctx, "blob", map[string]any{"size": size})
 }
+
+func (a *sdkDriver) list(ctx context.Context) (tools int, err error) {
+	for _, err := range a.session.Tools(ctx, nil) {
+		if err != nil {
+			return 0, err
+		}
+		tools++
+	}
+	return tools, nil
+}
+
+func (a *sdkDriver) slow(ctx context.Context) error {
+	_, err := a.session.CallTool(ctx, &mcp.CallToolParams{Name: a.t.slowTool, Arguments: a.t.slowArgs})
+	return err
+}
+
+func (a *sdkDriver) kill() error { return a.cmd.Process.Kill() }
 
 func (a *sdkDriver) close() { _ = a.session.Close() }

@@ -52,7 +52,7 @@ func newTSDriver(_ context.Context, t target) (driver, error) {
 	return a, err
 }
 
-func (a *tsDriver) name() string { return "TypeScript SDK" }
+func (a *tsDriver) name() string { return clientTS }
 
 // measure lets the node process measure.
 func (a *tsDriver) measure(t target, callers int, d time.Duration, w workload) (sample, error) {

@@ -9,6 +9,7 @@ import (
 
 // TestMain runs the test binary as a server if the environment says so.
 func TestMain(m *testing.M) {
+	fastServer = self()
 	if serve(context.Background()) {
 		return
 	}

@@ -8,22 +8,26 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/bench/internal/fast"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 var (
 	rounds   = flag.Int("rounds", 7, "rounds per comparison")
 	duration = flag.Duration("d", 400*time.Millisecond, "length of one measurement")
-	drawing  = flag.String("plot", "", "write a drawing of the calls per second to this SVG file")
+	plots    = flag.String("plot", "", "write a drawing for each question to SVG files in this folder")
 	only     = flag.String("only", "", "sections to run, comma-separated (empty: all)")
 	servers  = flag.String("servers", "1,100,500", "numbers of servers to connect")
-	save     = flag.String("save", "", "write the figures to this file, as a baseline for -check")
-	check    = flag.String("check", "", "compare the figures with this baseline, and fail if one is worse by more than -tolerance")
-	worseBy  = flag.Float64("tolerance", 0.15, "how much worse than the baseline a figure may be, as a fraction")
+	save     = flag.String("save", "", "write the figures to this file")
+	load     = flag.String("load", "", "begin with the figures of this file, which -save has written")
+	baseline = flag.String("baseline", "", "write what -check compares to this file: the worse of what it holds and of this run")
+	check    = flag.String("check", "", "compare the figures of the section guard with this baseline, and fail if one is worse")
+	worseBy  = flag.Float64("tolerance", 0.08, "how much worse than the baseline a figure may be, as a fraction; allocations are counted exactly")
 	callers  = flag.String("callers", "1,8,64,512", "numbers of callers")
 )
 
@@ -42,9 +46,9 @@ func main() {
 func serve(ctx context.Context) bool {
 	switch os.Getenv("BENCH_SERVER") {
 	case "fast":
-		_ = serveFast(os.Stdin, os.Stdout, false)
+		_ = fast.Serve(os.Stdin, os.Stdout, false)
 	case "modern":
-		_ = serveFast(os.Stdin, os.Stdout, true)
+		_ = fast.Serve(os.Stdin, os.Stdout, true)
 	case "sdk":
 		_ = sdkServer().Run(ctx, &mcp.StdioTransport{})
 	case "http":
@@ -67,28 +71,49 @@ type section struct {
 	run  func(ctx context.Context) error
 }
 
+func (s section) measure(ctx context.Context) error {
+	currentSection = s.name
+	if err := s.run(ctx); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return nil
+}
+
 func run(ctx context.Context) error {
+	if _, err := os.Stat(fastServer); err != nil {
+		return fmt.Errorf("the fast server is missing; build it with: go build -o %s ./fastserver (in the folder bench)", fastServer)
+	}
+	if *load != "" {
+		if err := loadFigures(*load); err != nil {
+			return err
+		}
+	}
 	for _, s := range sections() {
 		if !wanted(s.name) {
 			continue
 		}
-		currentSection = s.name
-		if err := s.run(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+		if err := s.measure(ctx); err != nil {
+			return err
 		}
 	}
-	if *drawing != "" {
-		if err := plot(*drawing); err != nil {
+	if err := summarize(); err != nil {
+		return err
+	}
+	if *plots != "" {
+		if err := plot(*plots); err != nil {
 			return err
 		}
 	}
 	if *save != "" {
-		if err := saveResults(*save); err != nil {
+		if err := saveFigures(*save, figures); err != nil {
 			return err
 		}
 	}
+	if *baseline != "" {
+		return updateBaseline(*baseline)
+	}
 	if *check != "" {
-		return checkResults(*check, *worseBy)
+		return checkFigures(*check, *worseBy, func() error { return section{guardSection, guard}.measure(ctx) })
 	}
 	return nil
 }
@@ -117,11 +142,24 @@ func numbers(list string) ([]int, error) {
 	return out, nil
 }
 
+// stdioTarget is a server that is run for each client. The fast ones are a program of their
+// own.
 func stdioTarget(kind string) target {
-	self, err := os.Executable()
+	command := fastServer
+	if kind == "sdk" {
+		command = self()
+	}
+	return target{kind: kind, command: command, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text",
+		slowTool: "sleep", slowArgs: map[string]any{}}
+}
+
+// fastServer is the program of the fast server.
+var fastServer = filepath.Join(filepath.Dir(self()), "fastserver")
+
+func self() string {
+	file, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
-	return target{kind: kind, command: self, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text",
-		slowTool: "sleep", slowArgs: map[string]any{}}
+	return file
 }

@@ -32,10 +32,17 @@ func timed(f func() error) (measurement, error) {
 	return measurement{took, float64(after.TotalAlloc - before.TotalAlloc)}, err
 }
 
+// operationColumns are the columns of a table of operations, after those of the label.
+var operationColumns = []string{"client", "ms", "ms × go-sdk", "ms × bare", "KB allocated"}
+
 // compareOperations runs the operations in turn, round after round, and prints a row for
-// each: medians, and medians of the ratios to the first operation of the same round.
+// each: medians, and medians of the ratios of the same round.
 func compareOperations(ctx context.Context, t *table, label string, rounds int, columns []string, operations ...operation) error {
 	got := make([][][]measurement, len(operations))
+	var names []string
+	for _, o := range operations {
+		names = append(names, o.name)
+	}
 	for r := range rounds {
 		for i := range operations {
 			i := (i + r) % len(operations)
@@ -47,20 +54,33 @@ func compareOperations(ctx context.Context, t *table, label string, rounds int, 
 		}
 	}
 	for c, column := range columns {
-		for i, e := range operations {
-			var took, bytes, faster, leaner []float64
-			for r := range got[i] {
-				m, base := got[i][r][c], got[0][r][c]
-				took, bytes = append(took, m.took.Seconds()*1e3), append(bytes, m.bytes)
-				faster, leaner = append(faster, base.took.Seconds()/m.took.Seconds()), append(leaner, base.bytes/max(m.bytes, 1))
+		row := label + ", " + column
+		ms := func(client, round int) float64 { return got[client][round][c].took.Seconds() * 1e3 }
+		recordRatios(row, figureTime, names, rounds, ms)
+		for i, name := range names {
+			var took, bytes []float64
+			for r := range rounds {
+				took, bytes = append(took, ms(i, r)), append(bytes, got[i][r][c].bytes)
 			}
-			kb, less := "–", "–"
+			kb := "–"
 			if median(bytes) > 0 {
-				kb, less = fmt.Sprintf("%.0f", median(bytes)/1e3), fmt.Sprintf("%.2f", median(leaner))
+				kb = fmt.Sprintf("%.0f", median(bytes)/1e3)
 			}
-			record(label+", "+column, e.name, "× "+operations[0].name, median(faster))
-			t.row(label, column, e.name, fmt.Sprintf("%.3g", median(took)), fmt.Sprintf("%.2f", median(faster)), kb, less)
+			record(row, name, figureTime, median(took))
+			record(row, name, figureKB, median(bytes)/1e3)
+			t.row(label, column, name, fmt.Sprintf("%.3g", median(took)), ratioTo(row, name, clientSDK, figureTime), ratioTo(row, name, clientBare, figureTime), kb)
 		}
 	}
 	return nil
+}
+
+// ratioTo shows a ratio that recordRatios has noted in the section that runs.
+func ratioTo(row, client, to, figure string) string {
+	if client == to {
+		return "1.00"
+	}
+	if v, ok := figures[key(currentSection, row, client, over(figure, to))]; ok {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return "–"
 }

@@ -29,7 +29,7 @@ type workload struct {
 var echoLoad = workload{do: echoOnce}
 
 func echoOnce(ctx context.Context, a driver, t target, caller, n int) (float64, error) {
-	text := "c" + strconv.Itoa(caller) + "-" + strconv.Itoa(n)
+	text := "c" + strconv.Itoa(caller) + "-" + strconv.Itoa(1000+n) // small numbers cost no allocation
 	got, err := a.echo(ctx, text)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", a.name(), err)
@@ -87,7 +87,8 @@ func measure(ctx context.Context, a driver, t target, callers int, d time.Durati
 				}
 				u, err := w.do(ctx, a, t, c, n)
 				if err != nil {
-					failure.Store(&err)
+					failed := err // so that err itself is not allocated for each call
+					failure.Store(&failed)
 					return
 				}
 				units[c] += u
@@ -112,6 +113,15 @@ func measure(ctx context.Context, a driver, t target, callers int, d time.Durati
 		allocs:    float64(after.Mallocs-before.Mallocs) / n,
 		bytes:     float64(after.TotalAlloc-before.TotalAlloc) / n,
 	}, nil
+}
+
+// counted counts what f allocates.
+func counted(f func() error) (sample, error) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := f()
+	runtime.ReadMemStats(&after)
+	return sample{allocs: float64(after.Mallocs - before.Mallocs), bytes: float64(after.TotalAlloc - before.TotalAlloc)}, err
 }
 
 func cpuTime() time.Duration {
@@ -157,15 +167,6 @@ func field(s []sample, f func(sample) float64) []float64 {
 	out := make([]float64, len(s))
 	for i := range s {
 		out[i] = f(s[i])
-	}
-	return out
-}
-
-// ratios pairs the rounds of two drivers.
-func ratios(of, to []sample) []float64 {
-	out := make([]float64, len(of))
-	for i := range of {
-		out[i] = of[i].perSecond / to[i].perSecond
 	}
 	return out
 }

@@ -16,7 +16,7 @@ const clientsPerRound = 100
 // compareClients compares making and closing a client that has no server. The peers'
 // clients are for one server each, and do nothing before they connect.
 func compareClients(ctx context.Context) error {
-	t := newTable("A client without servers: make and close it", "clients", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
+	t := newTable("A client without servers: make and close it", append([]string{"clients", "what"}, operationColumns...)...)
 	each := func(f func() error) func(context.Context) ([]measurement, error) {
 		return func(context.Context) ([]measurement, error) {
 			m, err := timed(func() error {
@@ -31,14 +31,14 @@ func compareClients(ctx context.Context) error {
 		}
 	}
 	err := compareOperations(ctx, t, "1", max(5, *rounds), []string{"make and close"},
-		operation{"go-sdk", each(func() error {
+		operation{clientSDK, each(func() error {
 			mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 			return nil
 		})},
-		operation{"mcp-go", each(func() error {
+		operation{clientMCPGo, each(func() error {
 			return client.NewClient(transport.NewStdio("true", nil)).Close()
 		})},
-		operation{"mcpvisor", each(func() error {
+		operation{clientOurs, each(func() error {
 			c, err := facade.New()
 			if err != nil {
 				return err

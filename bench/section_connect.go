@@ -14,7 +14,7 @@ import (
 // compareConnecting compares starting many servers in parallel, listing them
 // included, and closing them.
 func compareConnecting(ctx context.Context) error {
-	t := newTable("Connecting and closing many stdio servers", "servers", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
+	t := newTable("Connecting and closing many stdio servers", append([]string{"servers", "what"}, operationColumns...)...)
 	counts, err := numbers(*servers)
 	if err != nil {
 		return err
@@ -22,8 +22,12 @@ func compareConnecting(ctx context.Context) error {
 	target := stdioTarget("fast")
 	for _, n := range counts {
 		err := compareOperations(ctx, t, fmt.Sprint(n), max(3, *rounds/2), []string{"connect", "close"},
-			operation{"go-sdk", func(ctx context.Context) ([]measurement, error) { return connectSDK(ctx, target, n) }},
-			operation{"mcpvisor", func(ctx context.Context) ([]measurement, error) { return connectFacade(ctx, target, n) }})
+			operation{clientSDK, func(ctx context.Context) ([]measurement, error) { return connectDrivers(ctx, target, n, newSDKDriver) }},
+			operation{clientMCPGo, func(ctx context.Context) ([]measurement, error) {
+				return connectDrivers(ctx, target, n, newMCPGoDriver)
+			}},
+			operation{clientOurs, func(ctx context.Context) ([]measurement, error) { return connectFacade(ctx, target, n) }},
+			operation{clientBare, func(context.Context) ([]measurement, error) { return connectPipes(target, n) }})
 		if err != nil {
 			return err
 		}
@@ -45,32 +49,50 @@ func inParallel(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func connectSDK(ctx context.Context, t target, n int) ([]measurement, error) {
+// connectDrivers connects a client for each server.
+func connectDrivers(ctx context.Context, t target, n int, open openFunc) ([]measurement, error) {
 	drivers := make([]driver, n)
 	up, err := timed(func() error {
 		return inParallel(n, func(i int) error {
-			a, err := newSDKDriver(ctx, t)
+			a, err := open(ctx, t)
 			if err != nil {
 				return err
 			}
 			drivers[i] = a
-			tools := 0
-			for _, err := range a.(*sdkDriver).session.Tools(ctx, nil) {
-				if err != nil {
-					return err
-				}
-				tools++
+			tools, err := a.(lister).list(ctx)
+			if err == nil && tools != 3 {
+				err = fmt.Errorf("%d tools", tools)
 			}
-			if tools != 3 {
-				return fmt.Errorf("%d tools", tools)
-			}
-			return nil
+			return err
 		})
 	})
 	down, _ := timed(func() error {
 		return inParallel(n, func(i int) error {
 			if drivers[i] != nil {
 				drivers[i].close()
+			}
+			return nil
+		})
+	})
+	return []measurement{up, down}, err
+}
+
+// connectPipes is the floor: processes, and two answers of each that are not looked at.
+func connectPipes(t target, n int) ([]measurement, error) {
+	pipes := make([]*barePipe, n)
+	up, err := timed(func() error {
+		return inParallel(n, func(i int) error {
+			var err error
+			if pipes[i], err = startPipe(t); err == nil {
+				err = pipes[i].list()
+			}
+			return err
+		})
+	})
+	down, _ := timed(func() error {
+		return inParallel(n, func(i int) error {
+			if pipes[i] != nil {
+				pipes[i].close()
 			}
 			return nil
 		})

@@ -15,7 +15,7 @@ import (
 
 // compareDiscovery compares reading the lists of a server that has many tools.
 func compareDiscovery(ctx context.Context) error {
-	t := newTable("Discovery", "tools", "what", "client", "ms", "× go-sdk", "KB allocated", "less")
+	t := newTable("Discovery", append([]string{"tools", "what"}, operationColumns...)...)
 	for _, size := range []struct{ tools, page int }{{10, 0}, {10_000, 100}, {10_000, 1_000}, {10_000, 0}} {
 		target := stdioTarget("fast")
 		target.env = append(target.env, fmt.Sprintf("BENCH_TOOLS=%d", size.tools), fmt.Sprintf("BENCH_PAGE=%d", size.page))
@@ -24,8 +24,8 @@ func compareDiscovery(ctx context.Context) error {
 			label += fmt.Sprintf(", %d a page", size.page)
 		}
 		err := compareOperations(ctx, t, label, *rounds, []string{"list"},
-			operation{"go-sdk", func(ctx context.Context) ([]measurement, error) { return listSDK(ctx, target, size.tools) }},
-			operation{"mcpvisor", func(ctx context.Context) ([]measurement, error) { return listFacade(ctx, target, size.tools) }})
+			operation{clientSDK, func(ctx context.Context) ([]measurement, error) { return listSDK(ctx, target, size.tools) }},
+			operation{clientOurs, func(ctx context.Context) ([]measurement, error) { return listFacade(ctx, target, size.tools) }})
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ type idleReport struct {
 // client runs in a process of its own, because a process does not give memory back.
 func compareIdle(ctx context.Context) error {
 	t := newTable(fmt.Sprintf("%d idle stdio servers, for each of them", idleServers), "client", "heap KB", "stack KB", "goroutines", "RSS KB", "RSS × go-sdk")
-	clients := []string{"go-sdk", "mcp-go", "mcpvisor"}
+	clients := []string{clientSDK, clientMCPGo, clientOurs, clientBare}
 	got := map[string][]idleReport{}
 	for range max(3, *rounds/2) {
 		for _, name := range clients {
@@ -48,26 +48,23 @@ func compareIdle(ctx context.Context) error {
 		return median(values)
 	}
 	rss := func(r idleReport) float64 { return r.RSS }
+	recordRatios("500", figureRSS, clients, len(got[clientSDK]), func(client, round int) float64 { return rss(got[clients[client]][round]) })
 	for _, name := range clients {
 		heap := middle(name, func(r idleReport) float64 { return r.Heap }) / 1e3
 		goroutines := middle(name, func(r idleReport) float64 { return float64(r.Goroutines) })
-		ratio := middle("go-sdk", rss) / middle(name, rss)
-		record("500", name, figureHeap, heap)
+		stacks := middle(name, func(r idleReport) float64 { return r.Stacks }) / 1e3
+		record("500", name, figureHeap, heap+stacks)
 		record("500", name, figureGoroutines, goroutines)
-		record("500", name, "RSS × go-sdk", ratio)
-		t.row(name, fmt.Sprintf("%.1f", heap), fmt.Sprintf("%.1f", middle(name, func(r idleReport) float64 { return r.Stacks })/1e3),
-			fmt.Sprintf("%.1f", goroutines), fmt.Sprintf("%.1f", middle(name, rss)/1e3), fmt.Sprintf("%.2f", ratio))
+		record("500", name, figureRSS, middle(name, rss)/1e3)
+		t.row(name, fmt.Sprintf("%.1f", heap), fmt.Sprintf("%.1f", stacks), fmt.Sprintf("%.1f", goroutines),
+			fmt.Sprintf("%.1f", middle(name, rss)/1e3), ratioTo("500", name, clientSDK, figureRSS))
 	}
 	return t.end()
 }
 
 // runIdle runs this program as one of the clients, and returns its report.
 func runIdle(ctx context.Context, client string) (idleReport, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return idleReport{}, err
-	}
-	cmd := exec.CommandContext(ctx, self)
+	cmd := exec.CommandContext(ctx, self())
 	cmd.Env = append(os.Environ(), "BENCH_SERVER=idle", "BENCH_CLIENT="+client)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -98,7 +95,7 @@ func reportIdle(ctx context.Context) bool {
 // connectIdle connects one of the clients to its servers.
 func connectIdle(ctx context.Context, client string) (closeAll func(), err error) {
 	t := stdioTarget("fast")
-	if client == "mcpvisor" {
+	if client == clientOurs {
 		c, err := facade.New()
 		if err != nil {
 			return func() {}, err
@@ -109,7 +106,7 @@ func connectIdle(ctx context.Context, client string) (closeAll func(), err error
 			return c.Register(ctx, s)
 		})
 	}
-	open := map[string]openFunc{"go-sdk": newSDKDriver, "mcp-go": newMCPGoDriver}[client]
+	open := map[string]openFunc{clientSDK: newSDKDriver, clientMCPGo: newMCPGoDriver, clientBare: newIdlePipe}[client]
 	if open == nil {
 		return func() {}, errors.New("unknown client " + client)
 	}

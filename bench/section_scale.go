@@ -70,9 +70,10 @@ func scale(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		recordRatios(fmt.Sprint(n), figureRate, []string{few.name(), many.name()}, *rounds, func(client, round int) float64 { return got[client][round].perSecond })
 		for i, a := range []*crowdedDriver{few, many} {
 			t.row(fmt.Sprint(n), a.name(), fmt.Sprintf("%.0f", median(field(got[i], func(s sample) float64 { return s.perSecond }))),
-				fmt.Sprintf("%.2f", median(ratios(got[i], got[0]))),
+				ratioTo(fmt.Sprint(n), a.name(), few.name(), figureRate),
 				fmt.Sprintf("%.1f", median(field(got[i], func(s sample) float64 { return s.cpuMicros }))))
 		}
 	}

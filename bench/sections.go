@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -13,10 +15,10 @@ func sections() []section {
 	stdio := []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver}
 	return []section{
 		{"echo", func(ctx context.Context) error {
-			return calls(ctx, "Small echo over stdio, fast server", stdioTarget("fast"), append(stdio, newPipeDriver))
+			return calls(ctx, "Small echo over stdio, fast server", stdioTarget("fast"), append(stdio, newPipeDriver, newSharedPipeDriver))
 		}},
 		{"modern", func(ctx context.Context) error {
-			return calls(ctx, "Small echo over stdio, fast server, 2026-07-28", stdioTarget("modern"), stdio)
+			return calls(ctx, "Small echo over stdio, fast server, 2026-07-28", stdioTarget("modern"), append(stdio, newPipeDriver, newSharedPipeDriver))
 		}},
 		{"sdkserver", func(ctx context.Context) error {
 			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeDriver))
@@ -42,6 +44,7 @@ func sections() []section {
 		{"connect", compareConnecting},
 		{"recover", compareRecovery},
 		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeDriver)) }},
+		{guardSection, guard},
 	}
 }
 
@@ -79,42 +82,77 @@ func calls(ctx context.Context, title string, t target, opens []openFunc) error 
 		return err
 	}
 	defer closeAll()
-	w := newTable(title, "callers", "client", "calls/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
+	w := newTable(title, append([]string{"callers"}, callColumns...)...)
 	for _, n := range ns {
-		run := drivers
-		if _, limit := drivers[len(drivers)-1].(*pipeDriver); limit && n > 1 {
-			run = drivers[:len(drivers)-1]
-		}
+		run := slices.DeleteFunc(slices.Clone(drivers), func(a driver) bool {
+			limited, ok := a.(interface{ fits(callers int) bool })
+			return ok && !limited.fits(n)
+		})
 		got, err := compare(ctx, run, t, n, *rounds, *duration, echoLoad)
 		if err != nil {
 			return err
 		}
-		for i, a := range run {
-			row(w, fmt.Sprint(n), a, got[i], got[0])
-			if _, limit := a.(*pipeDriver); !limit && (n == 1 || n == 64) {
-				bars = append(bars, bar{fmt.Sprintf("%s, %d callers", title, n), a.name(), median(ratios(got[i], got[0]))})
-			}
+		rows(w, fmt.Sprint(n), run, got)
+		if err := recordOwn(ctx, fmt.Sprint(n), t); err != nil {
+			return err
 		}
 	}
 	return w.end()
 }
 
-func row(w *table, label string, a driver, s, base []sample) {
-	show := func(format string, f func(sample) float64) string {
-		v := median(field(s, f))
-		if v == 0 {
-			return "–" // not measured: another process, another runtime
-		}
-		return fmt.Sprintf(format, v)
+// callColumns are the columns of a table of calls, after that of the label.
+var callColumns = []string{"client", "per second", "× go-sdk", "× bare", "CPU µs/call", "allocs/call", "B/call"}
+
+// rows prints and records what the drivers did.
+func rows(w *table, label string, drivers []driver, got [][]sample) {
+	var names []string
+	for _, a := range drivers {
+		names = append(names, a.name())
 	}
-	record(label, a.name(), "× go-sdk", median(ratios(s, base)))
-	record(label, a.name(), figureAllocs, median(field(s, func(s sample) float64 { return s.allocs })))
-	record(label, a.name(), figureBytes, median(field(s, func(s sample) float64 { return s.bytes })))
-	w.row(label, a.name(), show("%.0f", func(s sample) float64 { return s.perSecond }),
-		fmt.Sprintf("%.2f", median(ratios(s, base))),
-		show("%.1f", func(s sample) float64 { return s.cpuMicros }),
-		show("%.1f", func(s sample) float64 { return s.allocs }),
-		show("%.0f", func(s sample) float64 { return s.bytes }))
+	recordRatios(label, figureRate, names, len(got[0]), func(client, round int) float64 { return got[client][round].perSecond })
+	recordRatios(label, figureCPU, names, len(got[0]), func(client, round int) float64 { return got[client][round].cpuMicros })
+	for i, name := range names {
+		figure := func(figure, format string, f func(sample) float64) string {
+			v := median(field(got[i], f))
+			if v == 0 {
+				return "–" // not measured: another process, another runtime
+			}
+			record(label, name, figure, v)
+			return fmt.Sprintf(format, v)
+		}
+		best := math.Inf(1)
+		for _, peer := range []string{clientMCPGo, clientTS} {
+			if v, ok := figures[key(currentSection, label, name, over(figureRate, peer))]; ok {
+				best = min(best, v)
+			}
+		}
+		if !math.IsInf(best, 1) {
+			record(label, name, over(figureRate, bestPeer), best)
+		}
+		w.row(label, name, figure(figureRate, "%.0f", func(s sample) float64 { return s.perSecond }),
+			ratioTo(label, name, clientSDK, figureRate), ratioTo(label, name, clientBare, figureRate),
+			figure(figureCPU, "%.1f", func(s sample) float64 { return s.cpuMicros }),
+			figure(figureAllocs, "%.1f", func(s sample) float64 { return s.allocs }),
+			figure(figureBytes, "%.0f", func(s sample) float64 { return s.bytes }))
+	}
+}
+
+// recordOwn notes what a call allocates without what its caller allocates.
+func recordOwn(ctx context.Context, label string, t target) error {
+	for _, name := range []string{clientSDK, clientMCPGo, clientOurs, clientRaw, clientBare} {
+		allocs, bytes, err := callerCost(ctx, t, name == clientRaw || name == clientBare)
+		if err != nil {
+			return err
+		}
+		own := func(own, all string, callers float64) {
+			if v, ok := figures[key(currentSection, label, name, all)]; ok {
+				record(label, name, own, max(v-callers, 0.01)) // zero would mean that it was not measured
+			}
+		}
+		own(figureOwnAllocs, figureAllocs, allocs)
+		own(figureOwnBytes, figureBytes, bytes)
+	}
+	return nil
 }
 
 // sizes compares megabytes per second for one caller.
@@ -124,7 +162,7 @@ func sizes(ctx context.Context, t target, opens []openFunc) error {
 		return err
 	}
 	defer closeAll()
-	w := newTable("Result size over stdio, one caller", "size", "client", "MB/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
+	w := newTable("Result size over stdio, one caller, MB", append([]string{"size"}, callColumns...)...)
 	for _, size := range []struct {
 		label string
 		bytes int
@@ -133,9 +171,7 @@ func sizes(ctx context.Context, t target, opens []openFunc) error {
 		if err != nil {
 			return err
 		}
-		for i, a := range drivers {
-			row(w, size.label, a, got[i], got[0])
-		}
+		rows(w, size.label, drivers, got)
 	}
 	// The go-sdk refuses lines of 60 MB.
 	var ours []driver
@@ -149,9 +185,7 @@ func sizes(ctx context.Context, t target, opens []openFunc) error {
 	if err != nil {
 		return err
 	}
-	for i, a := range ours {
-		w.row("60 MB", a.name(), fmt.Sprintf("%.0f", median(field(got[i], func(s sample) float64 { return s.perSecond }))), "–", "–", "–", "–")
-	}
+	rows(w, "60 MB", ours, got)
 	return w.end()
 }
 
@@ -161,7 +195,11 @@ func overHTTP(ctx context.Context, title, kind string) error {
 		return err
 	}
 	defer stop()
-	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver})
+	opens := []openFunc{newSDKDriver, newMCPGoDriver, newTSDriver, newFacadeDriver, newRawDriver}
+	if kind != "sdkhttp" { // which wants a session
+		opens = append(opens, newHTTPDriver)
+	}
+	return calls(ctx, "Small echo over Streamable HTTP, "+title, t, opens)
 }
 
 // mixed compares small calls beside a caller of large ones.
@@ -172,13 +210,11 @@ func mixed(ctx context.Context) error {
 		return err
 	}
 	defer closeAll()
-	w := newTable("Small calls of 8 callers while a ninth asks for 10 MB again and again", "callers", "client", "small calls/s", "× go-sdk", "CPU µs/call", "allocs/call", "B/call")
+	w := newTable("Small calls of 8 callers while a ninth asks for 10 MB again and again", append([]string{"callers"}, callColumns...)...)
 	got, err := compare(ctx, drivers, t, 9, *rounds, 2*(*duration), mixedLoad)
 	if err != nil {
 		return err
 	}
-	for i, a := range drivers {
-		row(w, "8 + 1", a, got[i], got[0])
-	}
+	rows(w, "8 + 1", drivers, got)
 	return w.end()
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcpvisor/mcpvisor/bench/internal/fast"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -58,7 +59,7 @@ func answerHTTP(w http.ResponseWriter, r *http.Request, contentType, before, aft
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	if err := answerFast(out, in.Bytes(), false, nil); err != nil {
+	if err := fast.Answer(out, in.Bytes(), false, nil); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
@@ -81,11 +82,7 @@ func sdkHTTP() http.Handler {
 
 // httpTarget starts a server process and returns how to reach it.
 func httpTarget(kind string) (target, func(), error) {
-	self, err := os.Executable()
-	if err != nil {
-		return target{}, nil, err
-	}
-	cmd := exec.Command(self)
+	cmd := exec.Command(self())
 	cmd.Env = append(os.Environ(), "BENCH_SERVER="+kind)
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/mcpvisor/mcpvisor/bench/internal/fast"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -21,7 +22,7 @@ func sdkServer() *mcp.Server {
 		return text(a.Text)
 	})
 	mcp.AddTool(s, &mcp.Tool{Name: "blob"}, func(_ context.Context, _ *mcp.CallToolRequest, a echoArgs) (*mcp.CallToolResult, any, error) {
-		return text(blob(a.Size))
+		return text(fast.Blob(a.Size))
 	})
 	return s
 }

@@ -1,4 +1,6 @@
-package main
+// Package fast is the minimal MCP server that the clients are measured with. It imports
+// so little that a process of it starts in a few milliseconds.
+package fast
 
 import (
 	"bufio"
@@ -12,18 +14,18 @@ import (
 	"sync"
 )
 
-// serveFast is a minimal MCP server: it reads a line, finds the id, and answers. Its speed
-// must not limit the clients that are compared.
-func serveFast(in io.Reader, out io.Writer, modern bool) error {
+// Serve reads lines, finds their ids, and answers them. Its speed must not limit the
+// clients that are compared. A modern server speaks 2026-07-28, others 2025-11-25.
+func Serve(in io.Reader, out io.Writer, modern bool) error {
 	r := bufio.NewReaderSize(in, 64<<10)
 	w := bufio.NewWriterSize(out, 64<<10)
 	blobs := map[int][]byte{}
 	for {
-		line, err := readLine(r)
+		line, err := ReadLine(r)
 		if err != nil {
 			return err
 		}
-		if err := answerFast(w, line, modern, blobs); err != nil {
+		if err := Answer(w, line, modern, blobs); err != nil {
 			return err
 		}
 		if r.Buffered() == 0 {
@@ -34,7 +36,8 @@ func serveFast(in io.Reader, out io.Writer, modern bool) error {
 	}
 }
 
-func readLine(r *bufio.Reader) ([]byte, error) {
+// ReadLine returns the next line of r, of any length. It is valid until the next read.
+func ReadLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
 		long := bytes.Clone(line)
@@ -55,7 +58,10 @@ var (
 	idMark    = []byte(`"id":`)
 )
 
-func answerFast(w io.Writer, line []byte, modern bool, blobs map[int][]byte) error {
+// Answer writes the answer to one message, and nothing for a notification or a call of the
+// tool "sleep". It keeps the texts of the tool "blob" in blobs, which is nil if there are
+// no such calls.
+func Answer(w io.Writer, line []byte, modern bool, blobs map[int][]byte) error {
 	if bytes.Contains(line, callMark) {
 		if bytes.Contains(line, sleepMark) {
 			return nil
@@ -77,7 +83,7 @@ func answerFast(w io.Writer, line []byte, modern bool, blobs map[int][]byte) err
 				return err
 			}
 			if blobs[n] == nil {
-				blobs[n] = []byte(blob(n))
+				blobs[n] = []byte(Blob(n))
 			}
 			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, idOf(line))
 			_, _ = w.Write(blobs[n])
@@ -155,8 +161,8 @@ var toolPages = sync.OnceValue(func() map[string]string {
 	return pages
 })
 
-// blob is n bytes of text: words without escapes.
-func blob(n int) string {
+// Blob is n bytes of text: words without escapes.
+func Blob(n int) string {
 	const words = "the quick brown fox jumps over the lazy dog and runs away; "
 	return string(bytes.Repeat([]byte(words), n/len(words)+1)[:n])
 }

@@ -8,10 +8,10 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo real conformance chaos bench fuzz ci
+.PHONY: help test race soak vet fmt lint demo real conformance chaos bench bench-check fuzz ci
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## all tests; needs only Go
 	$(GO) test ./...
@@ -44,8 +44,11 @@ chaos: ## random faults, then a check of every call: CHAOSTIME=30m SEED=0 (0: ra
 	$(GO) test $(RACE) -count=1 -timeout 0 -v ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED) | \
 		grep -v -e '^ *--- PASS: .*round' -e '^=== '
 
-bench: ## benchmarks beside peers, about ten minutes; BENCH="-only echo,http -rounds 5"
-	cd bench && $(GO) build -o ../bin/bench . && ../bin/bench $(BENCH)
+bench: ## benchmarks beside peers, about 15 minutes; BENCH="-only echo,http -rounds 5"
+	mkdir -p bin && cd bench && $(GO) build -o ../bin/ . ./fastserver && ../bin/bench $(BENCH)
+
+bench-check: ## fail if a call costs more CPU or allocations than bench/baseline.json says
+	@.ci/run bench
 
 fuzz: ## all fuzz targets, each for FUZZTIME=20s
 	@set -e; for file in $$(grep -rlE '^func Fuzz' --include='*_test.go' --exclude-dir=bench .); do \

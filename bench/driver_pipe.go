@@ -16,6 +16,8 @@ type pipeDriver struct {
 	id  int
 	buf []byte
 	in  []byte
+	// fresh makes each result a memory of its own, as a client must that hands results out.
+	fresh bool
 }
 
 func newPipeDriver(_ context.Context, t target) (driver, error) {
@@ -25,6 +27,14 @@ func newPipeDriver(_ context.Context, t target) (driver, error) {
 	}
 	widen(p.out)
 	return &pipeDriver{t: t, p: p, in: make([]byte, 64<<10)}, nil
+}
+
+func newFreshPipeDriver(ctx context.Context, t target) (driver, error) {
+	a, err := newPipeDriver(ctx, t)
+	if err == nil {
+		a.(*pipeDriver).fresh = true
+	}
+	return a, err
 }
 
 func (a *pipeDriver) name() string          { return clientBare }
@@ -75,6 +85,9 @@ func (a *pipeDriver) echo(_ context.Context, text string) (string, error) {
 }
 
 func (a *pipeDriver) blob(_ context.Context, size int) (string, error) {
+	if a.fresh {
+		a.in = make([]byte, size+1024)
+	}
 	return a.callTool("blob", `{"size":`+strconv.Itoa(size)+`}`)
 }
 

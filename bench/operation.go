@@ -16,8 +16,8 @@ type operation struct {
 
 // measurement is one duration and the bytes allocated meanwhile, 0 if not measured.
 type measurement struct {
-	took  time.Duration
-	bytes float64
+	Took  time.Duration
+	Bytes float64
 }
 
 // timed measures f.
@@ -55,12 +55,12 @@ func compareOperations(ctx context.Context, t *table, label string, rounds int, 
 	}
 	for c, column := range columns {
 		row := label + ", " + column
-		ms := func(client, round int) float64 { return got[client][round][c].took.Seconds() * 1e3 }
+		ms := func(client, round int) float64 { return got[client][round][c].Took.Seconds() * 1e3 }
 		recordRatios(row, figureTime, names, rounds, ms)
 		for i, name := range names {
 			var took, bytes []float64
 			for r := range rounds {
-				took, bytes = append(took, ms(i, r)), append(bytes, got[i][r][c].bytes)
+				took, bytes = append(took, ms(i, r)), append(bytes, got[i][r][c].Bytes)
 			}
 			kb := "–"
 			if median(bytes) > 0 {

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -27,7 +31,7 @@ func compareClients(ctx context.Context) error {
 				}
 				return nil
 			})
-			return []measurement{{m.took / clientsPerRound, m.bytes / clientsPerRound}}, err
+			return []measurement{{m.Took / clientsPerRound, m.Bytes / clientsPerRound}}, err
 		}
 	}
 	err := compareOperations(ctx, t, "1", max(5, *rounds), []string{"make and close"},
@@ -48,5 +52,46 @@ func compareClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	err = compareOperations(ctx, t, "first", max(5, *rounds), []string{"make and close"},
+		operation{clientOurs, func(ctx context.Context) ([]measurement, error) {
+			var m measurement
+			err := runSelf(ctx, &m, "BENCH_SERVER=client")
+			return []measurement{m}, err
+		}})
+	if err != nil {
+		return err
+	}
 	return t.end()
+}
+
+// reportFirstClient makes and closes one client in a process of its own: the first client
+// of a process also makes what all its clients share.
+func reportFirstClient(ctx context.Context) bool {
+	m, err := timed(func() error {
+		c, err := facade.New()
+		if err != nil {
+			return err
+		}
+		return c.Close(ctx)
+	})
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(m)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// runSelf runs this program with more in its environment, and decodes what it prints.
+func runSelf(ctx context.Context, into any, env ...string) error {
+	cmd := exec.CommandContext(ctx, self())
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(out, into)
 }

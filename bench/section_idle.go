@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -64,15 +63,9 @@ func compareIdle(ctx context.Context) error {
 
 // runIdle runs this program as one of the clients, and returns its report.
 func runIdle(ctx context.Context, client string) (idleReport, error) {
-	cmd := exec.CommandContext(ctx, self())
-	cmd.Env = append(os.Environ(), "BENCH_SERVER=idle", "BENCH_CLIENT="+client)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return idleReport{}, err
-	}
 	var r idleReport
-	return r, json.Unmarshal(out, &r)
+	err := runSelf(ctx, &r, "BENCH_SERVER=idle", "BENCH_CLIENT="+client)
+	return r, err
 }
 
 // reportIdle is that process: it connects, waits until it is quiet, and prints its report.

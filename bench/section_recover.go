@@ -43,7 +43,7 @@ func compareRecovery(ctx context.Context) error {
 	return nil
 }
 
-func elapsed(start time.Time) measurement { return measurement{took: time.Since(start)} }
+func elapsed(start time.Time) measurement { return measurement{Took: time.Since(start)} }
 
 // settle is the time in which a call reaches its server before the server is killed.
 const settle = 20 * time.Millisecond
@@ -75,7 +75,7 @@ func recoverByHand(ctx context.Context, t target, open openFunc) ([]measurement,
 	if err := first.(killable).kill(); err != nil {
 		return nil, err
 	}
-	noticed := measurement{took: (<-failed).Sub(start)}
+	noticed := measurement{Took: (<-failed).Sub(start)}
 	again, err := open(ctx, t)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func recoverFacade(ctx context.Context, t target, standby bool) ([]measurement, 
 	if err := syscall.Kill(st.Session.PID, syscall.SIGKILL); err != nil {
 		return nil, err
 	}
-	noticed := measurement{took: (<-failed).Sub(start)}
+	noticed := measurement{Took: (<-failed).Sub(start)}
 	if _, err := c.CallTool(ctx, "s/"+t.echoTool, map[string]any{t.echoArg: "x"}, facade.WithWaitReady()); err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func sections() []section {
 		{"connect", compareConnecting},
 		{"recover", compareRecovery},
 		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newPipeDriver)) }},
-		{guardSection, guard},
+		{guardSection, func(ctx context.Context) error { return guard(ctx) }},
 	}
 }
 

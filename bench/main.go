@@ -1,5 +1,9 @@
 // Command bench compares mcpvisor with its peers, side by side on the same
 // machine in the same minutes. Ratios are medians of paired rounds.
+//
+// This package is large because each section compares all clients: the sections share the
+// drivers, and the table at the end shares the figures of all sections. Files are named
+// after what they hold: driver_ is a client, section_ a table, server_ a server.
 package main
 
 import (

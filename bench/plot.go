@@ -82,7 +82,7 @@ var classes = map[string]string{clientSDK: "sdk", clientMCPGo: "mcpgo", clientTS
 // svg draws the groups that were measured. It returns false if none was.
 func (d drawing) svg() (string, bool) {
 	const left, width, height = 150, 470, 18
-	var s, said strings.Builder
+	var s, values strings.Builder
 	y := 52
 	for _, g := range d.groups {
 		longest := 0.0
@@ -100,7 +100,7 @@ func (d drawing) svg() (string, bool) {
 		}
 		y += 12
 		fmt.Fprintf(&s, `<text class="group" x="8" y="%d">%s</text>`+"\n", y+12, g.title)
-		fmt.Fprintf(&said, " %s:", g.title)
+		fmt.Fprintf(&values, " %s:", g.title)
 		y += height + 2
 		for _, c := range g.clients {
 			v := value(c)
@@ -118,7 +118,7 @@ func (d drawing) svg() (string, bool) {
 			w := math.Max(v/longest*width, 1)
 			fmt.Fprintf(&s, `<text x="%d" y="%d" text-anchor="end">%s</text><rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"/><text x="%.1f" y="%d">%s</text>`+"\n",
 				left-8, y+12, name, classes[c], left, y, w, height-4, left+w+6, y+12, text)
-			fmt.Fprintf(&said, " %s %s,", name, text)
+			fmt.Fprintf(&values, " %s %s,", name, text)
 			y += height
 		}
 	}
@@ -130,5 +130,5 @@ func (d drawing) svg() (string, bool) {
 <text class="title" x="8" y="24">%s</text>
 <text x="8" y="44">%s</text>
 %s</svg>
-`, total, d.title, d.about, strings.TrimSuffix(said.String(), ",")+".", drawingStyle, total, d.title, d.about, s.String()), said.Len() > 0
+`, total, d.title, d.about, strings.TrimSuffix(values.String(), ",")+".", drawingStyle, total, d.title, d.about, s.String()), values.Len() > 0
 }

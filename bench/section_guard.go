@@ -31,7 +31,7 @@ const (
 )
 
 // guard measures what the committed baseline is compared with: the client's CPU time as a
-// multiple of the floor's, and allocations. It is made for busy machines. CPU time does not
+// multiple of that of the floor, and allocations. It is made for busy machines. CPU time does not
 // count what others run; one processor leaves out the scheduler's search for work, which
 // depends on what is idle; and the lower quartile of many short slices leaves out those
 // that were interrupted.

@@ -192,4 +192,6 @@
 //
 // transport, actors and messages are the runtime behind facade. Programs do not need
 // them.
+//
+// This package is large because it holds every value of the API, one in each file.
 package mcpvisor

@@ -1,6 +1,10 @@
 package mcpvisor
 
-import "github.com/modelcontextprotocol/go-sdk/mcp"
+import (
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
 
 // Tool is one tool of one server, as the client lists it.
 type Tool struct {
@@ -17,6 +21,29 @@ type Tool struct {
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
+}
+
+// bytesPerToken is about how many bytes of English text and JSON make one token of a
+// language model.
+const bytesPerToken = 4
+
+// TokenEstimate estimates how many tokens the tool costs a language model that is given
+// it: the bytes of its alias, description and input schema, divided by 4. Models count
+// differently, so it is good for comparisons and not for bills.
+func (t Tool) TokenEstimate() int {
+	n := len(t.Alias)
+	if t.Definition != nil {
+		n += len(t.Definition.Description)
+		switch schema := t.Definition.InputSchema.(type) {
+		case nil:
+		case json.RawMessage:
+			n += len(schema)
+		default: // not from a listing of this client
+			text, _ := json.Marshal(schema)
+			n += len(text)
+		}
+	}
+	return (n + bytesPerToken - 1) / bytesPerToken
 }
 
 // Resource is one resource of one server, as the client lists it.

@@ -25,6 +25,10 @@ type ServerSpec struct {
 	// qualified name ("fs" in "fs/list_directory"). 1 to 64 characters of
 	// [A-Za-z0-9_.-], the first a letter or a digit. Required.
 	Name string
+	// Origin says where the server was configured, for operators, as in ".mcp.json:12".
+	// Package config sets it to file and line. Optional; it has no effect, and is shown as
+	// it is, so it must hold no secret.
+	Origin string
 	// Stdio runs the server as a subprocess.
 	Stdio *Stdio
 	// HTTP reaches a remote server over Streamable HTTP, or over HTTP+SSE if it is old.

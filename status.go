@@ -29,6 +29,9 @@ type ServerStatus struct {
 	Transport string `json:"transport"`
 	// Target is the command or the URL, without arguments and secrets.
 	Target string `json:"target"`
+	// Origin says where the server was configured, as in ".mcp.json:12"; may be empty. See
+	// ServerSpec.Origin.
+	Origin string `json:"origin,omitempty"`
 	// Policy describes the retry policy, as in "retry 3×, 500ms doubling".
 	Policy string `json:"policy"`
 	// Attempt is how many attempts of the policy are spent; 0 again once a session has
@@ -52,6 +55,8 @@ type ServerStatus struct {
 	Catalog CatalogInfo `json:"catalog"`
 	// Calls counts the calls of this registration.
 	Calls CallCounts `json:"calls"`
+	// Totals counts what has happened to this registration since it began.
+	Totals Totals `json:"totals"`
 	// History holds the last incarnations that ended, at most HistoryLimit, oldest first.
 	History []Incarnation `json:"history,omitempty"`
 }
@@ -69,6 +74,9 @@ type CatalogInfo struct {
 	// Hidden is how many tools the server lists that ServerSpec.Tools hides. They are
 	// not counted in Tools.
 	Hidden int `json:"hidden,omitempty"`
+	// Tokens estimates how many tokens the tools cost a language model that is given all
+	// of them: the sum of [Tool.TokenEstimate].
+	Tokens int `json:"tokens,omitempty"`
 	// Warnings says which lists or entries were left out, and why.
 	Warnings []Warning `json:"warnings,omitempty"`
 }

@@ -19,7 +19,8 @@ func TestServerStatus_JSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"name":"fs","state":"connecting","since":"2026-01-02T03:04:05Z","gen":1,"epoch":0,"transport":"",
 		"target":"","policy":"","attempt":0,"maxAttempts":0,"restarts":0,
-		"catalog":{"tools":0,"resources":0,"templates":0,"prompts":0},"calls":{"inFlight":0,"total":0,"failed":0}}`, string(text))
+		"catalog":{"tools":0,"resources":0,"templates":0,"prompts":0},"calls":{"inFlight":0,"total":0,"failed":0},
+		"totals":{"starts":0,"ready":0,"uptimeNs":0}}`, string(text))
 
 	text, err = json.Marshal(SessionInfo{ProtocolVersion: "2025-11-25", Era: EraLegacy})
 	require.NoError(t, err)
@@ -44,8 +45,10 @@ func TestServerStatus_JSON_round_trip(t *testing.T) {
 		Policy: "no retry", Attempt: 1, MaxAttempts: -1, Restarts: 1, RetryAt: &at, LastCause: cause,
 		Session: &SessionInfo{ProtocolVersion: "2026-07-28", Era: EraModern, ServerName: "n", ServerVersion: "v", Instructions: "i",
 			PID: 7, Discarded: Discarded{Malformed: 1, Oversize: 2, Unmatched: 3, Dropped: 4}, AbandonedRequests: 1},
-		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Warnings: []Warning{{List: "tools", Text: "w"}}},
-		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3},
+		Catalog: CatalogInfo{Tools: 1, Resources: 2, Templates: 3, Prompts: 4, Tokens: 5, Warnings: []Warning{{List: "tools", Text: "w"}}},
+		Calls:   CallCounts{InFlight: 1, Total: 2, Failed: 3}, Origin: ".mcp.json:12",
+		Totals: Totals{Starts: 3, Ready: 2, Uptime: time.Minute, Ends: map[supervisor.CauseKind]int64{supervisor.CauseExit: 2}, Discarded: Discarded{Unmatched: 1},
+			Refused: map[ErrorKind]int64{KindUnavailable: 1}, Failed: map[ErrorKind]int64{KindCrashed: 1}, Unknown: 1, StaleMessages: 1},
 		History: []Incarnation{{Epoch: 1, PID: 6, Started: at, Ended: at, Cause: cause}}}
 	text, err := json.Marshal(s)
 	require.NoError(t, err)

@@ -16,34 +16,41 @@ import (
 // Request sends one request to the incarnation in service: snapshot → incarnation →
 // session, through no mailbox. timeout is the time without progress (0: the server's
 // Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Each bounds the wait
-// in the queue, too; only CallTotal is reduced by that wait. The error is a
-// *mcpvisor.Error with every field but Op.
-func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (json.RawMessage, error) {
+// in the queue, too; only CallTotal is reduced by that wait. took is the time since
+// r.Began, which is now if it is zero; took is 0 if the server was not ready. The error is
+// a *mcpvisor.Error with every field but Op.
+func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, took time.Duration, err error) {
 	if v.State != supervisor.StateReady {
-		return nil, v.unavailable()
+		return nil, 0, v.unavailable()
 	}
 	inc := v.current
 	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.desired.LogLevel()
-	began := time.Now()
-	queued, e := inc.beginCall(ctx, shorter(r.Timeout, r.TotalTimeout))
+	if r.Began.IsZero() {
+		r.Began = time.Now()
+	}
+	began := r.Began
+	queued, e := inc.beginCall(ctx, &r)
 	if e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
-		return nil, e
+		return nil, time.Since(began), e
 	}
-	if queued > 0 && r.TotalTimeout > 0 {
-		r.TotalTimeout = max(r.TotalTimeout-queued, time.Millisecond)
+	if queued > 0 {
+		r.Began = began.Add(queued)
+		if r.TotalTimeout > 0 {
+			r.TotalTimeout = max(r.TotalTimeout-queued, time.Millisecond)
+		}
 	}
 	failed, lost := true, false // so that a panic on the way counts as a failure
 	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
-	if took := time.Since(began); took >= slowCall {
+	if took = time.Since(began); took >= slowCall {
 		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", r.Target).
 			Dur("took", took).Bool("failed", err != nil).Msg("slow call")
 	}
 	if err == nil {
 		failed = false
-		return raw, nil
+		return raw, took, nil
 	}
 	e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
@@ -57,9 +64,9 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	case e.Kind == mcpvisor.KindCrashed:
 		lost = true
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
-		e.Hint = timeoutHint(r, queued, time.Since(began))
+		e.Hint = timeoutHint(r, queued, took)
 	}
-	return nil, e
+	return nil, took, e
 }
 
 // timeoutHint says which of its timeouts ended a call. r has the timeouts as they were

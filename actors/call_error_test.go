@@ -42,7 +42,7 @@ func TestRequestDoesNotMutateASharedError(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			_, err := rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
+			_, _, err := rt.Request(t.Context(), v, transport.Request{Method: "tools/call"}, 0)
 			e := asError(t, err)
 			require.Equal(t, "fs", e.Server)
 			require.ErrorIs(t, err, mcpvisor.ErrTimeout)

@@ -147,7 +147,7 @@ func TestLimiterUnderLoad(t *testing.T) {
 		wg.Go(func() {
 			for range 200 {
 				if !g.tryAcquire() {
-					if g.acquire(context.Background(), nil, 0) != nil {
+					if g.acquire(context.Background(), nil, transport.InFlight{}, 0) != nil {
 						panic("turned away")
 					}
 				}

@@ -4,7 +4,29 @@ import (
 	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
 )
+
+// registrationStats are the counts of one registration, over all its incarnations. The
+// manager makes them, and views, incarnations and calls share them. Safe for concurrent
+// use.
+type registrationStats struct {
+	calls        callStats
+	tools        facts.Tools
+	incarnations facts.Incarnations
+	// refused counts calls of which nothing was sent, failed all others that failed;
+	// unknown those of the latter whose outcome is unknown.
+	refused, failed facts.KindCounts
+	unknown         atomic.Int64
+}
+
+// totals are the counts as users see them. What the lifecycle counts is in the view.
+func (s *registrationStats) totals() (t mcpvisor.Totals) {
+	s.incarnations.AddTo(&t)
+	t.Unknown = s.unknown.Load()
+	t.Refused, t.Failed = s.refused.Counts(), s.failed.Counts()
+	return t
+}
 
 // callStats counts the calls of a registration, over all its incarnations. Safe for
 // concurrent use.

@@ -165,7 +165,7 @@ func TestCallOnOutdatedViewIsNotSent(t *testing.T) {
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(1, time.Second)})
 		v := h.rt.Snapshot().Server("fs")
 		h.session("fs").Abort(errScripted)
-		_, err := h.rt.Request(context.Background(), v, callRequest, 0)
+		_, _, err := h.rt.Request(context.Background(), v, callRequest, 0)
 		e := asError(t, err)
 		require.Equal(t, mcpvisor.KindUnavailable, e.Kind)
 		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
@@ -204,7 +204,7 @@ func TestCallUntypedErrorHasUnknownOutcome(t *testing.T) {
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
-		_, err := rt.Request(context.Background(), view(rt), callRequest, 0)
+		_, _, err := rt.Request(context.Background(), view(rt), callRequest, 0)
 		e := asError(t, err)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		require.False(t, e.Retryable())

@@ -25,7 +25,7 @@ type incarnation struct {
 	session transport.Session
 	started time.Time
 	desired *subscription.Desired // of the registration
-	stats   *callStats            // of the registration
+	stats   *registrationStats    // of the registration
 	port    *actor.PID            // the actor that owns the session
 
 	limiter limiter
@@ -47,29 +47,30 @@ func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnatio
 }
 
 // beginCall waits until the limiter admits a call, and returns how long it stood in the
-// queue. timeout bounds that; 0 means unbounded. A dead session admits no call: one that
-// comes later is not lost with the session.
-func (i *incarnation) beginCall(ctx context.Context, timeout time.Duration) (queued time.Duration, e *mcpvisor.Error) {
+// queue. The shorter timeout of r bounds that; 0 means unbounded. A dead session admits no
+// call: one that comes later is not lost with the session.
+func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queued time.Duration, e *mcpvisor.Error) {
 	if isClosed(i.session.Dead()) {
 		return 0, i.unavailable()
 	}
 	if !i.limiter.tryAcquire() {
 		began := time.Now()
-		i.stats.queued.Add(1)
-		e := i.limiter.acquire(ctx, i.session.Dead(), timeout)
-		i.stats.queued.Add(-1)
+		i.stats.calls.queued.Add(1)
+		call := transport.InFlight{Method: r.Method, Target: r.Target, Began: r.Began}
+		e := i.limiter.acquire(ctx, i.session.Dead(), call, shorter(r.Timeout, r.TotalTimeout))
+		i.stats.calls.queued.Add(-1)
 		if e != nil {
 			return 0, e
 		}
 		queued = time.Since(began)
 	}
-	i.stats.begin()
+	i.stats.calls.begin()
 	return queued, nil
 }
 
 // endCall ends the count of a call in flight. lost: it failed with the session.
 func (i *incarnation) endCall(failed, lost bool) {
-	i.stats.end(failed)
+	i.stats.calls.end(failed)
 	i.limiter.release(lost)
 }
 

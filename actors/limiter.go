@@ -2,12 +2,14 @@ package actors
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // overloadedRetryAfter is the RetryAfter of a call that finds the queue full: when there
@@ -27,7 +29,7 @@ type limiter struct {
 	waiting atomic.Int64 // len(queue), for goroutines that do not hold mu
 
 	mu    sync.Mutex
-	queue waitqueue.Queue[struct{}] // guarded by mu
+	queue waitqueue.Queue[transport.InFlight] // guarded by mu
 }
 
 // oneLostCall is one call in the high half of counts.
@@ -77,7 +79,7 @@ func (l *limiter) lostCalls() int {
 func (l *limiter) admitWaiting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue.Admit(func(struct{}) bool {
+	l.queue.Admit(func(transport.InFlight) bool {
 		if !l.increment() {
 			return false
 		}
@@ -86,17 +88,27 @@ func (l *limiter) admitWaiting() {
 	})
 }
 
+// waitingCalls returns the calls in the queue, the oldest first.
+func (l *limiter) waitingCalls() []transport.InFlight {
+	if l.waiting.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(l.queue.All())
+}
+
 // acquire waits until the call is admitted. It fails with KindOverloaded if the queue is
 // full, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
 // KindUnavailable if the session dies. Nothing was sent in any of these cases.
-func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, timeout time.Duration) *mcpvisor.Error {
+func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
 	l.mu.Lock()
 	if int64(l.queue.Len()) >= l.maxQueued {
 		l.mu.Unlock()
 		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: overloadedRetryAfter,
 			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
 	}
-	waiter := l.queue.Add(struct{}{})
+	waiter := l.queue.Add(call)
 	l.waiting.Add(1)
 	l.mu.Unlock()
 	l.admitWaiting()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // The limit is not exceeded, not even for a moment: a call that ends in that moment
@@ -56,7 +57,7 @@ func TestLimiterAdmitsEveryWaitingCall(t *testing.T) {
 			wg.Go(func() {
 				<-start
 				for range 50 {
-					if !g.tryAcquire() && g.acquire(context.Background(), nil, 0) != nil {
+					if !g.tryAcquire() && g.acquire(context.Background(), nil, transport.InFlight{}, 0) != nil {
 						continue
 					}
 					runtime.Gosched()
@@ -83,13 +84,13 @@ func TestLimiterFreesThePlaceOfACanceledCall(t *testing.T) {
 	g := &limiter{maxInFlight: 1, maxQueued: 1}
 	require.True(t, g.tryAcquire())
 	for range 3 {
-		require.Equal(t, mcpvisor.KindCanceled, g.acquire(left, nil, 0).Kind)
+		require.Equal(t, mcpvisor.KindCanceled, g.acquire(left, nil, transport.InFlight{}, 0).Kind)
 		require.Zero(t, g.queue.Len())
 		require.Zero(t, g.waiting.Load())
 	}
 	g.release(false)
 	for range 100 { // there is room, and its context has ended: both at once
-		if g.acquire(left, nil, 0) == nil {
+		if g.acquire(left, nil, transport.InFlight{}, 0) == nil {
 			g.release(false)
 		}
 		require.Zero(t, g.counts.Load())
@@ -102,13 +103,13 @@ func TestLimiterBoundsItsQueue(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			if g.acquire(context.Background(), nil, 0) == nil {
+			if g.acquire(context.Background(), nil, transport.InFlight{}, 0) == nil {
 				g.release(false)
 			}
 		})
 	}
 	require.Eventually(t, func() bool { return g.waiting.Load() == 2 }, 20*time.Second, time.Millisecond)
-	e := g.acquire(context.Background(), nil, time.Millisecond)
+	e := g.acquire(context.Background(), nil, transport.InFlight{}, time.Millisecond)
 	require.Equal(t, mcpvisor.KindOverloaded, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 	g.release(false)

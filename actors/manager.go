@@ -173,7 +173,8 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	gen := m.rt.nextGen.Add(1)
 	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
-	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &callStats{}}
+	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &registrationStats{}}
+	m.rt.stats.Store(gen, view.stats)
 	m.rt.desired.Store(gen, subscription.NewDesired())
 	m.setView(name, view)
 	if msg.Accepted != nil {
@@ -335,6 +336,7 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 		delete(m.state.registrations, name)
 	}
 	m.rt.desired.Delete(r.gen)
+	m.rt.releaseStats(r.gen)
 	m.finish()
 }
 

@@ -46,6 +46,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]mcpvisor.Incarnation(nil), s.history...),
 		current: s.inc, standby: standby, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
+		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -23,6 +24,8 @@ type Options struct {
 	NewDialer func(mcpvisor.ServerSpec) (transport.Dialer, error)
 	// Logger receives the events, crash reports, and warnings of the actor library.
 	Logger zerolog.Logger
+	// Observer sees the requests of all servers; nil means none.
+	Observer mcpvisor.Observer
 	// Random yields numbers in [0, 1) for jitter; nil means math/rand.
 	Random func() float64
 }
@@ -43,7 +46,10 @@ type Runtime struct {
 
 	snapshot   atomic.Pointer[Snapshot] // written by the manager only
 	desired    sync.Map                 // gen → *subscription.Desired; written by the manager only
+	stats      sync.Map                 // gen → *registrationStats; written by the manager only
 	stale      atomic.Uint64
+	calls      callFacts
+	badMeta    sync.Once // the log names the first _meta of the observer that cannot be sent
 	hub        *events.Hub
 	logger     *events.Logger
 	leftBehind leftBehind
@@ -57,7 +63,7 @@ type Runtime struct {
 
 // New starts a runtime without servers.
 func New(opts Options) *Runtime {
-	rt := &Runtime{opts: opts, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	rt := &Runtime{opts: opts, calls: callFacts{started: time.Now()}, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
 	if opts.Random != nil {
 		rt.opts.Random = rt.guardRandom(opts.Random)
 	}
@@ -78,6 +84,17 @@ func (rt *Runtime) Snapshot() *Snapshot { return rt.snapshot.Load() }
 // number.
 func (rt *Runtime) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	return rt.hub.Watch(ctx, kinds...)
+}
+
+// WatchFrom is Watch that first delivers the kept events with a higher Seq than after.
+func (rt *Runtime) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	return rt.hub.WatchFrom(ctx, after, kinds...)
+}
+
+// RecentEvents returns the kept events with a higher Seq than after, in order, and how many
+// such events are not kept any more.
+func (rt *Runtime) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
+	return rt.hub.After(after)
 }
 
 // Stale counts reports that were dropped because their registration has ended.

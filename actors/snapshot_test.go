@@ -38,7 +38,7 @@ func bigView(name string, tools int) *View {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(name, own), Server: name, OriginalName: own,
 			Alias: mcpvisor.Alias(name, own), Definition: &mcp.Tool{Name: own}}
 	}
-	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.New(catalog.Catalog{Tools: list}), stats: &callStats{}}
+	return &View{Name: name, State: supervisor.StateReady, Catalog: catalog.New(catalog.Catalog{Tools: list}), stats: &registrationStats{}}
 }
 
 // A change of one server must not copy what the others offer.

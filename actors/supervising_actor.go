@@ -26,7 +26,7 @@ type supervisingActor struct {
 	gen    uint64
 	spec   *mcpvisor.ServerSpec
 	dialer transport.Dialer
-	stats  *callStats
+	stats  *registrationStats
 
 	self      *actor.PID
 	lifecycle *supervisor.Lifecycle
@@ -43,12 +43,17 @@ type supervisingActor struct {
 
 	everReady bool
 	downSince time.Time // zero while the server is ready, and before its first start
-	history   []mcpvisor.Incarnation
-	ended     bool // the actor is stopping
+	// How often and how long the server was ready, without the time since readySince, which
+	// is zero unless the server is ready.
+	timesReady int64
+	readyFor   time.Duration
+	readySince time.Time
+	history    []mcpvisor.Incarnation
+	ended      bool // the actor is stopping
 }
 
 func newSupervisingActor(rt *Runtime, spec *mcpvisor.ServerSpec, gen uint64, dialer transport.Dialer) *supervisingActor {
-	s := &supervisingActor{rt: rt, name: spec.Name, gen: gen, spec: spec, dialer: dialer, stats: &callStats{},
+	s := &supervisingActor{rt: rt, name: spec.Name, gen: gen, spec: spec, dialer: dialer, stats: rt.statsOf(gen),
 		lifecycle: supervisor.NewLifecycle(spec.Policy, spec.StartSupervised, rt.opts.Random)}
 	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
 		machine: supervisor.NewStandby(spec.Policy, s.lifecycle.NextEpoch, rt.opts.Random)}
@@ -156,6 +161,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e supervisor.
 		s.inc, s.port, s.discovered = s.standby.takeOver(c, drainingIncarnation{s.inc, s.port}, s.lifecycle.Attempt())
 	case supervisor.EffectWithdraw:
 		s.published, s.downSince = nil, time.Now()
+		s.readyFor, s.readySince = s.readyFor+s.downSince.Sub(s.readySince), time.Time{}
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.lostCalls()})
 	case supervisor.EffectEndSession:
 		s.endSession(c, t, e)
@@ -177,6 +183,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e supervisor.
 // takeover the standby knows already.
 func (s *supervisingActor) publish(c actor.Context, t *transition) {
 	s.published, s.discovered, s.everReady = s.discovered, nil, true
+	s.timesReady, s.readySince = s.timesReady+1, time.Now()
 	if keeper, ok := s.dialer.(transport.Keeper); ok && s.spec.Policy.MaxAttempts != 0 {
 		keeper.Keep()
 	}
@@ -214,11 +221,14 @@ func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
 func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, standby bool) (*incarnation, *actor.PID) {
 	inc := newIncarnation(s, epoch, standby)
 	self, rt := s.self, s.rt
+	s.stats.incarnations.Started(epoch, func() mcpvisor.Discarded { return inc.session.Info().Discarded })
 	inc.session.OnDead(rt.safeFunc("supervisor", func() {
+		inc.stats.incarnations.Ended(inc.session.Cause().Kind)
 		rt.send(self, &messages.Died{Epoch: epoch, Cause: inc.session.Cause()})
 	}))
 	inc.session.OnReleased(rt.safeFunc("supervisor", func() {
 		rt.recordLeft(inc)
+		inc.stats.incarnations.Released(epoch)
 		rt.send(self, &messages.Released{Epoch: epoch})
 	}))
 	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)

@@ -36,7 +36,15 @@ type View struct {
 	standby *incarnation     // can take over; nil if there is no such standby
 	// mayTakeOver: the policy lets the standby take over when the session ends.
 	mayTakeOver bool
-	stats       *callStats
+	stats       *registrationStats
+
+	// What the supervising actor has counted: how often the server was ready, how long,
+	// without the time since readySince, and stale messages. readySince is zero unless it
+	// is ready.
+	timesReady int64
+	readyFor   time.Duration
+	readySince time.Time
+	stale      uint64
 }
 
 // knownCatalog is what the server offers, or offered while it was ready.
@@ -84,10 +92,10 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	}
 	st := mcpvisor.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
-		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(),
+		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(), Origin: v.Spec.Origin,
 		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
-		Calls: v.stats.counts(),
+		Calls: v.stats.calls.counts(), Totals: v.totals(time.Now()),
 	}
 	for i := range st.History {
 		st.History[i].Cause = st.History[i].Cause.Clone()
@@ -109,7 +117,17 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	}
 	if c := v.Catalog; c != nil {
 		st.Catalog = mcpvisor.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
-			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Warnings: slices.Clone(c.Warnings)}
+			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Tokens: c.Tokens, Warnings: slices.Clone(c.Warnings)}
 	}
 	return st
+}
+
+// totals are the counts since the registration began.
+func (v *View) totals(now time.Time) mcpvisor.Totals {
+	t := v.stats.totals()
+	t.Ready, t.Uptime, t.StaleMessages = v.timesReady, v.readyFor, v.stale
+	if !v.readySince.IsZero() {
+		t.Uptime += max(now.Sub(v.readySince), 0)
+	}
+	return t
 }

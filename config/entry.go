@@ -42,6 +42,7 @@ type entry struct {
 // readEntry reads one server and adds it to the file, or reports why it cannot.
 func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 	e := &entry{p: p, name: name, line: p.line(&m.Name), spec: mcpvisor.ServerSpec{Name: p.names[name], Policy: DefaultRetry, StartSupervised: true}}
+	e.spec.Origin = fmt.Sprintf("%s:%d", p.file.Path, e.line)
 	before := len(p.file.Problems)
 	p.secrets = nil
 	e.warnDerivedName(&m.Name)
@@ -54,7 +55,7 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 	if e.disabled {
 		// What a disabled entry lacks is not a problem.
 		p.file.Problems = p.file.Problems[:before]
-		p.file.Servers = append(p.file.Servers, Server{Spec: mcpvisor.ServerSpec{Name: e.spec.Name}, Entry: name, Line: e.line, Disabled: true})
+		p.file.Servers = append(p.file.Servers, Server{Spec: mcpvisor.ServerSpec{Name: e.spec.Name, Origin: e.spec.Origin}, Entry: name, Line: e.line, Disabled: true})
 		return
 	}
 	e.finish(&m.Value)

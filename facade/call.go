@@ -26,15 +26,17 @@ import (
 // ErrClosed. The Outcome of the *mcpvisor.Error says whether the server may have
 // executed the call.
 func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
+	var q tracked
+	defer q.abandon()
 	share := sharePool.Get().(*budget.Share)
-	r, err := c.callTool(ctx, tool, toolArguments{value: args}, opts, share)
+	r, err := c.callTool(ctx, &q, tool, toolArguments{value: args}, opts, share)
 	var result *mcp.CallToolResult
 	if err == nil {
 		result, err = decodeToolResult(ctx, &r)
 	}
 	share.Release()
 	sharePool.Put(share)
-	if err != nil {
+	if q.end(c, err) != nil {
 		return nil, withOp(err, "call "+tool)
 	}
 	return result, nil
@@ -47,8 +49,10 @@ var sharePool = sync.Pool{New: func() any { return new(budget.Share) }}
 // server sent it, undecoded: the JSON of an mcp.CallToolResult. It is the fastest way to
 // call, and works for results that the go-sdk cannot decode.
 func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
-	r, err := c.callTool(ctx, tool, toolArguments{raw: args}, opts, nil)
-	if err != nil {
+	var q tracked
+	defer q.abandon()
+	r, err := c.callTool(ctx, &q, tool, toolArguments{raw: args}, opts, nil)
+	if q.end(c, err) != nil {
 		return nil, withOp(err, "call "+tool)
 	}
 	return r.raw, nil
@@ -56,17 +60,25 @@ func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMess
 
 // callTool sends tools/call. share gets what the response holds of the buffer budget;
 // nil gives that back as soon as the response was read.
-func (c *Client) callTool(ctx context.Context, tool string, args toolArguments, opts []CallOption, share *budget.Share) (response, error) {
-	o := c.callOptions(opts)
-	view, name, err := c.resolveTool(ctx, tool, o)
+func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args toolArguments, opts []CallOption, share *budget.Share) (response, error) {
+	view, name, err := c.splitTool(tool)
 	if err != nil {
+		return response{}, err
+	}
+	o := c.callOptions(opts)
+	_, listed := view.Catalog.Tool(name)
+	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
+	if view, err = c.awaitServer(ctx, view, o); err != nil {
+		return response{}, err
+	}
+	if q.listed, err = c.checkTool(view, tool, name); err != nil {
 		return response{}, err
 	}
 	params, err := toolCallParams(name, args)
 	if err != nil {
 		return response{}, err
 	}
-	return c.sendWhenReady(ctx, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
+	return c.sendWhenReady(ctx, q, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
 }
 
 // toolCallParams returns the params of tools/call. They are put together in a buffer of
@@ -106,27 +118,33 @@ func appendQuoted(b []byte, name string) []byte {
 	return append(b, '"')
 }
 
-// resolveTool finds the server of a tool and the server's own name for the tool. While
-// the server is down its tools are not known, and any name is accepted.
-func (c *Client) resolveTool(ctx context.Context, tool string, o callOptions) (*actors.View, string, error) {
+// splitTool finds the server of a tool and the server's own name for the tool, in a
+// qualified name or an alias.
+func (c *Client) splitTool(tool string) (v *actors.View, name string, err error) {
+	s := c.rt.Snapshot()
 	server, name, ok := mcpvisor.SplitName(tool)
 	if !ok {
-		server, name, ok = c.rt.Snapshot().SplitAlias(tool)
+		server, name, ok = s.SplitAlias(tool)
 	}
 	if !ok {
-		return nil, "", unknownTool(c.rt.Snapshot(), tool)
+		return nil, "", unknownTool(s, tool)
 	}
-	v, err := c.findServer(ctx, server, o)
-	if err != nil {
-		return nil, "", err
-	}
-	_, found := v.Catalog.Tool(name)
-	switch {
-	case found:
-	case !v.Spec.Tools.Allows(name):
-		return nil, "", hiddenTool(server)
-	case v.Catalog != nil:
-		return nil, "", unknownTool(c.rt.Snapshot(), tool)
+	if v = s.Server(server); v == nil {
+		return nil, "", unknownServer(s, server)
 	}
 	return v, name, nil
+}
+
+// checkTool refuses a call of a tool that the server does not list. While the server is
+// down its tools are not known, and any name is accepted. listed: the server lists it.
+func (c *Client) checkTool(v *actors.View, tool, name string) (listed bool, err error) {
+	_, listed = v.Catalog.Tool(name)
+	switch {
+	case listed:
+	case !v.Spec.Tools.Allows(name):
+		return false, hiddenTool(v.Name)
+	case v.Catalog != nil:
+		return false, unknownTool(c.rt.Snapshot(), tool)
+	}
+	return listed, nil
 }

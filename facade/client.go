@@ -37,11 +37,12 @@ const Version = "0.1.0"
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
 //	state      Servers, Status, ServerStatus, Watch
+//	facts      ToolStats, CallsInFlight, RecentCalls, RecentEvents, WatchFrom, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
 //
-// What can be set: the client by the options of [New] (logger, defaults for calls,
-// handlers for requests of servers), each server by [mcpvisor.ServerSpec] (transport,
+// What can be set: the client by the options of [New] (logger, observer, defaults for
+// calls, handlers for requests of servers), each server by [mcpvisor.ServerSpec] (transport,
 // restart policy, timeouts, limits), each call by a [CallOption] ([WithTimeout],
 // [WithWaitReady], [WithProgress]).
 //
@@ -86,8 +87,9 @@ func New(opts ...Option) (*Client, error) {
 	buffer := budget.New(o.maxBufferBytes, nil)
 	c := &Client{opts: o}
 	c.rt = actors.New(actors.Options{
-		Logger: o.logger,
-		Random: o.jitter,
+		Logger:   o.logger,
+		Random:   o.jitter,
+		Observer: o.observer,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // also if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })

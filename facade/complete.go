@@ -43,16 +43,18 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 	if len(r.Context) > 0 {
 		params["context"] = map[string]any{"arguments": r.Context}
 	}
-	got, err := c.sendTo(ctx, op, server, transport.Request{Method: "completion/complete"}, params, opts)
+	var q tracked
+	defer q.abandon()
+	got, err := c.sendTo(ctx, &q, server, transport.Request{Method: "completion/complete"}, params, opts)
 	if err != nil {
-		return nil, err
+		return nil, withOp(q.end(c, err), op)
 	}
-	result, err := decodeResult(ctx, &got, op, "", func(_, _ *completionResult) {})
-	if err != nil {
-		return nil, err
+	result, err := decodeResult(ctx, &got, "", func(_, _ *completionResult) {})
+	if err == nil && result.Completion == nil {
+		err = unreadableResult(errors.New(`it has no "completion"`))
 	}
-	if result.Completion == nil {
-		return nil, withOp(unreadableResult(errors.New(`it has no "completion"`)), op)
+	if q.end(c, err) != nil {
+		return nil, withOp(err, op)
 	}
 	return result.Completion, nil
 }

@@ -57,4 +57,6 @@
 //
 // [Client] lists its methods by purpose. [New] takes options for the whole client (type
 // [Option]), the calls take options for one call (type [CallOption]).
+//
+// This package is large because [Client] is the one entry point: each operation has a file.
 package facade

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -24,8 +25,9 @@ type options struct {
 	jitter         func() float64 // nil: math/rand
 	maxBufferBytes int
 	handlers       transport.Handlers
-	roots          *transport.Roots // nil: the client declares no roots
-	err            error            // what is wrong with the options, for New to return
+	observer       mcpvisor.Observer // nil: none
+	roots          *transport.Roots  // nil: the client declares no roots
+	err            error             // what is wrong with the options, for New to return
 }
 
 // WithLogger sends the client's log to a zerolog logger: every supervision event

@@ -14,13 +14,16 @@ import (
 // as for [Client.CallTool], ErrUnknownTool excepted.
 func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
 	op := "read " + server + " " + uri
-	r, err := c.sendTo(ctx, op, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
+	var q tracked
+	defer q.abandon()
+	r, err := c.sendTo(ctx, &q, server, transport.Request{Method: "resources/read", Target: uri}, map[string]any{"uri": uri}, opts)
 	if err != nil {
-		return nil, err
+		return nil, withOp(q.end(c, err), op)
 	}
-	return decodeResult(ctx, &r, op, "contents", func(whole, part *mcp.ReadResourceResult) {
+	result, err := decodeResult(ctx, &r, "contents", func(whole, part *mcp.ReadResourceResult) {
 		whole.Contents = append(whole.Contents, part.Contents...)
 	})
+	return result, withOp(q.end(c, err), op)
 }
 
 // GetPrompt gets a prompt of a server by the server's own name for it, with its
@@ -32,11 +35,14 @@ func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[st
 	if len(args) > 0 {
 		params["arguments"] = args
 	}
-	r, err := c.sendTo(ctx, op, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
+	var q tracked
+	defer q.abandon()
+	r, err := c.sendTo(ctx, &q, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
 	if err != nil {
-		return nil, err
+		return nil, withOp(q.end(c, err), op)
 	}
-	return decodeResult(ctx, &r, op, "messages", func(whole, part *mcp.GetPromptResult) {
+	result, err := decodeResult(ctx, &r, "messages", func(whole, part *mcp.GetPromptResult) {
 		whole.Messages = append(whole.Messages, part.Messages...)
 	})
+	return result, withOp(q.end(c, err), op)
 }

@@ -18,39 +18,40 @@ import (
 var retryPause = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
 
 // sendTo sends a request with params to a server that is given by name.
-func (c *Client) sendTo(ctx context.Context, op, server string, r transport.Request, params any, opts []CallOption) (response, error) {
+func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transport.Request, params any, opts []CallOption) (response, error) {
+	s := c.rt.Snapshot()
+	view := s.Server(server)
+	if view == nil {
+		return response{}, unknownServer(s, server)
+	}
+	ctx = c.begin(ctx, q, view, r.Method, r.Target, r.Method == "prompts/get" && view.Catalog.HasPrompt(r.Target))
 	var err error
 	if r.Params, err = json.Marshal(params); err != nil {
-		return response{}, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	}
+	o := c.callOptions(opts)
+	if view, err = c.awaitServer(ctx, view, o); err != nil {
+		return response{}, err
 	}
 	r.Held = new(budget.Share)
-	o := c.callOptions(opts)
-	view, err := c.findServer(ctx, server, o)
-	if err != nil {
-		return response{}, withOp(err, op)
-	}
-	got, err := c.sendWhenReady(ctx, view, r, o)
+	got, err := c.sendWhenReady(ctx, q, view, r, o)
 	if err != nil {
 		r.Held.Release()
-		return response{}, withOp(err, op)
+		return response{}, err
 	}
 	return got, nil
 }
 
-// findServer finds a server by name. With WithWaitReady it waits until it is ready.
-func (c *Client) findServer(ctx context.Context, name string, o callOptions) (*actors.View, error) {
-	s := c.rt.Snapshot()
-	v := s.Server(name)
-	if v == nil {
-		return nil, unknownServer(s, name)
-	}
+// awaitServer waits until a server is ready, with WithWaitReady; without it, it returns
+// the view at once.
+func (c *Client) awaitServer(ctx context.Context, v *actors.View, o callOptions) (*actors.View, error) {
 	if !o.waitReady {
 		return v, nil
 	}
 	if err := checkBounded(ctx, v, o); err != nil {
 		return nil, err
 	}
-	return c.rt.AwaitReady(ctx, name)
+	return c.rt.AwaitReady(ctx, v.Name)
 }
 
 // checkBounded refuses a call that nothing would end: neither its context nor a timeout.
@@ -70,16 +71,24 @@ var errUnbounded = errors.New("nothing would end the call if the server does not
 
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
 // sent because the server was down, and only then.
-func (c *Client) sendWhenReady(ctx context.Context, v *actors.View, r transport.Request, o callOptions) (response, error) {
+func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions) (response, error) {
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
 	}
 	r.Track, r.Progress = true, o.progress
+	if q.observation != nil {
+		r.Meta, r.ID = q.observation.meta, &q.observation.id
+	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
-		began := time.Now()
-		raw, err := c.rt.Request(ctx, v, r, o.timeout)
-		if err == nil || !o.waitReady {
-			return response{raw, v, began, o.timeout, r.Held}, err
+		r.Began = time.Now()
+		raw, took, err := c.rt.Request(ctx, v, r, o.timeout)
+		q.view, q.record.Began, q.record.Took = v, r.Began, took
+		if err == nil {
+			q.answered(v, raw)
+			return response{raw, v, r.Began, o.timeout, r.Held}, nil
+		}
+		if !o.waitReady {
+			return response{}, err
 		}
 		var e *mcpvisor.Error
 		if !errors.As(err, &e) || e.Kind != mcpvisor.KindUnavailable || e.Outcome != mcpvisor.OutcomeNotSent {

@@ -57,11 +57,10 @@ func (r *response) decodeContext(ctx context.Context) (context.Context, context.
 
 // decodeResult decodes a result and releases its share of the buffer. list and add are
 // for [decodeLarge].
-func decodeResult[T any](ctx context.Context, r *response, op, list string, add func(whole, part *T)) (*T, error) {
+func decodeResult[T any](ctx context.Context, r *response, list string, add func(whole, part *T)) (*T, error) {
 	defer r.share.Release() // also of a small result: it may have come in a large message
 	if r.isLarge() {
-		v, err := decodeLarge(ctx, r, list, add)
-		return v, withOp(err, op)
+		return decodeLarge(ctx, r, list, add)
 	}
 	v := new(T)
 	err := checkResult(r.raw)
@@ -72,7 +71,7 @@ func decodeResult[T any](ctx context.Context, r *response, op, list string, add 
 		err = checkNoNil(v)
 	}
 	if err != nil {
-		return nil, withOp(unreadableResult(err), op)
+		return nil, unreadableResult(err)
 	}
 	return v, nil
 }

@@ -94,6 +94,21 @@ type StderrSource interface {
 	// Stderr returns the first and the last lines of stderr so far; see
 	// supervisor.Cause.Stderr.
 	Stderr() []string
+	// StderrTail returns the lines that have ended, and how many there were. Of the result,
+	// Epoch and Ended are not set.
+	StderrTail() mcpvisor.ServerStderr
+}
+
+// RequestLister is a [Session] that can list its requests in flight.
+type RequestLister interface {
+	// InFlight returns the requests that have not ended, streams excepted, in no order.
+	InFlight() []InFlight
+}
+
+// InFlight describes a request that has not ended.
+type InFlight struct {
+	Method, Target string // as in Request
+	Began          time.Time
 }
 
 // StderrOf returns the lines that the server of a session has written to stderr so far; nil
@@ -115,6 +130,15 @@ type Request struct {
 	// Params is a JSON object without "_meta", or empty. The session adds _meta where the
 	// protocol version requires it.
 	Params json.RawMessage
+	// Meta holds further members of _meta, as a JSON object; nil for none. None of them has
+	// the name of a member that the session sets.
+	Meta json.RawMessage
+	// ID, if set, gets the id of the request before it is sent, and before each later round.
+	ID *int64
+	// Began is when the request was made; zero means now. Timeout and TotalTimeout count
+	// from then, or from RoundBegan if that is set: the session sets it when it repeats the
+	// request with input for the server.
+	Began, RoundBegan time.Time
 	// Timeout bounds the time without progress, in addition to the context; 0 means no
 	// limit. One timer of the session serves all requests, so the timeout may come a few
 	// milliseconds late. The error has KindTimeout.

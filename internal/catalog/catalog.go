@@ -19,6 +19,8 @@ type Catalog struct {
 	Prompts   []mcpvisor.Prompt           // by OriginalName
 	// Hidden is how many tools ServerSpec.Tools hides. Tools does not have them.
 	Hidden int
+	// Tokens estimates what Tools cost a language model; see mcpvisor.Tool.TokenEstimate.
+	Tokens int
 	// Warnings says what was left out and why. Of one kind and list at most
 	// [WarningExamples] are spelled out; one more counts the rest.
 	Warnings []mcpvisor.Warning
@@ -48,11 +50,12 @@ func New(c Catalog) *Catalog {
 	return &c
 }
 
-// index fills byName and byAlias.
+// index fills byName and byAlias, and counts the tokens.
 func (c *Catalog) index() {
-	c.byName, c.byAlias = make(map[string]int32, len(c.Tools)), nil
+	c.byName, c.byAlias, c.Tokens = make(map[string]int32, len(c.Tools)), nil, 0
 	for i := range c.Tools {
 		t := &c.Tools[i]
+		c.Tokens += t.TokenEstimate()
 		c.byName[t.OriginalName] = int32(i)
 		if _, _, plain := mcpvisor.SplitAlias(t.Alias); !plain {
 			if c.byAlias == nil {
@@ -113,6 +116,18 @@ func (c *Catalog) Tool(originalName string) (mcpvisor.Tool, bool) {
 		return mcpvisor.Tool{}, false
 	}
 	return c.Tools[i], true
+}
+
+// HasPrompt reports whether the server lists a prompt that it calls originalName. A nil
+// catalog has none.
+func (c *Catalog) HasPrompt(originalName string) bool {
+	if c == nil {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(c.Prompts, originalName, func(p mcpvisor.Prompt, name string) int {
+		return strings.Compare(p.OriginalName, name)
+	})
+	return found
 }
 
 // ToolByAlias returns the tool with an alias. A nil catalog has none.

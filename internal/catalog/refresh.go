@@ -37,7 +37,7 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 	}
 	var change mcpvisor.Change
 	if lists&ListTools != 0 {
-		next.Tools, next.Hidden, next.byName, next.byAlias = fresh.Tools, fresh.Hidden, fresh.byName, fresh.byAlias
+		next.Tools, next.Hidden, next.Tokens, next.byName, next.byAlias = fresh.Tools, fresh.Hidden, fresh.Tokens, fresh.byName, fresh.byAlias
 		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) string { return t.Name }, func(a, b *mcpvisor.Tool) bool {
 			return reflect.DeepEqual(a.Definition, b.Definition)
 		})

@@ -14,7 +14,10 @@
 //	}
 package waitqueue
 
-import "container/list"
+import (
+	"container/list"
+	"iter"
+)
 
 // Queue holds waiters in the order of arrival. T is what a waiter asks for. The zero
 // value is empty. Not safe for concurrent use: the mutex of the owner guards it.
@@ -54,6 +57,17 @@ func (q *Queue[T]) Admit(take func(T) bool) {
 		q.waiters.Remove(first)
 		w.place = nil
 		close(w.admitted)
+	}
+}
+
+// All yields what the waiters ask for, in the order of arrival.
+func (q *Queue[T]) All() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for e := q.waiters.Front(); e != nil; e = e.Next() {
+			if !yield(e.Value.(*Waiter[T]).value) {
+				return
+			}
+		}
 	}
 }
 

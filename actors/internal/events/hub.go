@@ -12,6 +12,8 @@ type Hub struct {
 	mu       sync.Mutex
 	seq      uint64 // of the last event
 	watchers map[*watcher]struct{}
+	history  history
+	gone     uint64 // events that watchers which are gone have missed
 	closed   bool
 }
 
@@ -25,6 +27,7 @@ func (h *Hub) Publish(events ...mcpvisor.Event) {
 	for _, e := range events {
 		h.seq++
 		e.Seq = h.seq
+		h.history.add(e)
 		for w := range h.watchers {
 			w.enqueue(e)
 		}
@@ -42,9 +45,31 @@ func (h *Hub) Hold() (release func()) {
 // is always delivered. The channel is closed when ctx ends, or when the hub is closed and
 // everything was delivered.
 func (h *Hub) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
-	out := make(chan mcpvisor.Event)
+	return h.watch(ctx, newWatcher(kinds...), nil)
+}
+
+// WatchFrom is Watch that first delivers the kept events with a higher Seq than after. No
+// event comes twice, and none is left out between these and the later ones. If events after
+// that Seq are not kept any more, EventMissed comes first.
+func (h *Hub) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	w := newWatcher(kinds...)
+	return h.watch(ctx, w, func() {
+		events, missed := h.afterLocked(after)
+		w.missed = missed
+		for _, e := range events {
+			w.enqueue(e)
+		}
+	})
+}
+
+// watch subscribes a watcher. replay, if set, fills its queue before the next event is
+// published.
+func (h *Hub) watch(ctx context.Context, w *watcher, replay func()) <-chan mcpvisor.Event {
+	out := make(chan mcpvisor.Event)
 	h.mu.Lock()
+	if replay != nil {
+		replay()
+	}
 	if w.ended = h.closed; !h.closed {
 		h.watchers[w] = struct{}{}
 	}
@@ -61,7 +86,37 @@ func (h *Hub) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcp
 func (h *Hub) remove(w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.gone += w.totalMissed()
 	delete(h.watchers, w)
+}
+
+// After returns the kept events with a higher Seq than seq, in order, and how many such
+// events are not kept any more. If seq is beyond the last event, it counts as 0: it is not
+// from this hub.
+func (h *Hub) After(seq uint64) (events []mcpvisor.Event, missed uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.afterLocked(seq)
+}
+
+func (h *Hub) afterLocked(seq uint64) (events []mcpvisor.Event, missed uint64) {
+	if seq > h.seq {
+		seq = 0
+	}
+	events = h.history.after(seq)
+	return events, h.seq - seq - uint64(len(events))
+}
+
+// Stats returns the Seq of the last event, and how many events slow watchers have missed,
+// all together.
+func (h *Hub) Stats() (last, missed uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	missed = h.gone
+	for w := range h.watchers {
+		missed += w.totalMissed()
+	}
+	return h.seq, missed
 }
 
 // Close ends every watch after what waits has been delivered.

@@ -29,6 +29,7 @@ type watcher struct {
 	supervisionEvents, serverEvents []queuedEvent
 	bytes                           int    // of both queues
 	missed                          uint64 // dropped since the watcher last received their number
+	slow                            uint64 // dropped because the watcher was slow, all together
 	ended                           bool
 	wake                            chan struct{} // buffered: one signal may wait
 	// kinds are what the watcher receives; an empty list means all. It does not change.
@@ -75,6 +76,7 @@ func (w *watcher) enqueue(e mcpvisor.Event) {
 		w.drop(queue)
 	case full: // of supervision events, and this is a server event
 		w.missed++
+		w.slow++
 		return
 	}
 	*queue = append(*queue, queuedEvent{e, size})
@@ -101,6 +103,14 @@ func bytesOf(e *mcpvisor.Event) int {
 func (w *watcher) drop(queue *[]queuedEvent) {
 	w.pop(queue)
 	w.missed++
+	w.slow++
+}
+
+// totalMissed is how many events the watcher has lost because it was slow.
+func (w *watcher) totalMissed() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.slow
 }
 
 // pop removes the oldest event of a queue.

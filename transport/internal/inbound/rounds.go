@@ -180,9 +180,9 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		}
 		// Step 3: repeat the request with the input. Its own deadline is what is left of the
 		// total limit.
-		r.Params = required.nextParams(first, responses)
+		r.Params, r.RoundBegan = required.nextParams(first, responses), time.Now()
 		if totalTimeout > 0 {
-			r.TotalTimeout = max(totalTimeout-time.Since(began), time.Millisecond)
+			r.TotalTimeout = max(totalTimeout-r.RoundBegan.Sub(began), time.Millisecond)
 		}
 		if result, err = send(ctx, r); err != nil {
 			var e *mcpvisor.Error

@@ -22,13 +22,12 @@ type Clocks struct {
 	renewals  int           // how often an answer to the server restarted the idle clock
 }
 
-// Start starts both clocks and returns the first deadline; zero if the request has no
-// limits.
-func (c *Clocks) Start(r transport.Request) (deadline time.Time) {
+// Start starts both clocks at the time now, and returns the first deadline; zero if the
+// request has no limits.
+func (c *Clocks) Start(r *transport.Request, now time.Time) (deadline time.Time) {
 	if r.Timeout <= 0 && r.TotalTimeout <= 0 {
 		return time.Time{}
 	}
-	now := time.Now()
 	if r.TotalTimeout > 0 {
 		c.latestEnd = now.Add(r.TotalTimeout)
 	}

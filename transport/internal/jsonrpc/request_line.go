@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// appendMeta appends the _meta object of a request: its progress token and log level, and
-// the members of meta, which the session adds to every request.
+// appendMeta appends the _meta object of a request: its progress token and log level, the
+// members of r.Meta, and those of meta, which the session adds to every request.
 func appendMeta(b []byte, r *transport.Request, id int64, meta json.RawMessage) []byte {
 	modern := len(meta) > len("{}")
 	first := true
@@ -34,6 +34,10 @@ func appendMeta(b []byte, r *transport.Request, id int64, meta json.RawMessage) 
 		b = append(b, r.LogLevel...)
 		b = append(b, '"')
 	}
+	if host := trimBraces(r.Meta); len(host) > 0 {
+		next()
+		b = append(b, host...)
+	}
 	switch {
 	case first:
 		return append(b, meta...)
@@ -42,6 +46,15 @@ func appendMeta(b []byte, r *transport.Request, id int64, meta json.RawMessage) 
 		return append(b, meta[1:]...)
 	}
 	return append(b, '}')
+}
+
+// trimBraces returns the members of a JSON object; empty if it has none.
+func trimBraces(object json.RawMessage) json.RawMessage {
+	if len(object) == 0 {
+		return nil
+	}
+	members := bytes.TrimPrefix(bytes.TrimSpace(OneLine(object)), []byte("{"))
+	return bytes.TrimSpace(bytes.TrimSuffix(members, []byte("}")))
 }
 
 // AppendRequest appends a request as one line, with the line break. It puts _meta before
@@ -55,7 +68,7 @@ func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage
 	b = append(b, '"')
 	params := OneLine(bytes.TrimSpace(r.Params))
 	switch {
-	case len(meta) > 0 || r.Track:
+	case len(meta) > 0 || r.Track || len(trimBraces(r.Meta)) > 0:
 		b = append(b, `,"params":{"_meta":`...)
 		b = appendMeta(b, &r, id, meta)
 		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
@@ -88,10 +101,14 @@ func OneLine(text json.RawMessage) json.RawMessage {
 	return line
 }
 
-// NotifySent calls Stream.Sent, if set, with the id of a request that is about to be sent.
-func NotifySent(s *transport.Stream, id int64) {
-	if s != nil && s.Sent != nil {
-		s.Sent(id)
+// NotifySent passes the id of a request that is about to be sent to Request.ID and
+// Stream.Sent, as far as they are set.
+func NotifySent(r *transport.Request, id int64) {
+	if r.ID != nil {
+		*r.ID = id
+	}
+	if r.Stream != nil && r.Stream.Sent != nil {
+		r.Stream.Sent(id)
 	}
 }
 

@@ -64,3 +64,24 @@ func TestAppendRequest_progress_token(t *testing.T) {
 		require.Equal(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}\n", string(line))
 	}
 }
+
+// Members of the host come after those of the session, and before those of the era. An
+// empty object adds nothing.
+func TestAppendRequest_meta_of_the_host(t *testing.T) {
+	const host = " {\n\"traceparent\":\"00-ab-cd-01\", \"tracestate\":\"a=b\"} "
+	for want, r := range map[string]transport.Request{
+		`{"_meta":{ "traceparent":"00-ab-cd-01", "tracestate":"a=b"}}`: {Meta: json.RawMessage(host)},
+		`{"_meta":{"traceparent":"x"},"a":1}`:                          {Meta: json.RawMessage(`{"traceparent":"x"}`), Params: json.RawMessage(`{"a":1}`)},
+		`{"_meta":{"progressToken":7,"traceparent":"x"},"a":1}`:        {Meta: json.RawMessage(`{"traceparent":"x"}`), Params: json.RawMessage(`{"a":1}`), Track: true},
+		`{"_meta":{"progressToken":7}}`:                                {Meta: json.RawMessage(` { } `), Track: true},
+	} {
+		r.Method = "m"
+		line := string(AppendRequest(nil, 7, r, nil))
+		require.JSONEq(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}", line)
+		require.Equal(t, len(line)-1, strings.IndexAny(line, "\r\n"), "it is one line")
+	}
+	line := string(AppendRequest(nil, 7, transport.Request{Method: "m", Meta: json.RawMessage(`{"t":"x"}`), Track: true, LogLevel: "info"}, json.RawMessage(`{"v":"y"}`)))
+	require.JSONEq(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"progressToken":7,"io.modelcontextprotocol/logLevel":"info","t":"x","v":"y"}}}`, line)
+	bare := string(AppendRequest(nil, 7, transport.Request{Method: "m", Meta: json.RawMessage(`{}`)}, nil))
+	require.NotContains(t, bare, "_meta")
+}

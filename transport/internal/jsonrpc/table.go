@@ -32,12 +32,14 @@ type Table struct {
 	timer   DeadlineTimer // fires at the earliest deadline, or before
 }
 
-// Entry is one request in flight. The mutex of the table guards it, except for ID, Progress
-// and Owner, which do not change while the entry is in the table.
+// Entry is one request in flight. The mutex of the table guards it, except for ID, What,
+// Progress and Owner, which do not change while the entry is in the table.
 type Entry struct {
 	// ID is the id of the request. It is negative for an HTTP exchange that carries no
 	// request of this client, such as a notification.
-	ID       int64
+	ID int64
+	// What describes the request in [Table.InFlight]; Method is empty for what is not listed.
+	What     transport.InFlight
 	Deadline time.Time // zero: no deadline
 	Clocks   Clocks
 	Progress *ProgressQueue // nil: the caller wants no reports
@@ -72,7 +74,7 @@ func (t *Table) AddLocked(e *Entry) {
 // request id, anything else a negative number. If the session has ended, Add returns why
 // and adds nothing.
 func (t *Table) Add(e *Entry, request bool, r transport.Request) (ended error) {
-	e.Deadline = e.Clocks.Start(r)
+	e.Start(&r)
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	e.ID = t.nextIDLocked(request)
@@ -80,6 +82,34 @@ func (t *Table) Add(e *Entry, request bool, r transport.Request) (ended error) {
 		t.AddLocked(e)
 	}
 	return t.ended
+}
+
+// Start starts the clocks of the entry of a request that is about to be added.
+func (e *Entry) Start(r *transport.Request) {
+	began := r.Began
+	if began.IsZero() {
+		began = time.Now()
+	}
+	from := began
+	if !r.RoundBegan.IsZero() {
+		from = r.RoundBegan
+	}
+	e.Deadline = e.Clocks.Start(r, from)
+	if r.Stream == nil {
+		e.What = transport.InFlight{Method: r.Method, Target: r.Target, Began: began}
+	}
+}
+
+// InFlight returns the requests in the table, in no order.
+func (t *Table) InFlight() (all []transport.InFlight) {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	for _, e := range t.Open {
+		if e.What.Method != "" {
+			all = append(all, e.What)
+		}
+	}
+	return all
 }
 
 // nextIDLocked returns an id that no entry has. Ids wrap around, and a request that has

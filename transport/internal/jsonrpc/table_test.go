@@ -370,3 +370,23 @@ func TestTable_PauseClocks(t *testing.T) {
 		})
 	})
 }
+
+// The table lists requests with their age, and neither streams nor exchanges that carry no
+// request.
+func TestTable_InFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table Table
+		began := time.Now().Add(-time.Minute)
+		e, _ := addRequest(t, &table, transport.Request{Method: "tools/call", Target: "x", Began: began, RoundBegan: time.Now(), Timeout: time.Second})
+		addRequest(t, &table, transport.Request{Method: "subscriptions/listen", Stream: new(transport.Stream)})
+		require.NoError(t, table.Add(&Entry{Owner: new(tableOwner)}, false, transport.Request{Timeout: time.Hour}))
+		require.Equal(t, []transport.InFlight{{Method: "tools/call", Target: "x", Began: began}}, table.InFlight())
+		require.Equal(t, time.Now().Add(time.Second), e.Deadline, "the clocks count from the round")
+		ping, _ := addRequest(t, &table, transport.Request{Method: "ping"})
+		require.Contains(t, table.InFlight(), transport.InFlight{Method: "ping", Began: time.Now()})
+		table.Remove(e)
+		table.Remove(ping)
+		require.Empty(t, table.InFlight())
+		endTable(&table, errTableEnded)
+	})
+}

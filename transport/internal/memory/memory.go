@@ -113,6 +113,16 @@ func (r *Process) ExitCause() *supervisor.Cause {
 	return c
 }
 
+// StderrTail implements process.Process.
+func (r *Process) StderrTail() mcpvisor.ServerStderr {
+	select {
+	case <-r.exited:
+		return r.stderr.Snapshot(true)
+	default:
+		return r.stderr.Snapshot(false)
+	}
+}
+
 // Terminate implements process.Process. It closes stdin, and ends the context after half of
 // the grace. A goroutine cannot be killed, so after the grace Terminate returns while it
 // still runs.

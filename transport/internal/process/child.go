@@ -230,6 +230,16 @@ func (c *Child) ExitCause() *supervisor.Cause {
 	}
 }
 
+// StderrTail implements [Process].
+func (c *Child) StderrTail() mcpvisor.ServerStderr {
+	select {
+	case <-c.exited:
+		return c.stderr.Snapshot(true)
+	default:
+		return c.stderr.Snapshot(false)
+	}
+}
+
 // Terminate implements [Process]. "For the stdio transport, the client SHOULD
 // initiate shutdown by: 1. First, closing the input stream to the child process
 // (the server) 2. Waiting for the server to exit, or sending SIGTERM if the server

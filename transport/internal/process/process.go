@@ -4,13 +4,14 @@ import (
 	"io"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // Process is a running server behind a pair of streams: a [Child], or a goroutine
 // that stands for a process.
-type Process interface {
+type Process interface { //nolint:interfacebloat // the one contract between sessions and what they run
 	// Stdin is written by one goroutine. Another one may close it.
 	Stdin() io.WriteCloser
 	// Stdout is read by one goroutine. Another one may close it.
@@ -31,6 +32,9 @@ type Process interface {
 	// ExitCause describes the end, with the lines of stderr. Before Exited is
 	// closed it only says that the server is running.
 	ExitCause() *supervisor.Cause
+	// StderrTail returns the lines of stderr that have ended; after the exit, all of them.
+	// Of the result, Total, First and Lines are set.
+	StderrTail() mcpvisor.ServerStderr
 	// Terminate ends the process: it closes stdin, asks the group to end after
 	// half of grace, and kills it after all of it. It returns when the process has
 	// ended, or when killing it had no effect.

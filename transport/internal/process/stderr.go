@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
@@ -110,6 +111,32 @@ func (t *StderrTail) Lines() []string {
 		head = append(head, fmt.Sprintf("… %d lines are left out …", dropped))
 	}
 	return append(head, tail...)
+}
+
+// Snapshot returns the kept lines that have ended, and how many there were. With ended,
+// the stream has ended, and its last line needs no line break. Secrets are redacted.
+func (t *StderrTail) Snapshot(ended bool) (s mcpvisor.ServerStderr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, line := range t.head {
+		s.First = append(s.First, t.clean(line))
+	}
+	for i := range t.ring {
+		s.Lines = append(s.Lines, t.clean(t.ring[(t.next+i)%len(t.ring)]))
+	}
+	s.Total = int64(len(t.head) + t.dropped + len(t.ring))
+	dropped := t.dropped
+	if text := t.clean(t.partial); ended && text != "" {
+		s.Total++
+		if s.Lines = append(s.Lines, text); len(s.Lines) > t.maxTail {
+			s.Lines = s.Lines[1:]
+			dropped++
+		}
+	}
+	if dropped == 0 { // no gap
+		s.First, s.Lines = nil, append(s.First, s.Lines...)
+	}
+	return s
 }
 
 // clean makes a raw line printable: redacted, without control characters, and cut

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
@@ -191,4 +192,54 @@ func TestStderrTail_concurrent_use(t *testing.T) {
 	}
 	lines[0] = "changed"
 	require.NotContains(t, tail.Lines(), "changed", "Lines returns a copy")
+}
+
+// A snapshot has the lines that have ended, and counts all of them.
+func TestStderrTail_Snapshot(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		ended bool
+		want  mcpvisor.ServerStderr
+	}{
+		"nothing":           {"", true, mcpvisor.ServerStderr{}},
+		"unfinished":        {"a\nb", false, mcpvisor.ServerStderr{Total: 1, Lines: []string{"a"}}},
+		"ended":             {"a\nb", true, mcpvisor.ServerStderr{Total: 2, Lines: []string{"a", "b"}}},
+		"as many as fit":    {"1\n2\n3\n", false, mcpvisor.ServerStderr{Total: 3, Lines: []string{"1", "2", "3"}}},
+		"a gap":             {"1\n2\n3\n4\n5\n6", false, mcpvisor.ServerStderr{Total: 5, First: []string{"1"}, Lines: []string{"4", "5"}}},
+		"a gap at the end":  {"1\n2\n3\n4", true, mcpvisor.ServerStderr{Total: 4, First: []string{"1"}, Lines: []string{"3", "4"}}},
+		"blank lines":       {"\n1\n\n \n2\n\n", true, mcpvisor.ServerStderr{Total: 2, Lines: []string{"1", "2"}}},
+		"a secret":          {"token s3cret!\n", false, mcpvisor.ServerStderr{Total: 1, Lines: []string{"token ***"}}},
+		"a secret, cut off": {"token s3cr", false, mcpvisor.ServerStderr{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var secrets secret.List
+			secrets.Add("s3cret!")
+			tail := NewStderrTail(3, redact.New(&secrets))
+			_, _ = tail.Write([]byte(c.text))
+			require.Equal(t, c.want, tail.Snapshot(c.ended))
+		})
+	}
+}
+
+// A follower that asks again and again sees each line once, or learns that it was dropped.
+func TestStderrTail_follower(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tail := NewStderrTail(6, nil)
+		var seen, written int64
+		for range rapid.IntRange(1, 10).Draw(t, "rounds") {
+			for range rapid.IntRange(0, 8).Draw(t, "lines") {
+				written++
+				_, _ = fmt.Fprintf(tail, "line %d\n", written)
+			}
+			s := tail.Snapshot(false)
+			lines, dropped := s.After(seen)
+			seen += dropped
+			for _, line := range lines {
+				seen++
+				require.Equal(t, fmt.Sprint("line ", seen), line)
+			}
+			require.Equal(t, s.Total, seen)
+		}
+		require.Equal(t, written, seen)
+	})
 }

@@ -18,7 +18,8 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 		return nil, jsonrpc.RequestError(ctx, c.lifetime.Cause(), mcpvisor.OutcomeNotSent, nil)
 	}
 	p := c.pendingPool.Get().(*pending)
-	p.entry.Deadline, p.entry.Progress = p.entry.Clocks.Start(r), jsonrpc.NewProgressQueue(r.Progress)
+	p.entry.Start(&r)
+	p.entry.Progress = jsonrpc.NewProgressQueue(r.Progress)
 	p.stream, p.remarks = r.Stream != nil, c.remarks.Count()
 	c.encodeAndLock(p, r, meta)
 	if c.table.Ended() != nil {
@@ -69,7 +70,7 @@ func (c *conn) encodeAndLock(p *pending, r transport.Request, meta json.RawMessa
 		id, used := c.table.IDs.Next()
 		p.entry.ID = id
 		p.line.text = jsonrpc.AppendRequest(p.line.text[:0], id, r, meta)
-		jsonrpc.NotifySent(r.Stream, id)
+		jsonrpc.NotifySent(&r, id)
 		c.table.Mu.Lock()
 		if !used || c.table.Open[id] == nil {
 			return

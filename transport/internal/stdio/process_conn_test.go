@@ -48,6 +48,8 @@ func (p *dyingProcess) Exiting() bool { return p.exiting }
 
 func (p *dyingProcess) Terminate(time.Duration) { <-p.exited }
 
+func (p *dyingProcess) StderrTail() (s mcpvisor.ServerStderr) { return s }
+
 func (p *dyingProcess) Release() error { return nil }
 
 func (p *dyingProcess) ExitCause() *supervisor.Cause {

@@ -138,6 +138,24 @@ func (s *session) Stderr() []string {
 	return nil
 }
 
+// StderrTail implements [transport.StderrSource].
+func (s *session) StderrTail() mcpvisor.ServerStderr {
+	if p := s.currentConn(); p != nil {
+		tail := p.proc.StderrTail()
+		tail.PID = p.proc.PID()
+		return tail
+	}
+	return mcpvisor.ServerStderr{}
+}
+
+// InFlight implements [transport.RequestLister].
+func (s *session) InFlight() []transport.InFlight {
+	if o := s.open.Load(); o != nil {
+		return o.conn.table.InFlight()
+	}
+	return nil
+}
+
 // LastReceived implements [transport.Session].
 func (s *session) LastReceived() time.Time {
 	if p := s.currentConn(); p != nil {

@@ -55,7 +55,7 @@ func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Req
 		return nil, jsonrpc.DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	x := s.startRequest(ctx, r)
-	jsonrpc.NotifySent(r.Stream, x.id())
+	jsonrpc.NotifySent(&r, x.id())
 	if x.entry.Progress != nil {
 		return s.sendWithProgress(x, a, r)
 	}
@@ -85,7 +85,7 @@ func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (
 // requestBody returns a request as the body of a POST, in one allocation.
 func requestBody(id int64, r transport.Request, meta json.RawMessage) []byte {
 	const rest = 128 // enough for the other members and the progress token
-	return jsonrpc.AppendRequest(make([]byte, 0, len(r.Method)+len(r.Params)+len(meta)+rest), id, r, meta)
+	return jsonrpc.AppendRequest(make([]byte, 0, len(r.Method)+len(r.Params)+len(r.Meta)+len(meta)+rest), id, r, meta)
 }
 
 // isFirstPage reports whether a list request asks for the first page.

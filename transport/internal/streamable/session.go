@@ -137,6 +137,9 @@ func (s *session) goTask(task func()) bool {
 // OnNotice implements Session.
 func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNotice(notify) }
 
+// InFlight implements [transport.RequestLister].
+func (s *session) InFlight() []transport.InFlight { return s.exchanges.requests.InFlight() }
+
 // Dead implements Session.
 func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }
 

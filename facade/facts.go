@@ -1,0 +1,63 @@
+package facade
+
+import (
+	"context"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// ToolStats returns the statistics of the tools of a server that were called since it was
+// registered, sorted by name: outcomes and durations. It is nil if no server of that name
+// is registered. The slice is the caller's.
+func (c *Client) ToolStats(server string) []mcpvisor.ToolStats {
+	if v := c.rt.Snapshot().Server(server); v != nil {
+		return v.ToolStats()
+	}
+	return nil
+}
+
+// CallsInFlight returns the requests of all servers that have not ended, the oldest first,
+// those in the queue included. It looks at each request table for a moment; calls pay
+// nothing for it. A call that waits with [WithWaitReady] is in no table. The slice is the
+// caller's.
+func (c *Client) CallsInFlight() []mcpvisor.CallInFlight { return c.rt.Snapshot().CallsInFlight() }
+
+// RecentCalls returns the calls with a higher Seq than after that have ended, oldest
+// first. The client keeps the last [mcpvisor.RecentCallsLimit]; missed is how many later
+// than after are not kept any more. Pass 0 first, and then the last Seq that you have
+// seen. A number beyond the last Seq counts as 0. The slice is the caller's.
+func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
+	return c.rt.RecentCalls(after)
+}
+
+// RecentEvents returns the kept events with a higher Seq than after, in order. The client
+// keeps the last [mcpvisor.RecentEventsLimit] about the life of servers, and as many that
+// servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed is how many later
+// than after are not kept any more. Pass 0 first, and then the last Seq that you have seen.
+// A number beyond the last Seq counts as 0. The slice is the caller's; what the events
+// point to is shared and must not be changed.
+func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
+	return c.rt.RecentEvents(after)
+}
+
+// WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than
+// after; see [Client.RecentEvents]. No event comes twice, and none is left out between
+// these and the later ones. If some are not kept any more, EventMissed comes first and says
+// how many, of all kinds. With 0 the watch begins with the oldest event that is kept.
+func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	return c.rt.WatchFrom(ctx, after, kinds...)
+}
+
+// Stderr returns what the latest incarnation of a server has written to stderr, dead or
+// alive. It is empty for servers without a stderr, which are those over HTTP. ok is false
+// if no server of that name is registered. The slices are the caller's.
+func (c *Client) Stderr(server string) (stderr mcpvisor.ServerStderr, ok bool) {
+	v := c.rt.Snapshot().Server(server)
+	if v == nil {
+		return mcpvisor.ServerStderr{}, false
+	}
+	return v.Stderr(), true
+}
+
+// Stats returns the facts about the client as a whole. They remain after Close.
+func (c *Client) Stats() mcpvisor.ClientStats { return c.rt.Stats() }

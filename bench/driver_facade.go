@@ -42,11 +42,17 @@ func spec(name string, t target) mcpvisor.ServerSpec {
 }
 
 func newFacade(ctx context.Context, t target, raw bool) (driver, error) {
+	return newFacadeWith(ctx, t, raw, mcpvisor.EraAuto)
+}
+
+func newFacadeWith(ctx context.Context, t target, raw bool, era mcpvisor.Era) (*facadeDriver, error) {
 	c, err := facade.New()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Register(ctx, spec("s", t)); err != nil {
+	s := spec("s", t)
+	s.Era = era
+	if err := c.Register(ctx, s); err != nil {
 		_ = c.Close(context.WithoutCancel(ctx))
 		return nil, err
 	}

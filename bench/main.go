@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ var (
 	baseline = flag.String("baseline", "", "measure the section guard several times, and write the medians to this file for -check")
 	check    = flag.String("check", "", "compare the figures of the section guard with this baseline, and fail if one is worse")
 	worseBy  = flag.Float64("tolerance", 0.15, "how much worse than the baseline a figure may be, as a fraction; allocations are counted exactly")
+	procs    = flag.Int("procs", 0, "processors that this process uses, as GOMAXPROCS (0: all); servers use all")
 	callers  = flag.String("callers", "1,8,64,512", "numbers of callers")
 )
 
@@ -88,6 +90,9 @@ func (s section) measure(ctx context.Context) error {
 func run(ctx context.Context) error {
 	if _, err := os.Stat(fastServer); err != nil {
 		return fmt.Errorf("the fast server is missing; build it with: go build -o %s ./fastserver (in the folder bench)", fastServer)
+	}
+	if *procs > 0 {
+		runtime.GOMAXPROCS(*procs)
 	}
 	if *load != "" {
 		if err := loadFigures(*load); err != nil {

@@ -18,6 +18,7 @@ type sample struct {
 	cpuMicros float64 // client CPU per call
 	allocs    float64 // per call
 	bytes     float64 // per call
+	calls     float64
 }
 
 // workload is what is measured: one call by one of many callers.
@@ -112,6 +113,7 @@ func measure(ctx context.Context, a driver, t target, callers int, d time.Durati
 		cpuMicros: float64(spent.Microseconds()) / n,
 		allocs:    float64(after.Mallocs-before.Mallocs) / n,
 		bytes:     float64(after.TotalAlloc-before.TotalAlloc) / n,
+		calls:     n,
 	}, nil
 }
 

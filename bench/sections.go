@@ -23,6 +23,7 @@ func sections() []section {
 		{"sdkserver", func(ctx context.Context) error {
 			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeDriver))
 		}},
+		{"protocol", compareProtocols},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"stream", func(ctx context.Context) error {
 			return overHTTP(ctx, "fast server that answers by event streams", "stream")

@@ -18,10 +18,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require (
-	github.com/orcaman/concurrent-map v1.0.0
-	github.com/segmentio/encoding v0.5.4
-)
+require github.com/orcaman/concurrent-map v1.0.0
 
 require (
 	github.com/Workiva/go-datastructures v1.1.3 // indirect
@@ -45,6 +42,7 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
+	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/twmb/murmur3 v1.1.8 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

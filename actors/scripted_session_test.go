@@ -205,6 +205,9 @@ func (s *scriptedSession) Request(ctx context.Context, r transport.Request) (jso
 	if clock == 0 || r.TotalTimeout > 0 && r.TotalTimeout < clock {
 		clock = r.TotalTimeout
 	}
+	if clock > 0 && !r.Began.IsZero() {
+		clock = max(clock-time.Since(r.Began), 1)
+	}
 	if until, ok := ctx.Deadline(); clock > 0 && (!ok || time.Until(until) > clock) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, clock)

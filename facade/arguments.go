@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-
-	fastjson "github.com/segmentio/encoding/json"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -40,10 +37,8 @@ func (a toolArguments) append(b []byte) ([]byte, error) {
 	case []byte:
 		a.raw = v
 	case map[string]any:
-		if isPlain(v, maxPlainDepth) {
-			if b, err := fastjson.Append(b, v, fastjson.EscapeHTML|fastjson.SortMapKeys); err == nil {
-				return b, nil
-			}
+		if plain, ok := appendPlain(b, v, maxPlainDepth); ok {
+			return plain, nil
 		}
 		return appendMarshalled(b, v)
 	default:
@@ -66,42 +61,6 @@ func appendMarshalled(b []byte, args any) ([]byte, error) {
 		return nil, err
 	}
 	return append(b, raw...), nil
-}
-
-// maxPlainDepth is how deep plain arguments may be nested. A map that contains itself is
-// deeper than any bound.
-const maxPlainDepth = 32
-
-// isPlain reports whether a value consists only of what a model's arguments decode to.
-// For these, encoding without reflection gives what encoding/json gives.
-func isPlain(v any, depth int) bool {
-	switch v := v.(type) {
-	case nil, string, bool, int, int64:
-		return true
-	case float64:
-		return !math.IsNaN(v) && !math.IsInf(v, 0)
-	case map[string]any:
-		if depth == 0 || v == nil {
-			return false
-		}
-		for _, member := range v {
-			if !isPlain(member, depth-1) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		if depth == 0 {
-			return false
-		}
-		for _, entry := range v {
-			if !isPlain(entry, depth-1) {
-				return false
-			}
-		}
-		return true
-	}
-	return false
 }
 
 // checkArguments checks that raw arguments are a JSON object, and returns them without

@@ -1,7 +1,6 @@
 package facade
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"sync"
@@ -74,49 +73,34 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if q.listed, err = c.checkTool(view, tool, name); err != nil {
 		return response{}, err
 	}
-	params, err := toolCallParams(name, args)
+	buffer := paramsPool.Get().(*[]byte)
+	params, err := appendToolCallParams((*buffer)[:0], name, args)
 	if err != nil {
 		return response{}, err
 	}
-	return c.sendWhenReady(ctx, q, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
+	r, err := c.sendWhenReady(ctx, q, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
+	if cap(params) <= maxPooledParams { // a call that panics gives nothing back
+		*buffer = params
+	}
+	paramsPool.Put(buffer)
+	return r, err
 }
 
-// toolCallParams returns the params of tools/call. They are put together in a buffer of
-// paramsPool, because their length is not known before.
-func toolCallParams(name string, args toolArguments) (json.RawMessage, error) {
-	buffer := paramsPool.Get().(*[]byte)
-	defer paramsPool.Put(buffer)
-	b := append((*buffer)[:0], `{"name":`...)
-	b = appendQuoted(b, name)
+// appendToolCallParams appends the params of tools/call.
+func appendToolCallParams(b []byte, name string, args toolArguments) ([]byte, error) {
+	b = append(b, `{"name":`...)
+	b = appendString(b, name)
 	b = append(b, `,"arguments":`...)
 	b, err := args.append(b)
-	if err != nil {
-		return nil, err
-	}
-	b = append(b, '}')
-	if cap(b) <= maxPooledParams {
-		*buffer = b
-	}
-	return bytes.Clone(b), nil
+	return append(b, '}'), err
 }
 
 // maxPooledParams is the longest buffer that paramsPool keeps, in bytes.
 const maxPooledParams = 16 << 10
 
+// paramsPool holds buffers for the params of tool calls. A session does not keep the
+// params of a request that has returned.
 var paramsPool = sync.Pool{New: func() any { return new([]byte) }}
-
-// appendQuoted appends a name as a JSON string. Most names need no escapes.
-func appendQuoted(b []byte, name string) []byte {
-	for i := range len(name) {
-		if c := name[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(name) // a string always marshals
-			return append(b, quoted...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, name...)
-	return append(b, '"')
-}
 
 // splitTool finds the server of a tool and the server's own name for the tool, in a
 // qualified name or an alias.

@@ -28,16 +28,18 @@ func TestCallTool_allocations(t *testing.T) {
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "modern", Stdio: mcptest.Stdio(mcptest.Script{})}))
 
 	args := map[string]any{"text": "hello"}
+	several := map[string]any{"text": "hello", "lines": []any{1, 2.0}, "deep": map[string]any{"a": true, "b": nil}}
 	raw := json.RawMessage(`{"text":"hello"}`)
 	for _, budget := range []struct {
 		name          string
 		allocs, bytes float64
 		call          func() error
 	}{
-		{"CallTool", 3.5, 300, func() error { _, err := c.CallTool(ctx, "s/echo", args); return err }},
-		{"CallTool, modern", 14.5, 1250, func() error { _, err := c.CallTool(ctx, "modern/echo", args); return err }},
-		{"CallToolRaw, modern", 2.5, 230, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
-		{"CallToolRaw", 2.5, 140, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
+		{"CallTool", 2.5, 250, func() error { _, err := c.CallTool(ctx, "s/echo", args); return err }},
+		{"CallTool, several arguments", 2.5, 250, func() error { _, err := c.CallTool(ctx, "s/echo", several); return err }},
+		{"CallTool, modern", 13.5, 1200, func() error { _, err := c.CallTool(ctx, "modern/echo", args); return err }},
+		{"CallToolRaw, modern", 1.5, 190, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
+		{"CallToolRaw", 1.5, 90, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
 	} {
 		allocs, bytes := testutil.Allocations(2000, func() { require.NoError(t, budget.call()) })
 		t.Logf("%s: %.1f allocations, %.0f bytes", budget.name, allocs, bytes)

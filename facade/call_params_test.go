@@ -8,12 +8,12 @@ import (
 )
 
 // Any name is encoded as one JSON string.
-func TestAppendQuoted(t *testing.T) {
+func TestAppendString(t *testing.T) {
 	for _, name := range []string{"echo", "", `say "hi"`, `a\`, `x","arguments":{"evil":1},"y":"`, "a\nb", "\x00", "naïve/日本", "\u2028", "\x7f"} {
 		var back string
-		require.NoError(t, json.Unmarshal(appendQuoted(nil, name), &back), "%q", name)
+		require.NoError(t, json.Unmarshal(appendString(nil, name), &back), "%q", name)
 		require.Equal(t, name, back)
 	}
-	require.True(t, json.Valid(appendQuoted(nil, "\xff")))
-	require.Equal(t, `["a"`, string(appendQuoted([]byte("["), "a")))
+	require.True(t, json.Valid(appendString(nil, "\xff")))
+	require.Equal(t, `["a"`, string(appendString([]byte("["), "a")))
 }

@@ -50,7 +50,8 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	// Request sends one request and returns the result member of the answer verbatim. It
 	// returns when the answer has come, when a deadline of r has passed, when ctx ends or
 	// when the session ends. The error is a *mcpvisor.Error with Kind, Outcome, Cause and
-	// Stderr; the caller sets the other fields.
+	// Stderr; the caller sets the other fields. Request neither changes r.Params nor keeps
+	// them after it has returned.
 	Request(ctx context.Context, r Request) (json.RawMessage, error)
 
 	// Abort ends the session with the given cause, unless it has ended already. It returns

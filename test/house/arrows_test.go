@@ -53,7 +53,7 @@ var arrows = map[string]arrow{
 	"transport/internal/streamable":    {". supervisor internal/ transport transport/internal/", []string{sdk, zerolog, xtime}},
 	"transport/internal/transporttest": {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 	"actors":                           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
-	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog, "github.com/segmentio/encoding/json"}},
+	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
 	"mcptest":                          {". mcptest mcptest/ internal/", []string{sdk, xsys}},

@@ -38,9 +38,12 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 	}
 
 	var a answer
-	if p.entry.Progress != nil {
+	switch {
+	case p.entry.Progress != nil:
 		a = c.awaitWithProgress(ctx, p)
-	} else {
+	case ctx.Done() == nil:
+		a = <-p.answer
+	default:
 		select {
 		case a = <-p.answer:
 		case <-ctx.Done():

@@ -91,6 +91,50 @@ func TestRequest_total_timeout_alone(t *testing.T) {
 	})
 }
 
+// TestRequest_timeouts_count_from_Began: what the caller has spent on a request before it is
+// sent counts against both timeouts.
+func TestRequest_timeouts_count_from_Began(t *testing.T) {
+	for name, r := range map[string]transport.Request{
+		"idle":  {Method: "m", Timeout: time.Minute, TotalTimeout: time.Hour},
+		"total": {Method: "m", Timeout: time.Hour, TotalTimeout: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				p := newPeer(t, memoryPipe, 1<<20)
+				r.Began = time.Now()
+				time.Sleep(20 * time.Second)
+				ended := p.startRequest(t.Context(), r)
+				p.readMessage()
+				go p.readMessage()
+				require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+				require.InDelta(t, time.Minute, time.Since(r.Began), float64(jsonrpc.SweepGrain))
+			})
+		})
+	}
+}
+
+// TestRequest_keeps_no_params: the caller may reuse the memory of the parameters once its
+// request has returned, even if the line is still being written.
+func TestRequest_keeps_no_params(t *testing.T) {
+	for name, size := range map[string]int{"in a batch": maxBatchBytes / 2, "a line of its own": 200 << 10} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, osPipe, 1<<20)
+			params := []byte(`{"text":"` + strings.Repeat("a", size) + `"}`)
+			want := string(params)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := p.startRequest(ctx, transport.Request{Method: "m", Params: params})
+			_, err := p.in.Peek(1) // the server has read the beginning
+			require.NoError(t, err)
+			cancel()
+			require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+			for i := range params {
+				params[i] = 'x'
+			}
+			require.Equal(t, want, string(p.readMessage().Params))
+		})
+	}
+}
+
 // TestRequest_error_is_redacted: servers repeat secrets in their errors.
 func TestRequest_error_is_redacted(t *testing.T) {
 	p := newPeer(t, memoryPipe, 1<<20)

@@ -1,0 +1,46 @@
+package facade_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Calls at the same time share pooled memory for their arguments. Each gets the answer to
+// its own arguments, also while other callers give up.
+func TestCallTool_concurrent_calls_keep_their_arguments(t *testing.T) {
+	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c, err := facade.New()
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
+		require.NoError(t, c.Register(t.Context(), spec))
+		var wg sync.WaitGroup
+		for caller := range 16 {
+			wg.Go(func() {
+				for call := range 20 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if caller%4 == 3 {
+						go cancel()
+					}
+					text := strings.Repeat(string(rune('a'+caller)), 1+97*call)
+					got, err := c.CallTool(ctx, "s/echo", map[string]any{"text": text})
+					if caller%4 == 3 && err != nil {
+						assert.ErrorIs(t, err, mcpvisor.ErrCanceled)
+					} else if assert.NoError(t, err) {
+						assert.Equal(t, text, got.Content[0].(*mcp.TextContent).Text)
+					}
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+	})
+}

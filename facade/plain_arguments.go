@@ -1,0 +1,148 @@
+package facade
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Most arguments are what JSON decodes to: maps, lists, text, numbers, booleans and nil.
+// They are encoded without reflection, to the JSON values that encoding/json would make
+// of them. Everything else is left to encoding/json.
+
+// maxPlainDepth is how deep plain arguments may be nested. A map that contains itself is
+// deeper than any bound.
+const maxPlainDepth = 32
+
+// appendPlain appends a value as JSON. ok is false if it is not plain, or nested more than
+// depth levels deep; what was appended by then is of no use.
+func appendPlain(b []byte, v any, depth int) (_ []byte, ok bool) {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...), true
+	case string:
+		return appendString(b, v), true
+	case bool:
+		return strconv.AppendBool(b, v), true
+	case int:
+		return strconv.AppendInt(b, int64(v), 10), true
+	case int64:
+		return strconv.AppendInt(b, v, 10), true
+	case float64:
+		return appendFloat(b, v)
+	case map[string]any:
+		return appendObject(b, v, depth)
+	case []any:
+		if depth == 0 || v == nil {
+			return b, false
+		}
+		b = append(b, '[')
+		for i, entry := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, ok = appendPlain(b, entry, depth-1); !ok {
+				return b, false
+			}
+		}
+		return append(b, ']'), true
+	}
+	return b, false
+}
+
+// appendObject is appendPlain for a map. The members are sorted by their names, as in
+// encoding/json, so that equal arguments give equal text.
+func appendObject(b []byte, members map[string]any, depth int) (_ []byte, ok bool) {
+	if depth == 0 || members == nil {
+		return b, false
+	}
+	if len(members) == 1 { // nothing to sort
+		for name, v := range members {
+			b = append(appendString(append(b, '{'), name), ':')
+			b, ok = appendPlain(b, v, depth-1)
+		}
+		return append(b, '}'), ok
+	}
+	var few [8]string // most tools have fewer parameters
+	names := few[:0]
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	b = append(b, '{')
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, name), ':')
+		if b, ok = appendPlain(b, members[name], depth-1); !ok {
+			return b, false
+		}
+	}
+	return append(b, '}'), true
+}
+
+// maxExactFloat is up to where a float64 holds every integer.
+const maxExactFloat = 1 << 53
+
+// appendFloat is appendPlain for a number. JSON has neither infinity nor NaN, and
+// encoding/json words the error.
+func appendFloat(b []byte, f float64) (_ []byte, ok bool) {
+	if n := int64(f); float64(n) == f && -maxExactFloat < n && n < maxExactFloat && !(n == 0 && math.Signbit(f)) {
+		return strconv.AppendInt(b, n, 10), true
+	}
+	text, err := json.Marshal(f)
+	return append(b, text...), err == nil
+}
+
+// appendString appends a JSON string. Text that is not valid UTF-8 is left to
+// encoding/json, and so are the line separators U+2028 and U+2029, which it escapes: some
+// servers end a line there.
+func appendString(b []byte, text string) []byte {
+	if i := firstSpecial(text); i == len(text) {
+		return append(append(append(b, '"'), text...), '"')
+	}
+	if !utf8.ValidString(text) || strings.Contains(text, "\u2028") || strings.Contains(text, "\u2029") {
+		quoted, _ := json.Marshal(text) // a string always marshals
+		return append(b, quoted...)
+	}
+	b = append(b, '"')
+	for done := 0; ; {
+		i := done
+		for i < len(text) && (text[i] >= 0x20 && text[i] != '"' && text[i] != '\\') {
+			i++
+		}
+		b = append(b, text[done:i]...)
+		if i == len(text) {
+			return append(b, '"')
+		}
+		switch c := text[i]; c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			const digits = "0123456789abcdef"
+			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+		done = i + 1
+	}
+}
+
+// firstSpecial is the position of the first byte that is not plain ASCII text, or that a
+// JSON string escapes; len(text) if there is none.
+func firstSpecial(text string) int {
+	for i := range len(text) {
+		if c := text[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return len(text)
+}

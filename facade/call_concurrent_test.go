@@ -2,12 +2,13 @@ package facade_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -22,6 +23,7 @@ func TestCallTool_concurrent_calls_keep_their_arguments(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) }()
 		require.NoError(t, c.Register(t.Context(), spec))
+		wrong := make(chan error, 16)
 		var wg sync.WaitGroup
 		for caller := range 16 {
 			wg.Go(func() {
@@ -32,15 +34,21 @@ func TestCallTool_concurrent_calls_keep_their_arguments(t *testing.T) {
 					}
 					text := strings.Repeat(string(rune('a'+caller)), 1+97*call)
 					got, err := c.CallTool(ctx, "s/echo", map[string]any{"text": text})
-					if caller%4 == 3 && err != nil {
-						assert.ErrorIs(t, err, mcpvisor.ErrCanceled)
-					} else if assert.NoError(t, err) {
-						assert.Equal(t, text, got.Content[0].(*mcp.TextContent).Text)
-					}
 					cancel()
+					switch {
+					case caller%4 == 3 && errors.Is(err, mcpvisor.ErrCanceled):
+					case err != nil:
+						wrong <- err
+						return
+					case got.Content[0].(*mcp.TextContent).Text != text:
+						wrong <- fmt.Errorf("%.20q got %.200q", text, got.Content[0].(*mcp.TextContent).Text)
+						return
+					}
 				}
 			})
 		}
 		wg.Wait()
+		close(wrong)
+		require.NoError(t, <-wrong)
 	})
 }

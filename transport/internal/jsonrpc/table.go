@@ -1,7 +1,6 @@
 package jsonrpc
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -25,7 +24,7 @@ type Table struct {
 	// Mu guards all fields below, and the entries in Open.
 	Mu sync.Mutex
 	// Open holds the entries by their ids.
-	Open map[int64]*Entry
+	Open Entries
 
 	lastKey int64         // last key of an entry that is not a request: negative, counting down
 	ended   error         // why the session ended; nil: it has not
@@ -60,12 +59,11 @@ type Owner interface {
 // AddLocked adds a request and arms the timer for its deadline. Its id must be free. The
 // caller holds Mu and has checked Ended.
 func (t *Table) AddLocked(e *Entry) {
-	if t.Open == nil {
-		t.Open = make(map[int64]*Entry)
-		t.timer.OnFire = t.sweep
-	}
-	t.Open[e.ID] = e
+	t.Open.Add(e)
 	if !e.Deadline.IsZero() {
+		if t.timer.OnFire == nil {
+			t.timer.OnFire = t.sweep
+		}
 		t.timer.Set(e.Deadline)
 	}
 }
@@ -120,7 +118,7 @@ func (t *Table) nextIDLocked(request bool) int64 {
 		return t.lastKey
 	}
 	for {
-		if id, used := t.IDs.Next(); !used || t.Open[id] == nil {
+		if id, used := t.IDs.Next(); !used || t.Open.Get(id) == nil {
 			return id
 		}
 	}
@@ -135,8 +133,8 @@ func (t *Table) Newest() int64 { return t.lastKey }
 func (t *Table) Remove(e *Entry) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	if t.Open[e.ID] == e {
-		delete(t.Open, e.ID)
+	if t.Open.Get(e.ID) == e {
+		t.Open.Delete(e.ID)
 	}
 }
 
@@ -153,7 +151,7 @@ func (t *Table) StopClock(e *Entry) {
 func (t *Table) End(cause error, end func(*Entry)) {
 	t.Mu.Lock()
 	t.EndLocked(cause)
-	open := slices.Collect(maps.Values(t.Open))
+	open := slices.Collect(t.Open.All())
 	t.Mu.Unlock()
 	for _, e := range open {
 		end(e)
@@ -186,7 +184,7 @@ func (t *Table) sweep() {
 		return
 	}
 	var next time.Time
-	for _, e := range t.Open {
+	for e := range t.Open.All() {
 		switch {
 		case e.Deadline.IsZero(), e.Stopped:
 		case !e.Deadline.After(now):
@@ -211,7 +209,7 @@ func (t *Table) sweep() {
 func (t *Table) Progressed(id int64) (to *ProgressQueue, found bool) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	e := t.Open[id]
+	e := t.Open.Get(id)
 	if e == nil || id <= 0 || !e.Owner.InFlight() {
 		return nil, false
 	}
@@ -253,7 +251,7 @@ func (t *Table) PauseClocks(call int64) (restart func(answered bool)) {
 		t.Mu.Lock()
 		defer t.Mu.Unlock()
 		for i, e := range calls {
-			if t.Open[ids[i]] != e || !e.Clocks.Paused() {
+			if t.Open.Get(ids[i]) != e || !e.Clocks.Paused() {
 				continue
 			}
 			if e.Deadline = e.Clocks.Resume(answered, now); !e.Deadline.IsZero() && t.ended == nil {
@@ -267,13 +265,13 @@ func (t *Table) PauseClocks(call int64) (restart func(answered bool)) {
 // as in CountRequest.
 func (t *Table) callsLocked(call int64) (calls []*Entry) {
 	if call > 0 {
-		if e := t.Open[call]; e != nil && e.Owner.InFlight() {
+		if e := t.Open.Get(call); e != nil && e.Owner.InFlight() {
 			calls = append(calls, e)
 		}
 		return calls
 	}
-	for id, e := range t.Open {
-		if id > 0 && e.Owner.InFlight() {
+	for e := range t.Open.All() {
+		if e.ID > 0 && e.Owner.InFlight() {
 			calls = append(calls, e)
 		}
 	}

@@ -2,6 +2,7 @@ package jsonrpc
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,7 +63,7 @@ func TestTable_Add(t *testing.T) {
 		second, _ := addRequest(t, &table, transport.Request{})
 		require.GreaterOrEqual(t, first.ID, FirstID)
 		require.Equal(t, first.ID+1, second.ID)
-		require.Equal(t, map[int64]*Entry{first.ID: first, second.ID: second}, table.Open)
+		require.ElementsMatch(t, []*Entry{first, second}, slices.Collect(table.Open.All()))
 		require.Zero(t, table.Newest(), "no entry that is not a request")
 	})
 	t.Run("other exchanges count down from -1", func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestTable_Add(t *testing.T) {
 			require.NoError(t, table.Add(e, false, transport.Request{}))
 			require.Equal(t, want, e.ID)
 			require.Equal(t, want, table.Newest())
-			require.Same(t, e, table.Open[want])
+			require.Same(t, e, table.Open.Get(want))
 		}
 	})
 	t.Run("no deadline without limits", func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestTable_Add(t *testing.T) {
 		endTable(&table, errTableEnded)
 		require.ErrorIs(t, table.Ended(), errTableEnded)
 		require.ErrorIs(t, table.Add(&Entry{Owner: new(tableOwner)}, true, transport.Request{Timeout: time.Minute}), errTableEnded)
-		require.Equal(t, map[int64]*Entry{kept.ID: kept}, table.Open, "the refused entry is not added, the others stay")
+		require.ElementsMatch(t, []*Entry{kept}, slices.Collect(table.Open.All()), "the refused entry is not added, the others stay")
 		require.True(t, table.TimerStopped())
 	})
 }
@@ -109,8 +110,8 @@ func TestTable_Add_ids_wrap(t *testing.T) {
 	require.Equal(t, EndID-1, again.ID, "the id of a removed request is used again")
 	free, _ := addRequest(t, &table, transport.Request{})
 	require.Equal(t, FirstID+1, free.ID, "the id of a request in flight is left out")
-	require.Len(t, table.Open, 4)
-	require.Same(t, wrapped, table.Open[FirstID])
+	require.Equal(t, 4, table.Open.Len())
+	require.Same(t, wrapped, table.Open.Get(FirstID))
 }
 
 // An answer finds its request by the id, once. A late answer finds nothing.
@@ -119,7 +120,7 @@ func TestTable_Remove(t *testing.T) {
 	e, _ := addRequest(t, &table, transport.Request{})
 	other, _ := addRequest(t, &table, transport.Request{})
 	table.Remove(e)
-	require.Equal(t, map[int64]*Entry{other.ID: other}, table.Open)
+	require.ElementsMatch(t, []*Entry{other}, slices.Collect(table.Open.All()))
 	_, found := table.Progressed(e.ID)
 	require.False(t, found, "a late notification")
 
@@ -129,7 +130,7 @@ func TestTable_Remove(t *testing.T) {
 		table.AddLocked(next)
 		table.Mu.Unlock()
 		table.Remove(e)
-		require.Same(t, next, table.Open[e.ID], "the request that has the id now stays")
+		require.Same(t, next, table.Open.Get(e.ID), "the request that has the id now stays")
 	})
 }
 
@@ -176,7 +177,7 @@ func TestTable_deadline(t *testing.T) {
 		table.StopClock(e)
 		time.Sleep(time.Minute)
 		require.Empty(t, owner.expiries(table))
-		require.Same(t, e, table.Open[e.ID], "the request stays in flight")
+		require.Same(t, e, table.Open.Get(e.ID), "the request stays in flight")
 	})
 	inBubble("the session ended before", func(t *testing.T, table *Table) {
 		_, owner := addRequest(t, table, transport.Request{Timeout: time.Second})
@@ -197,7 +198,7 @@ func TestTable_deadline(t *testing.T) {
 		free := make(chan bool, 1)
 		table.Mu.Lock()
 		owner.expire = func() func() {
-			delete(table.Open, e.ID)
+			table.Open.Delete(e.ID)
 			return func() {
 				ok := table.Mu.TryLock()
 				if ok {
@@ -210,7 +211,7 @@ func TestTable_deadline(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Len(t, owner.expiries(table), 1)
 		require.True(t, <-free, "after is called without the mutex")
-		require.Empty(t, table.Open)
+		require.Zero(t, table.Open.Len())
 	})
 }
 

@@ -28,7 +28,7 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 		return nil, jsonrpc.DeathError(c.lifetime.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	c.table.AddLocked(&p.entry)
-	write, concurrent := c.out.add(&p.line), len(c.table.Open) > 1
+	write, concurrent := c.out.add(&p.line), c.table.Open.Len() > 1
 	c.table.Mu.Unlock()
 	if write {
 		if concurrent {
@@ -75,7 +75,7 @@ func (c *conn) encodeAndLock(p *pending, r transport.Request, meta json.RawMessa
 		p.line.text = jsonrpc.AppendRequest(p.line.text[:0], id, r, meta)
 		jsonrpc.NotifySent(&r, id)
 		c.table.Mu.Lock()
-		if !used || c.table.Open[id] == nil {
+		if !used || c.table.Open.Get(id) == nil {
 			return
 		}
 		c.table.Mu.Unlock()

@@ -77,7 +77,7 @@ func FuzzConn(f *testing.F) {
 func (c *conn) sentCount() (n int) {
 	c.table.Mu.Lock()
 	defer c.table.Mu.Unlock()
-	for _, e := range c.table.Open {
+	for e := range c.table.Open.All() {
 		p := e.Owner.(*pending)
 		if p.line.state != lineQueued {
 			n++

@@ -107,7 +107,7 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 	require.Eventually(t, func() bool {
 		p.table.Mu.Lock()
 		defer p.table.Mu.Unlock()
-		return len(p.table.Open) == 21
+		return p.table.Open.Len() == 21
 	}, 10*time.Second, time.Millisecond)
 
 	require.True(t, p.end(errEnded))
@@ -130,5 +130,5 @@ func TestConn_end_fails_all_requests(t *testing.T) {
 	check(<-p.startRequest(t.Context(), transport.Request{Method: "late"}), mcpvisor.OutcomeNotSent)
 	require.False(t, p.postLine(&outgoing{text: []byte("x\n")}))
 	require.ErrorIs(t, p.sendLine(t.Context(), []byte("x\n")), io.ErrClosedPipe)
-	require.Empty(t, p.table.Open)
+	require.Zero(t, p.table.Open.Len())
 }

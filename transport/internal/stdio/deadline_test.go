@@ -64,7 +64,7 @@ func TestDeadline(t *testing.T) {
 		}
 		id := <-keep
 		require.Len(t, canceled, len(timeouts)-1)
-		require.Len(t, p.table.Open, 1)
+		require.Equal(t, 1, p.table.Open.Len())
 		time.Sleep(24 * time.Hour)
 		p.writeLine(`{"id":%d,"result":"at last"}`, id)
 		require.Equal(t, outcome{result: `"at last"`}, (<-ends[5]).outcome)

@@ -30,7 +30,7 @@ func (c *conn) failOnlyRequest(why *mcpvisor.Error) bool {
 		return false
 	}
 	if p != nil {
-		delete(c.table.Open, p.entry.ID)
+		c.table.Open.Delete(p.entry.ID)
 		c.table.Mu.Unlock()
 		p.answer <- answer{err: why}
 		return true
@@ -45,7 +45,7 @@ func (c *conn) failOnlyRequest(why *mcpvisor.Error) bool {
 func (c *conn) onlyInFlightLocked() (only *pending, count int) {
 	var stream *pending
 	streams := 0
-	for _, e := range c.table.Open {
+	for e := range c.table.Open.All() {
 		p := e.Owner.(*pending)
 		switch {
 		case p.line.state == lineQueued:

@@ -125,7 +125,7 @@ func TestOutbox_full_pipe(t *testing.T) {
 			require.Eventually(t, func() bool {
 				p.table.Mu.Lock()
 				defer p.table.Mu.Unlock()
-				return len(p.table.Open) == 10
+				return p.table.Open.Len() == 10
 			}, 10*time.Second, time.Millisecond)
 			cause := errors.New("the host has shut down")
 			cancel(cause)

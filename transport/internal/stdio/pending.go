@@ -53,7 +53,7 @@ func (p *pending) Expire() (after func()) {
 
 // pendingLocked returns the request with this id; nil if it is not in the table.
 func (c *conn) pendingLocked(id int64) *pending {
-	if e := c.table.Open[id]; e != nil {
+	if e := c.table.Open.Get(id); e != nil {
 		return e.Owner.(*pending)
 	}
 	return nil
@@ -84,7 +84,7 @@ func (c *conn) takeAnswered(id int64) *pending {
 	if p == nil || p.line.state == lineQueued {
 		return nil
 	}
-	delete(c.table.Open, id)
+	c.table.Open.Delete(id)
 	return p
 }
 
@@ -94,14 +94,14 @@ func (c *conn) takeAnswered(id int64) *pending {
 func (c *conn) giveUpRequest(p *pending) (outcome mcpvisor.Outcome, gone bool) {
 	c.table.Mu.Lock()
 	defer c.table.Mu.Unlock()
-	if c.table.Open[p.entry.ID] != &p.entry {
+	if c.table.Open.Get(p.entry.ID) != &p.entry {
 		return mcpvisor.OutcomeUnknown, true
 	}
 	return c.removeLocked(p), false
 }
 
 func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
-	delete(c.table.Open, p.entry.ID)
+	c.table.Open.Delete(p.entry.ID)
 	if p.line.state == lineQueued {
 		c.out.withdraw(&p.line)
 		return mcpvisor.OutcomeNotSent
@@ -117,7 +117,7 @@ func (c *conn) failAll() {
 	c.table.Mu.Lock()
 	defer c.table.Mu.Unlock()
 	c.table.EndLocked(died)
-	for _, e := range c.table.Open {
+	for e := range c.table.Open.All() {
 		p := e.Owner.(*pending)
 		outcome := c.removeLocked(p)
 		p.answer <- answer{err: jsonrpc.DeathError(died, outcome)}

@@ -164,7 +164,7 @@ func TestProgress_callback_panics(t *testing.T) {
 	require.Equal(t, 1, calls)
 	p.table.Mu.Lock()
 	defer p.table.Mu.Unlock()
-	require.Empty(t, p.table.Open)
+	require.Zero(t, p.table.Open.Len())
 }
 
 // TestProgress_bounded_bytes: reports that wait for a slow callback are bounded in

@@ -50,7 +50,7 @@ func TestRequestIDs(t *testing.T) {
 			p.writeLine(`{"id":%d,"result":%d}`, o.ID, i)
 			require.Equal(t, outcome{result: fmt.Sprint(i)}, <-o.ended)
 		}
-		require.Empty(t, p.table.Open)
+		require.Zero(t, p.table.Open.Len())
 	})
 	t.Run("name_of_a_stream_after_the_wrap", func(t *testing.T) {
 		p := newPeer(t, osPipe, 1<<20)

@@ -194,6 +194,6 @@ func TestRequest_ends_once(t *testing.T) {
 				require.NotEmpty(t, got.result)
 			}
 		}
-		require.Empty(t, p.table.Open)
+		require.Zero(t, p.table.Open.Len())
 	}
 }

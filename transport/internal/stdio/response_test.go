@@ -39,7 +39,7 @@ func TestResponse_after_the_deadline(t *testing.T) {
 		p.writeLine(`{"id":%d,"result":"mine"}`, id)
 		require.Equal(t, outcome{result: `"mine"`}, <-ended)
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 5}, p.discarded.Counts())
-		require.Empty(t, p.table.Open)
+		require.Zero(t, p.table.Open.Len())
 	})
 }
 

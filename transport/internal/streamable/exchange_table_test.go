@@ -23,7 +23,7 @@ func (t *exchangeTable) startTimed(parent context.Context, timeout time.Duration
 func (t *exchangeTable) size() int {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
-	return len(t.requests.Open)
+	return t.requests.Open.Len()
 }
 
 // requireEnd asserts that an exchange has ended, and why.

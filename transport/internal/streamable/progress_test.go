@@ -134,8 +134,8 @@ func TestProgress_callbackPanics(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s.exchanges.requests.Mu.Lock()
 		defer s.exchanges.requests.Mu.Unlock()
-		for id := range s.exchanges.requests.Open {
-			if id > 0 {
+		for e := range s.exchanges.requests.Open.All() {
+			if e.ID > 0 {
 				return false
 			}
 		}

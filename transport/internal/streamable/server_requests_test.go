@@ -128,8 +128,8 @@ func TestServerRequests_answerTimeout(t *testing.T) {
 	require.Equal(t, 1, pending())
 	s.exchanges.requests.Mu.Lock()
 	bounded := 0
-	for key, b := range s.exchanges.requests.Open {
-		if key < 0 && !b.Deadline.IsZero() {
+	for b := range s.exchanges.requests.Open.All() {
+		if b.ID < 0 && !b.Deadline.IsZero() {
 			bounded++
 			b.Owner.(*exchange).end(context.DeadlineExceeded, jsonrpc.ErrOverdue) // as at its deadline
 		}

@@ -25,7 +25,7 @@ func (t *exchangeTable) newest() int64 {
 func (t *exchangeTable) contains(key int64) bool {
 	t.requests.Mu.Lock()
 	defer t.requests.Mu.Unlock()
-	return t.requests.Open[key] != nil
+	return t.requests.Open.Get(key) != nil
 }
 
 // The rejected POST may end while the event stream is being opened. That does not end the

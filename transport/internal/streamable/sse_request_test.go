@@ -80,8 +80,8 @@ func TestSSE_errorWithoutID(t *testing.T) {
 func (t *exchangeTable) expireCalls() {
 	t.requests.Mu.Lock()
 	var calls []*jsonrpc.Entry
-	for key, b := range t.requests.Open {
-		if key > 0 {
+	for b := range t.requests.Open.All() {
+		if b.ID > 0 {
 			calls = append(calls, b)
 		}
 	}

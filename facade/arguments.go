@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 )
 
 // maxArgumentDepth is how deep arguments may be nested. The message around them adds
@@ -37,7 +38,7 @@ func (a toolArguments) append(b []byte) ([]byte, error) {
 	case []byte:
 		a.raw = v
 	case map[string]any:
-		if plain, ok := appendPlain(b, v, maxPlainDepth); ok {
+		if plain, ok := plainjson.Append(b, v); ok {
 			return plain, nil
 		}
 		return appendMarshalled(b, v)

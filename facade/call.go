@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -89,7 +90,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 // appendToolCallParams appends the params of tools/call.
 func appendToolCallParams(b []byte, name string, args toolArguments) ([]byte, error) {
 	b = append(b, `{"name":`...)
-	b = appendString(b, name)
+	b = plainjson.AppendString(b, name)
 	b = append(b, `,"arguments":`...)
 	b, err := args.append(b)
 	return append(b, '}'), err

@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 )
@@ -53,9 +54,22 @@ const (
 
 // special sets the high bit of the first byte of a word that is a quote, a backslash
 // or a control character. Bits of later bytes may be wrong.
-func special(x uint64) uint64 {
-	quote, slash := x^(ones*'"'), x^(ones*'\\')
-	return ((quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x) & highs
+func special(x uint64) uint64 { return marks(x) & highs }
+
+// marks is special before other bits are cleared. The bytes that it looks for are ASCII,
+// so that one mask serves all three.
+func marks(x uint64) uint64 {
+	return ((x ^ (ones * '"') - ones) | (x ^ (ones * '\\') - ones) | (x - ones*0x20)) &^ x
+}
+
+// plainChunk is how many bytes [Scanner.String] looks at together.
+const plainChunk = 32
+
+// isPlain reports whether none of the first plainChunk bytes of b is special.
+func isPlain(b []byte) bool {
+	b = b[:plainChunk]
+	return (marks(binary.LittleEndian.Uint64(b))|marks(binary.LittleEndian.Uint64(b[8:]))|
+		marks(binary.LittleEndian.Uint64(b[16:]))|marks(binary.LittleEndian.Uint64(b[24:])))&highs == 0
 }
 
 // String consumes a string. It returns the string with its quotes, and whether it has
@@ -67,6 +81,9 @@ func (s *Scanner) String() (text []byte, escaped, ok bool) {
 	}
 	b, i := s.Text, s.Pos
 	for {
+		for i+plainChunk <= len(b) && isPlain(b[i:]) {
+			i += plainChunk
+		}
 		for i+8 <= len(b) {
 			if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
@@ -94,6 +111,25 @@ func (s *Scanner) String() (text []byte, escaped, ok bool) {
 			i++
 		}
 	}
+}
+
+// KnownString is [Scanner.String] for text that is known to be valid JSON. It need not look
+// at every byte of a string without escapes, which is several times as fast.
+func (s *Scanner) KnownString() (text []byte, escaped, ok bool) {
+	if s.Pos >= len(s.Text) || s.Text[s.Pos] != '"' {
+		return nil, false, false
+	}
+	rest := s.Text[s.Pos+1:]
+	n := bytes.IndexByte(rest, '"')
+	if n < 0 {
+		return nil, false, false
+	}
+	if bytes.IndexByte(rest[:n], '\\') >= 0 {
+		return s.String()
+	}
+	start := s.Pos
+	s.Pos += n + 2
+	return s.Text[start:s.Pos], false, true
 }
 
 // escapeLen returns the length of the escape at the start of b, or 0 if it is invalid.

@@ -50,6 +50,34 @@ func requireAgreement(t *testing.T, text []byte) {
 	require.Equal(t, want, Unquote(quoted, escaped))
 }
 
+// Whatever ends or spoils a string is found at each place: several bytes are looked at
+// together.
+func TestString_special_at_each_place(t *testing.T) {
+	for _, special := range []string{`"`, `\"`, `\x`, "\x1f", "\x00", "\x7f", "\x80", "é", "\xa2", "\xdc", " ", "!", "]"} {
+		for before := range 2*plainChunk + 10 {
+			for _, after := range []int{0, 7, plainChunk + 3} {
+				text := `"` + strings.Repeat("a", before) + special + strings.Repeat("b", after) + `"`
+				requireAgreement(t, []byte(text))
+				s, known := Scanner{Text: []byte(text)}, Scanner{Text: []byte(text)}
+				quoted, escaped, ok := s.String()
+				if !ok || !json.Valid([]byte(text)) {
+					continue
+				}
+				got, gotEscaped, ok := known.KnownString()
+				require.True(t, ok)
+				require.Equal(t, string(quoted), string(got))
+				require.Equal(t, escaped, gotEscaped)
+				require.Equal(t, s.Pos, known.Pos)
+			}
+		}
+	}
+	for _, text := range []string{``, `a`, `"`, `"abc`, `"\"`} {
+		s := Scanner{Text: []byte(text)}
+		_, _, ok := s.KnownString()
+		require.False(t, ok, text)
+	}
+}
+
 func TestValue_stops_at_its_end(t *testing.T) {
 	s := Scanner{Text: []byte(`{"a":[1,"x"]} tail`)}
 	text, ok := s.Value()

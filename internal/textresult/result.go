@@ -49,7 +49,7 @@ var completeResult = func() (r mcp.CallToolResult) {
 	return r
 }()
 
-// Decode decodes a result whose content is plain text. It returns nil if it
+// Decode decodes a result, which is known to be valid JSON, whose content is plain text. It returns nil if it
 // meets anything else, and when ctx ends. The result may share the memory of raw.
 func Decode(ctx context.Context, raw []byte) *mcp.CallToolResult {
 	t, ok := Parse(ctx, raw)
@@ -59,7 +59,8 @@ func Decode(ctx context.Context, raw []byte) *mcp.CallToolResult {
 	return t.Build(ctx, raw)
 }
 
-// Parse finds the parts of a result whose content is plain text. ok is false
+// Parse finds the parts of a result, which is known to be valid JSON, whose content is
+// plain text. ok is false
 // if it meets anything else, and when ctx ends.
 func Parse(ctx context.Context, raw []byte) (t Result, ok bool) {
 	s := jsonscan.Scanner{Text: raw}
@@ -188,7 +189,7 @@ func parseBlock(s *jsonscan.Scanner) (block span, ok bool) {
 				return block, false
 			}
 		case string(key) == `"text"` && block.quoted == nil:
-			if block.quoted, block.escaped, ok = s.String(); !ok {
+			if block.quoted, block.escaped, ok = s.KnownString(); !ok {
 				return block, false
 			}
 		default:

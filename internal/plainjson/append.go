@@ -1,4 +1,8 @@
-package facade
+// Package plainjson encodes values that JSON decodes to, without reflection: maps, lists,
+// text, numbers, booleans and nil. Most arguments of tools are such values. The result is
+// the JSON value that encoding/json would make of them; other values are left to
+// encoding/json.
+package plainjson
 
 import (
 	"encoding/json"
@@ -9,22 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// Most arguments are what JSON decodes to: maps, lists, text, numbers, booleans and nil.
-// They are encoded without reflection, to the JSON values that encoding/json would make
-// of them. Everything else is left to encoding/json.
+// maxDepth is how deep values may be nested. A map that contains itself is deeper than any
+// bound.
+const maxDepth = 32
 
-// maxPlainDepth is how deep plain arguments may be nested. A map that contains itself is
-// deeper than any bound.
-const maxPlainDepth = 32
+// Append appends a value as JSON. ok is false if the value is not plain, or nested more than
+// 32 levels deep; then the result is of no use. Members of maps are sorted by their names.
+func Append(b []byte, v any) (_ []byte, ok bool) { return appendValue(b, v, maxDepth) }
 
-// appendPlain appends a value as JSON. ok is false if it is not plain, or nested more than
-// depth levels deep; what was appended by then is of no use.
-func appendPlain(b []byte, v any, depth int) (_ []byte, ok bool) {
+// appendValue is [Append] for values that are nested up to depth levels.
+func appendValue(b []byte, v any, depth int) (_ []byte, ok bool) {
 	switch v := v.(type) {
 	case nil:
 		return append(b, "null"...), true
 	case string:
-		return appendString(b, v), true
+		return AppendString(b, v), true
 	case bool:
 		return strconv.AppendBool(b, v), true
 	case int:
@@ -44,7 +47,7 @@ func appendPlain(b []byte, v any, depth int) (_ []byte, ok bool) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, ok = appendPlain(b, entry, depth-1); !ok {
+			if b, ok = appendValue(b, entry, depth-1); !ok {
 				return b, false
 			}
 		}
@@ -53,7 +56,7 @@ func appendPlain(b []byte, v any, depth int) (_ []byte, ok bool) {
 	return b, false
 }
 
-// appendObject is appendPlain for a map. The members are sorted by their names, as in
+// appendObject is appendValue for a map. The members are sorted by their names, as in
 // encoding/json, so that equal arguments give equal text.
 func appendObject(b []byte, members map[string]any, depth int) (_ []byte, ok bool) {
 	if depth == 0 || members == nil {
@@ -61,8 +64,8 @@ func appendObject(b []byte, members map[string]any, depth int) (_ []byte, ok boo
 	}
 	if len(members) == 1 { // nothing to sort
 		for name, v := range members {
-			b = append(appendString(append(b, '{'), name), ':')
-			b, ok = appendPlain(b, v, depth-1)
+			b = append(AppendString(append(b, '{'), name), ':')
+			b, ok = appendValue(b, v, depth-1)
 		}
 		return append(b, '}'), ok
 	}
@@ -77,8 +80,8 @@ func appendObject(b []byte, members map[string]any, depth int) (_ []byte, ok boo
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(appendString(b, name), ':')
-		if b, ok = appendPlain(b, members[name], depth-1); !ok {
+		b = append(AppendString(b, name), ':')
+		if b, ok = appendValue(b, members[name], depth-1); !ok {
 			return b, false
 		}
 	}
@@ -88,7 +91,7 @@ func appendObject(b []byte, members map[string]any, depth int) (_ []byte, ok boo
 // maxExactFloat is up to where a float64 holds every integer.
 const maxExactFloat = 1 << 53
 
-// appendFloat is appendPlain for a number. JSON has neither infinity nor NaN, and
+// appendFloat is appendValue for a number. JSON has neither infinity nor NaN, and
 // encoding/json words the error.
 func appendFloat(b []byte, f float64) (_ []byte, ok bool) {
 	if n := int64(f); float64(n) == f && -maxExactFloat < n && n < maxExactFloat && !(n == 0 && math.Signbit(f)) {
@@ -98,10 +101,10 @@ func appendFloat(b []byte, f float64) (_ []byte, ok bool) {
 	return append(b, text...), err == nil
 }
 
-// appendString appends a JSON string. Text that is not valid UTF-8 is left to
+// AppendString appends a JSON string. Text that is not valid UTF-8 is left to
 // encoding/json, and so are the line separators U+2028 and U+2029, which it escapes: some
 // servers end a line there.
-func appendString(b []byte, text string) []byte {
+func AppendString(b []byte, text string) []byte {
 	if i := firstSpecial(text); i == len(text) {
 		return append(append(append(b, '"'), text...), '"')
 	}
@@ -137,7 +140,7 @@ func appendString(b []byte, text string) []byte {
 }
 
 // firstSpecial is the position of the first byte that is not plain ASCII text, or that a
-// JSON string escapes; len(text) if there is none.
+// JSON string escapes; len(text) if all bytes are plain.
 func firstSpecial(text string) int {
 	for i := range len(text) {
 		if c := text[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {

@@ -103,7 +103,7 @@ func (e *Entry) Start(r *transport.Request) {
 func (t *Table) InFlight() (all []transport.InFlight) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	for _, e := range t.Open {
+	for e := range t.Open.All() {
 		if e.What.Method != "" {
 			all = append(all, e.What)
 		}

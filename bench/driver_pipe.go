@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"runtime"
 	"strconv"
 	"sync"
 )
@@ -158,17 +159,26 @@ func (a *sharedPipeDriver) echo(_ context.Context, text string) (string, error) 
 	a.id++
 	a.pending = appendCall(a.pending, a.id, a.t.echoTool, args)
 	a.waiting = append(a.waiting, c)
-	for first := !a.writing; first && len(a.pending) > 0; {
+	first := !a.writing
+	if a.writing = true; first { // first let others append their lines, so that one write carries them all
+		a.mu.Unlock()
+		runtime.Gosched()
+		a.mu.Lock()
+	}
+	for first && len(a.pending) > 0 {
 		lines := a.pending
-		a.writing, a.pending = true, a.spare[:0]
+		a.pending = a.spare[:0]
 		a.mu.Unlock()
 		_, err := a.p.in.Write(lines)
 		a.mu.Lock()
-		a.writing, a.spare = false, lines
+		a.spare = lines
 		if err != nil {
 			a.mu.Unlock()
 			return "", err
 		}
+	}
+	if first {
+		a.writing = false
 	}
 	a.mu.Unlock()
 	<-c.done

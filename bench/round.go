@@ -83,7 +83,7 @@ func measure(ctx context.Context, a driver, t target, callers int, d time.Durati
 		wg.Go(func() {
 			n := 0
 			for ; failure.Load() == nil; n++ {
-				if n%8 == 0 && !time.Now().Before(end) && n > 0 {
+				if (n%8 == 0 || w.size > 0) && n > 0 && !time.Now().Before(end) {
 					break
 				}
 				u, err := w.do(ctx, a, t, c, n)

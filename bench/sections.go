@@ -44,7 +44,9 @@ func sections() []section {
 		{"idle", compareIdle},
 		{"connect", compareConnecting},
 		{"recover", compareRecovery},
-		{"size", func(ctx context.Context) error { return sizes(ctx, stdioTarget("fast"), append(stdio, newFreshPipeDriver)) }},
+		{"size", func(ctx context.Context) error {
+			return sizes(ctx, stdioTarget("fast"), append(stdio, newFreshPipeDriver))
+		}},
 		{guardSection, func(ctx context.Context) error { return guard(ctx) }},
 	}
 }

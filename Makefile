@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo real conformance chaos bench bench-check fuzz ci
+.PHONY: help test race soak vet fmt lint demo real browser conformance chaos bench bench-check fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ demo: ## the demo, which checks what it prints
 
 real: ## tests against real servers from npm; needs node
 	@.ci/run real
+
+browser: ## the page for operators in a real browser; needs chromium-headless-shell and npm
+	@.ci/run browser
 
 conformance: ## the official conformance suite, from npm; needs node
 	@.ci/run conformance

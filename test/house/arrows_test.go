@@ -57,7 +57,8 @@ var arrows = map[string]arrow{
 	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
 	"mcptest":                          {". mcptest mcptest/ internal/", []string{sdk, xsys}},
-	"cmd":                              {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"web":                              {". supervisor facade internal/", nil},
+	"cmd":                              {". supervisor facade web config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"test":                             {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},
 }
 
@@ -106,6 +107,18 @@ func TestArrowsPointOneWay(t *testing.T) {
 			}
 		}
 		require.Greater(t, checked, 8, "the packages of the module are listed")
+	}
+}
+
+// TestWebIsOptional: only commands import package web, so that no other program pays for
+// the page.
+func TestWebIsOptional(t *testing.T) {
+	for _, platform := range platforms {
+		for _, p := range graph(t, platform) {
+			if folder, ours := p.folder(); ours && !strings.HasPrefix(folder, "cmd/") {
+				require.NotContains(t, p.Imports, module+"web", "%s imports package web; only cmd may", folder)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,74 @@
+package browser
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// axeFile is the accessibility checker, which npm installs; see run.
+const axeFile = "node_modules/axe-core/axe.min.js"
+
+// violation is one finding of axe.
+type violation struct {
+	ID     string `json:"id"`
+	Impact string `json:"impact"`
+	Help   string `json:"help"`
+	Nodes  []struct {
+		HTML    string `json:"html"`
+		Summary string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+// axe finds nothing on any view, light and dark, wide and narrow.
+func TestAccessibility(t *testing.T) {
+	script, err := os.ReadFile(axeFile)
+	if err != nil {
+		if os.Getenv("MCPVISOR_BROWSER") == "must" {
+			require.NoError(t, err, "run: npm ci")
+		}
+		t.Skip("axe-core is not installed; run test/browser/run, or npm ci")
+	}
+	c := newClient(t)
+	registerScene(t, c, true)
+	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	check := func(view string) {
+		t.Helper()
+		p.do(chromedp.Evaluate[chromedp.Void](string(script)))
+		result := eval[string](p, `axe.run(document, { resultTypes: ["violations"] }).then((r) => JSON.stringify(r.violations))`)
+		var violations []violation
+		require.NoError(t, json.Unmarshal([]byte(result), &violations))
+		var text strings.Builder
+		for _, v := range violations {
+			fmt.Fprintf(&text, "%s (%s): %s\n", v.ID, v.Impact, v.Help)
+			for _, n := range v.Nodes {
+				fmt.Fprintf(&text, "    %.200s\n    %s\n", n.HTML, n.Summary)
+			}
+		}
+		require.Empty(t, text.String(), view)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 400} {
+			p.media(scheme, width)
+			view := fmt.Sprintf("%s, %d px", scheme, width)
+			p.open(prefix + "/")
+			p.has("#calls", "outcome unknown")
+			check("overview, " + view)
+			p.open(prefix + "/#/s/filesystem/list_directory")
+			p.wait(`document.querySelector("form button.primary")`)
+			eval[bool](p, `(document.querySelector("form").requestSubmit(), true)`)
+			p.has("form", "path is required")
+			check("form, " + view)
+			p.open(prefix + "/#/s/postgres")
+			p.has("#detail", "FATAL")
+			check("server in backoff, " + view)
+		}
+	}
+}

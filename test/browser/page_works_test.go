@@ -1,0 +1,206 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// A kill of a server is visible within 250 ms of its event. The fastest of a few kills
+// counts: a busy machine delays some, and a page that polls would be late every time.
+func TestKill_is_visible_at_once(t *testing.T) {
+	c := newClient(t)
+	spec := process("fs", mcptest.Script{})
+	spec.Policy = supervisor.Retry(supervisor.Unlimited, 400*time.Millisecond, supervisor.WithMaxDelay(400*time.Millisecond))
+	register(t, c, spec)
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#link", "live")
+	eval[bool](p, `(() => {
+		window.seen = [];
+		const look = () => { if (document.querySelector("#server-rows .state")?.innerText.includes("backoff")) seen.push(Date.now()); };
+		new MutationObserver(look).observe(document.getElementById("server-rows"), { subtree: true, childList: true, characterData: true, attributes: true });
+		return true;
+	})()`)
+	fastest := time.Hour
+	for kills := 0; kills < 10 && fastest > 250*time.Millisecond; kills++ {
+		p.has("#server-rows .state", "ready")
+		eval[bool](p, `Boolean(window.seen = [])`)
+		events := c.Watch(t.Context(), mcpvisor.EventDown, mcpvisor.EventReady)
+		status, _ := c.ServerStatus("fs")
+		require.NoError(t, syscall.Kill(status.Session.PID, syscall.SIGKILL))
+		down := <-events
+		require.Equal(t, mcpvisor.EventDown, down.Kind)
+		p.wait(`window.seen.length > 0`)
+		seen := time.UnixMilli(int64(eval[float64](p, `window.seen[0]`)))
+		fastest = min(fastest, seen.Sub(down.Time))
+		t.Logf("visible after %v", seen.Sub(down.Time))
+		require.Equal(t, mcpvisor.EventReady, (<-events).Kind)
+	}
+	require.LessOrEqual(t, fastest, 250*time.Millisecond)
+	p.has("#server-rows .row", "fs")
+	p.has("#events", "signal: killed")
+	p.has("#attention", "fs")
+}
+
+// The form of a tool works without a pointer: from the filter to the server, to its tool,
+// through the fields, to the result.
+func TestToolForm_by_keyboard(t *testing.T) {
+	c := newClient(t)
+	schema := `{"type":"object","required":["path","mode"],"properties":{
+		"path":{"type":"string","description":"Where to look."},
+		"mode":{"type":"string","enum":["names","sizes"]},
+		"depth":{"type":"integer","minimum":0,"maximum":9},
+		"hidden":{"type":"boolean"},
+		"tags":{"type":"array","items":{"type":"string"}},
+		"filter":{"type":"object"}}}`
+	register(t, c, process("files", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "list", Description: "Lists.", InputSchema: []byte(schema)}, {Name: "other"}}}))
+	register(t, c, process("zebra", mcptest.Script{}))
+	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p.has("#server-rows", "zebra")
+	tabTo := func(expression string) {
+		t.Helper()
+		for range 200 {
+			if eval[bool](p, `Boolean(document.activeElement?.matches(`+fmt.Sprintf("%q", expression)+`))`) {
+				return
+			}
+			p.press(kb.Tab)
+		}
+		require.Fail(t, "not reached by Tab", expression)
+	}
+	p.shortcut("/")
+	p.press("file")
+	p.wait(`document.querySelectorAll("#server-rows .row").length === 1`)
+	tabTo("#server-rows a.name")
+	p.press(kb.Enter)
+	p.has("#detail h1", "files")
+	p.wait(`document.querySelector("#detail tr[data-key='files/list'] a")`)
+	tabTo("tr[data-key='files/list'] a")
+	p.press(kb.Enter)
+	p.wait(`document.activeElement?.id === "tool-title"`)
+
+	tabTo("form [name=path]")
+	p.press(kb.Enter) // required fields are missing
+	p.has("form", "path is required")
+	p.has("form", "mode is required")
+	require.Equal(t, "path", eval[string](p, `document.activeElement.name`), "the focus is where the first mistake is")
+	require.Equal(t, "true", eval[string](p, `document.querySelector("form [name=mode]").getAttribute("aria-invalid")`))
+	p.press("/tmp", kb.Tab, "sizes", kb.Tab, "12")
+	p.press(kb.Enter)
+	p.has("form", "depth: at most 9")
+	require.Equal(t, "depth", eval[string](p, `document.activeElement.name`), "and where the next one is")
+	p.press(kb.Backspace, kb.Tab, "true", kb.Tab, `["a","b"]`, kb.Tab, `{"n":`)
+	tabTo("form .primary")
+	p.press(kb.Enter)
+	p.has("form", "filter: not valid JSON")
+	p.press(kb.End, "1}")
+	tabTo("form .primary")
+	p.press(kb.Enter)
+	p.has("form .result", "ok in")
+	result := eval[string](p, `document.querySelector("form .result pre").innerText`)
+	require.JSONEq(t, `{"path":"/tmp","mode":"sizes","depth":1,"hidden":true,"tags":["a","b"],"filter":{"n":1}}`, result)
+	p.has("#detail tr[data-key='files/list']", "1")
+	require.Equal(t, "/tmp", eval[string](p, `document.querySelector("form [name=path]").value`), "what was typed stays")
+	p.press(kb.Escape)
+	require.Equal(t, "files", eval[string](p, `document.querySelector("#detail h1").innerText`), "Escape in a field does not leave the page")
+	tabTo("a[href='#/']")
+}
+
+// 500 servers are painted in less than 100 ms after the status arrives. The fastest of a few
+// loads counts: a busy machine delays some, and a page that does too much is slow each time.
+func TestPaint_of_500_servers(t *testing.T) {
+	c := newClient(t)
+	for i := range 500 {
+		register(t, c, mcpvisor.ServerSpec{Name: fmt.Sprintf("server-%03d", i), InMemory: mcptest.InMemory(mcptest.Script{NoResources: true, NoPrompts: true})})
+	}
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	fastest := 1e9
+	for loads := 0; loads < 20 && fastest >= 100; loads++ {
+		p.open(prefix + "/")
+		p.wait(`performance.getEntriesByName("first servers").length > 0`)
+		paint := eval[float64](p, `performance.getEntriesByName("first servers")[0].duration`)
+		t.Logf("painted in %.0f ms", paint)
+		fastest = min(fastest, paint)
+	}
+	p.wait(`document.querySelectorAll("#server-rows .row").length === 500`)
+	p.wait(`document.querySelectorAll("#tree > li").length === 500`)
+	require.Less(t, fastest, 100.0)
+}
+
+// gate refuses event streams while it is closed, and drops those that are open.
+type gate struct {
+	next    http.Handler
+	closed  atomic.Bool
+	lastID  atomic.Value // of the last request for a stream
+	opened  atomic.Int64
+	refused atomic.Int64
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/stream") {
+		if g.closed.Load() {
+			http.Error(w, "closed by the test", http.StatusServiceUnavailable)
+			g.refused.Add(1)
+			return
+		}
+		g.lastID.Store(r.Header.Get("Last-Event-ID") + r.URL.RawQuery)
+		g.opened.Add(1)
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+// A page that was disconnected continues after the last event that it has: it shows what
+// happened meanwhile, and says how much it lost of what is not kept.
+func TestReconnect(t *testing.T) {
+	c := newClient(t)
+	small := mcpvisor.ServerSpec{Name: "small", InMemory: mcptest.InMemory(mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})}
+	register(t, c, mcpvisor.ServerSpec{Name: "stays", InMemory: mcptest.InMemory(mcptest.Script{})})
+	g := new(gate)
+	s := serve(t, c, func(next http.Handler) http.Handler { g.next = next; return g })
+	p := newPage(t, s.URL, prefix+"/")
+	p.allow("503")
+	p.allow("ERR_")
+	p.has("#events", "stays ready")
+	shown := `[...document.querySelectorAll("#events li")].map((li) => li.dataset.key).join()`
+
+	// The browser reconnects by itself, with Last-Event-ID.
+	before := c.Stats().Events
+	opened := g.opened.Load()
+	s.CloseClientConnections()
+	register(t, c, small)
+	require.NoError(t, c.Unregister(t.Context(), "small"))
+	after := c.Stats().Events
+	p.has("#events", "small unregistered")
+	p.wait(fmt.Sprintf(`%d === [...document.querySelectorAll("#events li")].filter((li) => Number(li.dataset.key) > %d).length`, after-before, before))
+	require.Equal(t, opened+1, g.opened.Load())
+	require.Equal(t, fmt.Sprint(before)+"last=200", g.lastID.Load())
+	require.NotContains(t, eval[string](p, shown), "missed")
+	p.has("#link", "live")
+
+	// A proxy that answers with 503 makes the browser give up; the page does not. What is
+	// not kept any more is reported.
+	g.closed.Store(true)
+	s.CloseClientConnections()
+	p.has("#link", "reconnecting")
+	for range mcpvisor.RecentEventsLimit {
+		register(t, c, small)
+		require.NoError(t, c.Unregister(t.Context(), "small"))
+	}
+	require.Eventually(t, func() bool { return g.refused.Load() > 0 }, patience, time.Millisecond)
+	g.closed.Store(false)
+	p.has("#link", "live")
+	require.Equal(t, fmt.Sprintf("after=%d", after), g.lastID.Load())
+	p.wait(fmt.Sprintf(`document.querySelector("#events li").dataset.key === "%d"`, c.Stats().Events))
+	p.has("#events", "events lost")
+}

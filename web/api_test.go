@@ -1,0 +1,231 @@
+package web_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+func TestStatus(t *testing.T) {
+	c := newClient(t)
+	s := serve(t, c, web.WithTitle("orders"))
+	empty := decoded[web.Status](s, "/api/status", 200)
+	require.Equal(t, web.Schema, empty.Schema)
+	require.Equal(t, "orders", empty.Title)
+	require.False(t, empty.Controls)
+	_, body := s.get("/api/status")
+	require.Contains(t, body, `"attention":[]`)
+	require.Contains(t, body, `"servers":[]`)
+	register(t, c, "a")
+	register(t, c, "b")
+	all := decoded[web.Status](s, "/api/status", 200)
+	require.Equal(t, []string{"a", "b"}, all.Names)
+	require.Equal(t, supervisor.StateReady, all.Servers[1].State)
+	require.Equal(t, len(mcptest.DefaultTools()), all.Servers[1].Catalog.Tools)
+	require.NotZero(t, all.Stats.Events)
+	require.Equal(t, empty.Instance, all.Instance)
+	one := decoded[web.Status](s, "/api/status?server=b&server=none", 200)
+	require.Len(t, one.Servers, 1)
+	require.Equal(t, "b", one.Servers[0].Name)
+	require.Equal(t, []string{"a", "b"}, one.Names)
+}
+
+func TestServer_with_its_tools_and_stderr(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{})}))
+	s := serve(t, c)
+	for range 3 {
+		_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
+		require.NoError(t, err)
+	}
+	_, err := c.CallTool(t.Context(), "s/fail", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	for _, line := range []string{"one", "two"} {
+		_, err = c.CallTool(t.Context(), "s/stderr", map[string]any{"text": line})
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		st, _ := c.Stderr("s")
+		return st.Total == 2
+	}, 30*time.Second, time.Millisecond, "stderr is read beside the calls")
+
+	server := decoded[web.Server](s, "/api/servers/s", 200)
+	require.Equal(t, "s", server.Status.Name)
+	require.Equal(t, []string{"one", "two"}, server.Stderr.Lines)
+	byName := map[string]web.ToolStats{}
+	for _, tool := range server.Tools {
+		byName[tool.Name] = tool
+	}
+	echo := byName["s/echo"]
+	require.EqualValues(t, 3, echo.Calls)
+	require.Positive(t, echo.P50)
+	require.LessOrEqual(t, echo.P50, echo.P95)
+	require.LessOrEqual(t, echo.P95, echo.Max)
+	require.EqualValues(t, 1, byName["s/fail"].ToolErrors)
+
+	tools := decoded[web.Tools](s, "/api/servers/s/tools", 200)
+	require.Len(t, tools.Tools, server.Status.Catalog.Tools)
+	sum := 0
+	for _, tool := range tools.Tools {
+		sum += tool.Tokens
+		require.Positive(t, tool.Tokens)
+		require.NotNil(t, tool.Definition.InputSchema)
+	}
+	require.Equal(t, sum, tools.Tokens)
+	require.Equal(t, server.Status.Catalog.Tokens, tools.Tokens)
+
+	require.Equal(t, []string{"two"}, decoded[web.Stderr](s, "/api/servers/s/stderr?after=1", 200).Lines)
+	require.Empty(t, decoded[web.Stderr](s, "/api/servers/s/stderr?after=99", 200).Lines)
+
+	use := decoded[web.ToolUse](s, "/api/tools?limit=2", 200)
+	require.Len(t, use.Tools, 2)
+	require.Equal(t, 3, use.Total)
+}
+
+func TestCalls(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	done := make(chan error)
+	go func() {
+		_, err := c.CallTool(t.Context(), "s/hang", nil)
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return len(decoded[web.Calls](s, "/api/calls", 200).InFlight) == 1 }, 30*time.Second, time.Millisecond)
+	calls := decoded[web.Calls](s, "/api/calls", 200)
+	require.Equal(t, "hang", calls.InFlight[0].Target)
+	require.Empty(t, calls.Recent)
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	require.ErrorIs(t, <-done, mcpvisor.ErrCrashed)
+	calls = decoded[web.Calls](s, "/api/calls?after=1", 200)
+	require.Len(t, calls.Recent, 1)
+	require.Equal(t, mcpvisor.OutcomeUnknown, calls.Recent[0].Outcome)
+	require.EqualValues(t, 2, calls.Recent[0].Seq)
+	require.NotZero(t, decoded[web.Calls](s, "/api/calls", 200).Recent[0].Took)
+}
+
+func TestCall_of_a_tool(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c, web.Controls())
+	call := func(body string) (int, web.CallAnswer, web.ErrorDetail) {
+		status, text := s.post("/api/call", body)
+		var answer struct {
+			web.CallAnswer
+			web.ErrorAnswer
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &answer), text)
+		return status, answer.CallAnswer, answer.Error
+	}
+	status, answer, _ := call(`{"tool":"s/echo","arguments":{"text":"hello"}}`)
+	require.Equal(t, 200, status)
+	var result mcp.CallToolResult
+	require.NoError(t, json.Unmarshal(answer.Result, &result))
+	require.Equal(t, "hello", result.Content[0].(*mcp.TextContent).Text)
+	require.Positive(t, answer.Took)
+
+	status, answer, _ = call(`{"tool":"mcp__s__fail","arguments":{"text":"no"}}`)
+	require.Equal(t, 200, status)
+	require.Contains(t, string(answer.Result), `"isError":true`)
+
+	status, _, failure := call(`{"tool":"s/hang","timeoutMs":20}`)
+	require.Equal(t, http.StatusGatewayTimeout, status)
+	require.Equal(t, mcpvisor.KindTimeout, failure.Kind)
+	require.Equal(t, mcpvisor.OutcomeUnknown, failure.Outcome)
+	require.Equal(t, "s", failure.Server)
+
+	status, _, failure = call(`{"tool":"s/crash","arguments":{"code":3}}`)
+	require.Equal(t, http.StatusBadGateway, status)
+	require.Equal(t, mcpvisor.KindCrashed, failure.Kind)
+
+	status, _, _ = call(`{"tool":"s/echo","arguments":{"text":"again"},"waitReady":true}`)
+	require.Equal(t, 200, status)
+}
+
+func TestRestart_of_a_server(t *testing.T) {
+	c := newClient(t)
+	registerBroken(t, c, "s")
+	s := serve(t, c, web.Controls())
+	events := c.Watch(t.Context(), mcpvisor.EventEvicted)
+	status, body := s.post("/api/servers/s/restart", "")
+	require.Equal(t, http.StatusAccepted, status, body)
+	require.Equal(t, "s", (<-events).Server, "it was started again")
+}
+
+func TestHealth_and_readiness(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "good")
+	registerBroken(t, c, "bad")
+	all, some, none := serve(t, c), serve(t, c, web.WithRequired("good")), serve(t, c, web.WithRequired())
+	for _, s := range []*site{all, some, none} {
+		require.Equal(t, "ok", decoded[web.Health](s, "/healthz", 200).Status)
+	}
+	require.True(t, decoded[web.Readiness](some, "/readyz", 200).Ready)
+	require.True(t, decoded[web.Readiness](none, "/readyz", 200).Ready)
+	require.True(t, decoded[web.Readiness](all, "/readyz?server=good", 200).Ready)
+	answer := decoded[web.Readiness](all, "/readyz", 503)
+	require.False(t, answer.Ready)
+	require.Len(t, answer.NotReady, 1)
+	require.Equal(t, supervisor.StateEvicted, answer.NotReady[0].State)
+	require.Contains(t, answer.NotReady[0].Reason, "exit status 7")
+	answer = decoded[web.Readiness](some, "/readyz?server=bad&server=none", 503)
+	require.Len(t, answer.NotReady, 2)
+	require.Contains(t, answer.NotReady[1].Reason, "no server of that name")
+
+	// A kubelet has no token and uses the address of the pod: it learns the status alone.
+	closed := serve(t, c, web.WithToken("secret-secret"))
+	response, body := closed.do(http.MethodGet, "/readyz", "", func(r *http.Request) { r.Host = "10.1.2.3:8080" })
+	require.Equal(t, 503, response.StatusCode)
+	require.JSONEq(t, `{"ready":false}`, body)
+	response, _ = closed.do(http.MethodGet, "/healthz", "", func(r *http.Request) { r.Host = "10.1.2.3:8080" })
+	require.Equal(t, 200, response.StatusCode)
+	response, body = all.do(http.MethodGet, "/readyz", "", func(r *http.Request) { r.Host = "evil.example" })
+	require.Equal(t, 503, response.StatusCode)
+	require.NotContains(t, body, "bad", "a foreign page learns no names")
+}
+
+func TestMetrics_are_those_of_the_host(t *testing.T) {
+	c := newClient(t)
+	status, _ := serve(t, c).get("/metrics")
+	require.Equal(t, 404, status)
+	s := serve(t, c, web.WithMetrics(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })))
+	status, body := s.get("/metrics")
+	require.Equal(t, 200, status)
+	require.Equal(t, "up 1\n", body)
+}
+
+// The page works under any prefix: the prefix without its slash is redirected by a relative
+// address, which is right behind a proxy, too.
+func TestPrefix(t *testing.T) {
+	h, err := web.New(newClient(t))
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/ops/mcp", http.StripPrefix("/ops/mcp", h))
+	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", h))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	defer server.Client().CloseIdleConnections()
+	response, err := server.Client().Get(server.URL + "/ops/mcp?x=1")
+	require.NoError(t, err)
+	response.Body.Close()
+	require.Equal(t, "/ops/mcp/?x=1", response.Request.URL.RequestURI())
+	require.Equal(t, "text/html; charset=utf-8", response.Header.Get("Content-Type"))
+	for _, path := range []string{"app.js", "style.css", "icon.svg", "api/status", "healthz"} {
+		response, err := server.Client().Get(server.URL + "/ops/mcp/" + path)
+		require.NoError(t, err)
+		response.Body.Close()
+		require.Equal(t, 200, response.StatusCode, path)
+	}
+}

@@ -1,0 +1,212 @@
+package web
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+const (
+	// recently is how long an end or a call of unknown outcome is worth mentioning.
+	recently = 10 * time.Minute
+	// flappingEnds ends within flappingWindow are flapping.
+	flappingEnds   = 3
+	flappingWindow = 5 * time.Minute
+	// slowStart is how long a start takes until it is called slow, and slowCall a call.
+	slowStart = 10 * time.Second
+	slowCall  = 30 * time.Second
+)
+
+// facts are what is assessed beside the statuses, by server.
+type facts struct {
+	at      time.Time
+	unknown map[string]callGroup
+	slow    map[string]callGroup
+}
+
+// callGroup counts calls of one server. first is the oldest of them.
+type callGroup struct {
+	count  int
+	target string
+	first  time.Time
+}
+
+// add counts a call. Calls come in the order in which they ended, or in none.
+func (g callGroup) add(target string, began time.Time) callGroup {
+	if g.count++; g.count == 1 || began.Before(g.first) {
+		g.target, g.first = target, began
+	}
+	return g
+}
+
+// unknownOutcomes groups recent calls that failed and may have been executed.
+func unknownOutcomes(at time.Time, recent []mcpvisor.CallRecord) map[string]callGroup {
+	groups := map[string]callGroup{}
+	for i := range recent {
+		if c := &recent[i]; c.Outcome == mcpvisor.OutcomeUnknown && at.Sub(c.Began.Add(c.Took)) < recently {
+			groups[c.Server] = groups[c.Server].add(c.Target, c.Began)
+		}
+	}
+	return groups
+}
+
+// slowCalls groups calls that have been in flight for long.
+func slowCalls(at time.Time, inFlight []mcpvisor.CallInFlight) map[string]callGroup {
+	groups := map[string]callGroup{}
+	for i := range inFlight {
+		if c := &inFlight[i]; at.Sub(c.Began) >= slowCall {
+			target := c.Target
+			if target == "" {
+				target = c.Method
+			}
+			groups[c.Server] = groups[c.Server].add(target, c.Began)
+		}
+	}
+	return groups
+}
+
+// about assesses one server.
+func (f *facts) about(s *mcpvisor.ServerStatus) (all []Attention) {
+	add := func(kind AttentionKind, severity Severity, since *time.Time, action, format string, args ...any) {
+		all = append(all, Attention{Server: s.Name, Kind: kind, Severity: severity, Since: since, Action: action,
+			Text: display.Line(fmt.Sprintf(format, args...))})
+	}
+	f.state(s, add)
+	f.calls(s, add)
+	session(s, add)
+	return all
+}
+
+// addFunc adds one entry to the list.
+type addFunc func(kind AttentionKind, severity Severity, since *time.Time, action, format string, args ...any)
+
+// state assesses the state of the server, and its recent ends.
+func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
+	entered := s.Since // a copy: the caller may change the status
+	since := &entered
+	ends, last := f.recentEnds(s)
+	flapping := ends >= flappingEnds
+	switch s.State {
+	case supervisor.StateEvicted:
+		add(AttentionEvicted, SeverityError, since, evictedAction(s), "was given up%s: %s", afterAttempts(s), causeText(s))
+	case supervisor.StateUnauthorized:
+		add(AttentionUnauthorized, SeverityError, since, "authorize the client (Client.Authorize, or mcpvisor authorize "+s.Name+"), or correct its credentials, then restart it",
+			"requires authorization: %s", causeText(s))
+	case supervisor.StateParked:
+		add(AttentionParked, SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "has spent its attempts and is tried slowly: %s", causeText(s))
+	case supervisor.StateBackoff:
+		if flapping {
+			break // one entry is enough
+		}
+		add(AttentionBackoff, SeverityWarning, since, "nothing, if it recovers; restart it to try at once", "waits for its next attempt: %s", causeText(s))
+	case supervisor.StateConnecting, supervisor.StateDiscovering:
+		if f.at.Sub(s.Since) >= slowStart {
+			add(AttentionSlowStart, SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
+		}
+	}
+	switch {
+	case flapping && s.State != supervisor.StateEvicted:
+		add(AttentionFlapping, SeverityWarning, last, "look at the causes in its history", "has ended %d times within %d min, the last time: %s", ends, int(flappingWindow.Minutes()), causeText(s))
+	case s.State == supervisor.StateReady && last != nil && f.at.Sub(*last) < recently:
+		add(AttentionRestarted, SeverityNotice, last, "nothing; the cause is in its history", "ended and is ready again: %s", causeText(s))
+	}
+}
+
+// recentEnds counts the ends within flappingWindow that were not requested, and returns the
+// time of the last one.
+func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time) {
+	for i := range s.History {
+		one := &s.History[i]
+		if one.Cause != nil && (one.Cause.Kind == supervisor.CauseRestart || one.Cause.Kind == supervisor.CauseRequested) {
+			continue
+		}
+		ended := one.Ended
+		last = &ended
+		if f.at.Sub(one.Ended) < flappingWindow {
+			ends++
+		}
+	}
+	return ends, last
+}
+
+// calls assesses the calls of the server.
+func (f *facts) calls(s *mcpvisor.ServerStatus, add addFunc) {
+	if g, found := f.unknown[s.Name]; found {
+		add(AttentionUnknownOutcome, SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min, first %s",
+			display.Count(g.count, "call"), int(recently.Minutes()), g.target)
+	}
+	if g, found := f.slow[s.Name]; found {
+		add(AttentionSlowCalls, SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s, oldest %s",
+			display.Count(g.count, "request"), int(slowCall.Seconds()), g.target)
+	}
+	if s.Calls.Queued > 0 {
+		add(AttentionQueued, SeverityWarning, nil, "raise Limits.MaxInFlight if the server can do more at once", "%s behind Limits.MaxInFlight, %d in flight",
+			waits(s.Calls.Queued), s.Calls.InFlight)
+	}
+}
+
+func waits(n int64) string {
+	if n == 1 {
+		return "1 call waits"
+	}
+	return fmt.Sprintf("%d calls wait", n)
+}
+
+// session assesses what the server lists and sends.
+func session(s *mcpvisor.ServerStatus, add addFunc) {
+	if n := len(s.Catalog.Warnings); n > 0 {
+		add(AttentionCatalog, SeverityWarning, nil, "correct the server, or raise the limit that the warning names", "%s about its lists: %s", display.Count(n, "warning"), s.Catalog.Warnings[0])
+	}
+	if s.Session == nil {
+		return
+	}
+	if n := s.Session.AbandonedRequests; n > 0 {
+		add(AttentionAbandoned, SeverityWarning, nil, "make the RoundTripper of HTTP.Client obey contexts", "%s held by the RoundTripper of HTTP.Client", display.Count(n, "abandoned request"))
+	}
+	d := &s.Session.Discarded
+	if d.Oversize > 0 {
+		add(AttentionDiscarded, SeverityWarning, nil, "raise Limits.MaxMessageBytes, or let the server send less", "%s longer than Limits.MaxMessageBytes", display.Count(d.Oversize, "message"))
+	}
+	if d.Dropped > 0 {
+		add(AttentionDiscarded, SeverityNotice, nil, "let the server send less, such as a higher log level", "%s came faster than they could be handled", display.Count(d.Dropped, "message"))
+	}
+	if d.Malformed > 0 {
+		text := ""
+		if s.Session.StrayOutput.Text != "" {
+			text = fmt.Sprintf(", beginning with %q", s.Session.StrayOutput.Text)
+		}
+		add(AttentionDiscarded, SeverityNotice, nil, "let the server log to stderr: stdout is for JSON-RPC", "%s on stdout not JSON-RPC%s", display.Count(d.Malformed, "line"), text)
+	}
+	if d.Unmatched > 0 {
+		add(AttentionDiscarded, SeverityNotice, nil, "compare the time that its calls take with their timeouts", "%s to no pending request, such as one after a timeout", display.Count(d.Unmatched, "answer"))
+	}
+	if s.Session.Deprecated != "" {
+		add(AttentionDeprecated, SeverityNotice, nil, "update the server", "%s", s.Session.Deprecated)
+	}
+}
+
+// afterAttempts says how many attempts were made, if any.
+func afterAttempts(s *mcpvisor.ServerStatus) string {
+	if s.Attempt == 0 {
+		return ""
+	}
+	return " " + display.AfterRestarts(s.Attempt, s.MaxAttempts)
+}
+
+func evictedAction(s *mcpvisor.ServerStatus) string {
+	if s.LastCause != nil && s.LastCause.Permanent {
+		return "a retry cannot help: correct its configuration, then register it again"
+	}
+	return "fix the cause, then restart it"
+}
+
+// causeText is the last cause in one line, without stderr.
+func causeText(s *mcpvisor.ServerStatus) string {
+	if s.LastCause == nil {
+		return "no cause is known"
+	}
+	return s.LastCause.Error()
+}

@@ -1,0 +1,52 @@
+// Package web serves a page that shows the servers of a client to operators, and the API
+// that the page, the terminal view and the command line read.
+//
+//	handler, err := web.New(client, web.WithTitle("orders"))
+//	if err != nil {
+//		return err
+//	}
+//	defer handler.Close()
+//	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", handler))
+//
+// The page shows what needs attention, the supervision tree, each server with its state,
+// cause, stderr and history, calls in flight and ended ones with their outcomes, the time
+// that tools take, the catalog with its cost in tokens, and a form that calls a tool. It is
+// plain files that are embedded in the program: no build step, and no request to another
+// origin.
+//
+// # Who can see it
+//
+// By default the handler is read only, answers only to connections on loopback addresses
+// and unix sockets, and only under loopback names. [WithToken] requires a secret and allows
+// other addresses, [WithHosts] allows other names, [Controls] allows actions. Requests that
+// change something are refused if they come from another web site. Secrets of
+// specifications are redacted before they reach this package; the results of tools and
+// their definitions are shown as the servers send them.
+//
+// # API
+//
+// Answers are JSON. The types of this package are their shapes, and within one [Schema]
+// fields are only added. Durations are nanoseconds unless a name says otherwise.
+//
+//	GET  api/status                    Status: all servers, and what needs attention; ?server=NAME for some
+//	GET  api/servers/{name}            Server: status, stderr, statistics of its tools
+//	GET  api/servers/{name}/tools      Tools: the catalog with input schemas and tokens
+//	GET  api/servers/{name}/stderr     Stderr: lines after ?after=N
+//	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
+//	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
+//	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND for some
+//	GET  api/events/stream             the same and what follows, as server-sent events
+//	POST api/servers/{name}/restart    RestartAnswer, with Controls
+//	POST api/call                      CallRequest → CallAnswer, with Controls
+//	GET  healthz                       Health: the process answers
+//	GET  readyz                        Readiness: 503 unless the required servers are ready; ?server=NAME
+//	GET  metrics                       the handler of WithMetrics
+//
+// Every other answer has a status of 400 or more and is an [ErrorAnswer]. The body of a POST
+// is application/json.
+//
+// An event stream begins with an event "hello" ([Hello]). The events of the client follow
+// without a name: the id is Event.Seq, the data an [Event]. After a reconnect a stream
+// continues after the header Last-Event-ID. An event "missed" ([Missed]) says how many
+// events are lost to this reader. A stream is written to at most four times a second.
+package web

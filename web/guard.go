@@ -1,0 +1,122 @@
+package web
+
+import (
+	"context"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// policy is the Content-Security-Policy of every answer: files of this origin only, no
+// inline code or style, no frames.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// setSecurityHeaders sets the headers of every answer. Answers are not stored, unless they
+// say otherwise.
+func setSecurityHeaders(header http.Header) {
+	header.Set("Content-Security-Policy", policy)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cache-Control", "no-store")
+}
+
+// refusal is the answer to a request that is not served.
+type refusal struct {
+	status int
+	ErrorDetail
+}
+
+func refuse(status int, message string) *refusal {
+	return &refusal{status, ErrorDetail{Message: message}}
+}
+
+func (r *refusal) write(w http.ResponseWriter) {
+	if r.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="mcpvisor"`)
+	}
+	writeError(w, r.status, r.ErrorDetail)
+}
+
+// refuse decides whether a request may be served; nil means yes. The order matters: a
+// foreign page learns only that it is foreign.
+func (h *Handler) refuse(r *http.Request) *refusal {
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if read && isProbe(r.URL.Path) { // a kubelet has no token, and uses the address of the pod
+		return nil
+	}
+	if refused := h.refuseStranger(r); refused != nil {
+		return refused
+	}
+	if read {
+		return nil
+	}
+	if err := h.origins.Check(r); err != nil {
+		return refuse(http.StatusForbidden, "the request comes from another web site; send it from the page itself")
+	}
+	if !h.opts.controls {
+		return refuse(http.StatusForbidden, "this page is read only; the program that serves it can allow actions with web.Controls")
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "the Content-Type of a POST must be application/json")
+	}
+	return nil
+}
+
+// refuseStranger checks Host, address and token.
+func (h *Handler) refuseStranger(r *http.Request) *refusal {
+	if !h.acceptsHost(r.Host) {
+		return refuse(http.StatusMisdirectedRequest, "the name in the Host header is not one of this page; the program that serves it can allow names with web.WithHosts")
+	}
+	if !h.opts.tokenSet && !h.opts.ownAuth && !onLoopback(r.Context()) {
+		return refuse(http.StatusForbidden, "without a token this page is served on loopback addresses only; the program that serves it can set one with web.WithToken")
+	}
+	if !h.hasToken(r) && !h.bringsToken(r) {
+		return refuse(http.StatusUnauthorized, "a token is required: send it as \"Authorization: Bearer TOKEN\", or open the page once with ?token=TOKEN")
+	}
+	return nil
+}
+
+// isProbe reports whether a path is served without token and under any host name.
+func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" }
+
+// acceptsHost reports whether the page may be reached under the name in a Host header.
+func (h *Handler) acceptsHost(host string) bool {
+	name := hostName(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	if address, err := netip.ParseAddr(name); err == nil && address.Unmap().IsLoopback() {
+		return true
+	}
+	return slices.Contains(h.opts.hosts, name) || slices.Contains(h.opts.hosts, anyHost)
+}
+
+// hostName returns the name or address of a Host header, in lower case, without port,
+// brackets and the dot at its end.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// onLoopback reports whether a connection came in on a loopback address or on a unix
+// socket. Without a known address, as in a test without a listener, it did.
+func onLoopback(ctx context.Context) bool {
+	switch local := ctx.Value(http.LocalAddrContextKey).(type) {
+	case nil:
+		return true
+	case *net.TCPAddr:
+		return local.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
+}

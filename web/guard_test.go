@@ -1,0 +1,209 @@
+package web_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+func TestHost_foreign_names_get_421(t *testing.T) {
+	c := newClient(t)
+	plain, named := serve(t, c), serve(t, c, web.WithHosts("Ops.Example.com"))
+	status := func(s *site, host string) int {
+		response, _ := s.do(http.MethodGet, "/api/status", "", func(r *http.Request) { r.Host = host })
+		return response.StatusCode
+	}
+	for _, host := range []string{"localhost", "LOCALHOST:99", "127.0.0.1", "127.9.9.9:80", "[::1]:7777", "::1", "page.localhost", "localhost."} {
+		require.Equal(t, http.StatusOK, status(plain, host), host)
+	}
+	for _, host := range []string{"evil.example", "127.0.0.1.evil.example", "10.0.0.1", "ops.example.com", "localhost.evil.example", "0.0.0.0"} {
+		require.Equal(t, http.StatusMisdirectedRequest, status(plain, host), host)
+	}
+	require.Equal(t, http.StatusOK, status(named, "ops.example.com:443"))
+	require.Equal(t, http.StatusMisdirectedRequest, status(named, "other.example.com"))
+}
+
+func TestPost_from_other_sites_gets_403(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c, web.Controls())
+	status := func(header, value string) int {
+		response, _ := s.do(http.MethodPost, "/api/servers/s/restart", "", func(r *http.Request) { r.Header.Set(header, value) })
+		return response.StatusCode
+	}
+	require.Equal(t, http.StatusForbidden, status("Sec-Fetch-Site", "cross-site"))
+	require.Equal(t, http.StatusForbidden, status("Sec-Fetch-Site", "same-site"), "another port of this machine")
+	require.Equal(t, http.StatusForbidden, status("Origin", "http://evil.example"))
+	require.Equal(t, http.StatusForbidden, status("Origin", "null"))
+	require.Equal(t, http.StatusAccepted, status("Sec-Fetch-Site", "same-origin"))
+	require.Equal(t, http.StatusAccepted, status("Origin", s.URL))
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
+		require.Equal(t, http.StatusUnsupportedMediaType, status("Content-Type", kind), kind)
+	}
+}
+
+func TestPost_without_Controls_gets_403(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	for _, path := range []string{"/api/servers/s/restart", "/api/call", "/", "/api/status"} {
+		status, body := s.post(path, "{}")
+		require.Equal(t, http.StatusForbidden, status, path)
+		require.Contains(t, body, "read only")
+	}
+	st, _ := c.ServerStatus("s")
+	require.Equal(t, 0, st.Restarts)
+}
+
+func TestToken(t *testing.T) {
+	const token = "a-long-secret-token"
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c, web.WithToken(token), web.Controls())
+	for _, path := range []string{"/", "/app.js", "/api/status", "/api/servers/s", "/api/servers/s/tools", "/api/servers/s/stderr", "/api/calls",
+		"/api/tools", "/api/events", "/api/events/stream", "/metrics", "/api/status?token=" + token, "/?token=wrong"} {
+		response, body := s.do(http.MethodGet, path, "", nil)
+		require.Equal(t, http.StatusUnauthorized, response.StatusCode, path)
+		require.Contains(t, response.Header.Get("WWW-Authenticate"), "Bearer", path)
+		require.NotContains(t, body, token)
+	}
+	status, _ := s.post("/api/servers/s/restart", "")
+	require.Equal(t, http.StatusUnauthorized, status)
+
+	bearer := func(value string) int {
+		response, _ := s.do(http.MethodGet, "/api/status", "", func(r *http.Request) { r.Header.Set("Authorization", value) })
+		return response.StatusCode
+	}
+	require.Equal(t, http.StatusOK, bearer("Bearer "+token))
+	require.Equal(t, http.StatusOK, bearer("bearer "+token))
+	for _, wrong := range []string{"Bearer", "Bearer ", "Bearer " + token + "x", "Bearer " + token[1:], "Basic " + token, token} {
+		require.Equal(t, http.StatusUnauthorized, bearer(wrong), wrong)
+	}
+
+	response, _ := s.do(http.MethodGet, "/?token="+token+"&x=1", "", nil)
+	require.Equal(t, http.StatusSeeOther, response.StatusCode)
+	require.Equal(t, "./?x=1", response.Header.Get("Location"), "the token leaves the address")
+	require.Len(t, response.Cookies(), 1)
+	cookie := response.Cookies()[0]
+	require.True(t, cookie.HttpOnly)
+	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+	require.Equal(t, "/", cookie.Path)
+	require.NotContains(t, cookie.Value, token)
+	for _, path := range []string{"/", "/api/status"} {
+		response, _ = s.do(http.MethodGet, path, "", func(r *http.Request) { r.AddCookie(cookie) })
+		require.Equal(t, http.StatusOK, response.StatusCode, path)
+	}
+	response, _ = s.do(http.MethodGet, "/", "", func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie.Name, Value: token}) })
+	require.Equal(t, http.StatusUnauthorized, response.StatusCode, "the cookie is not the token")
+}
+
+// The cookie belongs to the prefix under which the page is mounted.
+func TestToken_under_a_prefix(t *testing.T) {
+	h, err := web.New(newClient(t), web.WithToken("secret-secret"))
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/ops/mcp/?token=secret-secret", nil)
+	r.Host = "localhost"
+	http.StripPrefix("/ops/mcp", h).ServeHTTP(w, r)
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	require.Equal(t, "./", w.Header().Get("Location"))
+	require.Equal(t, "/ops/mcp/", w.Result().Cookies()[0].Path)
+}
+
+// Beyond loopback a token is required, or the word of the host that it authenticates.
+func TestAddress_beyond_loopback_needs_a_token(t *testing.T) {
+	c := newClient(t)
+	ask := func(h http.Handler, local net.Addr, path string) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil)
+		r = r.WithContext(contextWithLocal(t, local))
+		r.Header.Set("Authorization", "Bearer secret-secret")
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	outside, loopback, unix := &net.TCPAddr{IP: net.ParseIP("192.0.2.7")}, &net.TCPAddr{IP: net.ParseIP("::1")}, &net.UnixAddr{Name: "s"}
+	for name, want := range map[string][3]int{"plain": {403, 200, 200}, "token": {200, 200, 200}, "own": {200, 200, 200}} {
+		opts := map[string][]web.Option{"token": {web.WithToken("secret-secret")}, "own": {web.WithOwnAuthentication()}}[name]
+		h, err := web.New(c, opts...)
+		require.NoError(t, err)
+		require.Equal(t, want, [3]int{ask(h, outside, "/api/status"), ask(h, loopback, "/api/status"), ask(h, unix, "/api/status")}, name)
+		require.Equal(t, 200, ask(h, outside, "/healthz"), name)
+	}
+}
+
+func TestHeaders_of_every_answer(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	for _, path := range []string{"/", "/app.js", "/style.css", "/api/status", "/api/none", "/none", "/healthz", "/readyz", "/api/servers/none"} {
+		response, _ := s.do(http.MethodGet, path, "", nil)
+		require.Equal(t, "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; "+
+			"form-action 'self'; frame-ancestors 'none'", response.Header.Get("Content-Security-Policy"), path)
+		require.Equal(t, "nosniff", response.Header.Get("X-Content-Type-Options"), path)
+		require.Equal(t, "no-referrer", response.Header.Get("Referrer-Policy"), path)
+		require.Equal(t, "same-origin", response.Header.Get("Cross-Origin-Resource-Policy"), path)
+		require.Empty(t, response.Header.Get("Access-Control-Allow-Origin"), path)
+		if strings.HasPrefix(path, "/api/") {
+			require.Equal(t, "no-store", response.Header.Get("Cache-Control"), path)
+		}
+	}
+}
+
+func TestErrors_are_JSON(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "files")
+	s := serve(t, c, web.Controls())
+	for _, x := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{http.MethodGet, "/none", "", 404},
+		{http.MethodGet, "/api/none", "", 404},
+		{http.MethodGet, "/api/../api/status", "", 404},
+		{http.MethodGet, "//evil.example/", "", 404},
+		{http.MethodPost, "/api/status", "{}", 405},
+		{http.MethodGet, "/api/servers/file", "", 404},
+		{http.MethodGet, "/api/servers/file/tools", "", 404},
+		{http.MethodGet, "/api/servers/file/stderr", "", 404},
+		{http.MethodGet, "/api/calls?after=x", "", 400},
+		{http.MethodGet, "/api/events?after=-1", "", 400},
+		{http.MethodGet, "/api/events/stream?after=x", "", 400},
+		{http.MethodPost, "/api/servers/file/restart", "", 404},
+		{http.MethodPost, "/api/call", "no JSON", 400},
+		{http.MethodPost, "/api/call", `{"tool":"files/none"}`, 404},
+		{http.MethodPost, "/api/call", `{"tool":"files/echo","arguments":[]}`, 400},
+		{http.MethodPost, "/api/call", `{"tool":"` + strings.Repeat("x", 9<<20) + `"}`, 413},
+	} {
+		response, body := s.do(x.method, x.path, x.body, nil)
+		require.Equal(t, x.status, response.StatusCode, "%s %.80s: %s", x.method, x.path, body)
+		var answer web.ErrorAnswer
+		require.NoError(t, json.Unmarshal([]byte(body), &answer), body)
+		require.NotEmpty(t, answer.Error.Message)
+		if strings.HasPrefix(x.path, "/api/servers/file") && x.method == http.MethodGet {
+			require.Equal(t, []string{"files"}, answer.Error.Similar)
+		}
+	}
+}
+
+func TestNew_options_that_contradict(t *testing.T) {
+	c := newClient(t)
+	for text, opts := range map[string][]web.Option{
+		"token is empty":  {web.WithToken("")},
+		"any web page":    {web.WithHosts("*")},
+		"not a host name": {web.WithHosts("http://x/")},
+	} {
+		_, err := web.New(c, opts...)
+		require.ErrorContains(t, err, text)
+	}
+	_, err := web.New(nil)
+	require.ErrorContains(t, err, "nil")
+	_, err = web.New(c, nil, web.WithHosts("*"), web.WithToken("x"), web.WithTitle(" "))
+	require.NoError(t, err)
+}

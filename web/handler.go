@@ -1,0 +1,127 @@
+package web
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Handler serves the page and the API of one client. Mount it under any prefix:
+//
+//	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", handler))
+//
+// It starts no goroutine of its own. Safe for concurrent use.
+type Handler struct {
+	client   *facade.Client // read only
+	opts     options        // read only
+	instance string         // read only; tells event streams of different handlers apart
+	routes   *http.ServeMux // read only
+	origins  *http.CrossOriginProtection
+
+	streams   chan struct{} // holds one value for each open event stream
+	closeOnce sync.Once
+	closed    chan struct{} // closed by Close
+}
+
+// maxStreams is how many event streams are open at a time. Further ones are refused with
+// 503, so that forgotten pages cannot take all connections.
+const maxStreams = 64
+
+// New makes a handler that shows a client. Without options it is read only, needs no
+// token, and answers only on loopback addresses and under loopback names. Nil options are
+// ignored.
+//
+// It returns an error if the options contradict each other.
+func New(client *facade.Client, opts ...Option) (*Handler, error) {
+	if client == nil {
+		return nil, errors.New("web: the client is nil; make one with facade.New")
+	}
+	o := options{title: "mcpvisor"}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	var instance [8]byte
+	_, _ = rand.Read(instance[:]) // it never fails; see crypto/rand
+	h := &Handler{client: client, opts: o, instance: hex.EncodeToString(instance[:]),
+		origins: http.NewCrossOriginProtection(), streams: make(chan struct{}, maxStreams), closed: make(chan struct{})}
+	h.routes = h.newRoutes()
+	return h, nil
+}
+
+// Close ends the event streams. Everything else is served as before. Call it before
+// http.Server.Shutdown, which waits for streams. Closing twice is harmless.
+func (h *Handler) Close() {
+	h.closeOnce.Do(func() { close(h.closed) })
+}
+
+// newRoutes returns the routes of the API, the probes and the page.
+func (h *Handler) newRoutes() *http.ServeMux {
+	m := http.NewServeMux()
+	m.HandleFunc("GET /api/status", h.getStatus)
+	m.HandleFunc("GET /api/servers/{name}", h.getServer)
+	m.HandleFunc("GET /api/servers/{name}/tools", h.getTools)
+	m.HandleFunc("GET /api/servers/{name}/stderr", h.getStderr)
+	m.HandleFunc("GET /api/tools", h.getToolUse)
+	m.HandleFunc("GET /api/calls", h.getCalls)
+	m.HandleFunc("GET /api/events", h.getEvents)
+	m.HandleFunc("GET /api/events/stream", h.streamEvents)
+	m.HandleFunc("POST /api/servers/{name}/restart", h.postRestart)
+	m.HandleFunc("POST /api/call", h.postCall)
+	m.HandleFunc("GET /healthz", h.getHealth)
+	m.HandleFunc("GET /readyz", h.getReadiness)
+	if h.opts.metrics != nil {
+		m.Handle("GET /metrics", h.opts.metrics)
+	}
+	m.HandleFunc("GET /{$}", h.getIndex)
+	m.HandleFunc("GET /{file}", h.getAsset)
+	return m
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setSecurityHeaders(w.Header())
+	if r.URL.Path == "" { // http.StripPrefix took all of it
+		redirectToSlash(w, r)
+		return
+	}
+	if r.URL.Path != path.Clean(r.URL.Path) { // ServeMux would redirect to a path without the prefix
+		writeError(w, http.StatusNotFound, ErrorDetail{Message: "no such page"})
+		return
+	}
+	if refused := h.refuse(r); refused != nil {
+		refused.write(w)
+		return
+	}
+	if h.acceptToken(w, r) {
+		return
+	}
+	h.routes.ServeHTTP(&plainErrors{ResponseWriter: w}, r)
+}
+
+// redirectToSlash redirects a request for the prefix to the same path with a slash at its
+// end, because the links of the page are relative. The address is relative, too: a proxy
+// may have removed a prefix of its own.
+func redirectToSlash(w http.ResponseWriter, r *http.Request) {
+	requested, _, _ := strings.Cut(r.RequestURI, "?")
+	location := "./" + path.Base(requested) + "/"
+	if r.URL.RawQuery != "" {
+		location += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", location)
+	w.WriteHeader(http.StatusPermanentRedirect)
+}
+
+// now is the time of an answer, without the monotonic clock, which does not marshal.
+func now() time.Time { return time.Now().Round(0) }

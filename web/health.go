@@ -1,0 +1,86 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Health is the answer of GET healthz, always with status 200: the process answers.
+type Health struct {
+	Status string `json:"status"` // "ok"
+}
+
+// Readiness is the answer of GET readyz: with status 200 if every required server is
+// ready, with 503 if not.
+type Readiness struct {
+	Ready bool `json:"ready"`
+	// NotReady says which required servers are not ready, and why. It is left out for
+	// clients that may not see the page, such as a kubelet without the token.
+	NotReady []NotReady `json:"notReady,omitempty"`
+}
+
+// NotReady is one required server that is not ready.
+type NotReady struct {
+	Server string `json:"server"`
+	// State is its state; empty if no server of that name is registered.
+	State supervisor.State `json:"state,omitempty"`
+	// Reason is one line.
+	Reason string `json:"reason"`
+	// RetryAt is when it is tried again; nil if no attempt is scheduled.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
+}
+
+func (h *Handler) getHealth(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, Health{Status: "ok"})
+}
+
+func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
+	answer := Readiness{NotReady: h.notReady(h.required(r))}
+	answer.Ready = len(answer.NotReady) == 0
+	if h.refuseStranger(r) != nil {
+		answer.NotReady = nil
+	}
+	status := http.StatusOK
+	if !answer.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, answer)
+}
+
+// required returns the servers that a request for readyz is about.
+func (h *Handler) required(r *http.Request) []string {
+	if named := r.URL.Query()["server"]; named != nil {
+		return named
+	}
+	if h.opts.requiredSet {
+		return h.opts.required
+	}
+	return h.client.Servers()
+}
+
+// notReady returns those of the named servers that are not ready.
+func (h *Handler) notReady(names []string) (missing []NotReady) {
+	all := h.client.Status()
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(s mcpvisor.ServerStatus) bool { return s.Name == name })
+		switch {
+		case i < 0:
+			missing = append(missing, NotReady{Server: name, Reason: "no server of that name is registered"})
+		case all[i].State != supervisor.StateReady:
+			missing = append(missing, NotReady{Server: name, State: all[i].State, Reason: reasonOf(&all[i]), RetryAt: all[i].RetryAt})
+		}
+	}
+	return missing
+}
+
+// reasonOf says in one line why a server is not ready.
+func reasonOf(s *mcpvisor.ServerStatus) string {
+	if s.LastCause != nil {
+		return s.LastCause.Describe()
+	}
+	return "the server is " + string(s.State)
+}

@@ -1,0 +1,264 @@
+// The state of the page, and how it is kept up to date: an event stream says that something
+// has changed, and what has changed is fetched.
+import { plural, serverNow, setClock, span, stateOf, tick, tickCountdowns } from "./format.js";
+import { byTrouble, showAttention, showRows, showSummary, showTree } from "./servers.js";
+import { showCalls, showEvents, showInFlight, showTools } from "./traffic.js";
+import { showDetail } from "./detail.js";
+
+const $ = (id) => document.getElementById(id);
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], tools: [], events: [], lost: 0, controls: false, call };
+const view = { name: null, tool: null, detail: null, catalog: null, key: "" };
+const refreshEvery = 250, pollEvery = 1000, keptEvents = 400, keptCalls = 500, firstRows = 40;
+
+async function get(path) {
+	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" } });
+	if (!answer.ok) throw new Error(path + ": " + answer.status);
+	if (!app.loaded && path === "status") performance.mark("status");
+	return answer.json();
+}
+
+async function post(path, body, signal) {
+	const answer = await fetch("api/" + path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+	return answer.json();
+}
+
+async function call(request, signal) {
+	const answer = await post("call", request, signal);
+	poll();
+	return answer;
+}
+
+// Status. Changes are fetched at once, and then at most four times a second.
+const changed = new Set();
+let fetching = false, refreshTimer = 0, lastRefresh = 0;
+
+function refresh(name) {
+	changed.add(name ?? "");
+	if (fetching || refreshTimer) return;
+	refreshTimer = setTimeout(fetchStatus, Math.max(0, lastRefresh + refreshEvery - performance.now()));
+}
+
+async function fetchStatus() {
+	refreshTimer = 0;
+	fetching = true;
+	lastRefresh = performance.now();
+	const names = changed.has("") || changed.size > 20 || !app.loaded ? [] : [...changed];
+	changed.clear();
+	try {
+		const s = await get("status" + (names.length ? "?" + names.map((n) => "server=" + encodeURIComponent(n)).join("&") : ""));
+		takeStatus(s, names.length === 0);
+	} catch { /* the stream reconnects, and its first event refreshes again */ }
+	fetching = false;
+	if (changed.size) refresh([...changed][0]);
+}
+
+function takeStatus(s, all) {
+	if (app.instance && app.instance !== s.instance) { // another process: its numbers begin again
+		app.events = [];
+		app.lost = 0;
+		app.recent = [];
+		view.key = "";
+	}
+	app.instance = s.instance;
+	setClock(s.now);
+	const news = [];
+	if (all) for (const name of app.servers.keys()) if (!s.names.includes(name)) app.servers.delete(name);
+	for (const one of s.servers) {
+		const before = app.servers.get(one.name);
+		if (before && before.state !== one.state) news.push(one);
+		app.servers.set(one.name, one);
+	}
+	for (const name of app.servers.keys()) if (!s.names.includes(name)) app.servers.delete(name);
+	app.attention = s.attention;
+	app.controls = s.controls;
+	app.loaded = true;
+	if ($("title").textContent !== s.title) $("title").textContent = document.title = s.title;
+	announce(news);
+	render();
+	fetchDetail();
+}
+
+// announce tells screen readers about servers that became ready, or ended.
+function announce(news) {
+	const loud = news.filter((s) => !["connecting", "discovering", "closing"].includes(s.state));
+	if (!loud.length) return;
+	const text = loud.length > 3 ? plural(loud.length, "server") + " changed" : loud.map((s) => s.name + " is " + stateOf(s.state)[1] + (s.state !== "ready" && s.lastCause ? ": " + s.lastCause.message : "")).join(". ");
+	$("news").textContent = text;
+}
+
+// Calls and statistics are fetched once a second while the page is visible.
+let polling = false;
+
+async function poll() {
+	if (polling || document.hidden || !app.loaded) return;
+	polling = true;
+	try {
+		const c = await get("calls?after=" + (app.recent.at(-1)?.seq ?? 0));
+		const active = c.recent.length > 0 || c.inFlight.length > 0 || app.inFlight.length > 0;
+		app.recent = app.recent.concat(c.recent).slice(-keptCalls);
+		app.inFlight = c.inFlight;
+		if (c.recent.length || !app.tools.length) app.tools = (await get("tools?limit=20")).tools;
+		if (active) {
+			for (const one of [...c.recent, ...c.inFlight]) changed.add(one.server);
+			refresh(changed.values().next().value);
+			render();
+		}
+		if (view.name) fetchDetail(true);
+	} catch { /* the next poll tries again */ }
+	polling = false;
+}
+
+// fetchDetail reads what only the page of a server shows. The catalog is read again only
+// when it may have changed.
+async function fetchDetail() {
+	const name = view.name, s = app.servers.get(name);
+	if (!s) return;
+	try {
+		const detail = await get("servers/" + encodeURIComponent(name));
+		if (view.name !== name) return;
+		view.detail = detail;
+		const key = [app.instance, name, s.gen, s.epoch, s.state, JSON.stringify(s.catalog)].join(" ");
+		if (view.key !== key) {
+			const catalog = await get("servers/" + encodeURIComponent(name) + "/tools");
+			if (view.name !== name) return;
+			view.catalog = catalog;
+			view.key = key;
+		}
+		render();
+	} catch { /* it was removed; the status will say so */ }
+}
+
+// The event stream. The browser reconnects by itself with Last-Event-ID; when it gives up,
+// the page connects again and continues after the last event.
+let lastSeq = null;
+
+function connect() {
+	const source = new EventSource("api/events/stream" + (lastSeq === null ? "?last=200" : "?after=" + lastSeq));
+	const lost = () => {
+		link("lost", "reconnecting");
+		if (source.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
+	};
+	source.onopen = () => link("live", "live");
+	source.onerror = lost;
+	source.addEventListener("hello", (e) => {
+		if (app.instance && JSON.parse(e.data).instance !== app.instance) app.events = [];
+		refresh();
+	});
+	source.addEventListener("missed", (e) => {
+		const { missed } = JSON.parse(e.data);
+		app.lost += missed;
+		refresh();
+	});
+	source.onmessage = (e) => {
+		const event = JSON.parse(e.data);
+		lastSeq = event.seq;
+		app.events.push(event);
+		if (app.events.length > keptEvents) app.events.splice(0, app.events.length - keptEvents);
+		if (event.kind !== "log" && event.kind !== "resource_updated") refresh(event.server);
+		render();
+	};
+}
+
+function link(state, text) {
+	$("link").dataset.link = state;
+	$("link-text").textContent = text;
+}
+
+// Routes: #/ is the overview, #/s/NAME a server, #/s/NAME/TOOL one of its tools. Other
+// fragments are places on the page.
+function route() {
+	const hash = location.hash;
+	if (hash && !hash.startsWith("#/")) return;
+	const [, kind, name, tool] = hash.split("/").map(decodeURIComponent);
+	const next = kind === "s" ? name : null;
+	if (next !== view.name) Object.assign(view, { name: next, detail: null, catalog: null, key: "" });
+	view.tool = tool || null;
+	view.focus = Boolean(tool) && app.loaded;
+	$("overview").hidden = next !== null;
+	$("detail").hidden = next === null;
+	render(true);
+	if (next) fetchDetail();
+	if (!view.tool) scrollTo(0, 0);
+}
+
+// Rendering happens at most once a frame.
+let frame = 0;
+
+function render(now) {
+	if (now && frame) cancelAnimationFrame(frame);
+	if (now) return paint();
+	frame ||= requestAnimationFrame(paint);
+}
+
+function paint() {
+	frame = 0;
+	const servers = [...app.servers.values()].sort(byTrouble);
+	const first = !document.documentElement.dataset.loaded; // what is on the screen comes first
+	showSummary($("summary"), servers);
+	showTree($("tree"), first ? servers.slice(0, firstRows) : servers, view.name);
+	if (view.name) {
+		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
+		const title = view.focus && $("tool-title");
+		if (title) { // the tool was chosen: its form is next
+			view.focus = false;
+			document.querySelector("tr.chosen")?.scrollIntoView({ block: "nearest" });
+			title.focus();
+		}
+		return;
+	}
+	const wanted = $("filter").value.trim().toLowerCase();
+	const shown = wanted ? servers.filter((s) => [s.name, s.state, s.target, s.transport].some((text) => text.toLowerCase().includes(wanted))) : servers;
+	if (app.loaded) showAttention($("attention"), app.attention, app.controls, servers.length);
+	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value));
+	$("servers-note").textContent = wanted ? shown.length + " of " + servers.length : servers.length ? plural(servers.length, "server") : "";
+	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
+	showInFlight($("flight"), app.inFlight);
+	showCalls($("calls"), app.recent);
+	showTools($("tools"), app.tools);
+	showEvents($("events"), app.events, app.lost);
+	if (app.loaded && first) {
+		document.documentElement.dataset.loaded = "true";
+		setTimeout(() => { // after this frame
+			performance.measure("first servers", "status");
+			render();
+		});
+	}
+}
+
+document.addEventListener("click", async (e) => {
+	const button = e.target.closest("button[data-act=restart]");
+	if (!button) return;
+	button.disabled = true;
+	const answer = await post("servers/" + encodeURIComponent(button.dataset.server) + "/restart", {}).catch((error) => ({ error }));
+	button.disabled = false;
+	$("news").textContent = answer.error ? "The restart failed: " + answer.error.message : "Restart of " + button.dataset.server + " is under way";
+	refresh();
+});
+
+document.addEventListener("keydown", (e) => {
+	const typing = e.target.closest("input, textarea, select");
+	if (e.key === "/" && !typing && !e.ctrlKey && !e.metaKey && !e.altKey) {
+		e.preventDefault();
+		if (view.name) location.hash = "#/";
+		$("filter").focus();
+	} else if (e.key === "Escape" && e.target === $("filter")) {
+		$("filter").value = "";
+		$("filter").blur();
+		render();
+	} else if (e.key === "Escape" && !typing && view.name) {
+		location.hash = "#/";
+	}
+});
+
+$("filter").addEventListener("input", () => render());
+$("window").addEventListener("change", () => render());
+addEventListener("hashchange", route);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) { refresh(); poll(); } });
+setInterval(() => { if (!document.hidden) tick(document); }, 1000);
+setInterval(() => { if (!document.hidden) tickCountdowns(document); }, 100);
+setInterval(() => { if (!document.hidden && app.loaded) render(); }, 5000);
+setInterval(poll, pollEvery);
+if (matchMedia("(max-width: 60rem)").matches) $("tree-box").open = false;
+route();
+refresh();
+connect();

@@ -1,0 +1,78 @@
+// The page of one server.
+import { fill, h } from "./dom.js";
+import { at, badge, count, plural, serverNow, span, took, tokens, stateOf } from "./format.js";
+import { kind, lane, reason, restartButton, when } from "./servers.js";
+import { errors, head, showCalls, showEvents, showInFlight, table } from "./traffic.js";
+import { toolForm } from "./form.js";
+
+// showDetail fills the page of a server. view holds what was fetched: detail, catalog,
+// the selected tool, and a function that makes calls.
+export function showDetail(el, name, s, view, app) {
+	if (!s) {
+		fill(el, back(), h("h1", null, name), h("p", { class: "calm" }, app.loaded ? "No server of that name is registered." : "Loading…"));
+		return;
+	}
+	const flight = h("section", { "data-key": "flight" }), calls = h("section", { "data-key": "calls" }), events = h("section", { "data-key": "events" });
+	showInFlight(flight, app.inFlight, name);
+	showCalls(calls, app.recent, name);
+	showEvents(events, app.events, app.lost, name);
+	fill(el, back(),
+		h("div", { class: "title", "data-key": "title" }, h("h1", null, s.name), badge(s.state), h("span", { class: "note" }, s.retryAt ? "next attempt " : "for ", when(s)), h("span", { class: "spring" }), app.controls ? restartButton(s.name) : null),
+		s.state === "ready" || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], "data-key": "why", "aria-label": "Why it is not ready" }, h("div", { class: "alert-text" }, reason(s, 20))),
+		facts(s), historyOf(s), stderrOf(s, view.detail?.stderr),
+		h("section", { "data-key": "catalog" }, catalogOf(s, view, app)), flight, h("div", { class: "pair", "data-key": "pair" }, calls, events));
+}
+
+function back() { return h("p", { class: "back", "data-key": "back" }, h("a", { href: "#/" }, "← All servers")); }
+
+function facts(s) {
+	const rows = [
+		["Transport", [s.transport, h("span", { class: "sub mono" }, s.target)]],
+		["Configured in", s.origin],
+		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", { class: "sub" }, [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
+		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", { class: "sub good" }, "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
+		["Policy", [s.policy, h("span", { class: "sub" }, s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left")]],
+		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", { class: "sub" }, plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
+		["Ends", s.totals?.ends && Object.entries(s.totals.ends).map(([k, n]) => count(n) + " " + k).join(", ")],
+		["Calls", [count(s.calls.total), h("span", { class: "sub" }, [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
+		["Discarded", s.totals && Object.entries(s.totals.discarded ?? {}).map(([k, n]) => count(n) + " " + k).join(", ")],
+	];
+	return h("dl", { class: "facts", "data-key": "facts" }, rows.filter(([, v]) => v).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
+}
+
+function historyOf(s) {
+	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
+	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { "data-key": i.epoch },
+		h("td", { class: "num" }, String(i.epoch)), h("td", { class: "num" }, i.pid ? String(i.pid) : "–"), h("td", null, at(i.started)), h("td", { class: "num" }, span(Date.parse(i.ended) - Date.parse(i.started))),
+		h("td", null, i.served ? "served" : "did not start"), h("td", null, i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
+	return h("section", { "data-key": "history" }, head("History", "of " + span(now - first)),
+		h("div", { class: "lane-large" }, lane(s, first, now)),
+		table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "No incarnation has ended."));
+}
+
+function stderrOf(s, stderr) {
+	if (s.transport !== "stdio" && !stderr?.total) return null;
+	const lines = stderr?.lines ?? [];
+	return h("section", { "data-key": "stderr" }, head("stderr", stderr?.epoch ? "epoch " + stderr.epoch + (stderr.ended ? ", ended" : ", live") + " · " + plural(stderr.total, "line") : null),
+		lines.length || stderr?.first?.length ? h("pre", { class: "stderr tall", tabindex: "0", "aria-label": "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
+			: h("p", { class: "calm" }, "Nothing was written."));
+}
+
+function catalogOf(s, view, app) {
+	const tools = view.catalog?.tools ?? [];
+	const chosen = tools.find((t) => t.originalName === view.tool);
+	const stats = new Map((view.detail?.tools ?? []).map((t) => [t.originalName, t]));
+	const title = head("Tools", plural(s.catalog.tools, "tool") + (s.catalog.tokens ? ", " + tokens(s.catalog.tokens) + " for a model (estimate)" : "") + (s.catalog.hidden ? ", " + count(s.catalog.hidden) + " hidden" : ""));
+	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", { class: "state warn" }, h("span", { class: "glyph", "aria-hidden": "true" }, "▲"), (w.list ? w.list + ": " : "") + w.text));
+	const rows = tools.map((t) => {
+		const use = stats.get(t.originalName);
+		return h("tr", { "data-key": t.name, class: t === chosen ? "chosen" : null },
+			h("td", { class: "grow" }, h("a", { href: "#/s/" + encodeURIComponent(s.name) + "/" + encodeURIComponent(t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", { class: "sub" }, t.definition.description ?? "")),
+			h("td", { class: "num" }, count(t.tokens)), h("td", { class: "num" }, use ? count(use.calls) : "0"), h("td", { class: "num" }, use ? errors(use) : "0"), h("td", { class: "num" }, took(use?.p50Ns)), h("td", { class: "num" }, took(use?.p95Ns)));
+	});
+	return [title, warnings, h("div", { class: "split" },
+		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state === "ready" ? "This server lists no tools." : "The tools are listed again when the server is ready.")),
+		chosen ? h("div", { class: "card", "data-key": "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: "-1" }, chosen.originalName), h("p", { class: "desc" }, chosen.definition.description ?? "No description."),
+			app.controls ? toolForm(chosen, app.call) : h("p", { class: "note" }, "This page is read only. Its program can allow calls with web.Controls."),
+			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: "0", "aria-label": "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : null)];
+}

@@ -1,0 +1,107 @@
+// Builds elements and brings live elements up to date without replacing them, so that
+// focus, selection and scroll positions stay.
+
+const SVG = "http://www.w3.org/2000/svg";
+const svgTags = new Set(["svg", "rect", "path", "line", "g", "title"]);
+
+// h makes an element. Text of servers is only ever set as text, never as markup. A prop is
+// an attribute; null and false leave it out, true sets it without a value.
+export function h(tag, props, ...children) {
+	const el = svgTags.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+	for (const name in props) {
+		const value = props[name];
+		if (value === null || value === undefined || value === false) continue;
+		el.setAttribute(name, value === true ? "" : value);
+	}
+	add(el, children);
+	return el;
+}
+
+function add(el, children) {
+	for (const child of children) {
+		if (child === null || child === undefined || child === false) continue;
+		if (Array.isArray(child)) add(el, child);
+		else el.append(child);
+	}
+}
+
+// fill makes the children of a live element equal to new ones.
+export function fill(live, ...children) {
+	const fresh = live.cloneNode(false);
+	add(fresh, children);
+	children_(live, fresh);
+}
+
+// morph makes a live node equal to a fresh one, and returns the node that stays.
+function morph(live, fresh) {
+	if (live.nodeType !== fresh.nodeType || live.nodeName !== fresh.nodeName) {
+		live.replaceWith(fresh);
+		return fresh;
+	}
+	if (live.nodeType !== Node.ELEMENT_NODE) {
+		if (live.data !== fresh.data) live.data = fresh.data;
+		return live;
+	}
+	if (live.dataset.keep && live.dataset.keep === fresh.dataset.keep) return live; // it has a state of its own
+	const open = live.nodeName === "DETAILS" && live.open;
+	for (const { name } of [...live.attributes]) if (!fresh.hasAttribute(name)) live.removeAttribute(name);
+	for (const { name, value } of fresh.attributes) if (live.getAttribute(name) !== value) live.setAttribute(name, value);
+	if (live.nodeName === "DETAILS") live.open = open;
+	children_(live, fresh);
+	return live;
+}
+
+function children_(live, fresh) {
+	const keyed = new Map();
+	for (const child of live.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+	let at = live.firstChild;
+	for (const next of [...fresh.childNodes]) {
+		const key = next.dataset?.key;
+		const known = key ? keyed.get(key) : at && !at.dataset?.key ? at : null;
+		if (!known) {
+			live.insertBefore(next, at);
+			continue;
+		}
+		if (known === at) at = at.nextSibling;
+		else live.insertBefore(known, at);
+		morph(known, next);
+		if (key) keyed.delete(key);
+	}
+	while (at) {
+		const next = at.nextSibling;
+		at.remove();
+		at = next;
+	}
+}
+
+// list keeps one child of a live element for each item. Only items whose signature has
+// changed are built again.
+export function list(live, items, key, signature, build) {
+	const known = live.items ?? (live.items = new Map());
+	const wanted = new Set();
+	let at = live.firstChild;
+	for (const item of items) {
+		const k = key(item), s = signature(item);
+		wanted.add(k);
+		let entry = known.get(k);
+		if (!entry) {
+			entry = { el: build(item), s };
+			known.set(k, entry);
+			live.insertBefore(entry.el, at);
+			continue;
+		}
+		if (entry.s !== s) {
+			const replace = entry.el === at;
+			entry.el = morph(entry.el, build(item));
+			entry.s = s;
+			if (replace) at = entry.el;
+		}
+		if (entry.el === at) at = at.nextSibling;
+		else live.insertBefore(entry.el, at);
+	}
+	for (const [k, entry] of known) {
+		if (wanted.has(k)) continue;
+		entry.el.remove();
+		known.delete(k);
+	}
+}

@@ -1,0 +1,151 @@
+// What needs attention, the supervision tree, and the servers with their history.
+import { fill, h, list } from "./dom.js";
+import { age, badge, count, plural, serverNow, span, stateOf, tokens, until } from "./format.js";
+
+export function link(name) { return "#/s/" + encodeURIComponent(name); }
+
+// summary counts servers by state, in the header.
+export function showSummary(el, servers) {
+	const counts = new Map();
+	for (const s of servers) counts.set(s.state, (counts.get(s.state) ?? 0) + 1);
+	const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "ready"];
+	fill(el, order.filter((state) => counts.has(state)).map((state) => {
+		const [mark, word, tone] = stateOf(state);
+		return h("li", { "data-key": state, class: "state " + tone }, h("span", { class: "glyph", "aria-hidden": "true" }, mark), counts.get(state) + " " + word);
+	}));
+}
+
+const severities = { error: ["✗", "bad", "Error"], warning: ["▲", "warn", "Warning"], notice: ["i", "busy", "Notice"] };
+
+export function showAttention(el, entries, controls, total) {
+	const urgent = entries.filter((a) => a.severity !== "notice");
+	const title = h("div", { class: "head" }, h("h2", { id: "attention-title" }, "Needs attention"),
+		entries.length ? h("span", { class: "note" }, plural(entries.length, "entry").replace("entrys", "entries")) : null);
+	if (!entries.length) {
+		fill(el, title, h("p", { class: "calm" }, h("span", { class: "glyph good", "aria-hidden": "true" }, "●"),
+			total ? "Nothing. All servers are ready." : "No server is registered yet."));
+		return;
+	}
+	const item = (a) => {
+		const [mark, tone, word] = severities[a.severity] ?? severities.notice;
+		return h("li", { "data-key": a.server + " " + a.kind + " " + a.action, class: "alert " + tone },
+			h("span", { class: "glyph", "aria-hidden": "true" }, mark), h("span", { class: "hidden" }, word + ": "),
+			h("div", { class: "alert-text" },
+				h("p", null, a.server ? h("a", { href: link(a.server), class: "name" }, a.server) : null, " ", a.text, a.since ? h("span", { class: "note" }, " for ", age(a.since)) : null),
+				h("p", { class: "do" }, a.action)),
+			controls && restartable.has(a.kind) ? restartButton(a.server) : null);
+	};
+	const quiet = entries.filter((a) => a.severity === "notice");
+	fill(el, title, urgent.length ? h("ul", { class: "alerts" }, urgent.map(item)) : null,
+		quiet.length ? h("details", { class: "quiet", "data-key": "notices", open: !urgent.length && quiet.length < 4 },
+			h("summary", null, plural(quiet.length, "notice")), h("ul", { class: "alerts" }, quiet.map(item))) : null);
+}
+
+const restartable = new Set(["evicted", "parked", "backoff", "unauthorized", "flapping", "slow_start"]);
+
+export function restartButton(name) {
+	return h("button", { type: "button", "data-act": "restart", "data-server": name, "aria-label": "Restart " + name }, "Restart");
+}
+
+export function showTree(el, servers, selected) {
+	list(el, servers, (s) => s.name, (s) => [s.state, s.epoch, s.session?.pid, s.standby?.pid, s.name === selected].join(), (s) => {
+		const [mark, word, tone] = stateOf(s.state);
+		const children = [];
+		if (s.session) children.push(node("●", tone, "epoch " + s.epoch, s.session.pid, s.session.protocolVersion));
+		if (s.standby) children.push(node("◎", "good", "standby", s.standby.pid, "ready to take over"));
+		return h("li", { "data-key": s.name },
+			h("a", { href: link(s.name), "aria-current": s.name === selected ? "page" : null },
+				h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark), h("span", { class: "name" }, s.name),
+				tone === "good" ? h("span", { class: "hidden" }, ", " + word) : h("span", { class: "word " + tone }, word)),
+			children.length ? h("ul", null, children) : null);
+	});
+}
+
+function node(mark, tone, text, pid, title) {
+	return h("li", { title: title || null }, h("span", { class: "dash", "aria-hidden": "true" }), text, pid ? " · pid " + pid : "");
+}
+
+// rank sorts servers: trouble first, then by name.
+const ranks = { bad: 0, warn: 1, busy: 2, off: 3, good: 4 };
+export function byTrouble(a, b) {
+	return ranks[stateOf(a.state)[2]] - ranks[stateOf(b.state)[2]] || (a.name < b.name ? -1 : 1);
+}
+
+export function showRows(el, servers, seconds) {
+	const period = seconds || autoWindow(servers);
+	const now = serverNow(), step = period * 10; // 100 steps: a lane moves when it has to
+	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step)]),
+		(s) => row(s, now - period * 1000, now));
+	return period;
+}
+
+// autoWindow is the shortest window that shows all that the servers remember, one hour at
+// most.
+function autoWindow(servers) {
+	let first = serverNow();
+	for (const s of servers) first = Math.min(first, Date.parse(s.history?.[0]?.started ?? s.since));
+	const seen = (serverNow() - first) / 1000;
+	return [60, 300, 900].find((size) => seen <= size) ?? 3600;
+}
+
+function row(s, from, to) {
+	const tone = stateOf(s.state)[2];
+	const why = reason(s);
+	return h("div", { role: "row", class: "row is-" + tone, "data-key": s.name },
+		h("span", { role: "cell" }, badge(s.state)),
+		h("span", { role: "cell", class: "who" }, h("a", { href: link(s.name), class: "name" }, s.name), h("span", { class: "sub mono" }, s.target)),
+		h("span", { role: "cell", class: "when" }, when(s)),
+		h("span", { role: "cell", class: "lane-cell" }, lane(s, from, to)),
+		h("span", { role: "cell", class: "num" }, count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", { class: "sub busy" }, count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
+			s.calls.failed ? h("span", { class: "sub" }, count(s.calls.failed) + " failed") : null),
+		h("span", { role: "cell", class: "num" }, count(s.restarts), s.standby ? h("span", { class: "sub good" }, "standby") : null),
+		h("span", { role: "cell", class: "num" }, plural(s.catalog.tools, "tool"), s.catalog.tokens ? h("span", { class: "sub" }, tokens(s.catalog.tokens)) : null),
+		why ? h("div", { role: "cell", class: "why" }, why) : null);
+}
+
+// when says since when the state lasts, or when the next attempt is due.
+export function when(s) {
+	if (!s.retryAt) return age(s.since);
+	return [until(s.retryAt), h("span", { class: "sub" }, s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
+}
+
+// reason explains a server that is not ready: the cause, and the last lines of stderr.
+export function reason(s, lines = 4) {
+	if (s.state === "ready" || !s.lastCause && !s.session?.stderr) return null;
+	const stderr = (s.session?.stderr ?? s.lastCause?.stderr ?? []).slice(-lines);
+	return [s.lastCause ? h("p", null, s.lastCause.message, kind(s.lastCause)) : null,
+		stderr.length ? h("pre", { class: "stderr", "aria-label": "stderr of " + s.name }, stderr.join("\n")) : null];
+}
+
+export function kind(cause) { return h("span", { class: "tag" }, cause.kind + (cause.permanent ? ", permanent" : "")); }
+
+// lane draws the incarnations of a server over time. Shape and height differ as well as
+// colour: ready is tall, starting is half, waiting is a thin line, an end is a mark.
+export function lane(s, from, to) {
+	const x = (time) => Math.max(0, Math.min(1, (Date.parse(time) - from) / (to - from))) * 300;
+	const parts = [], marks = [];
+	const piece = (kind, a, b, title) => {
+		if (b - a < 0.3 && kind !== "end") b = a + 0.6;
+		const [y, height] = { ready: [2, 12], start: [5, 6], wait: [7, 2], gone: [7, 2], failed: [4, 8] }[kind];
+		parts.push(h("rect", { class: "lane-" + kind, x: a.toFixed(1), width: (b - a).toFixed(1), y, height }, h("title", null, title)));
+	};
+	const history = s.history ?? [];
+	let last = null, ends = 0;
+	for (const i of history) {
+		const ended = x(i.ended);
+		if (ended <= 0) { last = i.ended; continue; }
+		if (last) piece("wait", x(last), x(i.started), "not ready");
+		const started = last && i.started < last ? last : i.started;
+		piece(i.served ? "ready" : "failed", x(started), ended, "epoch " + i.epoch + (i.served ? " served " : " did not start, ") + span(Date.parse(i.ended) - Date.parse(i.started)));
+		if (i.cause?.kind !== "restart") {
+			ends++;
+			marks.push(h("path", { class: "lane-end", d: `M${ended.toFixed(1)} 0v16` }, h("title", null, i.cause?.message ?? "ended")));
+		}
+		last = i.ended;
+	}
+	const [, word, tone] = stateOf(s.state);
+	if (last && last < s.since) piece("wait", x(last), x(s.since), "not ready");
+	piece(tone === "good" ? "ready" : tone === "busy" ? "start" : tone === "warn" ? "wait" : "gone", x(s.since), 300, word + " since " + s.since);
+	const told = word + (ends ? ", " + plural(ends, "end") + " in this window" : ", no end in this window");
+	return h("svg", { class: "lane", viewBox: "0 0 300 16", preserveAspectRatio: "none", role: "img", "aria-label": told }, parts, marks);
+}

@@ -1,0 +1,90 @@
+// Calls in flight and ended ones, the tools by use, and the events.
+import { fill, h } from "./dom.js";
+import { age, at, count, plural, took } from "./format.js";
+import { link } from "./servers.js";
+
+export function table(caption, columns, rows, empty) {
+	if (!rows.length) return h("p", { class: "calm" }, empty);
+	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, h("table", null, h("caption", { class: "hidden" }, caption),
+		h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.startsWith("#") ? "num" : null }, c.replace("#", ""))))),
+		h("tbody", null, rows)));
+}
+
+function what(call) {
+	return [h("a", { href: link(call.server), class: "name" }, call.server), h("span", { class: "mono" }, call.target ? "/" + call.target : ""),
+		call.method === "tools/call" ? null : h("span", { class: "tag" }, call.method)];
+}
+
+// outcome says how a call ended, by mark, word and colour. An unknown outcome stands out:
+// the server may have executed the call.
+export function outcome(c) {
+	if (!c.kind) return c.toolError ? tell("!", "warn", "tool error") : tell("✓", "good", "ok");
+	const name = c.kind.replaceAll("_", " ");
+	if (c.outcome === "unknown") return [tell("?", "bad loud", "outcome unknown"), h("span", { class: "tag" }, name)];
+	if (c.outcome === "not_sent") return [tell("⊘", "off", "not sent"), h("span", { class: "tag" }, name)];
+	return tell("✗", "bad", name);
+}
+
+function tell(mark, tone, word) {
+	return h("span", { class: "state " + tone }, h("span", { class: "glyph", "aria-hidden": "true" }, mark), word);
+}
+
+export function showInFlight(el, inFlight, server) {
+	const now = inFlight.filter((c) => !server || c.server === server);
+	el.hidden = !now.length;
+	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
+		h("tr", { "data-key": [c.server, c.method, c.target, c.began].join(" ") }, h("td", null, age(c.began)), h("td", { class: "grow" }, what(c)), h("td", null, String(c.epoch)),
+			h("td", null, c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
+}
+
+export function head(title, note) {
+	return h("div", { class: "head" }, h("h2", null, title), note ? h("span", { class: "note" }, note) : null);
+}
+
+export function showCalls(el, recent, server) {
+	const mine = recent.filter((c) => !server || c.server === server);
+	const unknown = mine.filter((c) => c.outcome === "unknown").length;
+	fill(el, head("Recent calls", unknown ? h("strong", { class: "bad" }, plural(unknown, "unknown outcome")) : null),
+		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], mine.slice(-50).reverse().map((c) =>
+			h("tr", { "data-key": c.seq, class: c.outcome === "unknown" ? "unknown" : null }, h("td", null, at(c.began)), h("td", { class: "grow" }, what(c)), h("td", null, outcome(c)), h("td", { class: "num" }, took(c.tookNs)))),
+			"No call has ended yet."));
+}
+
+export function showTools(el, stats) {
+	const top = stats.slice(0, 12);
+	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
+		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
+			h("tr", { "data-key": t.server + " " + t.name }, h("td", null, h("a", { href: link(t.server) + "/" + encodeURIComponent(t.originalName), class: "name" }, t.server), h("span", { class: "mono" }, "/" + t.originalName)),
+				h("td", { class: "num" }, count(t.calls)), h("td", { class: "num" }, errors(t)), h("td", { class: "num" }, took(t.p50Ns)), h("td", { class: "num" }, took(t.p95Ns)), h("td", { class: "num" }, took(t.maxNs)),
+				h("td", { class: "wide" }, t.calls ? spread(t) : null))), "No tool has been called yet."));
+}
+
+// errors counts what went wrong with a tool: failed calls, and results with isError.
+export function errors(t) {
+	const failed = Object.values(t.failed ?? {}).reduce((sum, n) => sum + n, 0);
+	if (!failed && !t.toolErrors) return "0";
+	return [count(failed + (t.toolErrors ?? 0)), t.unknown ? h("span", { class: "tag bad" }, count(t.unknown) + " unknown") : null];
+}
+
+// spread draws p50 to p95 on a logarithmic scale from 10 µs to 100 s.
+function spread(t) {
+	const x = (ns) => Math.max(0, Math.min(97, (Math.log10(ns / 1e4) / 7) * 100));
+	const from = x(t.p50Ns), to = Math.max(x(t.p95Ns), from + 1);
+	return h("svg", { class: "spread", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+		[1, 2, 3, 4, 5, 6].map((i) => h("rect", { class: "grid", x: (i * 100) / 7, y: 0, width: 0.3, height: 8 })),
+		h("rect", { class: "lane-ready", x: from, y: 2, width: to - from, height: 4 }), h("rect", { class: "median", x: from, y: 1, width: 1, height: 6 }));
+}
+
+const tones = { ready: ["●", "good"], stable: ["●", "good"], standby: ["◎", "good"], down: ["✗", "bad"], start_failed: ["✗", "bad"], evicted: ["✗", "bad"], retry: ["↻", "warn"],
+	parked: ["◷", "warn"], auth_required: ["◇", "bad"], standby_lost: ["▲", "warn"], log: ["≡", "off"] };
+
+export function showEvents(el, events, lost, server) {
+	const own = server ? events.filter((e) => e.server === server) : events;
+	const last = own.slice(-60).reverse();
+	fill(el, head("Events", lost ? h("strong", { class: "warn" }, plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
+		last.length ? h("ol", { class: "events", tabindex: "0", "aria-label": "Events" }, last.map((e) => {
+			const [mark, tone] = tones[e.kind] ?? ["○", "off"];
+			const [what, more] = e.text.split("; stderr: ");
+			return h("li", { "data-key": e.seq }, at(e.time), h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark), h("span", { class: "text" }, what, more ? h("span", { class: "sub mono", title: more }, more) : null));
+		})) : h("p", { class: "calm" }, "No event yet."));
+}

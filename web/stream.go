@@ -1,0 +1,155 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+const (
+	// flushInterval is the shortest time between two writes of a stream. The first event
+	// after a pause is written at once; events that follow soon share a write.
+	flushInterval = 250 * time.Millisecond
+	// heartbeatInterval is how often a comment is written while nothing happens, so that
+	// proxies keep the connection and a reader notices that it is gone.
+	heartbeatInterval = 15 * time.Second
+	// writeTimeout bounds one write. A reader that does not read ends its stream, and
+	// connects again with Last-Event-ID.
+	writeTimeout = 10 * time.Second
+	// maxBatch is how many events one write holds at most.
+	maxBatch = 500
+)
+
+// streamEvents serves GET api/events/stream: the kept events after Last-Event-ID or
+// ?after=SEQ, or the last ?last=N, and then events as they happen, without gap and without
+// repetition (HTML Living Standard, section 9.2, server-sent events). ?kind=KIND, which may
+// be repeated, selects kinds.
+func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
+	after, ok := h.firstEvent(w, r)
+	if !ok {
+		return
+	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		n, err := strconv.ParseUint(id, 10, 64)
+		if err != nil {
+			writeError(w, http.StatusBadRequest, ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "Last-Event-ID is not the id of an event"})
+			return
+		}
+		after = n
+	}
+	select {
+	case h.streams <- struct{}{}:
+		defer func() { <-h.streams }()
+	default:
+		writeError(w, http.StatusServiceUnavailable, ErrorDetail{Message: fmt.Sprintf("%d event streams are open, which is the limit; close a page", maxStreams)})
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if seen := h.client.Stats().Events; after > seen {
+		after = 0 // an id of an earlier process; "hello" tells the reader
+	}
+	s := stream{w: w, control: http.NewResponseController(w)}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
+	s.add("hello", "", Hello{Schema, h.instance})
+	s.buffer = append(s.buffer, "retry: 1000\n\n"...)
+	if s.flush() != nil {
+		return
+	}
+	s.run(ctx, h.closed, h.client.WatchFrom(ctx, after, kindsOf(r)...))
+}
+
+// stream is one reader of events. One goroutine uses it.
+type stream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	buffer  []byte
+	batch   int // events in buffer
+}
+
+// run writes events until the reader leaves, the handler is closed, or the client is.
+func (s *stream) run(ctx context.Context, closed <-chan struct{}, events <-chan mcpvisor.Event) {
+	heartbeat := time.NewTicker(heartbeatInterval)
+	defer heartbeat.Stop()
+	pause := time.NewTimer(0) // runs after a write; what comes meanwhile waits
+	defer pause.Stop()
+	paused := true
+	for {
+		readable := events
+		if s.batch >= maxBatch {
+			readable = nil // the queue of the watcher keeps them, and says what it drops
+		}
+		select {
+		case e, ok := <-readable:
+			if !ok {
+				_ = s.flush() // the stream ends in any case
+				return
+			}
+			s.addEvent(&e)
+			if paused {
+				continue
+			}
+		case <-pause.C:
+			if paused = false; s.batch == 0 {
+				continue
+			}
+		case <-heartbeat.C:
+			s.buffer = append(s.buffer, ":\n\n"...)
+		case <-ctx.Done():
+			return
+		case <-closed:
+			return
+		}
+		if s.flush() != nil {
+			return
+		}
+		paused = true
+		pause.Reset(flushInterval)
+	}
+}
+
+func (s *stream) addEvent(e *mcpvisor.Event) {
+	s.batch++
+	if e.Kind == mcpvisor.EventMissed {
+		s.add("missed", "", Missed{e.Missed})
+		return
+	}
+	s.add("", strconv.FormatUint(e.Seq, 10), eventOf(e))
+}
+
+// add appends one event to the buffer. JSON has no line breaks, so that data is one line.
+func (s *stream) add(name, id string, data any) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return // these types always marshal
+	}
+	if name != "" {
+		s.buffer = append(append(append(s.buffer, "event: "...), name...), '\n')
+	}
+	if id != "" {
+		s.buffer = append(append(append(s.buffer, "id: "...), id...), '\n')
+	}
+	s.buffer = append(append(append(s.buffer, "data: "...), text...), "\n\n"...)
+}
+
+// flush writes the buffer.
+func (s *stream) flush() error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if _, err := s.w.Write(s.buffer); err != nil {
+		return err
+	}
+	s.buffer, s.batch = s.buffer[:0], 0
+	if err := s.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}

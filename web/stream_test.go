@@ -1,0 +1,266 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// sentEvent is one event of a stream.
+type sentEvent struct{ name, id, data string }
+
+func (e sentEvent) event(t *testing.T) (event web.Event) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(e.data), &event), e.data)
+	return event
+}
+
+// reader reads an event stream.
+type reader struct {
+	t       *testing.T
+	body    *bufio.Scanner
+	leave   context.CancelFunc
+	closing func() error
+}
+
+// open opens an event stream. lastID is sent as Last-Event-ID unless it is empty.
+func (s *site) open(query, lastID string) *reader {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events/stream"+query, nil)
+	require.NoError(s.t, err)
+	if lastID != "" {
+		r.Header.Set("Last-Event-ID", lastID)
+	}
+	response, err := s.Client().Do(r)
+	require.NoError(s.t, err)
+	require.Equal(s.t, 200, response.StatusCode)
+	require.Equal(s.t, "text/event-stream", response.Header.Get("Content-Type"))
+	scanner := bufio.NewScanner(response.Body)
+	scanner.Buffer(nil, 1<<20)
+	reading := &reader{s.t, scanner, cancel, response.Body.Close}
+	s.t.Cleanup(reading.close)
+	hello := reading.next()
+	require.Equal(s.t, "hello", hello.name)
+	require.Contains(s.t, hello.data, web.Schema)
+	return reading
+}
+
+func (r *reader) close() {
+	r.leave()
+	_ = r.closing()
+}
+
+// next returns the next event; the zero value when the stream has ended.
+func (r *reader) next() (e sentEvent) {
+	for r.body.Scan() {
+		field, value, _ := strings.Cut(r.body.Text(), ": ")
+		switch field {
+		case "event":
+			e.name = value
+		case "id":
+			e.id = value
+		case "data":
+			e.data = value
+		case "":
+			if e.data != "" {
+				return e
+			}
+		}
+	}
+	return sentEvent{}
+}
+
+// until reads events of the default name up to one of a kind, and returns their numbers.
+func (r *reader) until(kind mcpvisor.EventKind) (seqs []uint64) {
+	r.t.Helper()
+	for {
+		e := r.next()
+		require.NotEmpty(r.t, e.data, "the stream has ended before %s", kind)
+		if e.name != "" {
+			continue
+		}
+		event := e.event(r.t)
+		require.Equal(r.t, fmt.Sprint(event.Seq), e.id)
+		require.Equal(r.t, event.String(), event.Text)
+		seqs = append(seqs, event.Seq)
+		if event.Kind == kind {
+			return seqs
+		}
+	}
+}
+
+// A stream replays what is kept and goes on with what happens, without gap and without
+// repetition; after a reconnect it continues after Last-Event-ID.
+func TestStream_replays_and_continues(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	first := s.open("", "")
+	seqs := first.until(mcpvisor.EventReady)
+	require.EqualValues(t, 1, seqs[0])
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
+	require.Error(t, err)
+	seqs = append(seqs, first.until(mcpvisor.EventReady)...)
+	last := seqs[len(seqs)-1]
+	require.NoError(t, c.Unregister(t.Context(), "s"))
+	seqs = append(seqs, first.until(mcpvisor.EventUnregistered)...)
+	for i, seq := range seqs {
+		require.EqualValues(t, i+1, seq)
+	}
+	second := s.open("?after=0", fmt.Sprint(last))
+	require.Equal(t, seqs[last:], second.until(mcpvisor.EventUnregistered), "Last-Event-ID overrides the query")
+	third := s.open("?kind=ready&kind=unregistered", "")
+	require.Len(t, third.until(mcpvisor.EventUnregistered), 3)
+	require.Equal(t, seqs[len(seqs)-1:], s.open("?last=1", "").until(mcpvisor.EventUnregistered))
+	require.Equal(t, seqs, s.open("", "99999").until(mcpvisor.EventUnregistered), "an id of an earlier process")
+
+	events := decoded[web.Events](s, "/api/events?after=2&kind=ready", 200)
+	require.Len(t, events.Events, 2)
+	require.Zero(t, events.Missed)
+}
+
+// What the client does not keep any more is reported before the rest.
+func TestStream_reports_what_is_lost(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	first := s.open("?last=1", "")
+	id := fmt.Sprint(first.until(mcpvisor.EventReady)[0])
+	first.close()
+	for range mcpvisor.RecentEventsLimit/2 + 10 {
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "x", InMemory: mcptest.InMemory(mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})}))
+		require.NoError(t, c.Unregister(t.Context(), "x"))
+	}
+	second := s.open("", id)
+	missed := second.next()
+	require.Equal(t, "missed", missed.name)
+	require.Empty(t, missed.id, "the place of the reader stays")
+	var lost web.Missed
+	require.NoError(t, json.Unmarshal([]byte(missed.data), &lost))
+	require.NotZero(t, lost.Missed)
+	next := second.next().event(t)
+	require.Equal(t, lost.Missed, next.Seq-1-mustNumber(t, id), "the rest follows without a further gap")
+	answer := decoded[web.Events](s, "/api/events?after="+id, 200)
+	require.Equal(t, lost.Missed, answer.Missed)
+	require.Len(t, answer.Events, mcpvisor.RecentEventsLimit)
+}
+
+func mustNumber(t *testing.T, text string) (n uint64) {
+	t.Helper()
+	_, err := fmt.Sscan(text, &n)
+	require.NoError(t, err)
+	return n
+}
+
+// Close ends the streams; what is not a stream is served as before.
+func TestClose_ends_streams(t *testing.T) {
+	c := newClient(t)
+	s := serve(t, c)
+	stream := s.open("", "")
+	s.handler.Close()
+	s.handler.Close()
+	require.Empty(t, stream.next().data)
+	status, _ := s.get("/api/status")
+	require.Equal(t, 200, status)
+}
+
+// The number of streams is bounded, and each that ends makes room.
+func TestStreams_are_bounded(t *testing.T) {
+	s := serve(t, newClient(t))
+	var open []*reader
+	for range 64 {
+		open = append(open, s.open("", ""))
+	}
+	status, body := s.get("/api/events/stream")
+	require.Equal(t, http.StatusServiceUnavailable, status)
+	require.Contains(t, body, "close a page")
+	for _, r := range open[:8] {
+		r.close()
+	}
+	require.Eventually(t, func() bool {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/events/stream", nil)
+		require.NoError(t, err)
+		response, err := s.Client().Do(r)
+		require.NoError(t, err)
+		response.Body.Close()
+		return response.StatusCode == 200
+	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// pacedWriter notes when it was written to.
+type pacedWriter struct {
+	mu     sync.Mutex
+	header http.Header
+	writes []time.Time // guarded by mu
+	text   strings.Builder
+}
+
+func (w *pacedWriter) Header() http.Header { return w.header }
+func (w *pacedWriter) WriteHeader(int)     {}
+func (w *pacedWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = append(w.writes, time.Now())
+	return w.text.Write(b)
+}
+
+// Many events at once make few writes: the first at once, the others at most every 250 ms.
+// The test has a clock of its own.
+func TestStream_coalesces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := facade.New()
+		require.NoError(t, err)
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, 10*time.Millisecond, supervisor.WithMaxDelay(10*time.Millisecond)),
+			InMemory: mcptest.InMemory(mcptest.Script{})}))
+		h, err := web.New(c)
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		w := &pacedWriter{header: http.Header{}}
+		var serving sync.WaitGroup
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/api/events/stream", nil).WithContext(ctx)
+		serving.Go(func() { h.ServeHTTP(w, r) })
+		synctest.Wait()
+		time.Sleep(time.Second)
+		w.mu.Lock()
+		before := len(w.writes)
+		w.mu.Unlock()
+		require.LessOrEqual(t, before, 3, "hello, and what was kept")
+		began := time.Now()
+		for range 100 { // each crash is four events
+			_, err = c.CallTool(t.Context(), "s/crash", nil)
+			require.Error(t, err)
+			require.NoError(t, c.WaitReady(t.Context(), "s"))
+		}
+		took := time.Since(began)
+		time.Sleep(time.Second)
+		w.mu.Lock()
+		writes := w.writes[before:]
+		w.mu.Unlock()
+		require.Equal(t, began, writes[0], "the first event is written at once")
+		for i := 1; i < len(writes); i++ {
+			require.GreaterOrEqual(t, writes[i].Sub(writes[i-1]), 250*time.Millisecond)
+		}
+		require.GreaterOrEqual(t, took, time.Second)
+		require.Equal(t, 400, strings.Count(w.text.String(), "\nid: ")-3)
+		leave()
+		serving.Wait()
+		require.NoError(t, c.Close(t.Context()))
+	})
+}

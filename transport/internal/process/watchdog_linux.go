@@ -1,12 +1,10 @@
 package process
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,37 +21,25 @@ type watchdog struct {
 	mu      sync.Mutex // guards what follows
 	cmd     *exec.Cmd  // nil while no watchdog runs
 	stdin   *os.File
-	groups  map[int]bool // groups of servers that are not reaped
-	sent    map[int]bool // groups that the running watchdog has received
-	servers int          // servers that may still have processes, and keepers
+	groups  groupList // groups of servers that are not reaped
+	servers int       // servers that may still have processes, and keepers
 }
 
 // hostWatchdog is the watchdog of this process.
 var hostWatchdog watchdog
 
-// watchdogScript reads lines "+ group" and "- group" from stdin. "- group" removes
-// the group from its list, however often it is on it.
-//
-// When stdin ends it kills the listed groups, and then looks for tagged processes
+// watchdogScript waits for the end of stdin, to which nothing is written. Then it kills
+// the groups that file descriptor 3 lists (groupList), and looks for tagged processes
 // until it finds none twice in a row. Once is not enough: a process that is killed
 // may just have forked, and during exec a process shows no environment. Tags in
 // limits come before tags in environments: reading an environment can hang, and the
 // script would not go on.
 const watchdogScript = `
 trap "" HUP INT TERM QUIT PIPE
-groups=" "
-while read -r op id; do
-	case $op in
-	+) groups="$groups$id " ;;
-	-) while :; do
-		case $groups in
-		*" $id "*) groups="${groups%%" $id "*} ${groups#*" $id "}" ;;
-		*) break ;;
-		esac
-	done ;;
-	esac
-done
-for id in $groups; do kill -s KILL -- "-$id"; done
+while read -r id; do :; done
+while read -r id; do
+	[ "$id" ] && kill -s KILL -- "-$id"
+done <&3
 for tag in limits environ; do
 	pattern=$1
 	[ $tag = limits ] && pattern=$2
@@ -71,30 +57,27 @@ for tag in limits environ; do
 done
 `
 
-// watchdogWriteTimeout is how long the watchdog may take to read a line. A watchdog that
-// does not read has been stopped by a signal, and is replaced.
-const watchdogWriteTimeout = 250 * time.Millisecond
-
-// add lists the group of a server. The watchdog receives it a moment later, in the
-// background, and is started first if it does not run. done is closed after that.
+// add lists the group of a server. If the watchdog does not run, it is started in the
+// background a moment later. done is closed after that.
 func (d *watchdog) add(pgid int) (done <-chan struct{}) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.servers++
-	if d.groups == nil {
-		d.groups = make(map[int]bool)
+	d.groups.add(pgid)
+	watched := make(chan struct{})
+	if d.runsLocked() {
+		close(watched)
+		return watched
 	}
-	d.groups[pgid] = true
-	d.mu.Unlock()
-	sent := make(chan struct{})
 	go func() {
-		defer close(sent)
+		defer close(watched)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.groups[pgid] { // remove may have been called meanwhile
+		if d.groups.has(pgid) { // remove may have been called meanwhile
 			d.watchLocked(pgid)
 		}
 	}()
-	return sent
+	return watched
 }
 
 // remove takes the group of a server off the list, just before the server is reaped:
@@ -103,15 +86,8 @@ func (d *watchdog) add(pgid int) (done <-chan struct{}) {
 func (d *watchdog) remove(pgid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	sent := d.sent[pgid]
-	delete(d.groups, pgid)
-	delete(d.sent, pgid)
-	switch d.servers--; {
-	case d.servers == 0:
-		d.stopLocked()
-	case sent && !d.writeLocked("- %d\n", pgid):
-		d.replaceLocked() // the old watchdog must not act on a list with this group
-	}
+	d.groups.remove(pgid)
+	d.releaseLocked()
 }
 
 // keep has the watchdog outlive the last server until unkeep is called.
@@ -124,60 +100,53 @@ func (d *watchdog) keep() {
 func (d *watchdog) unkeep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.releaseLocked()
+}
+
+// releaseLocked counts a server or a keeper out.
+func (d *watchdog) releaseLocked() {
 	if d.servers--; d.servers == 0 {
 		d.stopLocked()
+		d.groups.clear()
 	}
 }
 
-// watchLocked sends a group to the watchdog, and replaces a watchdog that does not
-// read.
+// watchLocked lists a group. It starts the watchdog if it does not run, and replaces one
+// that has been stopped by a signal.
 func (d *watchdog) watchLocked(pgid int) {
-	if d.groups == nil {
-		d.groups = make(map[int]bool)
-	}
-	d.groups[pgid] = true
-	if d.cmd == nil || !d.sendLocked(pgid) {
-		d.replaceLocked()
+	if d.groups.add(pgid) && !d.runsLocked() {
+		d.stopLocked()
+		d.startLocked()
 	}
 }
 
-// sendLocked sends a group to the running watchdog, once. Two servers that start
-// together may both find it sent: replaceLocked sends the whole list.
-func (d *watchdog) sendLocked(pgid int) bool {
-	if !d.sent[pgid] && d.writeLocked("+ %d\n", pgid) {
-		d.sent[pgid] = true
+// runsLocked reports whether there is a watchdog that can act: it has neither ended nor
+// been stopped by a signal (waitid(2)).
+func (d *watchdog) runsLocked() bool {
+	if d.cmd == nil {
+		return false
 	}
-	return d.sent[pgid]
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PID, d.cmd.Process.Pid, &info, unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return err == nil && info.Signo == 0
 }
 
-// replaceLocked stops the watchdog if it runs, starts another one and sends it the
-// whole list.
-func (d *watchdog) replaceLocked() {
-	d.stopLocked()
-	if !d.startLocked() {
-		return
-	}
-	for pgid := range d.groups {
-		d.sendLocked(pgid)
-	}
-}
-
-func (d *watchdog) startLocked() bool {
+func (d *watchdog) startLocked() {
 	theirs, ours, err := os.Pipe()
 	if err != nil {
-		return false
+		return
 	}
 	defer theirs.Close()
 	cmd := exec.Command("/bin/sh", "-c", watchdogScript, "mcpvisor-watchdog", tagVar+"="+hostTag, limitTagPrefix+"[0-9]\\{7\\} ")
 	cmd.Env, cmd.Dir, cmd.Stdin = []string{"PATH=/usr/bin:/bin"}, "/", theirs
+	cmd.ExtraFiles = []*os.File{d.groups.file} // descriptor 3
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if cmd.Start() != nil {
 		_ = ours.Close()
-		return false
+		return
 	}
 	clearOuterTag(cmd.Process.Pid)
-	d.cmd, d.stdin, d.sent = cmd, ours, make(map[int]bool)
-	return true
+	d.cmd, d.stdin = cmd, ours
 }
 
 // clearOuterTag removes the tag of an outer host from a watchdog. It matters where
@@ -194,17 +163,8 @@ func clearOuterTag(pid int) {
 	_ = unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil)
 }
 
-// writeLocked writes a line to the running watchdog. It returns false if the watchdog
-// has ended or does not read.
-func (d *watchdog) writeLocked(format string, args ...any) bool {
-	_ = d.stdin.SetWriteDeadline(time.Now().Add(watchdogWriteTimeout))
-	_, err := fmt.Fprintf(d.stdin, format, args...)
-	return err == nil
-}
-
-// stopLocked kills the watchdog, if it runs, and waits for its end. To close stdin
-// would make it act. A line that asks it to exit would take long: a shell is slow, and
-// may first have to read many removals.
+// stopLocked kills the watchdog, if it runs, and waits for its end. To close stdin before
+// that would make it act.
 func (d *watchdog) stopLocked() {
 	if d.cmd == nil {
 		return
@@ -212,5 +172,5 @@ func (d *watchdog) stopLocked() {
 	_ = d.cmd.Process.Kill()
 	_ = d.stdin.Close()
 	_ = d.cmd.Wait()
-	d.cmd, d.stdin, d.sent = nil, nil, nil
+	d.cmd, d.stdin = nil, nil
 }

@@ -1,9 +1,12 @@
 package process
 
 import (
+	"io"
 	"maps"
 	"os/exec"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -41,10 +44,12 @@ func endHost(t *testing.T, dog *watchdog) {
 	require.NoError(t, dog.cmd.Wait())
 }
 
-// fillPipe writes to a watchdog that does not read until that fails.
-func fillPipe(t *testing.T, dog *watchdog) {
+// listedGroups reads the list as the watchdog does.
+func listedGroups(t *testing.T, l *groupList) (groups []string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !dog.writeLocked("- 1073741824%65536d\n", 0) }, 60*time.Second, time.Millisecond)
+	text, err := io.ReadAll(io.NewSectionReader(l.file, 0, 1<<20))
+	require.NoError(t, err)
+	return strings.Fields(string(text))
 }
 
 // requireSpared ends a process with SIGTERM. If the watchdog had sent SIGKILL before, that
@@ -76,16 +81,18 @@ func TestWatchdog_remove(t *testing.T) {
 		requireSpared(t, a, aEnded)
 		requireSpared(t, b, bEnded)
 	})
-	t.Run("group_that_was_sent_twice", func(t *testing.T) {
+	t.Run("whose_slot_another_group_has_got", func(t *testing.T) {
 		var dog watchdog
 		removed, removedEnded := startGroup(t)
+		first, firstEnded := startGroupID(t)
 		last, lastEnded := startGroupID(t)
 		<-dog.add(removed.Process.Pid)
-		<-dog.add(last)
-		require.True(t, dog.writeLocked("+ %d\n", removed.Process.Pid))
-		require.True(t, dog.writeLocked("+ %d\n", removed.Process.Pid))
+		<-dog.add(first)
 		dog.remove(removed.Process.Pid)
+		<-dog.add(last)
+		require.Equal(t, []string{strconv.Itoa(last), strconv.Itoa(first)}, listedGroups(t, &dog.groups))
 		endHost(t, &dog)
+		<-firstEnded
 		<-lastEnded
 		requireSpared(t, removed, removedEnded)
 	})
@@ -97,7 +104,7 @@ func TestWatchdog_remove(t *testing.T) {
 		isListed := func() bool {
 			hostWatchdog.mu.Lock()
 			defer hostWatchdog.mu.Unlock()
-			return hostWatchdog.groups[g.pgid]
+			return hostWatchdog.groups.has(g.pgid)
 		}
 		require.True(t, isListed())
 		g.beforeReap()
@@ -112,47 +119,50 @@ func TestWatchdog_remove(t *testing.T) {
 		listed := func() (groups []int) {
 			hostWatchdog.mu.Lock()
 			defer hostWatchdog.mu.Unlock()
-			return slices.Sorted(maps.Keys(hostWatchdog.groups))
+			return slices.Sorted(maps.Keys(hostWatchdog.groups.slots))
 		}
 		require.ElementsMatch(t, []int{kept.PID(), ended.PID()}, listed())
 		ended.Terminate(time.Minute)
 		ended.Release()
 		require.Equal(t, []int{kept.PID()}, listed())
 	})
-	// A watchdog that is stopped by a signal would act on an old list when it continues.
-	t.Run("replaces_a_stopped_watchdog", func(t *testing.T) {
+	t.Run("on_a_stopped_watchdog", func(t *testing.T) {
 		var dog watchdog
-		defer dog.stopLocked()
-		kept, _ := startGroupID(t)
-		ended, _ := startGroupID(t)
+		kept, keptEnded := startGroupID(t)
+		ended, endedEnded := startGroup(t)
 		<-dog.add(kept)
-		<-dog.add(ended)
-		old := dog.cmd.Process.Pid
+		<-dog.add(ended.Process.Pid)
 		require.NoError(t, dog.cmd.Process.Signal(syscall.SIGSTOP))
-		fillPipe(t, &dog)
-		dog.remove(ended)
-		require.NotEqual(t, old, dog.cmd.Process.Pid)
-		require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH)
-		require.Equal(t, map[int]bool{kept: true}, dog.groups)
+		dog.remove(ended.Process.Pid)
+		require.NoError(t, dog.cmd.Process.Signal(syscall.SIGCONT))
+		endHost(t, &dog)
+		<-keptEnded
+		requireSpared(t, ended, endedEnded)
 	})
 }
 
-// Each group is sent once to each watchdog.
-func TestWatchdog_add_sends_each_group_once(t *testing.T) {
-	var dog watchdog
-	defer dog.stopLocked()
-	first, _ := startGroupID(t)
-	second, _ := startGroupID(t)
-	sentFirst, sentSecond := dog.add(first), dog.add(second)
-	<-sentFirst
-	<-sentSecond
-	require.Equal(t, map[int]bool{first: true, second: true}, dog.sent)
-	dog.remove(first)
-	require.Equal(t, map[int]bool{second: true}, dog.sent)
-	require.NoError(t, dog.cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !dog.writeLocked("- 0\n") }, waitLimit, checkInterval)
-	<-dog.add(first)
-	require.Equal(t, map[int]bool{first: true, second: true}, dog.sent, "a new watchdog receives the whole list")
+// The list shows what was added and not removed. A change costs one system call and no
+// memory that stays: slots are used again.
+func TestGroupList(t *testing.T) {
+	var list groupList
+	defer list.clear()
+	for round := range 3 {
+		for group := range 100 {
+			require.True(t, list.add(1+group))
+		}
+		require.True(t, list.add(1+round), "it is listed already")
+		require.Len(t, listedGroups(t, &list), 100)
+		for group := range 99 {
+			list.remove(1 + group)
+		}
+		require.Equal(t, []string{"100"}, listedGroups(t, &list))
+		list.remove(100)
+		list.remove(100)
+		require.Empty(t, listedGroups(t, &list))
+	}
+	size, err := list.file.Seek(0, io.SeekEnd)
+	require.NoError(t, err)
+	require.EqualValues(t, 100*groupSlot, size)
 }
 
 func TestWatchdog_kills_groups_when_its_host_ends(t *testing.T) {
@@ -208,11 +218,11 @@ func TestWatchdog_is_replaced(t *testing.T) {
 			dog.watchLocked(first)
 			old := dog.cmd.Process.Pid
 			require.NoError(t, dog.cmd.Process.Signal(sig))
-			fillPipe(t, &dog) // or the pipe breaks
+			require.Eventually(t, func() bool { return !dog.runsLocked() }, waitLimit, checkInterval)
 			second, secondEnded := startGroupID(t)
 			dog.watchLocked(second)
 			require.NotEqual(t, old, dog.cmd.Process.Pid)
-			require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH, "a stopped watchdog would kill groups of an old list when it continues")
+			require.ErrorIs(t, syscall.Kill(old, 0), syscall.ESRCH)
 			endHost(t, &dog)
 			<-firstEnded
 			<-secondEnded

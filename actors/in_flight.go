@@ -12,8 +12,7 @@ import (
 // CallsInFlight returns the requests of all servers that have not ended, the oldest first.
 func (s *Snapshot) CallsInFlight() []mcpvisor.CallInFlight {
 	var all []mcpvisor.CallInFlight
-	for _, name := range s.names {
-		v := s.servers[name]
+	for v := range s.all() {
 		for _, inc := range []*incarnation{v.current, v.standby} {
 			if inc != nil {
 				all = inc.appendInFlight(all)

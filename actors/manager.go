@@ -112,7 +112,9 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 // beside it. They report again, and a registration that none of them reports has ended.
 func (m *manager) recoverState(c actor.Context) {
 	m.flush()
-	for name, v := range m.rt.Snapshot().servers {
+	snapshot := m.rt.Snapshot()
+	for _, name := range snapshot.Names() {
+		v := snapshot.Server(name)
 		if r := m.state.registrations[name]; r == nil || r.gen != v.Gen {
 			m.state.registrations[name] = &registration{gen: v.Gen}
 		}

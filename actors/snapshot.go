@@ -3,7 +3,7 @@ package actors
 import (
 	"iter"
 	"maps"
-	"sort"
+	"slices"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -11,11 +11,17 @@ import (
 )
 
 // Snapshot is the registries at one moment. It is immutable, shared by all readers, and
-// replaced as a whole by the manager. A change of one server copies one pointer for each
-// other server, and nothing of their catalogs.
+// replaced as a whole by the manager. A change or a removal of one server copies one
+// pointer for each other server, and nothing of their catalogs. The names are copied only
+// when servers come.
 type Snapshot struct {
-	servers map[string]*View
-	names   []string
+	// index gives each name its position in order and views. It and order are shared by
+	// the snapshots until servers come, so they hold the names of removed ones, too.
+	index   map[string]int
+	order   []string        // sorted
+	views   []*View         // nil for a removed server
+	removed int             // how many of views are nil
+	names   func() []string // the names that are left
 	closed  bool
 	next    chan struct{} // closed when this snapshot is replaced
 
@@ -25,12 +31,16 @@ type Snapshot struct {
 }
 
 func newSnapshot(servers map[string]*View, closed bool) *Snapshot {
-	s := &Snapshot{servers: servers, closed: closed, next: make(chan struct{})}
-	s.names = make([]string, 0, len(servers))
-	for name := range servers {
-		s.names = append(s.names, name)
+	return snapshotOf(slices.Sorted(maps.Keys(servers)), func(name string) *View { return servers[name] }, closed)
+}
+
+// snapshotOf makes a snapshot of the servers with these names, which are in order.
+func snapshotOf(names []string, view func(name string) *View, closed bool) *Snapshot {
+	s := &Snapshot{order: names, index: make(map[string]int, len(names)), views: make([]*View, len(names)),
+		names: func() []string { return names }, closed: closed, next: make(chan struct{})}
+	for i, name := range names {
+		s.index[name], s.views[i] = i, view(name)
 	}
-	sort.Strings(s.names)
 	return s
 }
 
@@ -41,39 +51,87 @@ func (s *Snapshot) with(name string, v *View) *Snapshot {
 }
 
 // withAll is with for some servers at once.
-func (s *Snapshot) withAll(views map[string]*View) *Snapshot {
-	servers := maps.Clone(s.servers)
-	if servers == nil {
-		servers = make(map[string]*View, len(views))
-	}
-	sameNames := true
-	for name, v := range views {
-		_, known := servers[name]
-		sameNames = sameNames && known == (v != nil)
-		if v == nil {
-			delete(servers, name)
-		} else {
-			servers[name] = v
+func (s *Snapshot) withAll(changed map[string]*View) *Snapshot {
+	var added []string
+	for name, v := range changed {
+		if _, indexed := s.index[name]; !indexed && v != nil {
+			added = append(added, name)
 		}
 	}
-	if sameNames {
-		return &Snapshot{servers: servers, names: s.names, closed: s.closed, next: make(chan struct{})}
+	if len(added) > 0 || 2*s.removed > len(s.views) {
+		view := func(name string) *View {
+			if v, isChanged := changed[name]; isChanged {
+				return v
+			}
+			return s.Server(name)
+		}
+		names := slices.DeleteFunc(append(added, s.order...), func(name string) bool { return view(name) == nil })
+		slices.Sort(names)
+		return snapshotOf(names, view, s.closed)
 	}
-	return newSnapshot(servers, s.closed)
+	next := &Snapshot{index: s.index, order: s.order, views: slices.Clone(s.views), removed: s.removed, names: s.names,
+		closed: s.closed, next: make(chan struct{})}
+	for name, v := range changed {
+		i, indexed := s.index[name]
+		if !indexed {
+			continue
+		}
+		switch before := next.views[i]; {
+		case before != nil && v == nil:
+			next.removed++
+		case before == nil && v != nil:
+			next.removed--
+		default:
+			next.views[i] = v
+			continue
+		}
+		next.views[i], next.names = v, nil
+	}
+	if next.names == nil {
+		next.names = sync.OnceValue(next.namesLeft)
+	}
+	return next
+}
+
+// namesLeft returns the names of the servers that were not removed.
+func (s *Snapshot) namesLeft() []string {
+	names := make([]string, 0, len(s.views)-s.removed)
+	for i, v := range s.views {
+		if v != nil {
+			names = append(names, s.order[i])
+		}
+	}
+	return names
 }
 
 // Names returns the registered servers in order. Do not change it.
-func (s *Snapshot) Names() []string { return s.names }
+func (s *Snapshot) Names() []string { return s.names() }
 
 // Server returns the view of one server, or nil.
-func (s *Snapshot) Server(name string) *View { return s.servers[name] }
+func (s *Snapshot) Server(name string) *View {
+	if i, known := s.index[name]; known {
+		return s.views[i]
+	}
+	return nil
+}
+
+// all yields the views of the registered servers in the order of their names.
+func (s *Snapshot) all() iter.Seq[*View] {
+	return func(yield func(*View) bool) {
+		for _, v := range s.views {
+			if v != nil && !yield(v) {
+				return
+			}
+		}
+	}
+}
 
 // Catalogs yields what the ready servers offer, in the order of their names. It copies
 // nothing, and leaves out servers whose session has died.
 func (s *Snapshot) Catalogs() iter.Seq[*catalog.Catalog] {
 	return func(yield func(*catalog.Catalog) bool) {
-		for _, name := range s.names {
-			if c := s.servers[name].Listed(); c != nil && !yield(c) {
+		for v := range s.all() {
+			if c := v.Listed(); c != nil && !yield(c) {
 				return
 			}
 		}
@@ -116,7 +174,7 @@ func gather[T any](s *Snapshot, of func(*catalog.Catalog) []T) []T {
 // Alias finds a listed tool by its alias.
 func (s *Snapshot) Alias(alias string) (mcpvisor.Tool, bool) {
 	if server, name, ok := s.SplitAlias(alias); ok {
-		return s.servers[server].Listed().Tool(name)
+		return s.Server(server).Listed().Tool(name)
 	}
 	return mcpvisor.Tool{}, false
 }
@@ -129,7 +187,7 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 		return "", "", false
 	}
 	if server, name, plain := mcpvisor.SplitAlias(alias); plain {
-		return server, name, s.servers[server] != nil
+		return server, name, s.Server(server) != nil
 	}
 	if t, ok := s.aliases.Load(alias); ok {
 		t := t.(mcpvisor.Tool)
@@ -137,7 +195,7 @@ func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
 	}
 	var found mcpvisor.Tool
 	owners := 0
-	for _, v := range s.servers {
+	for v := range s.all() {
 		if t, ok := v.knownCatalog().ToolByAlias(alias); ok {
 			found = t
 			owners++

@@ -3,7 +3,10 @@ package actors
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -50,10 +53,49 @@ func TestSnapshotChangeCopiesNoCatalog(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	next := s.with("server-250", changed)
 	runtime.ReadMemStats(&after)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100_000), "bytes for one change among 50,000 tools")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(6_000), "bytes for one change among 500 servers: a pointer for each")
 	require.Len(t, next.Tools(), 50_001)
 	require.Len(t, s.Tools(), 50_000, "who still looks at the old one sees the old one")
-	require.Len(t, next.with("server-250", nil).Tools(), 49_900)
+	runtime.ReadMemStats(&before)
+	gone := next.with("server-250", nil)
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(6_000), "bytes for the removal of one server")
+	require.Len(t, gone.Tools(), 49_900)
+}
+
+// Whatever comes, changes or goes in one swap, a snapshot shows what a map would, and the
+// snapshots before it show what they did.
+func TestSnapshotWithAll(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	want, s := map[string]*View{}, newSnapshot(nil, false)
+	for range 500 {
+		before, wantBefore := s, maps.Clone(want)
+		changed := map[string]*View{}
+		for range 1 + random.IntN(4) {
+			name := string(rune('a' + random.IntN(6)))
+			if changed[name] = nil; random.IntN(2) == 0 {
+				changed[name] = &View{Name: name}
+			}
+		}
+		for name, v := range changed {
+			if want[name] = v; v == nil {
+				delete(want, name)
+			}
+		}
+		s = s.withAll(changed)
+		requireViews(t, want, s)
+		requireViews(t, wantBefore, before)
+	}
+}
+
+func requireViews(t *testing.T, want map[string]*View, s *Snapshot) {
+	t.Helper()
+	require.True(t, slices.IsSorted(s.Names()))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(want)), s.Names())
+	for name, v := range want {
+		require.Same(t, v, s.Server(name))
+	}
+	require.Nil(t, s.Server("another name"))
 }
 
 func TestAliasFindsEveryTool(t *testing.T) {

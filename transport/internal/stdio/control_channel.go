@@ -175,9 +175,9 @@ func (ch *controlChannel) deliver(line []byte, env *jsonrpc.Envelope) {
 	if env.Method != nil && ch.isDetached() && ch.skipNotification(line, env) {
 		return
 	}
-	m, err := sdkrpc.DecodeMessage(line)
-	if err != nil {
-		m = repairResponse(env)
+	m := responseOf(env)
+	if m == nil {
+		m, _ = sdkrpc.DecodeMessage(line)
 	}
 	switch m := m.(type) {
 	case nil:
@@ -322,10 +322,11 @@ func (ch *controlChannel) pushLocked(m sdkrpc.Message) {
 	}
 }
 
-// repairResponse builds a response from a message that the go-sdk's decoder rejects. It
-// returns nil if the message is not a response with a numeric id. The result or error
-// is kept if it is readable; otherwise the response is an error.
-func repairResponse(env *jsonrpc.Envelope) sdkrpc.Message {
+// responseOf builds a response without the go-sdk's decoder, which allocates 32 KB for each
+// message and rejects some that are readable. It returns nil if the message is not a
+// response with a numeric id. The result or error is kept if it is readable; otherwise the
+// response is an error.
+func responseOf(env *jsonrpc.Envelope) sdkrpc.Message {
 	n, ok := env.NumericID()
 	if !env.IsResponse() || !ok {
 		return nil

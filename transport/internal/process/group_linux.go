@@ -19,6 +19,9 @@ type processGroup struct {
 	pidfd  *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
 	thread *parentThread // the thread that started the child
 	since  *procList     // processes that were there before the child, so are no descendants
+	// noneLeft: a search that awaitEmpty began after the exit has found no descendant. There
+	// is none to kill then, and none can appear.
+	noneLeft bool
 }
 
 // startInGroup starts the command as the leader of a process group of its own
@@ -110,58 +113,68 @@ const groupPollInterval = 10 * time.Millisecond
 // group, so it is polled: the process table is searched once, then the members that
 // were found are checked until all have ended; then it is searched again.
 func (g *processGroup) awaitEmpty(tag string, stop <-chan struct{}) {
-	tick := time.NewTicker(groupPollInterval)
-	defer tick.Stop()
-	buf := make([]byte, statBufferSize)
 	for {
-		members, err := g.membersUntil(tag, buf, stop)
-		if err != nil || len(members) == 0 {
+		members, complete := g.membersUntil(tag, stop)
+		if len(members) == 0 {
+			g.noneLeft = complete
 			return
 		}
-		for len(members) > 0 {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			members = slices.DeleteFunc(members, func(pid int) bool { return !g.holds(pid, buf) })
+		if !g.awaitEnds(members, stop) {
+			return
 		}
 	}
 }
 
+// awaitEnds waits until none of some processes is in the group. It returns false if stop is
+// closed before that.
+func (g *processGroup) awaitEnds(pids []int, stop <-chan struct{}) bool {
+	tick := time.NewTicker(groupPollInterval)
+	defer tick.Stop()
+	for len(pids) > 0 {
+		select {
+		case <-stop:
+			return false
+		case <-tick.C:
+		}
+		pids = g.living(pids)
+	}
+	return true
+}
+
 // membersUntil is members, but returns nothing as soon as stop is closed. The
 // search goes on in the background: other servers may share it.
-func (g *processGroup) membersUntil(tag string, buf []byte, stop <-chan struct{}) (pids []int, err error) {
+func (g *processGroup) membersUntil(tag string, stop <-chan struct{}) (pids []int, complete bool) {
 	read := make(chan struct{})
 	var found []int
-	var failed error
+	var all bool
 	go func() {
 		defer close(read)
-		found, failed = g.members(tag, buf)
+		found, all = g.members(tag)
 	}()
 	select {
 	case <-read:
-		return found, failed
+		return found, all
 	case <-stop:
-		return nil, nil
+		return nil, false
 	}
 }
 
 // members returns the living processes of the group. With a tag it uses the shared
 // search for tagged processes; without, it checks every process that has come since the
-// child was started.
-func (g *processGroup) members(tag string, buf []byte) ([]int, error) {
-	var pids []int
+// child was started. complete means that there is no other descendant: the search has
+// found no process with the tag but these.
+func (g *processGroup) members(tag string) (pids []int, complete bool) {
 	if tag != "" {
 		found, err := procTable.scan(g.since)
 		if err != nil {
-			return nil, err
+			return nil, false
 		}
 		pids = slices.Clone(found[tag])
+		complete = len(pids) == 0
 	} else {
 		list, err := descriptors.list()
 		if err != nil {
-			return nil, err
+			return nil, false
 		}
 		for _, proc := range list.procs {
 			if !g.since.has(proc) {
@@ -169,13 +182,19 @@ func (g *processGroup) members(tag string, buf []byte) ([]int, error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(pids, func(pid int) bool { return !g.holds(pid, buf) }), nil
+	return g.living(pids), complete
 }
 
-// holds reports whether a process lives and belongs to the group.
-func (g *processGroup) holds(pid int, buf []byte) bool {
-	st, err := readStat(pid, buf)
-	return err == nil && st.exists && !st.dead && st.group == g.pgid
+// living keeps those of pids that live and belong to the group.
+func (g *processGroup) living(pids []int) []int {
+	if len(pids) == 0 {
+		return nil
+	}
+	buf := make([]byte, statBufferSize)
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		st, err := readStat(pid, buf)
+		return err != nil || !st.exists || st.dead || st.group != g.pgid
+	})
 }
 
 // isReaped reports whether the child's id may belong to another process. It never

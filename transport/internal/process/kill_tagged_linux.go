@@ -42,8 +42,14 @@ func killTagged(tag string, since *procList) error {
 	return left
 }
 
-// killDescendants kills what carries the tag of the server, which is dead.
-func (g *processGroup) killDescendants(tag string) error { return killTagged(tag, g.since) }
+// killDescendants kills what carries the tag of the server, which is dead. It does not
+// search again if awaitEmpty has just found that there is nothing.
+func (g *processGroup) killDescendants(tag string) error {
+	if g.noneLeft {
+		return nil
+	}
+	return killTagged(tag, g.since)
+}
 
 // scanWithRetry tries a few times if this process has no free descriptor.
 func scanWithRetry(since *procList) (found map[string][]int, err error) {

@@ -12,7 +12,7 @@ import (
 func procPath(pid int, file string) string { return strconv.Itoa(pid) + "/" + file }
 
 // procBufferSize is room for any file about a process but a large environment.
-const procBufferSize = 64 << 10
+const procBufferSize = 16 << 10
 
 // statBufferSize is room for /proc/PID/stat.
 const statBufferSize = 2 << 10

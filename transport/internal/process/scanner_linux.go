@@ -28,12 +28,15 @@ type procScanner struct {
 	// latest is the list of the last search, or of listForStart if that was later.
 	latest *procList
 
-	scanning sync.Mutex // held by the one search that runs; guards rest
-	rest     time.Time  // the next search begins at this time or later
+	scanning sync.Mutex // held by the one search that runs; guards what follows
+	rest     time.Time  // the next search begins at this time or later, unless all wait for it
+	scans    int        // how many searches there were
 }
 
 // After a search, the next one begins no sooner than restFactor times its duration, at
 // most maxRest: when many servers end at once, the searches must not slow down their end.
+// It begins at once when every server that is not reaped waits for it: then no other one
+// can come to share it.
 const (
 	restFactor = 4
 	maxRest    = 50 * time.Millisecond
@@ -46,7 +49,9 @@ const maxListAge = time.Second
 
 // sharedScan is a search that has not begun, or its result once done is closed.
 type sharedScan struct {
-	done  chan struct{}
+	callers int           // guarded by procScanner.mu until the search begins
+	all     chan struct{} // closed when every server that is not reaped waits for the search
+	done    chan struct{}
 	since *procList // of the caller whose list is the earliest; guarded by procScanner.mu until the search begins
 	found map[string][]int
 	err   error
@@ -75,6 +80,7 @@ func (s *procScanner) afterReap(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.unreaped, pid)
+	s.checkCallersLocked()
 }
 
 func (s *procScanner) isServer(pid int) bool {
@@ -154,26 +160,48 @@ func (s *procScanner) scan(since *procList) (map[string][]int, error) {
 	s.mu.Lock()
 	shared, first := s.next, s.next == nil
 	if first {
-		shared = &sharedScan{done: make(chan struct{}), since: since}
+		shared = &sharedScan{all: make(chan struct{}), done: make(chan struct{}), since: since}
 		s.next = shared
 	}
 	shared.since = shared.since.earlier(since)
+	shared.callers++
+	s.checkCallersLocked()
 	s.mu.Unlock()
 	if !first {
 		<-shared.done
 		return shared.found, shared.err
 	}
 	s.scanning.Lock()
-	time.Sleep(time.Until(s.rest))
+	if rest := time.Until(s.rest); rest > 0 {
+		t := time.NewTimer(rest)
+		select {
+		case <-shared.all:
+		case <-t.C:
+		}
+		t.Stop()
+	}
 	s.mu.Lock()
 	s.next = nil // callers from now on need a later search
 	s.mu.Unlock()
 	began := time.Now()
 	shared.found, shared.err = s.scanOnce(shared.since)
 	s.rest = time.Now().Add(min(restFactor*time.Since(began), maxRest))
+	s.scans++
 	s.scanning.Unlock()
 	close(shared.done)
 	return shared.found, shared.err
+}
+
+// checkCallersLocked reports it to the next search if no other server can share it.
+func (s *procScanner) checkCallersLocked() {
+	if s.next == nil || s.next.callers < len(s.unreaped) {
+		return
+	}
+	select {
+	case <-s.next.all:
+	default:
+		close(s.next.all)
+	}
 }
 
 // scanOnce searches the processes that are not in the list since, and reaps.

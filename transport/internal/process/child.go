@@ -143,9 +143,9 @@ func closeAll(files []*os.File) {
 // After Terminate the group keeps its whole grace: the server may stand behind a
 // wrapper that exits first.
 func (c *Child) reap() {
-	retag := time.AfterFunc(retagDelay, c.retag)
+	retags.add(c)
 	status := c.group.waitExit()
-	retag.Stop()
+	retags.remove(c)
 	select {
 	case <-c.shutdown:
 		c.group.awaitEmpty(c.tag, c.graceOver)
@@ -186,6 +186,9 @@ func (c *Child) retag() {
 		}
 	})
 }
+
+// markRetagged records that the server has started nothing that retag could tag.
+func (c *Child) markRetagged() { c.whileHeld(func() { c.retagged = true }) }
 
 // Stdin implements [Process].
 func (c *Child) Stdin() io.WriteCloser { return c.stdin }

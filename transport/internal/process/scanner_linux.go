@@ -52,9 +52,9 @@ type sharedScan struct {
 	callers int           // guarded by procScanner.mu until the search begins
 	all     chan struct{} // closed when every server that is not reaped waits for the search
 	done    chan struct{}
-	since *procList // of the caller whose list is the earliest; guarded by procScanner.mu until the search begins
-	found map[string][]int
-	err   error
+	since   *procList // of the caller whose list is the earliest; guarded by procScanner.mu until the search begins
+	found   map[string][]int
+	err     error
 }
 
 // addServer records a server that was just started.

@@ -19,8 +19,8 @@ type processGroup struct {
 	pidfd  *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
 	thread *parentThread // the thread that started the child
 	since  *procList     // processes that were there before the child, so are no descendants
-	// noneLeft: a search that awaitEmpty began after the exit has found no descendant. There
-	// is none to kill then, and none can appear.
+	// noneLeft: a search that awaitEmpty began after the exit has found no descendant. So
+	// no descendant can appear any more.
 	noneLeft bool
 }
 

@@ -14,8 +14,8 @@ var procTable procScanner
 type procScanner struct {
 	mu   sync.Mutex // guards what follows
 	next *sharedScan
-	// servers are the children that have not been reaped. A search skips them: they are
-	// not descendants to kill, and many servers would make up most of what it reads.
+	// servers are the children that have not been reaped, and the watchdog. A search skips
+	// them: they are not descendants to kill, and would make up most of what it reads.
 	servers map[int]bool
 	// unreaped are the children whose exit status [Child.reap] will collect. No other
 	// code may collect it.
@@ -65,6 +65,17 @@ func (s *procScanner) addServer(pid int) {
 		s.servers, s.unreaped = map[int]bool{}, map[int]bool{}
 	}
 	s.servers[pid], s.unreaped[pid] = true, true
+}
+
+// addWatchdog records the watchdog, which is no descendant of a server either. beforeReap
+// ends that.
+func (s *procScanner) addWatchdog(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.servers == nil {
+		s.servers, s.unreaped = map[int]bool{}, map[int]bool{}
+	}
+	s.servers[pid] = true
 }
 
 // beforeReap is called just before a server is reaped: from then on its id may be

@@ -146,6 +146,7 @@ func (d *watchdog) startLocked() {
 		return
 	}
 	clearOuterTag(cmd.Process.Pid)
+	procTable.addWatchdog(cmd.Process.Pid)
 	d.cmd, d.stdin = cmd, ours
 }
 
@@ -171,6 +172,7 @@ func (d *watchdog) stopLocked() {
 	}
 	_ = d.cmd.Process.Kill()
 	_ = d.stdin.Close()
+	procTable.beforeReap(d.cmd.Process.Pid)
 	_ = d.cmd.Wait()
 	d.cmd, d.stdin = nil, nil
 }

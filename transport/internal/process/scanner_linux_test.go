@@ -63,7 +63,7 @@ func TestScan_that_all_servers_wait_for(t *testing.T) {
 			for i := range 3 + others {
 				s.addServer(noPID + i)
 			}
-			done := make(chan error)
+			done := make(chan error, 3)
 			for range 3 {
 				go func() {
 					_, err := s.scan(nil)
@@ -81,7 +81,12 @@ func TestScan_that_all_servers_wait_for(t *testing.T) {
 				s.afterReap(noPID + i)
 			}
 			for range 3 {
-				require.NoError(t, <-done)
+				select {
+				case err := <-done:
+					require.NoError(t, err)
+				case <-time.After(waitLimit):
+					require.Fail(t, "the search waits for servers that cannot come")
+				}
 			}
 			require.Equal(t, 1, s.scans)
 		})

@@ -27,6 +27,8 @@ func TestCallTool_allocations(t *testing.T) {
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy}))
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "modern", Stdio: mcptest.Stdio(mcptest.Script{})}))
 
+	cancelable, cancel := context.WithCancel(ctx)
+	defer cancel()
 	args := map[string]any{"text": "hello"}
 	several := map[string]any{"text": "hello", "lines": []any{1, 2.0}, "deep": map[string]any{"a": true, "b": nil}}
 	raw := json.RawMessage(`{"text":"hello"}`)
@@ -40,6 +42,8 @@ func TestCallTool_allocations(t *testing.T) {
 		{"CallTool, modern", 13.5, 1200, func() error { _, err := c.CallTool(ctx, "modern/echo", args); return err }},
 		{"CallToolRaw, modern", 1.5, 190, func() error { _, err := c.CallToolRaw(ctx, "modern/echo", raw); return err }},
 		{"CallToolRaw", 1.5, 90, func() error { _, err := c.CallToolRaw(ctx, "s/echo", raw); return err }},
+		{"CallTool, cancelable", 2.5, 250, func() error { _, err := c.CallTool(cancelable, "s/echo", args); return err }},
+		{"CallToolRaw, cancelable", 1.5, 90, func() error { _, err := c.CallToolRaw(cancelable, "s/echo", raw); return err }},
 	} {
 		allocs, bytes := testutil.Allocations(2000, func() { require.NoError(t, budget.call()) })
 		t.Logf("%s: %.1f allocations, %.0f bytes", budget.name, allocs, bytes)

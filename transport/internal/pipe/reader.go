@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"errors"
 	"io"
 	"os"
 	"syscall"
@@ -19,6 +20,10 @@ type Space interface {
 //
 // The goroutine that reads owns it.
 type Reader struct {
+	// OnEmpty, if set, is called by Read when there is nothing to read. If it reports true,
+	// Read returns ErrEmpty instead of waiting. It must not block.
+	OnEmpty func() bool
+
 	stream io.Reader
 	raw    syscall.RawConn // nil: the stream cannot say whether there is something to read
 	name   string          // of the pipe, for errors
@@ -30,6 +35,9 @@ type Reader struct {
 	err   error
 	try   func(fd uintptr) (done bool)
 }
+
+// ErrEmpty: there is nothing to read, and the reader does not wait.
+var ErrEmpty = errors.New("there is nothing to read")
 
 // NewReader returns a reader of a stream.
 func NewReader(stream io.Reader) *Reader {
@@ -51,12 +59,14 @@ func (r *Reader) Read(space Space) (int, error) {
 	r.space, r.n, r.err = space, 0, nil
 	err := r.raw.Read(r.try)
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = ErrEmpty
 	case err == nil && r.err == nil && r.n == 0:
 		return 0, io.EOF
 	case err == nil:
 		err = r.err
 	}
-	if err != nil {
+	if err != nil && err != ErrEmpty {
 		err = &os.PathError{Op: "read", Path: r.name, Err: err}
 	}
 	return r.n, err

@@ -20,6 +20,10 @@ func (r *Reader) tryRead(fd uintptr) (done bool) {
 	if r.err == syscall.EAGAIN {
 		r.err = nil
 		r.space.Release()
+		if r.OnEmpty != nil && r.OnEmpty() {
+			r.err = ErrEmpty
+			return true
+		}
 		return false
 	}
 	return true

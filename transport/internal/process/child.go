@@ -29,8 +29,9 @@ const (
 // made here, as *os.File. So os/exec starts no goroutine that copies, and waits for no
 // grandchild that holds a pipe open.
 //
-// Only the goroutine of reap collects the exit status. All methods are safe for
-// concurrent use.
+// Only the goroutine of reap collects the exit status. Where the system reports an exit to
+// the poller, reap begins with the exit, and a running process has no goroutine. All methods
+// are safe for concurrent use.
 type Child struct {
 	// Set by Start, constant afterwards.
 	cmd        *exec.Cmd
@@ -39,13 +40,13 @@ type Child struct {
 	stdout     *os.File
 	stderrPipe *os.File
 	stderr     *StderrTail
-	polled     *polledStderr // nil: a goroutine reads stderr
-	tag        string        // process tag; empty if descendants may stay, and where there are no tags
+	tag        string // process tag; empty if descendants may stay, and where there are no tags
 
-	// exited and then reapDone are closed by reap; stderrDone by the reader of stderr.
-	exited     chan struct{} // the exit is known, and the group is killed
-	reapDone   chan struct{} // nothing is left in the process table, except for survivors
-	stderrDone chan struct{} // the reader of stderr has returned
+	stderrIn *stderrReader // guards itself
+
+	// Closed by reap, in this order.
+	exited   chan struct{} // the exit is known, and the group is killed
+	reapDone chan struct{} // nothing is left in the process table, except for survivors
 
 	// Written by reap.
 	exitCause *supervisor.Cause // valid after exited
@@ -81,7 +82,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	}
 	cmd.Dir, cmd.Env = s.Dir, Environ(s)
 	c := &Child{cmd: cmd, stderr: NewStderrTail(o.StderrLines, o.Redact),
-		stderrDone: make(chan struct{}), exited: make(chan struct{}), reapDone: make(chan struct{}),
+		exited: make(chan struct{}), reapDone: make(chan struct{}),
 		shutdown: make(chan struct{}), graceOver: make(chan struct{})}
 	if !s.KeepDaemons {
 		if c.tag = newTag(); c.tag != "" {
@@ -93,13 +94,10 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 		return nil, startCause(s, err)
 	}
 	cmd.Env = nil // large, and not needed any more
-	if c.polled = stderrPolls.add(c.stderrPipe, c.stderr, c.stderrDone); c.polled == nil {
-		go func() {
-			defer close(c.stderrDone)
-			(&stderrReader{tail: c.stderr}).readAll(c.stderrPipe)
-		}()
+	c.stderrIn = readStderr(c.stderrPipe, c.stderr)
+	if !c.group.onExit(func() { go c.reap() }) {
+		go c.reap()
 	}
-	go c.reap()
 	return c, nil
 }
 
@@ -154,7 +152,7 @@ func (c *Child) reap() {
 	c.group.kill()
 	t := time.NewTimer(drainTime)
 	select {
-	case <-c.stderrDone:
+	case <-c.stderrIn.done:
 	case <-t.C:
 	}
 	t.Stop()
@@ -288,11 +286,9 @@ func (c *Child) whileHeld(f func()) {
 // Release implements [Process].
 func (c *Child) Release() error {
 	c.releaseOnce.Do(func() {
-		if c.polled != nil {
-			stderrPolls.remove(c.polled)
-		}
+		c.stderrIn.stop()
 		closeAll([]*os.File{c.stdin, c.stdout, c.stderrPipe})
-		<-c.stderrDone
+		<-c.stderrIn.done
 		select {
 		case <-c.exited:
 		default:

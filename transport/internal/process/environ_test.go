@@ -119,7 +119,7 @@ func TestStart_passes_the_environment(t *testing.T) {
 	c, cause := Start(&mcpvisor.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, Options{StderrLines: 200})
 	require.Nil(t, cause)
 	<-c.Exited()
-	<-c.stderrDone
+	<-c.stderrIn.done
 	c.Release()
 	lines := c.ExitCause().Stderr
 	require.Contains(t, lines, "GIVEN=yes")

@@ -29,6 +29,9 @@ func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 	return &processGroup{pgid: cmd.Process.Pid, cmd: cmd}, nil
 }
 
+// onExit reports false: waitExit waits for the exit.
+func (*processGroup) onExit(func()) bool { return false }
+
 // waitExit reaps the child and returns its exit status; nil if that is not known.
 func (g *processGroup) waitExit() *syscall.WaitStatus {
 	_ = g.cmd.Wait()

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
 )
 
 // processGroup is the process group of one child. It belongs to the goroutine of
@@ -17,6 +19,7 @@ import (
 type processGroup struct {
 	pgid   int
 	pidfd  *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
+	exit   *poll.Watch   // of pidfd; nil: a goroutine waits for the exit
 	thread *parentThread // the thread that started the child
 	since  *procList     // processes that were there before the child, so are no descendants
 	// noneLeft: a search that awaitEmpty began after the exit has found no descendant. So
@@ -55,6 +58,22 @@ func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
 		}
 	}
 	return g, nil
+}
+
+// onExit has f called once at the exit, by the goroutine of the poller. It reports false if
+// the system does not allow that; then waitExit waits for the exit.
+func (g *processGroup) onExit(f func()) bool {
+	if g.pidfd == nil {
+		return false
+	}
+	if g.exit = poll.Shared.Watch(g.pidfd, f); g.exit == nil {
+		return false
+	}
+	if !g.exit.Arm() {
+		g.exit.Remove()
+		g.exit = nil
+	}
+	return g.exit != nil
 }
 
 // waitExit returns the exit status of the child and leaves the child a zombie
@@ -212,6 +231,9 @@ func (g *processGroup) beforeReap() {
 // afterReap releases what this process holds for the group.
 func (g *processGroup) afterReap() {
 	procTable.afterReap(g.pgid)
+	if g.exit != nil {
+		g.exit.Remove()
+	}
 	if g.pidfd != nil {
 		_ = g.pidfd.Close()
 	}

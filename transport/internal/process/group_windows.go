@@ -51,6 +51,9 @@ func (g *processGroup) waitExit() *os.ProcessState {
 	return g.cmd.ProcessState
 }
 
+// onExit reports false: waitExit waits for the exit.
+func (*processGroup) onExit(func()) bool { return false }
+
 // terminate does nothing: Windows has no request to end that every program receives.
 func (g *processGroup) terminate() {}
 

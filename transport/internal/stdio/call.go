@@ -28,7 +28,10 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 		return nil, jsonrpc.DeathError(c.lifetime.Cause(), mcpvisor.OutcomeNotSent)
 	}
 	c.table.AddLocked(&p.entry)
-	write, concurrent := c.out.add(&p.line), c.table.Open.Len() > 1
+	if p.stream {
+		c.reading.streams++
+	}
+	write, concurrent, leads := c.out.add(&p.line), c.callsLocked() > 1, c.takeTurnLocked(ctx, p)
 	c.table.Mu.Unlock()
 	if write {
 		if concurrent {
@@ -37,8 +40,12 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 		c.flush()
 	}
 
-	var a answer
+	a, answered := answer{}, false
+	if leads {
+		a, answered = c.lead(p)
+	}
 	switch {
+	case answered:
 	case p.entry.Progress != nil:
 		a = c.awaitWithProgress(ctx, p)
 	case ctx.Done() == nil:

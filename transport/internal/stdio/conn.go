@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
-// conn frames messages on one pair of streams and matches responses to requests. One
-// goroutine reads; callers write for themselves (see [outbox]).
+// conn frames messages on one pair of streams and matches responses to requests. Callers
+// write for themselves (see [outbox]), and the only caller also reads (see [reading]).
 //
 // It serves two channels. On the call channel, requests have ids from jsonrpc.FirstID
 // up, and a response goes straight to the caller that waits for it. Every other message
@@ -33,20 +33,22 @@ type conn struct {
 	redactor       redact.Redactor
 	buffer         *budget.Budget // bounds large messages of the server; nil: without bound
 
-	table        jsonrpc.Table // the requests in flight; its mutex guards the queue of out, too
+	table        jsonrpc.Table // the requests in flight; its mutex guards reading and the queue of out, too
+	reading      reading
 	out          outbox
 	goWrite      func(write func()) // runs write in a goroutine; called with the mutex of the table
 	onWriteError func(error)        // is called, at most once, by that goroutine
 	pendingPool  sync.Pool          // of *pending; per conn, because their channels must not leave a synctest bubble
 
-	// Written by the goroutine that reads, read by others. All are atomic or guard
+	// Written by the reader, read by others. All are atomic or guard
 	// themselves.
 	lastReceived jsonrpc.LastReceived
 	discarded    jsonrpc.Discarded
 	remarks      jsonrpc.Remarks
 
-	// Owned by the goroutine that reads.
+	// Owned by the reader.
 	in    *lineReader
+	noted int           // the reads of in that lastReceived knows
 	split splitMessage  // the current message over several lines
 	share *budget.Share // what the current line holds of buffer; nil if it is small
 }
@@ -54,6 +56,7 @@ type conn struct {
 func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *conn {
 	c := &conn{
 		lifetime:      life,
+		reading:       newReading(in),
 		in:            newLineReader(in, limit),
 		out:           outbox{out: out, tryWrite: pipe.TryWriter(out)},
 		goWrite:       func(write func()) { go write() },
@@ -61,6 +64,7 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *co
 		notifications: new(jsonrpc.Notifications),
 		lastReceived:  jsonrpc.NewLastReceived(),
 	}
+	c.in.in.OnEmpty = c.mayStop
 	c.in.reserve, c.in.free = c.reserveBuffer, c.freeLine
 	c.pendingPool.New = c.newPending
 	c.in.onUnfinished = c.receiveUnfinished
@@ -82,14 +86,17 @@ func (c *conn) end(cause *supervisor.Cause) bool {
 	return first
 }
 
-// readLoop handles lines until the stream ends, and returns the error that ended it.
+// readLoop handles lines until the stream ends, and returns the error that ended it. It
+// returns errPaused if its turn has ended (see [reading]).
 func (c *conn) readLoop() error {
-	defer c.freeLine() // of a line that the end of the stream cuts short
-	for reads := 0; ; {
+	for {
 		line, tail, over, err := c.in.next()
-		if reads != c.in.readCount {
-			reads = c.in.readCount
-			c.lastReceived.Note()
+		c.noteRead()
+		if errors.Is(err, errPaused) {
+			if c.endTurn() {
+				return err
+			}
+			continue
 		}
 		if over {
 			c.receiveOversize(line, tail)
@@ -97,8 +104,17 @@ func (c *conn) readLoop() error {
 			c.receive(line)
 		}
 		if err != nil {
+			c.freeLine() // which the end of the stream has cut short
 			return err
 		}
+	}
+}
+
+// noteRead records that the server is alive, if it has sent something.
+func (c *conn) noteRead() {
+	if c.noted != c.in.readCount {
+		c.noted = c.in.readCount
+		c.lastReceived.Note()
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *conn) failOnlyRequest(why *mcpvisor.Error) bool {
 		return false
 	}
 	if p != nil {
-		c.table.Open.Delete(p.entry.ID)
+		c.deleteLocked(p)
 		c.table.Mu.Unlock()
 		p.answer <- answer{err: why}
 		return true

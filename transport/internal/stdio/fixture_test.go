@@ -72,8 +72,11 @@ func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), l
 	p := &peer{conn: newConn(jsonrpc.NewLifetime(), clientIn, clientOut, limit), t: t, in: bufio.NewReader(serverIn), out: serverOut}
 	var loops sync.WaitGroup
 	p.goWrite = loops.Go
-	loops.Go(func() { _ = p.readLoop() })
+	p.reading.start = func() { loops.Go(func() { _ = p.readLoop() }) }
+	p.reading.start()
+	p.releaseTurn()
 	t.Cleanup(func() {
+		p.stopReading()
 		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
 		for _, end := range []io.Closer{serverIn, clientOut, clientIn, serverOut} {
 			_ = end.Close()

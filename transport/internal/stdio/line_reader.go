@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math"
 
@@ -14,8 +15,8 @@ import (
 const maxSizeHint = 4 << 20
 
 // lineReader splits a stream into lines. "Messages are delimited by newlines,
-// and MUST NOT contain embedded newlines" (MCP, transports, stdio). The goroutine that
-// reads owns it.
+// and MUST NOT contain embedded newlines" (MCP, transports, stdio). The reader of the
+// connection owns it (see [reading]).
 //
 // While it waits for a line, it holds no buffer, if the stream is a pipe of Unix.
 type lineReader struct {
@@ -45,7 +46,19 @@ type lineReader struct {
 	sizeHint   int          // the size of the last large line
 	readCount  int          // the number of reads, for the owner
 	err        error        // the error of the last read
+	lineStart  int          // where the line just returned begins
+
+	paused     bool   // the last read found nothing and did not wait
+	skipping   bool   // the current line is skipped
+	head, tail []byte // the two ends of it so far
+
+	// brief: the caller of next must not be held up. next returns errPaused instead of a line
+	// that is oversize, large or no message, and instead of the end of the stream.
+	brief bool
 }
+
+// errPaused: the reader has stopped, and may go on where it was.
+var errPaused = errors.New("the reading is paused")
 
 func newLineReader(r io.Reader, limit int) *lineReader {
 	// The buffer is longer than the limit. Its length must not overflow an int.
@@ -58,7 +71,14 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 // held in memory: then over is true, line is its beginning and tail its end. At the end
 // of the stream, an unfinished line is returned together with the error.
 func (l *lineReader) next() (line, tail []byte, over bool, err error) {
+	if l.skipping {
+		if l.brief {
+			return nil, nil, false, errPaused
+		}
+		return l.skipLine()
+	}
 	l.noRoom = false
+	l.lineStart = l.start
 	if l.reserved > 0 {
 		l.free()
 		l.reserved = 0
@@ -76,10 +96,13 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			return line, nil, false, nil
 		}
 		l.searched = l.end - l.start
+		if l.brief && !l.isBrief() {
+			return nil, nil, false, errPaused
+		}
 		switch {
 		case l.searched > l.limit+1: // +1: a carriage return does not count
-			line, tail, err = l.skipLine()
-			return line, tail, true, err
+			l.beginSkip()
+			return l.skipLine()
 		case l.err != nil:
 			line = trimLineBreak(l.buf[l.start:l.end])
 			l.start, l.searched = l.end, 0
@@ -93,8 +116,11 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 		}
 		if !l.fillBuffer() {
 			l.noRoom = true
-			line, tail, err = l.skipLine()
-			return line, tail, true, err
+			l.beginSkip()
+			return l.skipLine()
+		}
+		if l.lineStart = l.start; l.paused {
+			return nil, nil, false, errPaused
 		}
 	}
 }
@@ -132,6 +158,9 @@ func (l *lineReader) fillBuffer() bool {
 	for empty := 0; ; empty++ {
 		n, err := l.in.Read(l)
 		l.end += n
+		if l.paused = errors.Is(err, pipe.ErrEmpty); l.paused {
+			return true
+		}
 		l.err = err
 		if n == 0 && err == nil && empty < 100 {
 			continue
@@ -202,22 +231,50 @@ func (l *lineReader) Release() {
 	}
 }
 
-// skipLine drops the rest of a line, and returns its two ends.
-func (l *lineReader) skipLine() (head, tail []byte, err error) {
-	head, tail = jsonrpc.ClipEnds(l.buf[l.start:l.end], nil)
+// isBrief reports whether the current line, which is not complete, may be read on in brief
+// mode.
+func (l *lineReader) isBrief() bool {
+	return l.err == nil && l.searched <= l.limit+1 && l.searched < jsonrpc.LargeMessage/2 &&
+		(l.searched == 0 || l.buf[l.start] == '{')
+}
+
+// beginSkip has skipLine skip the current line.
+func (l *lineReader) beginSkip() {
+	l.head, l.tail = jsonrpc.ClipEnds(l.buf[l.start:l.end], nil)
+	l.skipping = true
+}
+
+// skipLine drops the rest of a line, and returns its two ends like next.
+func (l *lineReader) skipLine() (head, tail []byte, over bool, err error) {
+	head, tail = l.head, l.tail
 	for l.err == nil {
 		l.start, l.end, l.searched = 0, 0, 0
 		l.fillBuffer() // into an empty buffer: it does not grow
+		if l.paused {
+			l.tail = tail
+			return nil, nil, false, errPaused
+		}
 		if i := bytes.IndexByte(l.buf[:l.end], '\n'); i >= 0 {
 			_, tail = jsonrpc.ClipEnds(tail, l.buf[:i])
 			l.start = i + 1
-			return head, trimLineBreak(tail), nil
+			l.skipping = false
+			return head, trimLineBreak(tail), true, nil
 		}
 		_, tail = jsonrpc.ClipEnds(tail, l.buf[:l.end])
 	}
 	l.start, l.searched = l.end, 0
-	return head, trimLineBreak(tail), l.err
+	l.skipping = false
+	return head, trimLineBreak(tail), true, l.err
 }
+
+// inLongLine reports whether the current line is skipped or holds reserved memory.
+func (l *lineReader) inLongLine() bool { return l.skipping || l.reserved > 0 }
+
+// putBack makes next return the last line again.
+func (l *lineReader) putBack() { l.start, l.searched = l.lineStart, 0 }
+
+// holds reports whether next has something to return without a read, or the beginning of it.
+func (l *lineReader) holds() bool { return l.start < l.end || l.err != nil || l.skipping }
 
 // detach returns a part of the line just returned in memory that the reader does not
 // reuse. A large part keeps the buffer, and the reader allocates another one: that saves

@@ -84,7 +84,7 @@ func (c *conn) takeAnswered(id int64) *pending {
 	if p == nil || p.line.state == lineQueued {
 		return nil
 	}
-	c.table.Open.Delete(id)
+	c.deleteLocked(p)
 	return p
 }
 
@@ -100,8 +100,21 @@ func (c *conn) giveUpRequest(p *pending) (outcome mcpvisor.Outcome, gone bool) {
 	return c.removeLocked(p), false
 }
 
-func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
+// deleteLocked removes a request from the table.
+func (c *conn) deleteLocked(p *pending) {
 	c.table.Open.Delete(p.entry.ID)
+	if p.stream {
+		c.reading.streams--
+	}
+}
+
+// removeLocked removes a request from the table before its response has arrived. If its
+// caller reads, the caller is woken for the answer that comes instead.
+func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
+	c.deleteLocked(p)
+	if c.reading.leader == p {
+		c.reading.wakeReaderLocked()
+	}
 	if p.line.state == lineQueued {
 		c.out.withdraw(&p.line)
 		return mcpvisor.OutcomeNotSent

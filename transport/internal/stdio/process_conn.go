@@ -24,8 +24,9 @@ import (
 const evidenceTimeout = 50 * time.Millisecond
 
 // processConn is one process and the connection to it, from the start of the process
-// until it has been reaped. While it is idle it has one goroutine, which reads. Another one
-// writes while the pipe is full, and another one ends the process.
+// until it has been reaped. While it is idle it has no goroutine where the poller watches
+// stdout, and elsewhere one that reads. Another one writes while the pipe is full, and another
+// one ends the process.
 type processConn struct {
 	// Set by newProcessConn, constant afterwards.
 	lifetime        *jsonrpc.Lifetime // shared with conn; guards itself
@@ -35,7 +36,7 @@ type processConn struct {
 	shutdownTimeout time.Duration
 
 	loops    sync.WaitGroup // the reading, writing and request-serving goroutines
-	readDone chan struct{}  // closed by the goroutine that reads
+	readDone chan struct{}  // closed when stdout has ended
 }
 
 // processConnOptions configures a [processConn].
@@ -68,14 +69,19 @@ func newProcessConn(proc process.Process, o processConnOptions) *processConn {
 	c.serverRequests.Go = func(f func()) bool { p.loops.Go(f); return true }
 	c.in.onLarge = proc.GrowStdout
 	c.goWrite, c.onWriteError = p.loops.Go, func(err error) { p.streamEnded("stdin", err) }
-	p.loops.Go(func() {
-		err := c.readLoop()
-		close(p.readDone)
-		p.streamEnded("stdout", err)
-	})
+	c.reading.start = func() { p.loops.Go(p.read) } // not after stopReading
+	c.reading.start()
 	life.OnDead(func() { go p.shutdown() })
 	proc.OnExited(p.onExited)
 	return p
+}
+
+// read reads stdout until the stream or the turn of the goroutine ends.
+func (p *processConn) read() {
+	if err := p.conn.readLoop(); !errors.Is(err, errPaused) {
+		close(p.readDone)
+		p.streamEnded("stdout", err)
+	}
 }
 
 // streamEnded is called when a stream broke. If the process exits, its exit status is
@@ -105,6 +111,7 @@ func (p *processConn) streamEnded(name string, err error) {
 // onExited ends the connection after the exit of the process. Responses may still be in the
 // pipe, so it waits a moment for the end of stdout. It does not block.
 func (p *processConn) onExited() {
+	p.conn.readable() // the end of stdout may not have been seen
 	select {
 	case <-p.readDone:
 		p.conn.end(p.proc.ExitCause())
@@ -128,6 +135,7 @@ func (p *processConn) onExited() {
 func (p *processConn) shutdown() {
 	p.conn.failAll() // conn.end may not have come that far; no goroutine that writes starts after it
 	p.proc.Terminate(p.shutdownTimeout)
+	p.conn.stopReading() // before stdout is closed, and before loops.Wait
 	p.lifetime.RecordLeft(p.proc.Release())
 	p.loops.Wait()
 	_ = p.conn.control.Close()
@@ -140,6 +148,7 @@ func (p *processConn) shutdown() {
 // server/discover.
 func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
 	p.conn.control.discoverTimeout = discoverTimeout
+	defer p.conn.releaseTurn()
 	client := p.handler.NewClient(info)
 	client.AddSendingMiddleware(p.registerClientSession)
 	session, err := client.Connect(ctx, p.conn.control, &mcp.ClientSessionOptions{ProtocolVersion: version})

@@ -10,23 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestStderrPoller: one goroutine reads many stderrs.
-func TestStderrPoller(t *testing.T) {
+// TestStderrReader: one goroutine reads many stderrs.
+func TestStderrReader(t *testing.T) {
 	type stderr struct {
-		r, w *os.File
-		tail *StderrTail
-		done chan struct{}
-		read *polledStderr
+		*stderrReader
+		w *os.File
 	}
-	var p stderrPoller
 	open := func(t *testing.T) *stderr {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
-		s := &stderr{r: r, w: w, tail: NewStderrTail(10, nil), done: make(chan struct{})}
-		s.read = p.add(r, s.tail, s.done)
-		require.NotNil(t, s.read)
+		s := &stderr{readStderr(r, NewStderrTail(10, nil)), w}
+		require.NotNil(t, s.watch)
 		t.Cleanup(func() {
-			p.remove(s.read)
+			s.stop()
 			_ = r.Close()
 			_ = w.Close()
 		})
@@ -45,6 +41,9 @@ func TestStderrPoller(t *testing.T) {
 		_, err = io.WriteString(other.w, "other\n")
 		require.NoError(t, err)
 		awaitLine(t, other, "other")
+		_, err = io.WriteString(other.w, "more\n")
+		require.NoError(t, err)
+		awaitLine(t, other, "other|more")
 	})
 	t.Run("a flood delays no other stream", func(t *testing.T) {
 		flood, other := open(t), open(t)
@@ -64,17 +63,10 @@ func TestStderrPoller(t *testing.T) {
 		require.NoError(t, flood.w.Close())
 		<-ended
 	})
-	t.Run("remove ends the reading", func(t *testing.T) {
+	t.Run("stop ends the reading", func(t *testing.T) {
 		s := open(t)
-		p.remove(s.read)
+		s.stop()
 		<-s.done
-		p.remove(s.read)
+		s.stop()
 	})
-	require.Nil(t, p.set, "nothing is left without streams")
-	awaitLine(t, func() *stderr { // a new set begins
-		s := open(t)
-		_, err := io.WriteString(s.w, "again\n")
-		require.NoError(t, err)
-		return s
-	}(), "again")
 }

@@ -30,6 +30,7 @@ func TestPortPanicEndsOneSession(t *testing.T) {
 		require.Zero(t, spends(func() { require.ErrorIs(t, <-failed, mcpvisor.ErrCrashed) }))
 		require.Equal(t, supervisor.StateClosing, h.state("fs"))
 		require.Equal(t, supervisor.CausePanic, h.rt.Snapshot().Server("fs").Cause.Kind)
+		require.Equal(t, map[supervisor.CauseKind]int64{supervisor.CausePanic: 1}, h.rt.Snapshot().Server("fs").Status().Totals.Ends)
 		require.Contains(t, h.log.String(), "actor crashed")
 		time.Sleep(2 * time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))

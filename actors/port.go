@@ -63,6 +63,9 @@ func (p *port) Receive(c actor.Context) {
 	case *actor.Started:
 		p.ref.self, p.ref.parent = c.Self(), c.Parent()
 		p.ref.inc.session.OnNotice(p.onNotice)
+		if source, ok := p.ref.inc.session.(transport.ServerRequestSource); ok && p.ref.rt.opts.Observer != nil {
+			source.OnServerRequest(p.ref.observeServerRequest)
+		}
 		p.open()
 	case *messages.Discover:
 		p.discover()
@@ -130,7 +133,7 @@ func (p *port) discover() {
 			reconciler.applyAtStart(soon)
 			cancel()
 		}
-		found, err := discovery.Discover(ctx, inc.session, inc.server, inc.spec.Limits)
+		found, err := discovery.Discover(ctx, ref.rt.listing(inc), inc.server, inc.spec.Limits)
 		if err != nil {
 			ref.sendParent(&messages.Failed{Epoch: inc.epoch, Cause: discoveryCause(ctx, inc, err)})
 			return

@@ -10,5 +10,6 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
+	serveMetaOnStdio()
 	goleak.VerifyTestMain(m)
 }

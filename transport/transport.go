@@ -90,6 +90,19 @@ type InputSchemaChecker interface {
 	CheckInputSchema(schema json.RawMessage) error
 }
 
+// ServerRequestSource is a [Session] whose server may send requests.
+type ServerRequestSource interface {
+	// OnServerRequest sets the function that observes the requests of the server. It is
+	// called before Open.
+	OnServerRequest(observe ServerRequestObserver)
+}
+
+// ServerRequestObserver is called before a request of the server is answered, in the
+// goroutine that answers it. The handler of the host gets the context that it returns. end
+// is called with the result as JSON, or with the error of the handler. params must not be
+// kept beyond end.
+type ServerRequestObserver func(ctx context.Context, method string, params json.RawMessage) (next context.Context, end func(result json.RawMessage, err error))
+
 // StderrSource is a [Session] whose server has a stderr.
 type StderrSource interface {
 	// Stderr returns the first and the last lines of stderr so far; see

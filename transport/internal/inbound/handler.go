@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
@@ -32,6 +33,11 @@ type Handler struct {
 	// Redactor masks the secrets of the server in errors that repeat its texts. Set before
 	// the session opens.
 	Redactor redact.Redactor
+	// Observe sees the requests of the server; nil: nothing does. Set before the session
+	// opens.
+	Observe transport.ServerRequestObserver
+	// Waiting has the calls that wait for input. It guards itself.
+	Waiting WaitingCalls
 	// rootsRevision is the revision of the roots when the session was made. The server
 	// could not read an older one. Never changed.
 	rootsRevision uint64
@@ -96,7 +102,23 @@ func (h *Handler) answer(ctx context.Context, r *request, calls CallClocks) (tex
 	restart := func(bool) {}
 	begin := func() { restart = calls.PauseClocks(r.call) }
 	defer func() { restart(err == nil) }()
-	_, text, err = h.dispatch(ctx, r.method, req, begin)
+	return h.dispatchObserved(ctx, r.method, r.params, req, begin)
+}
+
+// dispatchObserved is dispatch for a request, which it shows the observer.
+func (h *Handler) dispatchObserved(ctx context.Context, method string, params []byte, req mcp.Request, begin func()) (text json.RawMessage, err error) {
+	if h.Observe != nil {
+		next, end := h.Observe(ctx, method, params)
+		ctx = next
+		defer func() {
+			why := err
+			if hidden := (*hiddenError)(nil); errors.As(err, &hidden) {
+				why = hidden.err
+			}
+			end(text, why)
+		}()
+	}
+	_, text, err = h.dispatch(ctx, method, req, begin)
 	return text, err
 }
 

@@ -137,6 +137,9 @@ func (w *inputRequired) nextParams(first json.RawMessage, responses [][]byte) js
 func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, began time.Time, result json.RawMessage,
 	send func(context.Context, transport.Request) (json.RawMessage, error),
 ) (json.RawMessage, error) {
+	call := &transport.InFlight{Method: r.Method, Target: r.Target, Began: r.Began}
+	h.Waiting.add(call)
+	defer h.Waiting.remove(call)
 	inputCtx := ctx
 	if r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
@@ -184,7 +187,10 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		if totalTimeout > 0 {
 			r.TotalTimeout = max(totalTimeout-r.RoundBegan.Sub(began), time.Millisecond)
 		}
-		if result, err = send(ctx, r); err != nil {
+		h.Waiting.remove(call) // the request table has it meanwhile
+		result, err = send(ctx, r)
+		h.Waiting.add(call)
+		if err != nil {
 			var e *mcpvisor.Error
 			if errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent {
 				seen := *e
@@ -253,7 +259,7 @@ func (h *Handler) answerInput(ctx context.Context, r inputRequest) ([]byte, erro
 	}
 	var text []byte
 	if err == nil {
-		_, text, err = h.dispatch(ctx, r.method, req, nil)
+		text, err = h.dispatchObserved(ctx, r.method, r.params, req, nil)
 	}
 	if err == nil {
 		return text, nil

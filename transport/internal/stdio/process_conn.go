@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
@@ -46,6 +47,7 @@ type processConnOptions struct {
 	Notifications   *jsonrpc.Notifications
 	Handlers        *inbound.HandlerPool
 	Redactor        redact.Redactor
+	Observe         transport.ServerRequestObserver // nil: nothing observes the requests of the server
 	Buffer          *budget.Budget // bounds large messages; nil: without bound
 }
 
@@ -60,7 +62,7 @@ func newProcessConn(proc process.Process, o processConnOptions) *processConn {
 		shutdownTimeout: o.ShutdownTimeout,
 		readDone:        make(chan struct{}),
 	}
-	p.handler.Redactor = o.Redactor
+	p.handler.Redactor, p.handler.Observe = o.Redactor, o.Observe
 	c := p.conn
 	c.notifications, c.redactor, c.buffer = o.Notifications, o.Redactor, o.Buffer
 	c.serverRequests.Handler = p.handler

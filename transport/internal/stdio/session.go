@@ -22,6 +22,7 @@ type session struct {
 	lifetime      *jsonrpc.Lifetime
 	notifications jsonrpc.Notifications // passes notifications to the function of OnNotice
 	handshake     jsonrpc.HandshakeWatch
+	observe       transport.ServerRequestObserver // set before Open; may be nil
 
 	open atomic.Pointer[openState] // set by Open when the negotiation succeeded; nil before
 
@@ -99,6 +100,9 @@ func (s *session) currentConn() *processConn {
 // OnNotice implements [transport.Session].
 func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNotice(notify) }
 
+// OnServerRequest implements [transport.ServerRequestSource].
+func (s *session) OnServerRequest(observe transport.ServerRequestObserver) { s.observe = observe }
+
 // Dead implements [transport.Session].
 func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }
 
@@ -151,7 +155,7 @@ func (s *session) StderrTail() mcpvisor.ServerStderr {
 // InFlight implements [transport.RequestLister].
 func (s *session) InFlight() []transport.InFlight {
 	if o := s.open.Load(); o != nil {
-		return o.conn.table.InFlight()
+		return o.sender.Handler.Waiting.AppendTo(o.conn.table.InFlight())
 	}
 	return nil
 }

@@ -47,6 +47,7 @@ func (s *session) acceptProcess(r spawnResult) (*processConn, *supervisor.Cause)
 			Notifications:   &s.notifications,
 			Handlers:        s.dialer.handlers,
 			Redactor:        s.dialer.redactor,
+			Observe:         s.observe,
 			Buffer:          s.dialer.buffer,
 		})
 	}

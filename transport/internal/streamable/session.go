@@ -138,7 +138,12 @@ func (s *session) goTask(task func()) bool {
 func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNotice(notify) }
 
 // InFlight implements [transport.RequestLister].
-func (s *session) InFlight() []transport.InFlight { return s.exchanges.requests.InFlight() }
+func (s *session) InFlight() []transport.InFlight {
+	return s.handler.Waiting.AppendTo(s.exchanges.requests.InFlight())
+}
+
+// OnServerRequest implements [transport.ServerRequestSource].
+func (s *session) OnServerRequest(observe transport.ServerRequestObserver) { s.handler.Observe = observe }
 
 // Dead implements Session.
 func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }

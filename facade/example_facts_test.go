@@ -1,0 +1,162 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// The outcomes and durations of each tool since its server was registered.
+func ExampleClient_ToolStats() {
+	ctx := context.Background()
+	c := newExampleClient()
+	defer func() { _ = c.Close(ctx) }()
+	for range 3 {
+		_, _ = c.CallTool(ctx, "demo/echo", map[string]any{"text": "x"})
+	}
+	_, _ = c.CallTool(ctx, "demo/fail", map[string]any{"text": "no"})
+	for _, s := range c.ToolStats("demo") {
+		fmt.Println(s.Name, s.Calls, s.ToolErrors, s.Duration.Quantile(0.95) > 0)
+	}
+	// Output:
+	// demo/echo 3 0 true
+	// demo/fail 1 1 true
+}
+
+// What the client works on now.
+func ExampleClient_CallsInFlight() {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = c.CallTool(ctx, "demo/hang", nil)
+	}()
+	for len(c.CallsInFlight()) == 0 { // until the call has begun
+	}
+	for _, call := range c.CallsInFlight() {
+		fmt.Println(call.Server, call.Method, call.Target, call.Queued)
+	}
+	cancel()
+	<-done
+	// Output: demo tools/call hang false
+}
+
+// The calls that have ended, with their outcome.
+func ExampleClient_RecentCalls() {
+	ctx := context.Background()
+	c := newExampleClient()
+	defer func() { _ = c.Close(ctx) }()
+	_, _ = c.CallTool(ctx, "demo/echo", map[string]any{"text": "x"})
+	_, _ = c.CallTool(ctx, "demo/crash", nil)
+	calls, missed := c.RecentCalls(0)
+	for _, r := range calls {
+		fmt.Println(r.Seq, r.Target, r.Kind, r.Outcome)
+	}
+	fmt.Println(missed, "were dropped")
+	// Output:
+	// 1 echo
+	// 2 crash crashed unknown
+	// 0 were dropped
+}
+
+// The events so far, for a viewer that comes later.
+func ExampleClient_RecentEvents() {
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	events, _ := c.RecentEvents(0)
+	for _, e := range events {
+		fmt.Println(e.Seq, e.Kind)
+	}
+	// Output:
+	// 1 registered
+	// 2 connecting
+	// 3 ready
+}
+
+// A viewer that was disconnected continues after the last event that it has seen.
+func ExampleClient_WatchFrom() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c := newExampleClient()
+	defer func() { _ = c.Close(context.Background()) }()
+	const lastSeen = 2
+	fmt.Println(<-c.WatchFrom(ctx, lastSeen))
+	// Output: demo ready: 21 tools, 3 resources, 2 prompts, protocol 2026-07-28, epoch 1
+}
+
+// The last lines that a live server wrote to stderr.
+func ExampleClient_Stderr() {
+	ctx := context.Background()
+	c, err := facade.New()
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	inner := mcptest.InMemory(mcptest.Script{})
+	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Secrets: []string{"hunter2"}, InMemory: &mcpvisor.InMemory{
+		Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+			fmt.Fprintln(stderr, "cache is cold")
+			fmt.Fprintln(stderr, "the password is hunter2")
+			return inner.Serve(ctx, in, out, stderr)
+		}}})
+	if err != nil {
+		panic(err)
+	}
+	stderr, _ := c.Stderr("s")
+	lines, _ := stderr.After(0)
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+	// Output:
+	// cache is cold
+	// the password is ***
+}
+
+// The facts about the client as a whole.
+func ExampleClient_Stats() {
+	ctx := context.Background()
+	c := newExampleClient()
+	defer func() { _ = c.Close(ctx) }()
+	_, _ = c.CallTool(ctx, "demo/echo", nil)
+	_, _ = c.CallTool(ctx, "nowhere/echo", nil)
+	s := c.Stats()
+	fmt.Println(s.Events, s.Calls, s.UnknownServer, s.StaleMessages)
+	// Output: 3 1 1 0
+}
+
+// printingObserver prints the calls and sends a trace context with them.
+type printingObserver struct{}
+
+func (printingObserver) RequestStarted(ctx context.Context, _ mcpvisor.RequestStart) (context.Context, []byte) {
+	return ctx, []byte(`{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`)
+}
+
+func (printingObserver) RequestEnded(_ context.Context, r mcpvisor.RequestEnd) {
+	if r.Method == "tools/call" {
+		fmt.Println(r.Server, r.Target, r.Outcome, r.Err == nil, r.Took > 0)
+	}
+}
+
+// An observer sees each request at its start and its end.
+func ExampleWithObserver() {
+	ctx := context.Background()
+	c, err := facade.New(facade.WithObserver(printingObserver{}))
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = c.Close(ctx) }()
+	if err := c.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		panic(err)
+	}
+	_, _ = c.CallTool(ctx, "demo/echo", map[string]any{"text": "x"})
+	_, _ = c.CallTool(ctx, "demo/crash", nil)
+	// Output:
+	// demo echo answered true true
+	// demo crash unknown false true
+}

@@ -102,6 +102,12 @@
 //		log.Println(event) // fs down: server process ended with exit status 1; 2 calls in flight failed
 //	}
 //
+// # What operators see
+//
+// The client counts what happens, always: facade.Client has Status, ToolStats (outcomes
+// and durations), CallsInFlight, RecentCalls, RecentEvents and Stderr. [Totals] outlive
+// restarts. An [Observer] sees each request, for traces and metrics.
+//
 // # Names
 //
 // A tool's name is "server/tool", as in "fs/list_directory" ([Tool].Name). Language

@@ -56,12 +56,12 @@ func ExampleClient_RecentCalls() {
 	_, _ = c.CallTool(ctx, "demo/crash", nil)
 	calls, missed := c.RecentCalls(0)
 	for _, r := range calls {
-		fmt.Println(r.Seq, r.Target, r.Kind, r.Outcome)
+		fmt.Printf("%d %s %q\n", r.Seq, r.Target, r.Outcome)
 	}
 	fmt.Println(missed, "were dropped")
 	// Output:
-	// 1 echo
-	// 2 crash crashed unknown
+	// 1 echo ""
+	// 2 crash "unknown"
 	// 0 were dropped
 }
 

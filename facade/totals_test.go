@@ -79,6 +79,7 @@ func TestTotals_ends_by_cause(t *testing.T) {
 				require.NoError(t, c.WaitReady(t.Context(), "s"))
 				status, _ := c.ServerStatus("s")
 				require.EqualValues(t, 1, status.Totals.Ready)
+				require.Eventually(t, func() bool { status, _ := c.ServerStatus("s"); return status.Totals.Uptime > 0 }, 20*time.Second, time.Millisecond)
 				row.drive(t, c)
 			}
 			var totals mcpvisor.Totals
@@ -93,39 +94,30 @@ func TestTotals_ends_by_cause(t *testing.T) {
 	}
 }
 
-// Late answers are counted as unmatched in each session, and the counts of the last
-// session stay.
-func TestTotals_late_answers_outlive_a_restart(t *testing.T) {
-	onEveryLateServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
-		c := newClient(t)
-		require.NoError(t, c.Register(t.Context(), spec))
-		for session := range 2 {
-			_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"}, facade.WithTimeout(10*time.Millisecond), facade.WithWaitReady())
-			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
-			require.Eventually(t, func() bool {
-				status, _ := c.ServerStatus("s")
-				return status.Totals.Discarded.Unmatched == uint64(session+1)
-			}, 20*time.Second, time.Millisecond)
-			require.NoError(t, c.Restart(t.Context(), "s"))
-			require.NoError(t, c.WaitReady(t.Context(), "s"))
-			status, _ := c.ServerStatus("s")
-			require.EqualValues(t, session+1, status.Totals.Discarded.Unmatched, "after the restart")
-			require.Zero(t, status.Session.Discarded.Unmatched)
-		}
-	})
-}
-
-// onEveryLateServer runs f with servers that answer a call after 100 ms, also if it was
-// cancelled.
-func onEveryLateServer(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
-	t.Helper()
-	late := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionLateAnswer, Delay: 100 * time.Millisecond}}}
+// Answers to no request in flight, as late ones are and second ones, are counted in each
+// session, and the counts of the last session stay.
+func TestTotals_unmatched_answers_outlive_a_restart(t *testing.T) {
+	twice := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate}}}
 	for name, spec := range map[string]mcpvisor.ServerSpec{
-		"memory":  {InMemory: mcptest.InMemory(late)},
-		"process": {Stdio: mcptest.Stdio(late)},
+		"memory":  {Name: "s", InMemory: mcptest.InMemory(twice)},
+		"process": {Name: "s", Stdio: mcptest.Stdio(twice)},
 	} {
-		spec.Name = "s"
-		t.Run(name, func(t *testing.T) { f(t, spec) })
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t)
+			require.NoError(t, c.Register(t.Context(), spec))
+			for session := range uint64(2) {
+				call(t, c, "s/echo", map[string]any{"text": "x"})
+				require.Eventually(t, func() bool {
+					status, _ := c.ServerStatus("s")
+					return status.Totals.Discarded.Unmatched == session+1
+				}, 20*time.Second, time.Millisecond)
+				require.NoError(t, c.Restart(t.Context(), "s"))
+				require.NoError(t, c.WaitReady(t.Context(), "s"))
+				status, _ := c.ServerStatus("s")
+				require.Equal(t, session+1, status.Totals.Discarded.Unmatched, "after the restart")
+				require.Zero(t, status.Session.Discarded.Unmatched)
+			}
+		})
 	}
 }
 

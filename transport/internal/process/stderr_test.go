@@ -209,6 +209,7 @@ func TestStderrTail_Snapshot(t *testing.T) {
 		"a gap at the end":  {"1\n2\n3\n4", true, mcpvisor.ServerStderr{Total: 4, First: []string{"1"}, Lines: []string{"3", "4"}}},
 		"blank lines":       {"\n1\n\n \n2\n\n", true, mcpvisor.ServerStderr{Total: 2, Lines: []string{"1", "2"}}},
 		"a secret":          {"token s3cret!\n", false, mcpvisor.ServerStderr{Total: 1, Lines: []string{"token ***"}}},
+		"secrets later":     {"1\ntoken s3cret!\ns3cret!", true, mcpvisor.ServerStderr{Total: 3, Lines: []string{"1", "token ***", "***"}}},
 		"a secret, cut off": {"token s3cr", false, mcpvisor.ServerStderr{}},
 	} {
 		t.Run(name, func(t *testing.T) {

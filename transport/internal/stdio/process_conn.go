@@ -48,7 +48,7 @@ type processConnOptions struct {
 	Handlers        *inbound.HandlerPool
 	Redactor        redact.Redactor
 	Observe         transport.ServerRequestObserver // nil: nothing observes the requests of the server
-	Buffer          *budget.Budget // bounds large messages; nil: without bound
+	Buffer          *budget.Budget                  // bounds large messages; nil: without bound
 }
 
 // newProcessConn begins to read from and write to a process that was just started.

@@ -143,7 +143,9 @@ func (s *session) InFlight() []transport.InFlight {
 }
 
 // OnServerRequest implements [transport.ServerRequestSource].
-func (s *session) OnServerRequest(observe transport.ServerRequestObserver) { s.handler.Observe = observe }
+func (s *session) OnServerRequest(observe transport.ServerRequestObserver) {
+	s.handler.Observe = observe
+}
 
 // Dead implements Session.
 func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }

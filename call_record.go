@@ -35,6 +35,9 @@ type CallRecord struct {
 const (
 	// RecentCallsLimit is how many ended calls a client keeps.
 	RecentCallsLimit = 500
+	// UnknownCallsLimit is how many calls of unknown outcome a client keeps, beside those of
+	// RecentCallsLimit.
+	UnknownCallsLimit = 100
 	// RecentEventsLimit is how many events about the life of servers a client keeps, and
 	// how many that servers sent (EventLog, EventResourceUpdated).
 	RecentEventsLimit = 1000

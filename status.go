@@ -49,6 +49,8 @@ type ServerStatus struct {
 	// Session describes the current session, as far as it is known while the server is
 	// connecting; nil while the server has no session.
 	Session *SessionInfo `json:"session,omitempty"`
+	// WantsStandby is ServerSpec.Standby: a ready server without Standby lacks one.
+	WantsStandby bool `json:"wantsStandby,omitempty"`
 	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
 	// Catalog counts what the server offers.

@@ -13,6 +13,7 @@ import (
 type callFacts struct {
 	started       time.Time // of the runtime; does not change
 	recent        facts.RecentCalls
+	unknown       facts.UnknownCalls
 	room          facts.Room // for tools with statistics of their own
 	unknownServer atomic.Int64
 }
@@ -36,6 +37,9 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 		}
 	}
 	rt.calls.recent.Add(record)
+	if record.Outcome == mcpvisor.OutcomeUnknown {
+		rt.calls.unknown.Add(record)
+	}
 }
 
 // countFailure counts a call that has failed.
@@ -58,6 +62,9 @@ func (rt *Runtime) RecordUnknownServer() { rt.calls.unknownServer.Add(1) }
 func (rt *Runtime) RecentCalls(after uint64) (records []mcpvisor.CallRecord, missed uint64) {
 	return rt.calls.recent.After(after)
 }
+
+// UnknownCalls returns the last calls of unknown outcome, oldest first.
+func (rt *Runtime) UnknownCalls() []mcpvisor.CallRecord { return rt.calls.unknown.Records() }
 
 // ToolStats returns the statistics of the tools of a registration, by name.
 func (v *View) ToolStats() []mcpvisor.ToolStats { return v.stats.tools.Stats(v.Name) }

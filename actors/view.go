@@ -93,7 +93,8 @@ func (v *View) Status() mcpvisor.ServerStatus {
 	st := mcpvisor.ServerStatus{
 		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(), Origin: v.Spec.Origin,
-		Attempt: v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
+		WantsStandby: v.Spec.Standby,
+		Attempt:      v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
 		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
 		Calls: v.stats.calls.counts(), Totals: v.totals(time.Now()),
 	}

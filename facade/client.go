@@ -37,7 +37,7 @@ const Version = "0.1.0"
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
 //	state      Servers, Status, ServerStatus, Watch
-//	facts      ToolStats, CallsInFlight, RecentCalls, RecentEvents, WatchFrom, Stderr, Stats
+//	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, WatchFrom, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
 //

@@ -30,6 +30,11 @@ func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed 
 	return c.rt.RecentCalls(after)
 }
 
+// UnknownCalls returns the last calls that failed with OutcomeUnknown, oldest first, at
+// most [mcpvisor.UnknownCallsLimit]. Calls that succeed do not displace them. The slice is
+// the caller's.
+func (c *Client) UnknownCalls() []mcpvisor.CallRecord { return c.rt.UnknownCalls() }
+
 // RecentEvents returns the kept events with a higher Seq than after, in order. The client
 // keeps the last [mcpvisor.RecentEventsLimit] about the life of servers, and as many that
 // servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed is how many later

@@ -113,6 +113,7 @@ func TestCalls(t *testing.T) {
 	require.Len(t, calls.Recent, 1)
 	require.Equal(t, mcpvisor.OutcomeUnknown, calls.Recent[0].Outcome)
 	require.EqualValues(t, 2, calls.Recent[0].Seq)
+	require.Len(t, calls.Unknown, 2, "they stay, however many calls follow")
 	require.NotZero(t, decoded[web.Calls](s, "/api/calls", 200).Recent[0].Took)
 }
 

@@ -12,6 +12,8 @@ import (
 const (
 	// recently is how long an end or a call of unknown outcome is worth mentioning.
 	recently = 10 * time.Minute
+	// noStandby is how long a ready server may lack its standby.
+	noStandby = 30 * time.Second
 	// flappingEnds ends within flappingWindow are flapping.
 	flappingEnds   = 3
 	flappingWindow = 5 * time.Minute
@@ -106,6 +108,9 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 		if f.at.Sub(s.Since) >= slowStart {
 			add(AttentionSlowStart, SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
 		}
+	}
+	if s.State == supervisor.StateReady && s.WantsStandby && s.Standby == nil && f.at.Sub(s.Since) >= noStandby {
+		add(AttentionStandby, SeverityWarning, nil, "look at its events for the cause; until it has one, its next end is an outage", "has no standby")
 	}
 	switch {
 	case flapping && s.State != supervisor.StateEvicted:

@@ -60,6 +60,8 @@ const (
 	AttentionQueued AttentionKind = "queued"
 	// AttentionCatalog: some of what the server lists could not be used.
 	AttentionCatalog AttentionKind = "catalog"
+	// AttentionStandby: a server that shall have a standby has had none for a while.
+	AttentionStandby AttentionKind = "standby"
 	// AttentionAbandoned: requests are held although their contexts have ended.
 	AttentionAbandoned AttentionKind = "abandoned_requests"
 	// AttentionDiscarded: output or messages of the server could not be used.
@@ -72,14 +74,13 @@ const (
 
 // attentionOrder orders the kinds within one severity.
 var attentionOrder = []AttentionKind{AttentionEvicted, AttentionUnauthorized, AttentionParked, AttentionFlapping, AttentionBackoff,
-	AttentionUnknownOutcome, AttentionSlowStart, AttentionSlowCalls, AttentionQueued, AttentionAbandoned, AttentionCatalog,
+	AttentionUnknownOutcome, AttentionSlowStart, AttentionSlowCalls, AttentionQueued, AttentionStandby, AttentionAbandoned, AttentionCatalog,
 	AttentionRestarted, AttentionDiscarded, AttentionDeprecated}
 
 // attention lists what an operator should look at, the most urgent entry first. It is the
 // only place that decides this: the page, the terminal view and the commands show it.
 func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []Attention {
-	recent, _ := h.client.RecentCalls(0)
-	f := facts{at: at, unknown: unknownOutcomes(at, recent), slow: slowCalls(at, h.client.CallsInFlight())}
+	f := facts{at: at, unknown: unknownOutcomes(at, h.client.UnknownCalls()), slow: slowCalls(at, h.client.CallsInFlight())}
 	all := []Attention{}
 	for i := range servers {
 		all = append(all, f.about(&servers[i])...)

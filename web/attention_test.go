@@ -70,6 +70,10 @@ func TestAttention_of_each_kind(t *testing.T) {
 			AttentionUnknownOutcome, SeverityWarning, "1 call of unknown outcome in the last 10 min, first pay", time.Minute},
 		"slow calls": {mcpvisor.ServerStatus{State: supervisor.StateReady}, slow,
 			AttentionSlowCalls, SeverityWarning, "2 requests in flight for more than 30 s, oldest index", 2 * time.Minute},
+		"standby": {mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Minute), WantsStandby: true}, facts{},
+			AttentionStandby, SeverityWarning, "has no standby", 0},
+		"standby starting": {status: mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Second), WantsStandby: true}},
+		"standby ready":    {status: mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Minute), WantsStandby: true, Standby: new(mcpvisor.SessionInfo)}},
 		"queued": {mcpvisor.ServerStatus{State: supervisor.StateReady, Calls: mcpvisor.CallCounts{Queued: 2, InFlight: 64}}, facts{},
 			AttentionQueued, SeverityWarning, "2 calls wait behind Limits.MaxInFlight, 64 in flight", 0},
 		"catalog": {mcpvisor.ServerStatus{State: supervisor.StateReady, Catalog: mcpvisor.CatalogInfo{Warnings: []mcpvisor.Warning{{List: "tools", Text: "no\nname"}}}}, facts{},
@@ -107,8 +111,8 @@ func TestAttention_of_each_kind(t *testing.T) {
 
 // Every kind has a place in the order, and a row above.
 func TestAttention_order(t *testing.T) {
-	require.Len(t, attentionOrder, 14)
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 14)
+	require.Len(t, attentionOrder, 15)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 15)
 	all := []Attention{{Kind: AttentionDeprecated, Severity: SeverityNotice}, {Kind: AttentionQueued, Severity: SeverityWarning, Server: "b"},
 		{Kind: AttentionQueued, Severity: SeverityWarning, Server: "c"}, {Kind: AttentionFlapping, Severity: SeverityWarning}, {Kind: AttentionEvicted, Severity: SeverityError}}
 	sortAttention(all)

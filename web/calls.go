@@ -15,6 +15,9 @@ type Calls struct {
 	// Recent are the calls that ended after ?after=SEQ, oldest first; without it all that
 	// are kept, at most [mcpvisor.RecentCallsLimit].
 	Recent []mcpvisor.CallRecord `json:"recent"`
+	// Unknown are the last calls of unknown outcome, oldest first; see
+	// facade.Client.UnknownCalls.
+	Unknown []mcpvisor.CallRecord `json:"unknown"`
 	// Missed counts calls after SEQ that are not kept any more.
 	Missed uint64 `json:"missed,omitempty"`
 }
@@ -25,7 +28,7 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	recent, missed := h.client.RecentCalls(after)
-	writeJSON(w, http.StatusOK, Calls{InFlight: orEmpty(h.client.CallsInFlight()), Recent: orEmpty(recent), Missed: missed})
+	writeJSON(w, http.StatusOK, Calls{InFlight: orEmpty(h.client.CallsInFlight()), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed})
 }
 
 // number returns a query parameter that is a number, 0 if it is not set. If it is not a

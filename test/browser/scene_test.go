@@ -2,8 +2,10 @@ package browser
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,15 +31,25 @@ func installed(t *testing.T, name string, script mcptest.Script) *mcpvisor.Stdio
 // standby, one in backoff, one evicted, and calls with every outcome.
 func registerScene(t *testing.T, c *facade.Client, trouble bool) {
 	t.Helper()
-	retry := supervisor.Retry(5, time.Hour)
+	retry := supervisor.Retry(5, 5*time.Minute)
 	schema := json.RawMessage(`{"type":"object","required":["path"],"properties":{"path":{"type":"string","description":"An absolute path."},
 		"show":{"type":"string","enum":["names","sizes","all"],"default":"names","description":"What to list."},
 		"depth":{"type":"integer","minimum":0,"maximum":9,"description":"How many levels to descend."},"hidden":{"type":"boolean","default":false},
 		"filter":{"type":"object","description":"Conditions on names, as in {\"ends_with\": \".go\"}."}}}`)
-	files := append([]mcptest.ToolDef{{Name: "list_directory", Description: "Lists the entries of a directory, directories first.", InputSchema: schema, As: "echo"}}, mcptest.DefaultTools()...)
+	tools := func(named map[string]string) (all []mcptest.ToolDef) {
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			all = append(all, mcptest.ToolDef{Name: name, Description: named[name], InputSchema: schema, As: map[string]string{"watch_directory": "hang", "list_commits": "sleep", "merge_pull_request": "fail"}[name],
+				Text: "[DIR]  archive\n[DIR]  incoming\n[FILE] orders.csv\n[FILE] README.md"})
+		}
+		return all
+	}
+	files := tools(map[string]string{"list_directory": "Lists the entries of a directory, directories first.", "read_text_file": "Reads a file as text.", "write_file": "Creates a file, or replaces its content.",
+		"search_files": "Finds files whose names match a pattern.", "move_file": "Moves or renames a file.", "get_file_info": "Size, times and permissions of a file.", "edit_file": "Replaces lines of a file.",
+		"directory_tree": "All entries below a directory, as JSON.", "watch_directory": "Returns when a directory changes."})
+	code := tools(map[string]string{"create_issue": "Opens an issue.", "list_commits": "Commits of a branch, newest first.", "merge_pull_request": "Merges a pull request.", "search_code": "Finds code in repositories."})
 	for _, spec := range []mcpvisor.ServerSpec{
 		{Name: "filesystem", Origin: ".mcp.json:4", Standby: true, Stdio: installed(t, "mcp-server-filesystem", mcptest.Script{Name: "secure-filesystem", Version: "2.4.1", Tools: files})},
-		{Name: "github", Origin: ".mcp.json:11", Stdio: installed(t, "mcp-server-github", mcptest.Script{Name: "github", Version: "1.9.0", ExtraTools: 38})},
+		{Name: "github", Origin: ".mcp.json:11", Stdio: installed(t, "mcp-server-github", mcptest.Script{Name: "github", Version: "1.9.0", Tools: code})},
 		{Name: "memory", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "search", Origin: ".mcp.json:31", HTTP: &mcpvisor.HTTP{URL: newHTTPServer(t)}},
 	} {
@@ -45,15 +57,15 @@ func registerScene(t *testing.T, c *facade.Client, trouble bool) {
 		register(t, c, spec)
 	}
 	for i := range 40 {
-		for _, tool := range []string{"filesystem/list_directory", "github/add", "memory/echo", "search/echo", "github/fail"} {
-			if tool == "github/fail" && i > 2 {
+		for _, tool := range []string{"filesystem/list_directory", "filesystem/read_text_file", "github/search_code", "memory/echo", "search/echo", "github/merge_pull_request"} {
+			if tool == "github/merge_pull_request" && i > 2 {
 				continue
 			}
 			_, err := c.CallTool(t.Context(), tool, map[string]any{"path": "/srv", "text": "x", "a": 1, "b": i})
 			require.NoError(t, err)
 		}
 	}
-	_, err := c.CallTool(t.Context(), "search/sleep", map[string]any{"ms": 240})
+	_, err := c.CallTool(t.Context(), "github/list_commits", map[string]any{"ms": 240})
 	require.NoError(t, err)
 	if !trouble {
 		return
@@ -67,7 +79,7 @@ func registerScene(t *testing.T, c *facade.Client, trouble bool) {
 		{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 1}}})}))
 	require.ErrorIs(t, c.WaitReady(t.Context(), "browser"), mcpvisor.ErrEvicted)
 	ended := make(chan error)
-	for _, tool := range []string{"postgres/hang", "filesystem/hang"} {
+	for _, tool := range []string{"postgres/hang", "filesystem/watch_directory"} {
 		go func() {
 			_, err := c.CallTool(t.Context(), tool, nil)
 			ended <- err

@@ -6,7 +6,7 @@ import { showCalls, showEvents, showInFlight, showTools } from "./traffic.js";
 import { showDetail } from "./detail.js";
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], tools: [], events: [], lost: 0, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], unknown: [], tools: [], events: [], lost: 0, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "" };
 const refreshEvery = 250, pollEvery = 1000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -97,6 +97,7 @@ async function poll() {
 		const active = c.recent.length > 0 || c.inFlight.length > 0 || app.inFlight.length > 0;
 		app.recent = app.recent.concat(c.recent).slice(-keptCalls);
 		app.inFlight = c.inFlight;
+		app.unknown = c.unknown;
 		if (c.recent.length || !app.tools.length) app.tools = (await get("tools?limit=20")).tools;
 		if (active) {
 			for (const one of [...c.recent, ...c.inFlight]) changed.add(one.server);
@@ -171,7 +172,11 @@ function route() {
 	if (hash && !hash.startsWith("#/")) return;
 	const [, kind, name, tool] = hash.split("/").map(decodeURIComponent);
 	const next = kind === "s" ? name : null;
-	if (next !== view.name) Object.assign(view, { name: next, detail: null, catalog: null, key: "" });
+	if (next !== view.name) {
+		Object.assign(view, { name: next, detail: null, catalog: null, key: "", shown: "" });
+		$("filter").value = "";
+		$("filter").placeholder = next === null ? "Filter servers" : "Filter tools";
+	}
 	view.tool = tool || null;
 	view.focus = Boolean(tool) && app.loaded;
 	$("overview").hidden = next !== null;
@@ -196,6 +201,7 @@ function paint() {
 	const first = !document.documentElement.dataset.loaded; // what is on the screen comes first
 	showSummary($("summary"), servers);
 	showTree($("tree"), first ? servers.slice(0, firstRows) : servers, view.name);
+	const wanted = app.wanted = $("filter").value.trim().toLowerCase();
 	if (view.name) {
 		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
 		const title = view.focus && $("tool-title");
@@ -206,14 +212,13 @@ function paint() {
 		}
 		return;
 	}
-	const wanted = $("filter").value.trim().toLowerCase();
 	const shown = wanted ? servers.filter((s) => [s.name, s.state, s.target, s.transport].some((text) => text.toLowerCase().includes(wanted))) : servers;
 	if (app.loaded) showAttention($("attention"), app.attention, app.controls, servers.length);
 	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value));
 	$("servers-note").textContent = wanted ? shown.length + " of " + servers.length : servers.length ? plural(servers.length, "server") : "";
 	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
 	showInFlight($("flight"), app.inFlight);
-	showCalls($("calls"), app.recent);
+	showCalls($("calls"), app);
 	showTools($("tools"), app.tools);
 	showEvents($("events"), app.events, app.lost);
 	if (app.loaded && first) {
@@ -239,7 +244,6 @@ document.addEventListener("keydown", (e) => {
 	const typing = e.target.closest("input, textarea, select");
 	if (e.key === "/" && !typing && !e.ctrlKey && !e.metaKey && !e.altKey) {
 		e.preventDefault();
-		if (view.name) location.hash = "#/";
 		$("filter").focus();
 	} else if (e.key === "Escape" && e.target === $("filter")) {
 		$("filter").value = "";

@@ -1,7 +1,7 @@
 // The page of one server.
-import { fill, h } from "./dom.js";
-import { at, badge, count, plural, serverNow, span, took, tokens, stateOf } from "./format.js";
-import { kind, lane, reason, restartButton, when } from "./servers.js";
+import { fill, h, num, td } from "./dom.js";
+import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens } from "./format.js";
+import { kind, lane, link, restartButton, when } from "./servers.js";
 import { errors, head, showCalls, showEvents, showInFlight, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 
@@ -14,13 +14,13 @@ export function showDetail(el, name, s, view, app) {
 	}
 	const flight = h("section", { "data-key": "flight" }), calls = h("section", { "data-key": "calls" }), events = h("section", { "data-key": "events" });
 	showInFlight(flight, app.inFlight, name);
-	showCalls(calls, app.recent, name);
+	showCalls(calls, app, name);
 	showEvents(events, app.events, app.lost, name);
+	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", "data-key": "title" }, h("h1", null, s.name), badge(s.state), h("span", { class: "note" }, s.retryAt ? "next attempt " : "for ", when(s)), h("span", { class: "spring" }), app.controls ? restartButton(s.name) : null),
-		s.state === "ready" || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], "data-key": "why", "aria-label": "Why it is not ready" }, h("div", { class: "alert-text" }, reason(s, 20))),
-		facts(s), historyOf(s), stderrOf(s, view.detail?.stderr),
-		h("section", { "data-key": "catalog" }, catalogOf(s, view, app)), flight, h("div", { class: "pair", "data-key": "pair" }, calls, events));
+		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], "data-key": "why", "aria-label": "Why it is not ready" }, h("p", { class: "alert-text" }, s.lastCause.message, kind(s.lastCause))),
+		well ? null : stderr, facts(s), well ? catalog : null, historyOf(s), well ? stderr : null, well ? null : catalog, flight, h("div", { class: "pair", "data-key": "pair" }, calls, events));
 }
 
 function back() { return h("p", { class: "back", "data-key": "back" }, h("a", { href: "#/" }, "← All servers")); }
@@ -43,11 +43,11 @@ function facts(s) {
 function historyOf(s) {
 	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
 	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { "data-key": i.epoch },
-		h("td", { class: "num" }, String(i.epoch)), h("td", { class: "num" }, i.pid ? String(i.pid) : "–"), h("td", null, at(i.started)), h("td", { class: "num" }, span(Date.parse(i.ended) - Date.parse(i.started))),
-		h("td", null, i.served ? "served" : "did not start"), h("td", null, i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
-	return h("section", { "data-key": "history" }, head("History", "of " + span(now - first)),
+		num(String(i.epoch)), num(i.pid ? String(i.pid) : "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
+		td(i.served ? "served" : "did not start"), td(i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
+	return h("section", { "data-key": "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
 		h("div", { class: "lane-large" }, lane(s, first, now)),
-		table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "No incarnation has ended."));
+		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "wordy") : null);
 }
 
 function stderrOf(s, stderr) {
@@ -58,21 +58,33 @@ function stderrOf(s, stderr) {
 			: h("p", { class: "calm" }, "Nothing was written."));
 }
 
+const shownTools = 300;
+
+// catalogOf is built again only when something in it has changed.
 function catalogOf(s, view, app) {
-	const tools = view.catalog?.tools ?? [];
+	const tools = view.catalog?.tools ?? [], wanted = app.wanted;
+	const signature = JSON.stringify([view.key, view.catalog === null, s.state, view.tool, wanted, app.controls, s.catalog, view.detail?.tools]);
+	const section = h("section", { "data-key": "catalog", "data-keep": signature });
+	if (view.shown === signature) return section; // the live one stays
+	view.shown = signature;
 	const chosen = tools.find((t) => t.originalName === view.tool);
+	const fitting = wanted ? tools.filter((t) => t === chosen || (t.originalName + " " + (t.definition.description ?? "")).toLowerCase().includes(wanted)) : tools;
 	const stats = new Map((view.detail?.tools ?? []).map((t) => [t.originalName, t]));
-	const title = head("Tools", plural(s.catalog.tools, "tool") + (s.catalog.tokens ? ", " + tokens(s.catalog.tokens) + " for a model (estimate)" : "") + (s.catalog.hidden ? ", " + count(s.catalog.hidden) + " hidden" : ""));
-	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", { class: "state warn" }, h("span", { class: "glyph", "aria-hidden": "true" }, "▲"), (w.list ? w.list + ": " : "") + w.text));
-	const rows = tools.map((t) => {
+	const note = [fitting.length < tools.length ? fitting.length + " of " + plural(tools.length, "tool") : plural(s.catalog.tools, "tool"),
+		s.catalog.tokens && tokens(s.catalog.tokens) + " for a model (estimate)", s.catalog.hidden && count(s.catalog.hidden) + " hidden",
+		fitting.length > shownTools && "the first " + shownTools + " are shown; filter to see others"].filter(Boolean).join(", ");
+	const rows = fitting.slice(0, shownTools).map((t) => {
 		const use = stats.get(t.originalName);
 		return h("tr", { "data-key": t.name, class: t === chosen ? "chosen" : null },
-			h("td", { class: "grow" }, h("a", { href: "#/s/" + encodeURIComponent(s.name) + "/" + encodeURIComponent(t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", { class: "sub" }, t.definition.description ?? "")),
-			h("td", { class: "num" }, count(t.tokens)), h("td", { class: "num" }, use ? count(use.calls) : "0"), h("td", { class: "num" }, use ? errors(use) : "0"), h("td", { class: "num" }, took(use?.p50Ns)), h("td", { class: "num" }, took(use?.p95Ns)));
+			h("td", { class: "grow" }, h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", { class: "sub" }, t.definition.description ?? "")),
+			num(count(t.tokens)), use ? [num(count(use.calls)), num(errors(use)), num(took(use.p50Ns)), num(took(use.p95Ns))]
+				: ["0", "0", "–", "–"].map((text) => h("td", { class: "num off" }, text)));
 	});
-	return [title, warnings, h("div", { class: "split" },
-		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state === "ready" ? "This server lists no tools." : "The tools are listed again when the server is ready.")),
+	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
+	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", { class: "split" },
+		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…")),
 		chosen ? h("div", { class: "card", "data-key": "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: "-1" }, chosen.originalName), h("p", { class: "desc" }, chosen.definition.description ?? "No description."),
 			app.controls ? toolForm(chosen, app.call) : h("p", { class: "note" }, "This page is read only. Its program can allow calls with web.Controls."),
-			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: "0", "aria-label": "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : null)];
+			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: "0", "aria-label": "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
+	return section;
 }

@@ -17,6 +17,13 @@ export function h(tag, props, ...children) {
 	return el;
 }
 
+// glyph is a mark that screen readers leave out: a word says the same.
+export function glyph(mark, tone = "") { return h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark); }
+
+// td and num are cells of tables.
+export function td(...children) { return h("td", null, children); }
+export function num(...children) { return h("td", { class: "num" }, children); }
+
 function add(el, children) {
 	for (const child of children) {
 		if (child === null || child === undefined || child === false) continue;

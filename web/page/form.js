@@ -1,6 +1,6 @@
 // A form made from the input schema of a tool, and the result of the call.
 import { fill, h } from "./dom.js";
-import { plural, took } from "./format.js";
+import { plural, tell, took } from "./format.js";
 
 let serial = 0;
 
@@ -70,13 +70,12 @@ function field(name, schema, required) {
 	let input, parse;
 	switch (type) {
 	case "enum":
-		input = h("select", attrs, required && initial !== undefined ? null : h("option", { value: "" }, "–"), schema.enum.map((v, i) => h("option", { value: i, selected: v === initial }, String(v))));
-		parse = (text) => schema.enum[Number(text)];
+	case "boolean": {
+		const values = type === "enum" ? schema.enum : [true, false];
+		input = h("select", attrs, required && initial !== undefined ? null : h("option", { value: "" }, "–"), values.map((v, i) => h("option", { value: i, selected: v === initial }, String(v))));
+		parse = (text) => values[Number(text)];
 		break;
-	case "boolean":
-		input = h("select", attrs, required && initial !== undefined ? null : h("option", { value: "" }, "–"), h("option", { value: "true", selected: initial === true }, "true"), h("option", { value: "false", selected: initial === false }, "false"));
-		parse = (text) => text === "true";
-		break;
+	}
 	case "number":
 	case "integer":
 		input = h("input", { ...attrs, type: "text", inputmode: type === "integer" ? "numeric" : "decimal", value: initial });
@@ -148,7 +147,7 @@ function range(schema) {
 function shown(answer) {
 	if (answer.error) return failed(answer.error);
 	const r = answer.result ?? {};
-	return [h("p", { class: "state " + (r.isError ? "warn" : "good") }, h("span", { class: "glyph", "aria-hidden": "true" }, r.isError ? "!" : "✓"), (r.isError ? "tool error" : "ok") + " in " + took(answer.tookNs)),
+	return [h("p", null, r.isError ? tell("!", "warn", "tool error") : tell("✓", "good", "ok"), " in " + took(answer.tookNs)),
 		(r.content ?? []).map(content),
 		r.structuredContent === undefined ? null : [h("h4", null, "Structured content"), block(JSON.stringify(r.structuredContent, null, 2))],
 		h("details", null, h("summary", null, "Result as JSON"), block(JSON.stringify(r, null, 2)))];
@@ -164,10 +163,11 @@ function content(c) {
 const shownBytes = 200000;
 
 function block(text) {
+	if (!text) return h("p", { class: "note" }, "The text is empty.");
 	return h("pre", { tabindex: "0", "aria-label": "result" }, text.length > shownBytes ? text.slice(0, shownBytes) + "\n… " + plural(text.length - shownBytes, "character") + " more" : text);
 }
 
 function failed(error) {
-	return [h("p", { class: "state bad" }, h("span", { class: "glyph", "aria-hidden": "true" }, error.outcome === "unknown" ? "?" : "✗"), (error.kind ?? "failed").replaceAll("_", " "), error.outcome ? " · " + { unknown: "outcome unknown: the server may have executed the call", not_sent: "not sent: repeating it is safe", answered: "the server answered" }[error.outcome] : ""),
+	return [h("p", { class: "bad" }, tell(error.outcome === "unknown" ? "?" : "✗", "bad", (error.kind ?? "failed").replaceAll("_", " ")), error.outcome ? " · " + { unknown: "outcome unknown: the server may have executed the call", not_sent: "not sent: repeating it is safe", answered: "the server answered" }[error.outcome] : ""),
 		block(error.message)];
 }

@@ -1,5 +1,5 @@
 // Words and numbers for people.
-import { h } from "./dom.js";
+import { glyph, h } from "./dom.js";
 
 // states are the states of a server: mark, word, and how loud it is.
 export const states = {
@@ -20,8 +20,10 @@ export function stateOf(name) { return states[name] ?? ["○", name || "new", "o
 // badge shows a state by mark, word and colour.
 export function badge(name) {
 	const [mark, word, tone] = stateOf(name);
-	return h("span", { class: "state " + tone }, h("span", { class: "glyph", "aria-hidden": "true" }, mark), word);
+	return tell(mark, tone, word);
 }
+
+export function tell(mark, tone, word) { return h("span", { class: "state " + tone }, glyph(mark), word); }
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });

@@ -1,8 +1,8 @@
 // What needs attention, the supervision tree, and the servers with their history.
-import { fill, h, list } from "./dom.js";
-import { age, badge, count, plural, serverNow, span, stateOf, tokens, until } from "./format.js";
+import { fill, glyph, h, list } from "./dom.js";
+import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, until } from "./format.js";
 
-export function link(name) { return "#/s/" + encodeURIComponent(name); }
+export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
 
 // summary counts servers by state, in the header.
 export function showSummary(el, servers) {
@@ -11,7 +11,7 @@ export function showSummary(el, servers) {
 	const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "ready"];
 	fill(el, order.filter((state) => counts.has(state)).map((state) => {
 		const [mark, word, tone] = stateOf(state);
-		return h("li", { "data-key": state, class: "state " + tone }, h("span", { class: "glyph", "aria-hidden": "true" }, mark), counts.get(state) + " " + word);
+		return h("li", { "data-key": state }, tell(mark, tone, counts.get(state) + " " + word));
 	}));
 }
 
@@ -22,25 +22,27 @@ export function showAttention(el, entries, controls, total) {
 	const title = h("div", { class: "head" }, h("h2", { id: "attention-title" }, "Needs attention"),
 		entries.length ? h("span", { class: "note" }, plural(entries.length, "entry").replace("entrys", "entries")) : null);
 	if (!entries.length) {
-		fill(el, title, h("p", { class: "calm" }, h("span", { class: "glyph good", "aria-hidden": "true" }, "●"),
+		fill(el, title, h("p", { class: "calm" }, glyph("●", "good"),
 			total ? "Nothing. All servers are ready." : "No server is registered yet."));
 		return;
 	}
 	const item = (a) => {
 		const [mark, tone, word] = severities[a.severity] ?? severities.notice;
 		return h("li", { "data-key": a.server + " " + a.kind + " " + a.action, class: "alert " + tone },
-			h("span", { class: "glyph", "aria-hidden": "true" }, mark), h("span", { class: "hidden" }, word + ": "),
+			glyph(mark), h("span", { class: "hidden" }, word + ": "),
 			h("div", { class: "alert-text" },
 				h("p", null, a.server ? h("a", { href: link(a.server), class: "name" }, a.server) : null, " ", a.text, a.since ? h("span", { class: "note" }, " for ", age(a.since)) : null),
 				h("p", { class: "do" }, a.action)),
 			controls && restartable.has(a.kind) ? restartButton(a.server) : null);
 	};
-	const quiet = entries.filter((a) => a.severity === "notice");
-	fill(el, title, urgent.length ? h("ul", { class: "alerts" }, urgent.map(item)) : null,
+	const quiet = entries.filter((a) => a.severity === "notice"), first = urgent.slice(0, shownAlerts), more = urgent.slice(shownAlerts);
+	fill(el, title, urgent.length ? h("ul", { class: "alerts" }, first.map(item)) : null,
+		more.length ? h("details", { class: "quiet", "data-key": "more" }, h("summary", null, count(more.length) + " more"), h("ul", { class: "alerts" }, more.map(item))) : null,
 		quiet.length ? h("details", { class: "quiet", "data-key": "notices", open: !urgent.length && quiet.length < 4 },
 			h("summary", null, plural(quiet.length, "notice")), h("ul", { class: "alerts" }, quiet.map(item))) : null);
 }
 
+const shownAlerts = 12;
 const restartable = new Set(["evicted", "parked", "backoff", "unauthorized", "flapping", "slow_start"]);
 
 export function restartButton(name) {
@@ -51,18 +53,18 @@ export function showTree(el, servers, selected) {
 	list(el, servers, (s) => s.name, (s) => [s.state, s.epoch, s.session?.pid, s.standby?.pid, s.name === selected].join(), (s) => {
 		const [mark, word, tone] = stateOf(s.state);
 		const children = [];
-		if (s.session) children.push(node("●", tone, "epoch " + s.epoch, s.session.pid, s.session.protocolVersion));
-		if (s.standby) children.push(node("◎", "good", "standby", s.standby.pid, "ready to take over"));
+		if (s.session) children.push(node("epoch " + s.epoch, s.session.pid));
+		if (s.standby) children.push(node("standby", s.standby.pid));
 		return h("li", { "data-key": s.name },
 			h("a", { href: link(s.name), "aria-current": s.name === selected ? "page" : null },
-				h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark), h("span", { class: "name" }, s.name),
+				glyph(mark, tone), h("span", { class: "name" }, s.name),
 				tone === "good" ? h("span", { class: "hidden" }, ", " + word) : h("span", { class: "word " + tone }, word)),
 			children.length ? h("ul", null, children) : null);
 	});
 }
 
-function node(mark, tone, text, pid, title) {
-	return h("li", { title: title || null }, h("span", { class: "dash", "aria-hidden": "true" }), text, pid ? " · pid " + pid : "");
+function node(text, pid) {
+	return h("li", null, h("span", { class: "dash", "aria-hidden": "true" }), text, pid ? " · pid " + pid : "");
 }
 
 // rank sorts servers: trouble first, then by name.
@@ -96,10 +98,10 @@ function row(s, from, to) {
 		h("span", { role: "cell", class: "who" }, h("a", { href: link(s.name), class: "name" }, s.name), h("span", { class: "sub mono" }, s.target)),
 		h("span", { role: "cell", class: "when" }, when(s)),
 		h("span", { role: "cell", class: "lane-cell" }, lane(s, from, to)),
-		h("span", { role: "cell", class: "num" }, count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", { class: "sub busy" }, count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
+		h("span", { role: "cell", class: "num" + (s.calls.total ? "" : " off") }, count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", { class: "sub busy" }, count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
 			s.calls.failed ? h("span", { class: "sub" }, count(s.calls.failed) + " failed") : null),
-		h("span", { role: "cell", class: "num" }, count(s.restarts), s.standby ? h("span", { class: "sub good" }, "standby") : null),
-		h("span", { role: "cell", class: "num" }, plural(s.catalog.tools, "tool"), s.catalog.tokens ? h("span", { class: "sub" }, tokens(s.catalog.tokens)) : null),
+		h("span", { role: "cell", class: "num" + (s.restarts ? "" : " off") }, count(s.restarts), s.standby ? h("span", { class: "sub good" }, "standby") : null),
+		h("span", { role: "cell", class: "num" + (s.catalog.tools ? "" : " off") }, s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", { class: "sub" }, tokens(s.catalog.tokens)) : null),
 		why ? h("div", { role: "cell", class: "why" }, why) : null);
 }
 

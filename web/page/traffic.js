@@ -1,17 +1,17 @@
 // Calls in flight and ended ones, the tools by use, and the events.
-import { fill, h } from "./dom.js";
-import { age, at, count, plural, took } from "./format.js";
+import { fill, glyph, h, num, td } from "./dom.js";
+import { age, at, count, plural, tell, took } from "./format.js";
 import { link } from "./servers.js";
 
-export function table(caption, columns, rows, empty) {
+export function table(caption, columns, rows, empty, style) {
 	if (!rows.length) return h("p", { class: "calm" }, empty);
-	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, h("table", null, h("caption", { class: "hidden" }, caption),
+	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, h("table", { class: style }, h("caption", { class: "hidden" }, caption),
 		h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.startsWith("#") ? "num" : null }, c.replace("#", ""))))),
 		h("tbody", null, rows)));
 }
 
-function what(call) {
-	return [h("a", { href: link(call.server), class: "name" }, call.server), h("span", { class: "mono" }, call.target ? "/" + call.target : ""),
+function what(call, server) {
+	return [server ? null : h("a", { href: link(call.server), class: "name" }, call.server), h("span", { class: "mono" }, call.target ? (server ? "" : "/") + call.target : ""),
 		call.method === "tools/call" ? null : h("span", { class: "tag" }, call.method)];
 }
 
@@ -25,37 +25,34 @@ export function outcome(c) {
 	return tell("✗", "bad", name);
 }
 
-function tell(mark, tone, word) {
-	return h("span", { class: "state " + tone }, h("span", { class: "glyph", "aria-hidden": "true" }, mark), word);
-}
-
 export function showInFlight(el, inFlight, server) {
 	const now = inFlight.filter((c) => !server || c.server === server);
 	el.hidden = !now.length;
 	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
-		h("tr", { "data-key": [c.server, c.method, c.target, c.began].join(" ") }, h("td", null, age(c.began)), h("td", { class: "grow" }, what(c)), h("td", null, String(c.epoch)),
-			h("td", null, c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
+		h("tr", { "data-key": [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", { class: "grow" }, what(c, server)), td(String(c.epoch)),
+			td(c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
 }
 
 export function head(title, note) {
 	return h("div", { class: "head" }, h("h2", null, title), note ? h("span", { class: "note" }, note) : null);
 }
 
-export function showCalls(el, recent, server) {
-	const mine = recent.filter((c) => !server || c.server === server);
-	const unknown = mine.filter((c) => c.outcome === "unknown").length;
-	fill(el, head("Recent calls", unknown ? h("strong", { class: "bad" }, plural(unknown, "unknown outcome")) : null),
-		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], mine.slice(-50).reverse().map((c) =>
-			h("tr", { "data-key": c.seq, class: c.outcome === "unknown" ? "unknown" : null }, h("td", null, at(c.began)), h("td", { class: "grow" }, what(c)), h("td", null, outcome(c)), h("td", { class: "num" }, took(c.tookNs)))),
-			"No call has ended yet."));
+// showCalls lists the last calls. Those of unknown outcome come first and stay: successful
+// calls do not push them out.
+export function showCalls(el, app, server) {
+	const mine = (c) => !server || c.server === server;
+	const unknown = app.unknown.filter(mine).slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
+	const row = (c) => h("tr", { "data-key": c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(c.began)), h("td", { class: "grow" }, what(c, server)), h("td", { class: "outcome" }, outcome(c)), num(took(c.tookNs)));
+	fill(el, head("Recent calls", unknown.length ? h("strong", { class: "bad" }, plural(unknown.length, "unknown outcome")) : null),
+		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), "No call has ended yet."));
 }
 
 export function showTools(el, stats) {
 	const top = stats.slice(0, 12);
 	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
 		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
-			h("tr", { "data-key": t.server + " " + t.name }, h("td", null, h("a", { href: link(t.server) + "/" + encodeURIComponent(t.originalName), class: "name" }, t.server), h("span", { class: "mono" }, "/" + t.originalName)),
-				h("td", { class: "num" }, count(t.calls)), h("td", { class: "num" }, errors(t)), h("td", { class: "num" }, took(t.p50Ns)), h("td", { class: "num" }, took(t.p95Ns)), h("td", { class: "num" }, took(t.maxNs)),
+			h("tr", { "data-key": t.server + " " + t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", { class: "mono" }, "/" + t.originalName)),
+				num(count(t.calls)), num(errors(t)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
 				h("td", { class: "wide" }, t.calls ? spread(t) : null))), "No tool has been called yet."));
 }
 
@@ -85,6 +82,6 @@ export function showEvents(el, events, lost, server) {
 		last.length ? h("ol", { class: "events", tabindex: "0", "aria-label": "Events" }, last.map((e) => {
 			const [mark, tone] = tones[e.kind] ?? ["○", "off"];
 			const [what, more] = e.text.split("; stderr: ");
-			return h("li", { "data-key": e.seq }, at(e.time), h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark), h("span", { class: "text" }, what, more ? h("span", { class: "sub mono", title: more }, more) : null));
+			return h("li", { "data-key": e.seq }, at(e.time), glyph(mark, tone), h("span", { class: "text" }, what, more ? h("span", { class: "sub mono", title: more }, more) : null));
 		})) : h("p", { class: "calm" }, "No event yet."));
 }

@@ -32,8 +32,8 @@ type Table struct {
 	timer   DeadlineTimer // fires at the earliest deadline, or before
 }
 
-// Entry is one request in flight. The mutex of the table guards it, except for ID, What,
-// Progress and Owner, which do not change while the entry is in the table.
+// Entry is one request in flight. The mutex of the table guards it, except for ID, Progress
+// and Owner, which do not change while the entry is in the table.
 type Entry struct {
 	// ID is the id of the request. It is negative for an HTTP exchange that carries no
 	// request of this client, such as a notification.
@@ -139,11 +139,12 @@ func (t *Table) Remove(e *Entry) {
 	}
 }
 
-// StopClock makes the sweep ignore the deadline of an entry.
+// StopClock makes the sweep ignore the deadline of an entry, and InFlight the entry: its
+// request has its answer.
 func (t *Table) StopClock(e *Entry) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	e.Stopped = true
+	e.Stopped, e.What = true, transport.InFlight{}
 }
 
 // End records that the session has ended, and then calls end for each entry, without

@@ -10,11 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
-
-// maxArguments is how many bytes of arguments are read from standard input.
-const maxArguments = 64 << 20
 
 type callCmd struct {
 	Name      string `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool."`
@@ -26,7 +24,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	args := []byte(cmd.Arguments)
 	if cmd.Arguments == "-" {
 		var err error
-		if args, err = io.ReadAll(io.LimitReader(inv.in, maxArguments)); err != nil {
+		if args, err = io.ReadAll(io.LimitReader(inv.in, control.MaxArguments)); err != nil {
 			return fmt.Errorf("the arguments cannot be read from standard input: %w", err)
 		}
 	}
@@ -37,24 +35,16 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	case text[0] != '{' && string(text) != "null":
 		return usageError("the arguments are not a JSON object; write for instance '{\"path\": \"/tmp\"}'")
 	}
-	var c *configuredClient
-	var stop func()
-	var err error
-	server, _, ok := strings.Cut(cmd.Name, "/")
-	switch {
-	case ok:
-		c, stop, err = inv.startOne(server)
-	case strings.HasPrefix(cmd.Name, mcpvisor.AliasPrefix):
+	server, _, named := strings.Cut(cmd.Name, "/")
+	if !named {
 		server = ""
-		c, stop, err = inv.start() // any server may have the tool
-	default: // no tool has that name, whatever the servers list
-		err = inv.noServerInName(cmd.Name)
 	}
+	c, err := inv.openTool(cmd.Name, server)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	raw, err := c.CallToolRaw(inv.ctx, cmd.Name, args)
+	defer c.stop()
+	raw, err := c.CallTool(inv.ctx, cmd.Name, args)
 	if err != nil {
 		return err
 	}
@@ -85,20 +75,21 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	return err
 }
 
-// noServerInName is the error about a tool that is named without its server.
-func (inv *invocation) noServerInName(tool string) error {
-	file, err := inv.loadConfig()
+// openTool opens the server of a tool, or all servers for an alias, which any of them may
+// have.
+func (inv *invocation) openTool(tool, server string) (*session, error) {
+	if server != "" {
+		return inv.openServer(server)
+	}
+	if strings.HasPrefix(tool, mcpvisor.AliasPrefix) {
+		return inv.open()
+	}
+	// No tool has that name, whatever the servers list.
+	names, err := inv.serverNames()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var names []string
-	for _, spec := range file.Specs() {
-		names = append(names, spec.Name)
-	}
-	if len(names) == 0 {
-		return noServerError(file)
-	}
-	return usageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
+	return nil, usageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
 }
 
 // decodeContents decodes each block by itself. A block of a kind that the go-sdk
@@ -157,17 +148,21 @@ type readCmd struct {
 
 // Run implements kong's command.
 func (cmd *readCmd) Run(inv *invocation) error {
-	c, stop, err := inv.startOne(cmd.Server)
+	c, err := inv.openServer(cmd.Server)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	res, err := c.ReadResource(inv.ctx, cmd.Server, cmd.URI)
+	defer c.stop()
+	raw, err := c.ReadResource(inv.ctx, cmd.Server, cmd.URI)
 	if err != nil {
 		return err
 	}
 	if inv.json {
-		return printJSON(inv.out, readJSON(res))
+		return printIndented(inv.out, raw)
+	}
+	var res mcp.ReadResourceResult
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return err
 	}
 	for _, r := range res.Contents {
 		if _, err := fmt.Fprintln(inv.out, strings.TrimSuffix(display.Text(resourceText(r)), "\n")); err != nil {
@@ -193,17 +188,21 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 		}
 		args[key] = value
 	}
-	c, stop, err := inv.startOne(cmd.Server)
+	c, err := inv.openServer(cmd.Server)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	res, err := c.GetPrompt(inv.ctx, cmd.Server, cmd.Name, args)
+	defer c.stop()
+	raw, err := c.GetPrompt(inv.ctx, cmd.Server, cmd.Name, args)
 	if err != nil {
 		return err
 	}
 	if inv.json {
-		return printJSON(inv.out, res)
+		return printIndented(inv.out, raw)
+	}
+	var res mcp.GetPromptResult
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return err
 	}
 	for _, m := range res.Messages {
 		fmt.Fprintf(inv.out, "%s: ", display.Text(string(m.Role)))

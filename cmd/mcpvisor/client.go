@@ -159,7 +159,7 @@ func (inv *invocation) awaitStarts(c *configuredClient) error {
 	select {
 	case <-done:
 	case <-notice.C:
-		inv.reportWaiting(c, wait)
+		inv.reportWaiting(c.Status(), wait)
 		<-done
 	}
 	if inv.ctx.Err() != nil {
@@ -174,10 +174,10 @@ const noticeDelay = 2 * time.Second
 // reportWaiting says on stderr which servers are still starting, so that a command that
 // waits for one of them is not silent. With --json stderr has no such line: it is not a
 // report.
-func (inv *invocation) reportWaiting(c *configuredClient, wait time.Duration) {
+func (inv *invocation) reportWaiting(all []mcpvisor.ServerStatus, wait time.Duration) {
 	var names []string
-	for _, s := range c.Status() {
-		if s.State == supervisor.StateConnecting || s.State == supervisor.StateDiscovering {
+	for _, s := range all {
+		if isStarting(s) {
 			names = append(names, s.Name)
 		}
 	}
@@ -186,26 +186,18 @@ func (inv *invocation) reportWaiting(c *configuredClient, wait time.Duration) {
 	}
 }
 
-// startOne starts one server. It is an error if the server does not become ready.
-func (inv *invocation) startOne(name string) (*configuredClient, func(), error) {
-	c, stop, err := inv.start(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if s := c.ServerStatus(name); s.State != supervisor.StateReady {
-		stop()
-		return nil, nil, unavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.reason(s))
-	}
-	return c, stop, nil
+// isStarting reports whether a start of the server is under way.
+func isStarting(s mcpvisor.ServerStatus) bool {
+	return s.State == supervisor.StateConnecting || s.State == supervisor.StateDiscovering
 }
 
 // warnUnready warns of servers that are not ready. It is an error if none is.
-func (inv *invocation) warnUnready(c *configuredClient) error {
-	unready := slices.DeleteFunc(c.Status(), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
+func (inv *invocation) warnUnready(all []mcpvisor.ServerStatus) error {
+	unready := slices.DeleteFunc(slices.Clone(all), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
 	for _, s := range unready {
 		inv.warn(s.Name, "server %s is %s: %s", s.Name, s.State, inv.reason(s))
 	}
-	if len(unready) == len(c.Servers()) {
+	if len(unready) == len(all) {
 		return &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
 	}
 	return nil

@@ -164,7 +164,7 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	interrupt()
 	require.ErrorIs(t, inv.awaitStarts(c), errInterrupted)
 
-	require.NoError(t, inv.printStatus(inv.entriesOf(file, c)))
+	require.NoError(t, inv.printStatus(inv.entriesOf(file, c), nil))
 	findings, err := inv.findingsOf(file, c)
 	require.ErrorIs(t, err, errInterrupted)
 	require.NoError(t, inv.printFindings(findings))
@@ -176,6 +176,6 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	}
 	inv.json = true
 	out.Reset()
-	require.NoError(t, inv.printStatus(inv.entriesOf(file, c)))
+	require.NoError(t, inv.printStatus(inv.entriesOf(file, c), nil))
 	require.Contains(t, out.String(), `"entry": "a good one"`)
 }

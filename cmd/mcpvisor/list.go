@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // maxCellLength is the longest cell of a table, in characters.
@@ -30,13 +32,13 @@ type toolsCmd struct{}
 
 // Run implements kong's command.
 func (toolsCmd) Run(inv *invocation) error {
-	return inv.list(func(c *facade.Client) (any, string, [][]any) {
-		tools := c.Tools()
-		rows := make([][]any, 0, len(tools))
-		for _, t := range tools {
+	return inv.list("TOOL\tDESCRIPTION", (*session).Tools, func(data []byte) (rows [][]any, err error) {
+		var list struct{ Tools []mcpvisor.Tool }
+		err = json.Unmarshal(data, &list)
+		for _, t := range list.Tools {
 			rows = append(rows, []any{t.Name, t.Definition.Description})
 		}
-		return listTools(tools), "TOOL\tDESCRIPTION", rows
+		return rows, err
 	})
 }
 
@@ -44,16 +46,19 @@ type resourcesCmd struct{}
 
 // Run implements kong's command.
 func (resourcesCmd) Run(inv *invocation) error {
-	return inv.list(func(c *facade.Client) (any, string, [][]any) {
-		resources, templates := c.Resources(), c.ResourceTemplates()
-		var rows [][]any
-		for _, r := range resources {
+	return inv.list("SERVER\tURI\tNAME", (*session).Resources, func(data []byte) (rows [][]any, err error) {
+		var list struct {
+			Resources         []mcpvisor.Resource
+			ResourceTemplates []mcpvisor.ResourceTemplate
+		}
+		err = json.Unmarshal(data, &list)
+		for _, r := range list.Resources {
 			rows = append(rows, []any{r.Server, r.URI, r.Definition.Name})
 		}
-		for _, t := range templates {
+		for _, t := range list.ResourceTemplates {
 			rows = append(rows, []any{t.Server, t.URITemplate, t.Definition.Name + " (template)"})
 		}
-		return resourceList{orEmpty(resources), orEmpty(templates)}, "SERVER\tURI\tNAME", rows
+		return rows, err
 	})
 }
 
@@ -61,31 +66,42 @@ type promptsCmd struct{}
 
 // Run implements kong's command.
 func (promptsCmd) Run(inv *invocation) error {
-	return inv.list(func(c *facade.Client) (any, string, [][]any) {
-		prompts := c.Prompts()
-		rows := make([][]any, 0, len(prompts))
-		for _, p := range prompts {
+	return inv.list("PROMPT\tDESCRIPTION", (*session).Prompts, func(data []byte) (rows [][]any, err error) {
+		var list struct{ Prompts []mcpvisor.Prompt }
+		err = json.Unmarshal(data, &list)
+		for _, p := range list.Prompts {
 			rows = append(rows, []any{p.Name, p.Definition.Description})
 		}
-		return promptList{orEmpty(prompts)}, "PROMPT\tDESCRIPTION", rows
+		return rows, err
 	})
 }
 
-// list prints what all servers that became ready offer.
-func (inv *invocation) list(of func(*facade.Client) (value any, header string, rows [][]any)) error {
-	c, stop, err := inv.start()
+// list prints what all servers that became ready offer. read gets the list as JSON, and
+// rowsOf makes the rows of a table of it.
+func (inv *invocation) list(header string, read func(*session, context.Context) (json.RawMessage, error), rowsOf func([]byte) ([][]any, error)) error {
+	c, err := inv.open()
 	if err != nil {
 		return err
 	}
-	defer stop()
-	value, header, rows := of(c.Client)
+	defer c.stop()
+	data, err := read(c, inv.ctx)
+	if err != nil {
+		return err
+	}
 	if inv.json {
-		err = printJSON(inv.out, value)
+		err = printIndented(inv.out, data)
 	} else {
-		err = inv.table(header, rows)
+		var rows [][]any
+		if rows, err = rowsOf(data); err == nil {
+			err = inv.table(header, rows)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	return inv.warnUnready(c)
+	all, err := c.servers(inv.ctx)
+	if err != nil {
+		return err
+	}
+	return inv.warnUnready(all)
 }

@@ -1,6 +1,8 @@
 // Command mcpvisor starts the MCP servers of a configuration file. It lists and
 // calls what they offer, keeps them running, and explains why a server does not
 // start.
+//
+// This package is large because each command has a file, and each file its tests.
 package main
 
 import (
@@ -30,6 +32,8 @@ const (
 // description is the first part of --help.
 const description = `Starts, calls and supervises the MCP servers of a configuration file.
 
+While mcpvisor run is running, status, tools, resources, prompts, call, read and prompt use its servers. Otherwise, or with --fresh, they start copies of the servers and stop them at their end.
+
 Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status also if an entry of the file is not usable. If interrupted, they print partial results.
 
 With --json, stdout gets only the answer. An error is the last line on stderr: an object with "message", "kind" and, where they are known, "server" and the "outcome" of the request ("not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
@@ -39,15 +43,18 @@ type commandLine struct {
 	Config string        `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
 	JSON   bool          `help:"Print JSON, also for errors." name:"json"`
 	Wait   time.Duration `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout)." placeholder:"DURATION"`
+	Fresh  bool          `help:"Start copies of the servers, also if mcpvisor run has them running."`
 
-	Status    statusCmd    `cmd:"" help:"Start a copy of each server, show the states, and stop them. It does not look into a service that is running."`
+	Status    statusCmd    `cmd:"" help:"Show the states of the servers."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd   `cmd:"" help:"List the prompts of all servers."`
 	Call      callCmd      `cmd:"" help:"Call a tool."`
 	Read      readCmd      `cmd:"" help:"Read a resource."`
 	Prompt    promptCmd    `cmd:"" help:"Get a prompt."`
-	Run       runCmd       `cmd:"" help:"Keep the servers running and print events, until interrupted."`
+	Run       runCmd       `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
+	Logs      logsCmd      `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Restart   restartCmd   `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctorCmd    `cmd:"" help:"Start a copy of each server once and explain why it fails."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
@@ -62,6 +69,7 @@ type invocation struct {
 	config string
 	json   bool
 	wait   time.Duration
+	fresh  bool
 
 	inputInterrupted bool // an interrupt ended the question for an input
 }
@@ -89,7 +97,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if exited >= 0 { // --help
 		return exited
 	}
-	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait}
+	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait, fresh: cli.Fresh}
 	if err == nil {
 		err = parsed.Run(inv)
 	} else {

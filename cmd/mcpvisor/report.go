@@ -16,6 +16,7 @@ const (
 	kindWarning = "warning" // the command goes on
 	kindUsage   = "usage"   // the command line or the configuration is wrong
 	kindFailed  = "failed"  // anything else
+	kindNote    = "note"    // not about a failure
 )
 
 // errorReport is what stderr gets: a line of text or, with --json, an object in

@@ -2,17 +2,27 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
+	"os"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
+	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-type runCmd struct{}
+type runCmd struct {
+	HTTP      string `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
+	TokenFile string `help:"File with the token that the page requires." placeholder:"FILE"`
+	Controls  bool   `help:"Allow users of the page to call tools and restart servers."`
+}
 
 // Run implements kong's command.
-func (runCmd) Run(inv *invocation) error {
+func (cmd *runCmd) Run(inv *invocation) error {
+	info := control.Info{PID: os.Getpid(), Version: programVersion(), Started: time.Now().Round(0), Config: inv.config, Digest: digestOf(inv.config)}
 	file, err := inv.loadConfig()
 	if err != nil {
 		return err
@@ -20,54 +30,103 @@ func (runCmd) Run(inv *invocation) error {
 	for _, p := range file.Problems {
 		inv.warn(p.Server, "%s", p)
 	}
-	specs, err := selectSpecs(file, nil)
+	specs := file.Specs()
+	if len(specs) == 0 {
+		return noServerError(file)
+	}
+	describeEntries(&info, file, specs)
+	own, err := inv.listenOnSocket()
 	if err != nil {
 		return err
 	}
-	if len(specs) == 0 {
-		return noServerError(file)
+	if own != nil {
+		defer func() { _ = own.Close() }() // after the servers: until then the configuration is in use
+	}
+	page, err := cmd.listen()
+	if err != nil {
+		return err
+	}
+	if page != nil {
+		info.URL = page.url()
+		defer func() { _ = page.Close() }()
 	}
 	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
 	if err != nil {
 		return err
 	}
+	serving, err := serve(c, info, own, page)
+	if err != nil {
+		_ = c.Close(context.Background()) // it has no servers yet
+		return err
+	}
+	return errors.Join(inv.supervise(c, specs, info), serving.close())
+}
+
+// supervise runs the servers until the command is interrupted, and prints what happens to
+// them.
+func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info) error {
+	printer := newChangePrinter(inv, specs)
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := c.Watch(context.WithoutCancel(inv.ctx))
 	printed := make(chan error, 1)
 	go func() {
 		var failed error
 		for ev := range events {
-			if err := inv.printEvent(ev); err != nil && failed == nil {
+			if err := printer.print(ev); err != nil && failed == nil {
 				failed = err
 			}
 		}
 		printed <- failed
 	}()
+	failed := printer.begin(info)
 	applied := c.Apply(inv.ctx, specs)
 	if applied == nil {
 		<-inv.ctx.Done()
 	}
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if err := c.Close(ctx); err != nil {
-		return err
+	closed := c.Close(ctx)
+	failed = errors.Join(failed, closed)
+	if closed == nil { // otherwise the watch may never end
+		failed = errors.Join(failed, <-printed, printer.end(time.Since(began)))
 	}
-	if err := <-printed; err != nil {
-		return err
+	if failed != nil {
+		return failed
 	}
 	return applied
 }
 
-// printEvent prints one event: one line of text, or one line of JSON.
-func (inv *invocation) printEvent(ev mcpvisor.Event) error {
-	ev.Cause = causeInConfigTerms(ev.Cause)
-	if !inv.json {
-		_, err := fmt.Fprintf(inv.out, "%s  %s\n", ev.Time.Format("15:04:05.000"), oneLine(ev.String(), 400))
-		return err
+// listenOnSocket makes the socket for other commands. Without one, which it warns of, the
+// servers run all the same. It is an error if the configuration has a `mcpvisor run`
+// already.
+func (inv *invocation) listenOnSocket() (*socket.Listener, error) {
+	path, err := socket.Path(inv.config)
+	if err == nil {
+		var l *socket.Listener
+		if l, err = socket.Listen(path); err == nil {
+			return l, nil
+		}
 	}
-	data, err := json.Marshal(ev)
-	if err != nil {
-		return err
+	if inUse := (*socket.InUseError)(nil); errors.As(err, &inUse) {
+		return nil, &exitError{exitFailed, errorReport{Kind: kindFailed,
+			Message: inUse.Error() + "; mcpvisor status shows its servers, and an interrupt ends it"}}
 	}
-	return printRaw(inv.out, data)
+	inv.warn("", "other commands cannot attach to this run: %v", err)
+	return nil, nil //nolint:nilnil // it was warned of
+}
+
+// describeEntries adds to info what only the file knows.
+func describeEntries(info *control.Info, file *config.File, specs []mcpvisor.ServerSpec) {
+	for _, spec := range specs {
+		if entry := file.EntryName(spec.Name); entry != spec.Name {
+			if info.Entries == nil {
+				info.Entries = map[string]string{}
+			}
+			info.Entries[spec.Name] = entry
+		}
+	}
+	for _, e := range unusableEntries(file) {
+		info.Unusable = append(info.Unusable, control.Unusable{Name: e.Name, Reason: display.Line(e.Reason)})
+	}
 }

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -20,9 +24,22 @@ const (
 
 type statusCmd struct{}
 
-// Run implements kong's command. An interrupted command prints the states so far, and
-// fails.
+// Run implements kong's command.
 func (statusCmd) Run(inv *invocation) error {
+	c, err := inv.attach()
+	switch {
+	case err == nil:
+		defer c.stop()
+		return inv.showRunning(c)
+	case errors.Is(err, attach.ErrNotRunning):
+		return inv.showCopies()
+	}
+	return err
+}
+
+// showCopies prints the states of copies of the servers. An interrupted command prints the
+// states so far, and fails.
+func (inv *invocation) showCopies() error {
 	file, err := inv.loadConfig()
 	if err != nil {
 		return err
@@ -46,12 +63,64 @@ func (statusCmd) Run(inv *invocation) error {
 			return err
 		}
 		all = append(all, servers...)
-		slices.SortStableFunc(all, func(a, b statusEntry) int { return strings.Compare(a.Name, b.Name) })
+		sortEntries(all)
 	}
-	if err := inv.printStatus(all); err != nil {
+	if err := inv.printStatus(all, nil); err != nil {
 		return err
 	}
 	return failure
+}
+
+// showRunning prints the states of the servers of a running `mcpvisor run`. It waits for
+// them only as long as --wait says.
+func (inv *invocation) showRunning(c *session) error {
+	if inv.wait > 0 {
+		if err := inv.awaitSettled(c, nil); err != nil {
+			return err
+		}
+	}
+	servers, err := c.servers(inv.ctx)
+	if err != nil {
+		return err
+	}
+	var failure error
+	var all []statusEntry
+	for _, u := range c.info.Unusable {
+		e := statusEntry{Reason: u.Reason}
+		e.Name, e.State, e.Transport = u.Name, stateNotConfigured, "-"
+		all = append(all, e)
+	}
+	now := time.Now()
+	for _, s := range servers {
+		all = append(all, statusEntry{ServerStatus: s, Entry: c.info.Entries[s.Name], Reason: runningReason(s, now)})
+	}
+	for _, e := range all {
+		if e.State != supervisor.StateReady {
+			failure = &exitError{code: exitUnavailable}
+		}
+	}
+	sortEntries(all)
+	if err := inv.printStatus(all, &c.info); err != nil {
+		return err
+	}
+	return failure
+}
+
+// runningReason says in one line why a server of a running `mcpvisor run` is not ready, and
+// when it is tried again.
+func runningReason(s mcpvisor.ServerStatus, now time.Time) string {
+	var parts []string
+	if s.RetryAt != nil {
+		parts = append(parts, "next try in "+display.Duration(s.RetryAt.Sub(now)))
+	}
+	if s.State != supervisor.StateReady && s.LastCause != nil {
+		parts = append(parts, s.LastCause.Describe())
+	}
+	return strings.Join(parts, ": ")
+}
+
+func sortEntries(all []statusEntry) {
+	slices.SortStableFunc(all, func(a, b statusEntry) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // serverEntries starts servers, waits for them, and stops them. The entries are the
@@ -133,13 +202,21 @@ func unusableEntries(file *config.File) (all []statusEntry) {
 	return all
 }
 
-func (inv *invocation) printStatus(all []statusEntry) error {
+// printStatus prints entries. run describes the running `mcpvisor run`; nil for copies.
+func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 	if inv.json {
 		list := make([]any, 0, len(all))
 		for _, e := range all {
 			list = append(list, e.forJSON())
 		}
-		return printJSON(inv.out, map[string]any{"servers": list})
+		answer := map[string]any{"servers": list}
+		if run != nil {
+			answer["run"] = map[string]any{"pid": run.PID, "started": run.Started, "url": run.URL}
+		}
+		return printJSON(inv.out, answer)
+	}
+	if run != nil {
+		return inv.printRunning(all)
 	}
 	rows := make([][]any, 0, len(all))
 	for _, s := range all {
@@ -151,6 +228,24 @@ func (inv *invocation) printStatus(all []statusEntry) error {
 			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, s.note()})
 	}
 	return inv.table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
+}
+
+// printRunning prints servers that run for long: since when they are in their state, how
+// often they were restarted, what they are doing.
+func (inv *invocation) printRunning(all []statusEntry) error {
+	now := time.Now()
+	rows := make([][]any, 0, len(all))
+	for _, s := range all {
+		since, pid := "-", "-"
+		if !s.Since.IsZero() {
+			since = display.Duration(now.Sub(s.Since))
+		}
+		if s.Session != nil && s.Session.PID != 0 {
+			pid = strconv.Itoa(s.Session.PID)
+		}
+		rows = append(rows, []any{s.Name, s.State, since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
+	}
+	return inv.table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
 // note is the last cell of the entry's row: the most important thing about it.

@@ -25,6 +25,7 @@ var (
 		`; Refresh reads its lists`, ``,
 		`leave Era empty`, `remove "era"`,
 		`, and Era is set to `, `, and "era" is set to `,
+		`(Client.Authorize, or mcpvisor authorize `, `(mcpvisor authorize `,
 		`then call Restart or register it again`, `then try again`,
 		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,6 +27,15 @@ func printJSON(w io.Writer, v any) error {
 		return err
 	}
 	return printRaw(w, data)
+}
+
+// printIndented prints JSON text as printJSON prints its value.
+func printIndented(w io.Writer, data []byte) error {
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, data, "", "  "); err != nil {
+		return err
+	}
+	return printRaw(w, indented.Bytes())
 }
 
 // printRaw prints JSON text as it is. It escapes characters that would change what

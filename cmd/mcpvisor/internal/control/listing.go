@@ -1,14 +1,16 @@
-package main
+package control
 
 import (
+	"net/http"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// With --json every list is an object with the list in it, and every key is in
-// camel case, as in MCP. Definitions are shown as the server sent them: the types
-// below omit the fields that the types of the go-sdk add.
+// Every list is an object with the list in it, and every key is in camel case, as in MCP,
+// because --json prints the answers as they are. Definitions are shown as the server sent
+// them: the types below omit the fields that the types of the go-sdk add.
 
 type toolList struct {
 	Tools []toolEntry `json:"tools"`
@@ -77,4 +79,16 @@ func orEmpty[T any](list []T) []T {
 		return []T{}
 	}
 	return list
+}
+
+func (h *Handler) getTools(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, listTools(h.client.Tools()))
+}
+
+func (h *Handler) getResources(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, resourceList{orEmpty(h.client.Resources()), orEmpty(h.client.ResourceTemplates())})
+}
+
+func (h *Handler) getPrompts(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, promptList{orEmpty(h.client.Prompts())})
 }

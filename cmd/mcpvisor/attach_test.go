@@ -1,0 +1,225 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// command runs a command on the configuration of a background run.
+func (b *background) command(args ...string) (code int, out, errs string) {
+	b.t.Helper()
+	var stdout, stderr strings.Builder
+	code = run(b.t.Context(), append([]string{"--config", b.config}, args...), strings.NewReader(""), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// recorded is an entry of a server that writes down its processes.
+func recorded(t *testing.T, faults ...mcptest.Fault) (dir string, e map[string]any) {
+	t.Helper()
+	dir = t.TempDir()
+	return dir, entry(mcptest.Script{StateDir: dir, Faults: faults})
+}
+
+// A command of a configuration that is running uses its servers, and starts none.
+func TestAttach(t *testing.T) {
+	dir, server := recorded(t)
+	b := startRun(t, map[string]any{"one": server}, "run")
+	b.await(" ready  ")
+	require.Len(t, mcptest.PIDs(dir), 1)
+	for args, want := range map[string]string{
+		"call one/echo {\"text\":\"hello\"}":       `^hello\n$`,
+		"call mcp__one__echo {\"text\":\"hello\"}": `^hello\n$`,
+		"--json call one/echo {\"text\":\"a<b\"}":  `^\{"content":\[\{.*a<b`,
+		"tools":                          `(?m)^one/echo +`,
+		"--json tools":                   `"definition": \{`,
+		"resources":                      `(?m)^one +mcptest://`,
+		"prompts":                        `(?m)^one/greet +`,
+		"prompt one greet name=Ada":      `Ada`,
+		"read one mcptest://text":        `.`,
+		"--json read one mcptest://text": `"contents": \[`,
+		"status":                         `(?m)^SERVER +STATE +FOR +RESTARTS +PID +TOOLS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\d+ +\d+ +0 *\n$`,
+		"--json status":                  `"run": \{`,
+		"--wait 10s --json prompt one greet name=x": `"messages": \[`,
+	} {
+		t.Run(args, func(t *testing.T) {
+			code, out, errs := b.command(strings.Split(args, " ")...)
+			require.Equal(t, exitOK, code, errs)
+			require.Regexp(t, want, out)
+			if strings.Contains(args, "--json") {
+				require.Empty(t, errs)
+			} else {
+				require.Regexp(t, `^attached to mcpvisor run \(pid \d+\); --fresh starts own copies of the servers\n$`, errs)
+			}
+		})
+	}
+	require.Len(t, mcptest.PIDs(dir), 1, "no command has started a process")
+
+	code, out, errs := b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "own\n", out)
+	require.Contains(t, errs, "started own copies of 1 server ")
+	require.Len(t, mcptest.PIDs(dir), 2, "--fresh has started one")
+
+	b.stop()
+	code, _, errs = b.command("call", "one/echo", `{"text":"x"}`)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, errs, "started own copies")
+}
+
+// Errors have the exit codes, kinds and texts that they have without a running run.
+func TestAttach_errors(t *testing.T) {
+	servers := goodAndBad()
+	servers["odd"] = map[string]any{"comand": "x"}
+	b := startRun(t, servers, "run")
+	b.await("EVICTED")
+	for args, want := range map[string]struct {
+		code int
+		errs string
+	}{
+		"call good/ecco":            {exitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good".*did you mean good/echo`},
+		"call ecco":                 {exitUsage, `name tools as server/tool, as in bad/ecco \(servers: bad, good\)`},
+		"call lost/echo":            {exitUsage, `"kind":"unknown_server"`},
+		"call bad/echo":             {exitUnavailable, `"kind":"evicted","outcome":"not_sent","server":"bad".*exit status 7`},
+		"call good/fail":            {exitFailed, `"kind":"failed","outcome":"answered","server":"good","message":"good/fail reports an error"`},
+		"read good x://none":        {exitFailed, `"kind":"rpc","outcome":"answered","server":"good"`},
+		"prompt lost greet":         {exitUsage, `"kind":"unknown_server"`},
+		"logs lost":                 {exitUsage, `"kind":"unknown_server"`},
+		"restart good lost":         {exitUsage, `"kind":"unknown_server"`},
+		"status":                    {exitUnavailable, `^$`},
+		"call good/echo {\"text\":": {exitUsage, `not valid JSON`},
+	} {
+		t.Run(args, func(t *testing.T) {
+			code, out, errs := b.command(append([]string{"--json"}, strings.Split(args, " ")...)...)
+			require.Equal(t, want.code, code, out+errs)
+			require.Regexp(t, want.errs, errs)
+		})
+	}
+	code, out, _ := b.command("status")
+	require.Equal(t, exitUnavailable, code)
+	require.Regexp(t, `(?m)^bad +(evicted|backoff) .*exit status 7`, out)
+	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +`, out)
+	code, _, errs := b.command("restart", "bad")
+	require.Equal(t, exitUnavailable, code)
+	require.Regexp(t, `^attached to .*\nmcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
+}
+
+// A restart starts a new process, and says which.
+func TestRestart(t *testing.T) {
+	dir, server := recorded(t)
+	b := startRun(t, map[string]any{"one": server, "two": entry(mcptest.Script{})}, "run")
+	b.await("(2 of 2 ready)")
+	code, out, errs := b.command("restart", "one", "two", "one")
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, `^one is ready after \S+, pid \d+\ntwo is ready after \S+, pid \d+\n$`, out)
+	pids := mcptest.PIDs(dir)
+	require.Len(t, pids, 2)
+	require.Contains(t, out, "pid "+jsonText(t, pids[1]))
+
+	code, out, _ = b.command("--json", "restart", "one")
+	require.Equal(t, exitOK, code)
+	var answer struct{ Restarted []restarted }
+	require.NoError(t, json.Unmarshal([]byte(out), &answer))
+	require.Equal(t, mcptest.PIDs(dir)[2], answer.Restarted[0].PID)
+}
+
+func jsonText(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(data)
+}
+
+// logs and restart do not start servers.
+func TestLogs_needs_a_run(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	dir, server := recorded(t)
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers":{"one":`+jsonText(t, server)+`}}`), 0o600))
+	for _, command := range []string{"logs", "restart"} {
+		out, code := runTool(t, "-c", path, command, "one")
+		require.Equal(t, exitUnavailable, code)
+		require.Regexp(t, `^mcpvisor: no mcpvisor run of .*c\.json is running, and `+command+` needs one; start it with: mcpvisor --config .*c\.json run\n$`, out)
+	}
+	require.Empty(t, mcptest.PIDs(dir))
+}
+
+func TestLogs(t *testing.T) {
+	says := func(text string) mcptest.Fault {
+		return mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: text}
+	}
+	_, server := recorded(t, says("first line"), says("second \x1b[31mline"))
+	b := startRun(t, map[string]any{"one": server}, "run")
+	b.await(" ready  ")
+	code, out, errs := b.command("logs", "one")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "first line\nsecond [31mline\n", out)
+	_, out, _ = b.command("logs", "one", "-n", "1")
+	require.Equal(t, "second [31mline\n", out)
+	_, out, _ = b.command("--json", "logs", "one", "-n", "1")
+	require.JSONEq(t, `{"server":"one","epoch":1,"line":"second [31mline"}`, out)
+}
+
+// A second run of the same configuration fails, and starts no server.
+func TestRun_twice(t *testing.T) {
+	dir, server := recorded(t)
+	b := startRun(t, map[string]any{"one": server}, "run")
+	b.await(" ready  ")
+	code, out, errs := b.command("run")
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, out)
+	require.Regexp(t, `^mcpvisor: another mcpvisor run \(pid \d+\) has this configuration; mcpvisor status shows its servers, and an interrupt ends it\n$`, errs)
+	require.Len(t, mcptest.PIDs(dir), 1)
+}
+
+// A command says that the configuration is not the one that is running.
+func TestAttach_changed_configuration(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
+	b.await(" ready  ")
+	require.NoError(t, os.WriteFile(b.config, []byte(`{"mcpServers":{}}`), 0o600))
+	code, _, errs := b.command("status")
+	require.Equal(t, exitOK, code)
+	require.Regexp(t, `config .*c\.json has changed since mcpvisor run \(pid \d+\) read it at \d\d:\d\d:\d\d; restart that to use the new one, or use --fresh`, errs)
+	_, _, errs = b.command("--json", "status")
+	require.Contains(t, errs, `{"kind":"warning","message":"config `)
+}
+
+// A run whose socket cannot be made says so, and runs all the same.
+func TestRun_without_socket(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the mode of a directory has no meaning on Windows")
+	}
+	runtimeDir := shortDir(t)
+	dir := filepath.Join(runtimeDir, "mcpvisor")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, os.Chmod(dir, 0o755))
+	b := startRunIn(t, runtimeDir, map[string]any{"one": entry(mcptest.Script{})}, "run")
+	b.await(" ready  ")
+	b.stop()
+	require.Zero(t, b.code)
+	require.Regexp(t, `^other commands cannot attach to this run: .* is open to other users \(mode 0755\); run: chmod 700 `, b.errs.String())
+}
+
+// A call that waits for a server which starts is made when the server is ready.
+func TestAttach_waits_for_a_start(t *testing.T) {
+	slow := mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionDelay, Delay: 300 * time.Millisecond}
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{Faults: []mcptest.Fault{slow}})}, "run")
+	b.await("1 server of ")
+	for { // until it is registered
+		if _, out, _ := b.command("--json", "status"); regexp.MustCompile(`"state": "(connecting|discovering)"`).MatchString(out) {
+			break
+		}
+	}
+	code, out, errs := b.command("call", "one/echo", `{"text":"late"}`)
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "late\n", out)
+}

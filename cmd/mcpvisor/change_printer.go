@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// maxChangeLength is the longest text of a line about a change, in characters.
+const maxChangeLength = 400
+
+// changePrinter prints what happens to the servers of `mcpvisor run`. With --json it prints
+// each event as one object in one line; as text it leaves out what an operator does not
+// need. One goroutine calls print; begin and end are called before and after it prints.
+type changePrinter struct {
+	inv     *invocation
+	servers int
+	width   int             // of the column of names
+	ready   map[string]bool // servers that are ready
+}
+
+func newChangePrinter(inv *invocation, specs []mcpvisor.ServerSpec) *changePrinter {
+	p := &changePrinter{inv: inv, servers: len(specs), ready: map[string]bool{}}
+	for _, spec := range specs {
+		p.width = max(p.width, utf8.RuneCountInString(spec.Name))
+	}
+	return p
+}
+
+// begin prints what is run, and where it can be looked at.
+func (p *changePrinter) begin(info control.Info) error {
+	if p.inv.json {
+		if info.URL != "" { // stdout has events only
+			p.inv.writeReport(errorReport{Kind: kindNote, Message: "page: " + info.URL})
+		}
+		return nil
+	}
+	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), oneLine(info.Config, maxChangeLength), info.PID)
+	if info.URL != "" {
+		text += "page: " + info.URL + "\n"
+	}
+	_, err := fmt.Fprint(p.inv.out, text)
+	return err
+}
+
+// end prints that all servers have stopped.
+func (p *changePrinter) end(took time.Duration) error {
+	if p.inv.json {
+		return nil
+	}
+	_, err := fmt.Fprintf(p.inv.out, "stopped %s in %s\n", display.Count(p.servers, "server"), display.Duration(took))
+	return err
+}
+
+// print prints one event. After an interrupt only --json prints any: every server stops.
+func (p *changePrinter) print(ev mcpvisor.Event) error {
+	ev.Cause = causeInConfigTerms(ev.Cause)
+	if p.inv.json {
+		return p.printObject(ev)
+	}
+	before := len(p.ready)
+	switch ev.Kind {
+	case mcpvisor.EventReady:
+		p.ready[ev.Server] = true
+	case mcpvisor.EventDown, mcpvisor.EventUnregistered:
+		delete(p.ready, ev.Server)
+	}
+	word, text := describeChange(ev)
+	if word == "" || p.interrupted() {
+		return nil
+	}
+	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, oneLine(text, maxChangeLength)))
+	if len(p.ready) != before {
+		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.servers)
+	}
+	_, err := fmt.Fprintln(p.inv.out, line)
+	return err
+}
+
+func (p *changePrinter) interrupted() bool { return p.inv.ctx.Err() != nil }
+
+func (p *changePrinter) printObject(ev mcpvisor.Event) error {
+	data, err := json.Marshal(ev)
+	if err != nil {
+		return err
+	}
+	return printRaw(p.inv.out, data)
+}
+
+// describeChange returns what an event says: a word, and the details. The word is empty for
+// an event that an operator need not see.
+func describeChange(ev mcpvisor.Event) (word, text string) {
+	switch ev.Kind {
+	case mcpvisor.EventReady:
+		parts := []string{display.Count(ev.Tools, "tool")}
+		if n := ev.Resources + ev.Templates; n > 0 {
+			parts = append(parts, display.Count(n, "resource"))
+		}
+		if ev.Prompts > 0 {
+			parts = append(parts, display.Count(ev.Prompts, "prompt"))
+		}
+		if ev.PID != 0 {
+			parts = append(parts, fmt.Sprintf("pid %d", ev.PID))
+		}
+		if ev.Downtime > 0 {
+			parts = append(parts, "was down for "+display.Duration(ev.Downtime))
+		}
+		return "ready", strings.Join(parts, ", ")
+	case mcpvisor.EventDown:
+		text = ev.Cause.Describe()
+		if ev.FailedCalls > 0 {
+			text += "; " + display.Count(ev.FailedCalls, "call") + " in flight failed"
+		}
+		return "DOWN", text
+	case mcpvisor.EventStartFailed:
+		return "start failed", ev.Cause.Describe()
+	case mcpvisor.EventRetry:
+		text = fmt.Sprintf("attempt %d of %d in %s", ev.Attempt, ev.MaxAttempts, display.Duration(ev.Delay))
+		if ev.MaxAttempts == supervisor.Unlimited {
+			text = fmt.Sprintf("attempt %d in %s", ev.Attempt, display.Duration(ev.Delay))
+		}
+		return "retry", text
+	case mcpvisor.EventParked:
+		return "PARKED", fmt.Sprintf("all attempts are spent, next one in %s", display.Duration(ev.Delay))
+	case mcpvisor.EventAuthRequired:
+		return "UNAUTHORIZED", ev.Cause.Describe() + "; run: mcpvisor authorize " + ev.Server
+	case mcpvisor.EventEvicted:
+		if ev.Attempt > 0 {
+			return "EVICTED", "given up " + display.AfterRestarts(ev.Attempt, ev.MaxAttempts) + ": " + ev.Cause.Describe()
+		}
+		return "EVICTED", "given up: " + ev.Cause.Describe()
+	case mcpvisor.EventStandby:
+		return "standby", fmt.Sprintf("ready to take over, pid %d", ev.PID)
+	case mcpvisor.EventStandbyLost:
+		return "standby lost", ev.Cause.Describe()
+	case mcpvisor.EventChanged:
+		return "changed", fmt.Sprint(ev.Change)
+	case mcpvisor.EventLog:
+		return "log", fmt.Sprintf("%s: %s", ev.Log.Level, ev.Log.Text)
+	case mcpvisor.EventMissed:
+		return "missed", display.Count(ev.Missed, "event") + " that this output was too slow for"
+	}
+	return "", ""
+}

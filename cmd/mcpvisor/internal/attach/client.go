@@ -1,0 +1,236 @@
+// Package attach is how the commands of mcpvisor reach servers: those of a running
+// `mcpvisor run` over its unix socket, or those of the same process. Both answer the same
+// requests, so a command does not know the difference.
+package attach
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// ErrNotRunning says that no `mcpvisor run` of the configuration is running.
+var ErrNotRunning = socket.ErrNotRunning
+
+// infoTimeout bounds the first request, so that a process that is stopped is not waited
+// for. Later requests end with their contexts.
+const infoTimeout = 5 * time.Second
+
+// Client makes requests to one handler of package control. Safe for concurrent use.
+type Client struct {
+	transport http.RoundTripper
+	close     func()
+}
+
+// Find connects to the running `mcpvisor run` of a configuration file. It returns
+// [ErrNotRunning] if that does not run.
+func Find(ctx context.Context, config string) (*Client, control.Info, error) {
+	path, err := socket.Path(config)
+	if err != nil {
+		return nil, control.Info{}, ErrNotRunning // run could not have made a socket, either
+	}
+	if _, err := os.Lstat(path); err != nil { // also if the context has ended
+		return nil, control.Info{}, ErrNotRunning
+	}
+	transport := &http.Transport{
+		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, path) },
+		DisableCompression: true,
+	}
+	c := &Client{transport: transport, close: transport.CloseIdleConnections}
+	ctx, cancel := context.WithTimeout(ctx, infoTimeout)
+	defer cancel()
+	info, err := c.Info(ctx)
+	switch {
+	case err == nil && info.Schema == control.Schema:
+		return c, info, nil
+	case err == nil:
+		err = fmt.Errorf("mcpvisor run (pid %d) is of version %s, which this program does not understand; restart it, or use --fresh", info.PID, info.Version)
+	case errors.Is(err, ErrNotRunning):
+		err = ErrNotRunning
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = fmt.Errorf("mcpvisor run of this configuration has not answered for %v; use --fresh, or end it", infoTimeout)
+	}
+	c.Close()
+	return nil, control.Info{}, err
+}
+
+// InProcess returns a client of a handler in the same process.
+func InProcess(h http.Handler) *Client {
+	return &Client{transport: handlerTransport{h}, close: func() {}}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.close() }
+
+// Error is an error that a request was answered with. It unwraps to an
+// [*mcpvisor.Error] of the same kind.
+type Error struct {
+	web.ErrorDetail
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns an error that errors.Is compares with the sentinels of package mcpvisor.
+func (e *Error) Unwrap() error {
+	if e.Kind == "" {
+		return nil
+	}
+	return &mcpvisor.Error{Kind: e.Kind, Outcome: e.Outcome, Server: e.Server, RetryAfter: time.Duration(e.RetryAfterMs) * time.Millisecond}
+}
+
+// Info describes the process that serves.
+func (c *Client) Info(ctx context.Context) (info control.Info, err error) {
+	return info, c.get(ctx, "run/info", &info)
+}
+
+// Status returns the status of all servers at one moment.
+func (c *Client) Status(ctx context.Context) (s web.Status, err error) {
+	return s, c.get(ctx, "api/status", &s)
+}
+
+// Server returns the status of one server, its stderr and statistics of its tools.
+func (c *Client) Server(ctx context.Context, name string) (s web.Server, err error) {
+	return s, c.get(ctx, "api/servers/"+url.PathEscape(name), &s)
+}
+
+// Catalog returns the tools of one server.
+func (c *Client) Catalog(ctx context.Context, name string) (t web.Tools, err error) {
+	return t, c.get(ctx, "api/servers/"+url.PathEscape(name)+"/tools", &t)
+}
+
+// Stderr returns the lines of a server's stderr after line number after.
+func (c *Client) Stderr(ctx context.Context, name string, after int64) (s web.Stderr, err error) {
+	return s, c.get(ctx, fmt.Sprintf("api/servers/%s/stderr?after=%d", url.PathEscape(name), after), &s)
+}
+
+// ToolUse returns statistics of the tools of all servers.
+func (c *Client) ToolUse(ctx context.Context) (u web.ToolUse, err error) {
+	return u, c.get(ctx, "api/tools", &u)
+}
+
+// Calls returns the calls in flight, and those that ended after number after.
+func (c *Client) Calls(ctx context.Context, after uint64) (calls web.Calls, err error) {
+	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
+}
+
+// Tools returns the tools of all servers, as --json prints them.
+func (c *Client) Tools(ctx context.Context) (json.RawMessage, error) { return c.raw(ctx, "run/tools") }
+
+// Resources returns the resources and templates of all servers, as --json prints them.
+func (c *Client) Resources(ctx context.Context) (json.RawMessage, error) {
+	return c.raw(ctx, "run/resources")
+}
+
+// Prompts returns the prompts of all servers, as --json prints them.
+func (c *Client) Prompts(ctx context.Context) (json.RawMessage, error) {
+	return c.raw(ctx, "run/prompts")
+}
+
+// Restart starts a server again. The restart is under way when it returns.
+func (c *Client) Restart(ctx context.Context, name string) error {
+	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/restart", nil)
+	return err
+}
+
+// CallTool calls a tool. The result is what the server sent, byte for byte.
+func (c *Client) CallTool(ctx context.Context, tool string, arguments json.RawMessage) (json.RawMessage, error) {
+	return c.exchange(ctx, http.MethodPost, "run/call?tool="+url.QueryEscape(tool), arguments)
+}
+
+// ReadResource reads a resource. The result is JSON, as --json prints it.
+func (c *Client) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
+	return c.post(ctx, "run/read", control.ReadRequest{Server: server, URI: uri})
+}
+
+// GetPrompt gets a prompt. The result is JSON, as --json prints it.
+func (c *Client) GetPrompt(ctx context.Context, server, name string, arguments map[string]string) (json.RawMessage, error) {
+	return c.post(ctx, "run/prompt", control.PromptRequest{Server: server, Name: name, Arguments: arguments})
+}
+
+func (c *Client) raw(ctx context.Context, path string) (json.RawMessage, error) {
+	return c.exchange(ctx, http.MethodGet, path, nil)
+}
+
+func (c *Client) get(ctx context.Context, path string, into any) error {
+	data, err := c.raw(ctx, path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
+func (c *Client) post(ctx context.Context, path string, body any) (json.RawMessage, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return c.exchange(ctx, http.MethodPost, path, data)
+}
+
+// exchange makes a request and reads the whole answer. An answer that is not a success is
+// an [*Error].
+func (c *Client) exchange(ctx context.Context, method, path string, body []byte) (json.RawMessage, error) {
+	response, err := c.do(ctx, method, path, body)
+	if err != nil {
+		return nil, c.lost(ctx, method, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, c.lost(ctx, method, err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return nil, errorOf(response, data)
+	}
+	return data, nil
+}
+
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://localhost/"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return c.transport.RoundTrip(request)
+}
+
+// lost is the error of a request that was not answered.
+func (c *Client) lost(ctx context.Context, method string, err error) error {
+	if errors.Is(err, ErrNotRunning) {
+		return ErrNotRunning
+	}
+	detail := web.ErrorDetail{Kind: mcpvisor.KindUnavailable, Message: "the connection to mcpvisor run was lost: " + err.Error()}
+	if ctx.Err() != nil {
+		detail.Kind, detail.Message = mcpvisor.KindCanceled, "canceled"
+	}
+	if method == http.MethodPost {
+		detail.Outcome = mcpvisor.OutcomeUnknown
+		detail.Message += "; outcome unknown"
+	}
+	return &Error{detail}
+}
+
+// errorOf decodes an answer that is not a success.
+func errorOf(response *http.Response, data []byte) error {
+	var answer web.ErrorAnswer
+	if err := json.Unmarshal(data, &answer); err != nil || answer.Error.Message == "" {
+		return fmt.Errorf("mcpvisor run answered %s", response.Status)
+	}
+	return &Error{answer.Error}
+}

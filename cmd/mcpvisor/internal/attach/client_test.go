@@ -1,0 +1,132 @@
+package attach_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// clients returns two clients of the same servers: one in the process, and one over a socket.
+func clients(t *testing.T) (c *facade.Client, all map[string]*attach.Client) {
+	t.Helper()
+	c, err := facade.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) })
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "slow", Text: "x"}},
+		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "slow", Do: mcptest.ActionDelay, Delay: time.Hour}}}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "one", InMemory: mcptest.InMemory(script)}))
+
+	h, err := control.New(c, control.Info{PID: os.Getpid()})
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("", "mv") //nolint:usetesting // paths of sockets are short
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Setenv("XDG_RUNTIME_DIR", dir)
+	config := filepath.Join(dir, "c.json")
+	_, _, err = attach.Find(t.Context(), config)
+	require.ErrorIs(t, err, attach.ErrNotRunning)
+	path, err := socket.Path(config)
+	require.NoError(t, err)
+	l, err := socket.Listen(path)
+	require.NoError(t, err)
+	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		h.Close()
+		require.NoError(t, server.Close())
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
+		require.NoError(t, l.Close())
+	})
+	remote, info, err := attach.Find(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(remote.Close)
+	require.Equal(t, os.Getpid(), info.PID)
+	return c, map[string]*attach.Client{"in process": attach.InProcess(h), "socket": remote}
+}
+
+func TestClient(t *testing.T) {
+	_, all := clients(t)
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			result, err := c.CallTool(t.Context(), "one/echo", []byte(`{"text":"a<b"}`))
+			require.NoError(t, err)
+			require.Contains(t, string(result), "a<b", "the result is as the server sent it")
+			server, err := c.Server(t.Context(), "one")
+			require.NoError(t, err)
+			require.Equal(t, "one", server.Status.Name)
+			catalog, err := c.Catalog(t.Context(), "one")
+			require.NoError(t, err)
+			require.Len(t, catalog.Tools, 2)
+			use, err := c.ToolUse(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "one/echo", use.Tools[0].Name)
+
+			_, err = c.Server(t.Context(), "two")
+			require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+			_, err = c.CallTool(t.Context(), "one/ecco", nil)
+			require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
+			require.ErrorContains(t, err, "did you mean one/echo?")
+		})
+	}
+}
+
+// A call that is canceled ends, here and at the client.
+func TestClient_canceled(t *testing.T) {
+	client, all := clients(t)
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			failed := make(chan error, 1)
+			go func() {
+				_, err := c.CallTool(ctx, "one/slow", nil)
+				failed <- err
+			}()
+			require.Eventually(t, func() bool { return len(client.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+			cancel()
+			err := <-failed
+			require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+			require.Eventually(t, func() bool { return len(client.CallsInFlight()) == 0 }, time.Minute, time.Millisecond)
+		})
+	}
+}
+
+func TestEvents(t *testing.T) {
+	client, all := clients(t)
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			seen := client.Stats().Events
+			require.NoError(t, c.Restart(t.Context(), "one"))
+			var kinds []mcpvisor.EventKind
+			require.NoError(t, c.Events(t.Context(), seen, func(e web.Event) bool {
+				kinds = append(kinds, e.Kind)
+				return e.Kind != mcpvisor.EventReady
+			}, mcpvisor.EventDown, mcpvisor.EventReady))
+			require.Equal(t, []mcpvisor.EventKind{mcpvisor.EventDown, mcpvisor.EventReady}, kinds)
+
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.Error(t, c.Events(ctx, seen, func(web.Event) bool { return true }))
+		})
+	}
+}

@@ -1,0 +1,55 @@
+// Package socket is the unix socket of a running `mcpvisor run`: where it is, who may open
+// it, and that there is one for each configuration file.
+package socket
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// maxPathLength is the longest path of a socket that all systems accept, in bytes. Darwin
+// has the shortest limit, 104 with the zero byte at the end.
+const maxPathLength = 103
+
+// Path returns the path of the socket of a configuration file, which need not exist. Two
+// paths of one file, such as a relative one and one through a symbolic link, have the same
+// socket.
+//
+// The directory is $XDG_RUNTIME_DIR/mcpvisor, or run/mcpvisor in the user's cache
+// directory if that variable is not set or names no directory.
+func Path(config string) (string, error) {
+	dir, err := directory()
+	if err != nil {
+		return "", err
+	}
+	whole, err := filepath.Abs(config)
+	if err != nil {
+		return "", err
+	}
+	if target, err := filepath.EvalSymlinks(whole); err == nil {
+		whole = target
+	}
+	sum := sha256.Sum256([]byte(whole))
+	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock")
+	if len(path) > maxPathLength {
+		return "", fmt.Errorf("the path of the socket, %s, is longer than %d bytes; set XDG_RUNTIME_DIR to a directory with a shorter path", path, maxPathLength)
+	}
+	return path, nil
+}
+
+// directory returns the directory of the sockets.
+func directory() (string, error) {
+	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
+	if info, err := os.Stat(runtimeDir); err == nil && info.IsDir() && filepath.IsAbs(runtimeDir) { //nolint:gosec // the user sets it
+		return filepath.Join(runtimeDir, "mcpvisor"), nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", errors.New("there is no directory for the socket; set XDG_RUNTIME_DIR, or HOME")
+	}
+	return filepath.Join(cache, "mcpvisor", "run"), nil
+}

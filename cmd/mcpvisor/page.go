@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// tokenVariable is the environment variable with the token of the page.
+const tokenVariable = "MCPVISOR_TOKEN" //nolint:gosec // a name
+
+const (
+	// headerTimeout bounds how long a client may take to send the head of a request.
+	headerTimeout = 10 * time.Second
+	// shutdownTimeout is how long requests may take to end when the servers have stopped.
+	shutdownTimeout = 2 * time.Second
+)
+
+// page is the address that the page is served at, and who may use it.
+type page struct {
+	net.Listener
+	options []web.Option
+}
+
+// listen listens at the address of --http. It returns nil without one. An address that
+// other machines can reach is refused without a token, before it is listened at.
+func (cmd *runCmd) listen() (*page, error) {
+	if cmd.HTTP == "" {
+		if cmd.TokenFile != "" || cmd.Controls {
+			return nil, usageError("--token-file and --controls are about the page; set its address with --http")
+		}
+		return nil, nil //nolint:nilnil // no page was asked for
+	}
+	address, err := net.ResolveTCPAddr("tcp", cmd.HTTP)
+	if err != nil {
+		return nil, usageError("--http %q is not an address: %v; write for instance 127.0.0.1:7777", cmd.HTTP, err)
+	}
+	token, err := cmd.token()
+	if err != nil {
+		return nil, err
+	}
+	p := &page{options: []web.Option{web.WithTitle("mcpvisor")}}
+	switch {
+	case token != "":
+		// The token protects from foreign pages that resolve to this machine, too: their
+		// requests do not have it.
+		p.options = append(p.options, web.WithToken(token), web.WithHosts("*"))
+	case !address.IP.IsLoopback():
+		return nil, usageError("--http %s can be reached from other machines, so it needs a token; set --token-file or %s, or listen on 127.0.0.1", cmd.HTTP, tokenVariable)
+	}
+	if cmd.Controls {
+		p.options = append(p.options, web.Controls())
+	}
+	if p.Listener, err = net.ListenTCP("tcp", address); err != nil {
+		return nil, &exitError{exitFailed, errorReport{Kind: kindFailed, Message: fmt.Sprintf("the page cannot be served: %v; choose another port", err)}}
+	}
+	return p, nil
+}
+
+// token returns the token of the page: of the file, or else of the variable. It is empty
+// without both.
+func (cmd *runCmd) token() (string, error) {
+	if cmd.TokenFile == "" {
+		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
+	}
+	text, err := os.ReadFile(cmd.TokenFile)
+	if err != nil {
+		return "", usageError("the token cannot be read: %v", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" {
+		return "", usageError("token file %s is empty; write a secret into it, for instance with: openssl rand -hex 32", cmd.TokenFile)
+	}
+	return token, nil
+}
+
+// url returns the address to open in a browser of this machine.
+func (p *page) url() string {
+	address, ok := p.Addr().(*net.TCPAddr)
+	if !ok {
+		return "http://" + p.Addr().String() + "/"
+	}
+	host := address.IP.String()
+	if address.IP.IsUnspecified() {
+		host = "localhost"
+	}
+	return fmt.Sprintf("http://%s/", net.JoinHostPort(host, fmt.Sprint(address.Port)))
+}
+
+// serving are the HTTP servers of `mcpvisor run`.
+type serving struct {
+	servers  []*http.Server
+	handlers []interface{ Close() }
+	wg       sync.WaitGroup
+}
+
+// serve serves a client on its socket and at the address of the page. Both may be nil.
+func serve(c *facade.Client, info control.Info, own *socket.Listener, p *page) (*serving, error) {
+	s := new(serving)
+	if own != nil {
+		h, err := control.New(c, info)
+		if err != nil {
+			return nil, err
+		}
+		s.start(own, h, h)
+	}
+	if p != nil {
+		h, err := web.New(c, p.options...)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.start(p, h, h)
+	}
+	return s, nil
+}
+
+// start serves a handler on a listener until close.
+func (s *serving) start(l net.Listener, h http.Handler, streams interface{ Close() }) {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(io.Discard, "", 0)}
+	s.servers, s.handlers = append(s.servers, server), append(s.handlers, streams)
+	s.wg.Go(func() { _ = server.Serve(l) }) // its error says only that it was closed
+}
+
+// close ends the requests and the servers.
+func (s *serving) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	for _, h := range s.handlers {
+		h.Close()
+	}
+	var failed error
+	for _, server := range s.servers {
+		if err := server.Shutdown(ctx); err != nil {
+			failed = errors.Join(failed, server.Close())
+		}
+	}
+	s.wg.Wait()
+	return failed
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+type restartCmd struct {
+	Servers []string `arg:"" help:"Names of the servers."`
+}
+
+// restarted is what became of one restart.
+type restarted struct {
+	Server  string           `json:"server"`
+	State   supervisor.State `json:"state"`
+	PID     int              `json:"pid,omitempty"`
+	TookMs  int64            `json:"tookMs"`
+	Message string           `json:"message,omitempty"`
+}
+
+// Run implements kong's command. It restarts all servers, and then waits for all.
+func (cmd *restartCmd) Run(inv *invocation) error {
+	c, err := inv.attachOnly("restart")
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	status, err := c.Status(inv.ctx)
+	if err != nil {
+		return err
+	}
+	slices.Sort(cmd.Servers)
+	names := slices.Compact(cmd.Servers)
+	for _, name := range names { // all of them or none
+		if !slices.Contains(status.Names, name) {
+			_, err := c.Server(inv.ctx, name)
+			return err
+		}
+	}
+	began := time.Now()
+	for _, name := range names {
+		if err := c.Restart(inv.ctx, name); err != nil {
+			return err
+		}
+	}
+	results := map[string]restarted{}
+	err = inv.awaitStatus(c, func(status web.Status) bool {
+		for _, s := range status.Servers {
+			if slices.Contains(names, s.Name) {
+				results[s.Name] = resultOf(statusInConfigTerms(s), time.Since(began))
+			}
+		}
+		return !slices.ContainsFunc(names, func(name string) bool { return isOnItsWay(results[name].State) })
+	})
+	if err != nil {
+		return err
+	}
+	return inv.printRestarts(names, results)
+}
+
+// isOnItsWay reports whether a restart has neither succeeded nor failed.
+func isOnItsWay(s supervisor.State) bool {
+	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateClosing
+}
+
+func resultOf(s mcpvisor.ServerStatus, took time.Duration) restarted {
+	r := restarted{Server: s.Name, State: s.State, TookMs: took.Milliseconds()}
+	if s.Session != nil {
+		r.PID = s.Session.PID
+	}
+	if s.State != supervisor.StateReady && s.LastCause != nil {
+		r.Message = s.LastCause.Describe()
+	}
+	return r
+}
+
+func (inv *invocation) printRestarts(names []string, results map[string]restarted) error {
+	var failure error
+	var all []restarted
+	for _, name := range names {
+		r := results[name]
+		all = append(all, r)
+		if r.State != supervisor.StateReady {
+			failure = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Server: name,
+				Message: fmt.Sprintf("server %s is %s after the restart: %s", name, r.State, r.Message)}}
+			if r.Message == "" {
+				failure = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Server: name,
+					Message: fmt.Sprintf("server %s is still %s; mcpvisor status shows when it is ready", name, r.State)}}
+			}
+			continue
+		}
+		if inv.json {
+			continue
+		}
+		text := fmt.Sprintf("%s is ready after %s", name, display.Duration(time.Duration(r.TookMs)*time.Millisecond))
+		if r.PID != 0 {
+			text += fmt.Sprintf(", pid %d", r.PID)
+		}
+		if _, err := fmt.Fprintln(inv.out, text); err != nil {
+			return err
+		}
+	}
+	if inv.json {
+		if err := printJSON(inv.out, map[string]any{"restarted": all}); err != nil {
+			return err
+		}
+	}
+	return failure
+}

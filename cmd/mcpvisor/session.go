@@ -1,0 +1,232 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// session is the servers that a command works with: those of a running `mcpvisor run` of
+// the same configuration, or copies that the command has started.
+type session struct {
+	*attach.Client
+	// info describes the running `mcpvisor run`; its Schema is empty for own copies.
+	info control.Info
+	// own are the copies; nil for the servers of a running `mcpvisor run`.
+	own *configuredClient
+	// stop ends the copies, and the connection.
+	stop func()
+}
+
+// attach connects to the running `mcpvisor run` of the configuration, and says so. It
+// returns attach.ErrNotRunning without one, and if --fresh is set.
+func (inv *invocation) attach() (*session, error) {
+	if inv.fresh {
+		return nil, attach.ErrNotRunning
+	}
+	c, info, err := attach.Find(inv.ctx, inv.config)
+	switch {
+	case errors.Is(err, attach.ErrNotRunning):
+		return nil, err
+	case inv.ctx.Err() != nil:
+		return nil, errInterrupted
+	case err != nil:
+		return nil, &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
+	}
+	inv.note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
+	if digestOf(inv.config) != info.Digest {
+		inv.warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
+			inv.config, info.PID, info.Started.Format(time.TimeOnly))
+	}
+	return &session{Client: c, info: info, stop: c.Close}, nil
+}
+
+// attachOnly is attach for commands that need a running `mcpvisor run`.
+func (inv *invocation) attachOnly(command string) (*session, error) {
+	c, err := inv.attach()
+	if errors.Is(err, attach.ErrNotRunning) {
+		err = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
+			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor --config %s run", inv.config, command, inv.config)}}
+	}
+	return c, err
+}
+
+// open attaches, or starts copies of the named servers, or of all without names. It waits
+// until each has become ready or has failed.
+func (inv *invocation) open(names ...string) (*session, error) {
+	c, err := inv.attach()
+	if err == nil {
+		if err = inv.awaitSettled(c, names); err != nil {
+			c.stop()
+		}
+		return c, err
+	}
+	if !errors.Is(err, attach.ErrNotRunning) {
+		return nil, err
+	}
+	own, stop, err := inv.start(names...)
+	if err != nil {
+		return nil, err
+	}
+	c, err = ownSession(own, stop)
+	if err == nil {
+		inv.noteFresh(len(own.specs))
+	}
+	return c, err
+}
+
+// noteFresh says that a command works with copies of servers.
+func (inv *invocation) noteFresh(servers int) {
+	inv.note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
+}
+
+// ownSession returns a session of copies.
+func ownSession(own *configuredClient, stop func()) (*session, error) {
+	h, err := control.New(own.Client, control.Info{})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return &session{Client: attach.InProcess(h), own: own, stop: stop}, nil
+}
+
+// openServer opens one server. For a copy it is an error if it does not become ready. A
+// server of a running `mcpvisor run` says itself why a call fails.
+func (inv *invocation) openServer(name string) (*session, error) {
+	c, err := inv.open(name)
+	if err != nil || c.own == nil {
+		return c, err
+	}
+	if s := c.own.ServerStatus(name); s.State != supervisor.StateReady {
+		c.stop()
+		return nil, unavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.reason(s))
+	}
+	return c, nil
+}
+
+// servers returns the status of all servers, in the words of the file.
+func (c *session) servers(ctx context.Context) ([]mcpvisor.ServerStatus, error) {
+	if c.own != nil {
+		return c.own.Status(), nil
+	}
+	status, err := c.Status(ctx)
+	for i, s := range status.Servers {
+		status.Servers[i] = statusInConfigTerms(s)
+	}
+	return status.Servers, err
+}
+
+// serverNames returns the names of the servers, without starting any.
+func (inv *invocation) serverNames() (names []string, err error) {
+	c, err := inv.attach()
+	if err == nil {
+		defer c.stop()
+		status, err := c.Status(inv.ctx)
+		return status.Names, err
+	}
+	if !errors.Is(err, attach.ErrNotRunning) {
+		return nil, err
+	}
+	file, err := inv.loadConfig()
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range file.Specs() {
+		names = append(names, spec.Name)
+	}
+	if len(names) == 0 {
+		return nil, noServerError(file)
+	}
+	return names, nil
+}
+
+// lifecycleEvents are the events after which a server may have another state.
+var lifecycleEvents = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown,
+	mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted, mcpvisor.EventUnregistered}
+
+// awaitStatus waits until settled accepts a status: as long as --wait says, or about as long
+// as a start may take. The end of that time is no error. It returns errInterrupted if the
+// command is interrupted before.
+func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) error {
+	wait := inv.wait
+	if wait <= 0 {
+		wait = mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + startSlack
+	}
+	ctx, cancel := context.WithTimeout(inv.ctx, wait)
+	defer cancel()
+	// The number of the last event is read before the states, so that no change is missed.
+	before, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		var failed error
+		check := func() (done bool) {
+			status, err := c.Status(ctx)
+			failed = err
+			return err != nil || settled(status)
+		}
+		if !check() {
+			ended := c.Events(ctx, before.Stats.Events, func(web.Event) bool { return !check() }, lifecycleEvents...)
+			failed = cmp.Or(failed, ended)
+		}
+		done <- failed
+	}()
+	notice := time.NewTimer(noticeDelay)
+	defer notice.Stop()
+	select {
+	case err = <-done:
+	case <-notice.C:
+		inv.reportWaiting(before.Servers, wait)
+		err = <-done
+	}
+	switch {
+	case inv.ctx.Err() != nil:
+		return errInterrupted
+	case ctx.Err() != nil:
+		return nil
+	}
+	return err
+}
+
+// awaitSettled waits until no start of the named servers is under way, or of all servers
+// without names.
+func (inv *invocation) awaitSettled(c *session, names []string) error {
+	return inv.awaitStatus(c, func(status web.Status) bool {
+		return !slices.ContainsFunc(status.Servers, func(s mcpvisor.ServerStatus) bool {
+			return isStarting(s) && (len(names) == 0 || slices.Contains(names, s.Name))
+		})
+	})
+}
+
+// note says on stderr something that is neither an answer nor a warning. With --json stderr
+// has no such lines.
+func (inv *invocation) note(format string, args ...any) {
+	if !inv.json {
+		fmt.Fprintln(inv.err, display.Text(fmt.Sprintf(format, args...)))
+	}
+}
+
+// digestOf returns a hash of a file; empty if it cannot be read.
+func digestOf(path string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,18 @@
+package display
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDuration(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"0s": -time.Second, "412ms": 412*time.Millisecond + 999*time.Microsecond, "3.2s": 3290 * time.Millisecond, "47s": 47*time.Second + 900*time.Millisecond,
+		"12m08s": 12*time.Minute + 8*time.Second, "3h12m": 3*time.Hour + 12*time.Minute, "4d07h": 103 * time.Hour, "999d23h": 1000*24*time.Hour - 1,
+	} {
+		require.Equal(t, want, Duration(d))
+	}
+	require.Equal(t, "0s", Duration(999*time.Microsecond))
+}

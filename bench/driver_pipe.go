@@ -98,9 +98,12 @@ func (a *pipeDriver) close() { a.p.close() }
 // of them writes, and one goroutine gives each line that it reads to the caller that has
 // waited longest. It needs a server that answers in order.
 type sharedPipeDriver struct {
-	t  target
-	p  *barePipe
-	mu sync.Mutex // guards the fields below
+	t target
+	p *barePipe
+	// prompt writes at once, without a look at who else has a line. It costs more, but as
+	// much each time, also on a busy machine.
+	prompt bool
+	mu     sync.Mutex // guards the fields below
 	// pending are lines that are not written yet, spare the buffer before it.
 	pending, spare []byte
 	writing        bool
@@ -125,6 +128,14 @@ func newSharedPipeDriver(_ context.Context, t target) (driver, error) {
 	a := &sharedPipeDriver{t: t, p: p}
 	go a.read()
 	return a, nil
+}
+
+func newPromptPipeDriver(ctx context.Context, t target) (driver, error) {
+	a, err := newSharedPipeDriver(ctx, t)
+	if err == nil {
+		a.(*sharedPipeDriver).prompt = true
+	}
+	return a, err
 }
 
 func (a *sharedPipeDriver) name() string          { return clientBare }
@@ -160,7 +171,7 @@ func (a *sharedPipeDriver) echo(_ context.Context, text string) (string, error) 
 	a.pending = appendCall(a.pending, a.id, a.t.echoTool, args)
 	a.waiting = append(a.waiting, c)
 	first := !a.writing
-	if a.writing = true; first { // first let others append their lines, so that one write carries them all
+	if a.writing = true; first && !a.prompt { // first let others append their lines, so that one write carries them all
 		a.mu.Unlock()
 		runtime.Gosched()
 		a.mu.Lock()

@@ -19,7 +19,7 @@ type guardLoad struct {
 
 var guardLoads = []guardLoad{
 	{"stdio, 1 caller", "fast", 1, echoLoad, newPipeDriver},
-	{"stdio, 64 callers", "fast", 64, echoLoad, newSharedPipeDriver},
+	{"stdio, 64 callers", "fast", 64, echoLoad, newPromptPipeDriver},
 	{"stdio, 1 MB", "fast", 1, blobLoad(1_000_000), newFreshPipeDriver},
 	{"HTTP, 64 callers", "http", 64, echoLoad, newHTTPDriver},
 	{"HTTP event streams, 64 callers", "stream", 64, echoLoad, newHTTPDriver},

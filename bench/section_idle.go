@@ -53,7 +53,7 @@ func compareIdle(ctx context.Context) error {
 		goroutines := middle(name, func(r idleReport) float64 { return float64(r.Goroutines) })
 		stacks := middle(name, func(r idleReport) float64 { return r.Stacks }) / 1e3
 		record("500", name, figureHeap, heap+stacks)
-		record("500", name, figureGoroutines, goroutines)
+		record("500", name, figureGoroutines, max(goroutines, 0.001)) // zero would mean that it was not measured
 		record("500", name, figureRSS, middle(name, rss)/1e3)
 		t.row(name, fmt.Sprintf("%.1f", heap), fmt.Sprintf("%.1f", stacks), fmt.Sprintf("%.1f", goroutines),
 			fmt.Sprintf("%.1f", middle(name, rss)/1e3), ratioTo("500", name, clientSDK, figureRSS))

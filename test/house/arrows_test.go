@@ -16,6 +16,7 @@ const (
 	xsys    = "golang.org/x/sys/"
 	xtime   = "golang.org/x/time/"
 	keyring = "github.com/zalando/go-keyring/"
+	otel    = "go.opentelemetry.io/otel/"
 )
 
 // arrow is what a folder may import besides the standard library.
@@ -57,10 +58,11 @@ var arrows = map[string]arrow{
 	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
+	"telemetry":                        {". supervisor facade internal/", []string{sdk, otel}},
 	"mcptest":                          {". mcptest mcptest/ internal/", []string{sdk, xsys}},
 	"web":                              {". supervisor facade internal/", nil},
-	"cmd":                              {". supervisor facade web config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
-	"cmd/mcpvisor":                     {". supervisor facade web config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"cmd":                              {". supervisor facade web telemetry config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"cmd/mcpvisor":                     {". supervisor facade web telemetry config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", otel, "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/socket":     {},
 	"cmd/mcpvisor/internal/control":    {". facade web", []string{sdk}},
 	"cmd/mcpvisor/internal/attach":     {". web cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},

@@ -89,6 +89,7 @@ func TestReading_leader_ends(t *testing.T) {
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 	})
 	t.Run("context", func(t *testing.T) {
+		p := newIdlePeer(t) // no earlier call has set a deadline
 		ctx, cancel := context.WithCancel(t.Context())
 		p.awaitTurn(turnWatch)
 		ended := p.startRequest(ctx, transport.Request{Method: "m"})
@@ -99,7 +100,7 @@ func TestReading_leader_ends(t *testing.T) {
 		p.answer(id, `{}`) // late
 		require.Eventually(t, func() bool { return p.discarded.Counts().Unmatched == 1 }, time.Minute, time.Millisecond)
 	})
-	for p.currentTurn() != turnWatch { // the goroutine stays for some calls
+	for p.currentTurn() != turnWatch { // after a timeout the goroutine may stay for some calls
 		ended := p.startRequest(context.Background(), transport.Request{Method: "m"})
 		p.answer(p.readMessage().ID, `{}`)
 		<-ended
@@ -211,6 +212,9 @@ func TestReading_streams_do_not_count(t *testing.T) {
 	p.answer(streamID, `{"s":1}`)
 	require.Equal(t, `{"s":1}`, (<-stream).result)
 	cancel()
+	p.table.Mu.Lock()
+	defer p.table.Mu.Unlock()
+	require.Zero(t, p.reading.streams)
 }
 
 // TestReading_loses_nothing: under random calls, cancellations, timeouts and messages of the

@@ -1,0 +1,44 @@
+//go:build !race
+
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// allocationsOfCall are those of one call in this process, in all goroutines together. The
+// race detector empties pools at random, so the test is not built with it.
+func allocationsOfCall(ctx context.Context, t *testing.T, opts ...facade.Option) (typed, raw float64) {
+	t.Helper()
+	c, err := facade.New(opts...)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close(context.Background())) }()
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy}))
+	args, text := map[string]any{"text": "hello"}, json.RawMessage(`{"text":"hello"}`)
+	typed, _ = testutil.Allocations(2000, func() { _, err := c.CallTool(ctx, "s/echo", args); require.NoError(t, err) })
+	raw, _ = testutil.Allocations(2000, func() { _, err := c.CallToolRaw(ctx, "s/echo", text); require.NoError(t, err) })
+	return typed, raw
+}
+
+// A call with metrics has the allocations of a call without them.
+func TestMetrics_allocations(t *testing.T) {
+	ctx := context.Background()
+	typed, raw := allocationsOfCall(ctx, t)
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	tel, err := New(WithMeterProvider(provider))
+	require.NoError(t, err)
+	typedMetrics, rawMetrics := allocationsOfCall(ctx, t, facade.WithObserver(tel.Observer()))
+	t.Logf("typed %.2f, with metrics %.2f; raw %.2f, with metrics %.2f", typed, typedMetrics, raw, rawMetrics)
+	require.Less(t, typedMetrics, typed+0.5)
+	require.Less(t, rawMetrics, raw+0.5)
+}

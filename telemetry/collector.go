@@ -1,0 +1,93 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// collector reads a client when metrics are collected. It has no state.
+type collector struct {
+	client      *facade.Client
+	instruments *instruments
+}
+
+// collect is the callback of all observed instruments.
+func (c *collector) collect(_ context.Context, observer metric.Observer) error {
+	o := observation{observer, c.instruments}
+	stats := c.client.Stats()
+	none := attribute.NewSet()
+	o.count(nameMissed, int64(stats.MissedEvents), none)
+	o.count(nameManager, int64(stats.ManagerRestarts), none)
+	o.count(nameStale, int64(stats.StaleMessages), none)
+	o.count(nameRefused, stats.UnknownServer, attribute.NewSet(keyErrorType.String(string(mcpvisor.KindUnknownServer))))
+	now := time.Now()
+	for _, status := range c.client.Status() {
+		o.server(&status, now)
+	}
+	return nil
+}
+
+// observation is one collection.
+type observation struct {
+	metric.Observer
+	instruments *instruments
+}
+
+func (o *observation) count(name string, value int64, attributes attribute.Set) {
+	o.ObserveInt64(o.instruments.ints[name], value, metric.WithAttributeSet(attributes))
+}
+
+func (o *observation) seconds(name string, value time.Duration, attributes attribute.Set) {
+	o.ObserveFloat64(o.instruments.floats[name], value.Seconds(), metric.WithAttributeSet(attributes))
+}
+
+// server observes one server.
+func (o *observation) server(s *mcpvisor.ServerStatus, now time.Time) {
+	name := keyServer.String(s.Name)
+	alone := attribute.NewSet(name)
+	with := func(key attribute.Key, value string) attribute.Set { return attribute.NewSet(name, key.String(value)) }
+
+	for _, state := range supervisor.States() {
+		o.count(nameState, oneIf(s.State == state), with(keyState, string(state)))
+	}
+	o.count(nameRestarts, int64(s.Restarts), alone)
+	o.count(nameEpoch, int64(s.Epoch), alone)
+	o.count(nameAttempt, int64(s.Attempt), alone)
+	o.seconds(nameReadyTime, s.Totals.Uptime, alone)
+	remaining := time.Duration(0)
+	if s.RetryAt != nil {
+		remaining = max(s.RetryAt.Sub(now), 0)
+	}
+	o.seconds(nameBackoff, remaining, alone)
+	o.count(nameInFlight, s.Calls.InFlight, alone)
+	o.count(nameQueued, s.Calls.Queued, alone)
+	for failure, n := range s.Totals.Refused {
+		o.count(nameRefused, n, with(keyErrorType, string(failure)))
+	}
+	o.count(nameUnknown, s.Totals.Unknown, alone)
+	d := s.Totals.Discarded
+	for what, n := range map[string]uint64{"malformed": d.Malformed, "oversize": d.Oversize, "unmatched": d.Unmatched, "dropped": d.Dropped} {
+		o.count(nameDiscarded, int64(n), with(keyDiscarded, what))
+	}
+	for list, n := range map[string]int{"tools": s.Catalog.Tools, "resources": s.Catalog.Resources,
+		"templates": s.Catalog.Templates, "prompts": s.Catalog.Prompts} {
+		o.count(nameCatalogSize, int64(n), with(keyList, list))
+	}
+	o.count(nameCatalogCost, int64(s.Catalog.Tokens), alone)
+	o.count(nameStandby, oneIf(s.Standby != nil), alone)
+	o.count(nameStale, int64(s.Totals.StaleMessages), alone)
+}
+
+func oneIf(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,24 @@
+// Package telemetry reports what a client does to OpenTelemetry: metrics of servers and
+// calls, a span for each request, and trace context that travels to the servers.
+//
+// It needs the OpenTelemetry API only. The host chooses the SDK and the exporters:
+//
+//	tel, err := telemetry.New(telemetry.WithMeterProvider(provider))
+//	client, err := facade.New(facade.WithObserver(tel.Observer()))
+//	err = tel.Attach(client)
+//	defer tel.Close()
+//
+// The observer measures requests. Attach adds what the client knows about its servers:
+// states, restarts, causes, calls in flight, catalogs. docs/metrics.md lists all metrics;
+// docs/operations.md explains the alerts that deploy/ builds on them.
+//
+// The names follow the OpenTelemetry conventions for MCP where these exist; they are not
+// stable yet, so they are constants of this package. What only this client knows has names
+// that begin with "mcpvisor.". No attribute holds arguments, results, error messages or
+// URIs.
+//
+// The number of series is bounded: tools and prompts are named only if the server lists
+// them, at most [MaxTools] of all servers together, and the rest is reported as [mcpvisor.OtherTools].
+// The SDK has a bound of its own, 2,000 series for each metric by default; above about 140
+// servers raise it with sdk/metric.WithCardinalityLimit.
+package telemetry

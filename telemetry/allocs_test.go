@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -35,10 +36,30 @@ func TestMetrics_allocations(t *testing.T) {
 	ctx := context.Background()
 	typed, raw := allocationsOfCall(ctx, t)
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
-	tel, err := New(WithMeterProvider(provider))
+	tel, err := New(WithMeterProvider(provider), WithoutSpans())
 	require.NoError(t, err)
 	typedMetrics, rawMetrics := allocationsOfCall(ctx, t, facade.WithObserver(tel.Observer()))
 	t.Logf("typed %.2f, with metrics %.2f; raw %.2f, with metrics %.2f", typed, typedMetrics, raw, rawMetrics)
 	require.Less(t, typedMetrics, typed+0.5)
 	require.Less(t, rawMetrics, raw+0.5)
+}
+
+// A trace costs a call few allocations, sampled or not. What a processor of spans costs is
+// not included.
+func TestSpans_allocations(t *testing.T) {
+	ctx := context.Background()
+	typed, raw := allocationsOfCall(ctx, t)
+	for _, row := range []struct {
+		name    string
+		sampler sdktrace.Sampler
+		budget  float64
+	}{{"unsampled", sdktrace.NeverSample(), 6}, {"sampled", sdktrace.AlwaysSample(), 8}} {
+		tel, err := New(WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
+			WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(row.sampler))))
+		require.NoError(t, err)
+		typedSpans, rawSpans := allocationsOfCall(ctx, t, facade.WithObserver(tel.Observer()))
+		t.Logf("%s: typed +%.2f, raw +%.2f", row.name, typedSpans-typed, rawSpans-raw)
+		require.LessOrEqual(t, typedSpans, typed+row.budget+0.5, row.name)
+		require.LessOrEqual(t, rawSpans, raw+row.budget+0.5, row.name)
+	}
 }

@@ -12,6 +12,11 @@
 // states, restarts, causes, calls in flight, catalogs. docs/metrics.md lists all metrics;
 // docs/operations.md explains the alerts that deploy/ builds on them.
 //
+// Each request gets a span, whose trace context travels in the _meta of the request
+// (traceparent and tracestate, SEP-414), over every transport: a server that traces joins
+// the trace of the caller. What servers ask for is traced with the context that they send.
+// See WithTracerProvider, WithoutSpans, WithoutPropagation, WithBaggage and JoinSpan.
+//
 // The names follow the OpenTelemetry conventions for MCP where these exist; they are not
 // stable yet, so they are constants of this package. What only this client knows has names
 // that begin with "mcpvisor.". No attribute holds arguments, results, error messages or

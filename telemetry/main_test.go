@@ -18,6 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	serveTracedOnStdio()
 	mcptest.Main()
 	goleak.VerifyTestMain(m)
 }

@@ -41,9 +41,9 @@ func (f *fixture) scenario() {
 		return f.sum(nameOutage) > 0 && f.sum(nameSession) > 0 && f.sum(nameStart, keyErrorType.String("exit")) > 0
 	})
 
-	incoming := mcpvisor.RequestStart{Server: "s", Method: "roots/list", Protocol: mcptest.Version20251125, Incoming: true}
-	f.observe(mcpvisor.RequestEnd{RequestStart: incoming, Took: time.Millisecond, Outcome: mcpvisor.OutcomeAnswered,
-		Err: &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered}})
+	for _, method := range []string{"roots/list", "sampling/createMessage"} { // the second one has no handler
+		_ = call("s/consult", map[string]any{"method": method, "params": map[string]any{"maxTokens": 1, "messages": []any{}}})
+	}
 }
 
 // observe shows the observer one request.

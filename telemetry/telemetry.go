@@ -5,9 +5,6 @@ import (
 	"errors"
 	"sync"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 )
@@ -17,6 +14,8 @@ import (
 type Telemetry struct {
 	instruments *instruments
 	operations  *operations
+	spans       *spans
+	sender      contextSender
 
 	// mu guards what follows.
 	mu sync.Mutex
@@ -25,37 +24,7 @@ type Telemetry struct {
 	stop             func() error
 }
 
-// Option configures New.
-type Option func(*options)
-
-type options struct {
-	meters metric.MeterProvider
-}
-
-// WithMeterProvider sets where metrics go. Default, and for nil: the global provider of
-// OpenTelemetry.
-func WithMeterProvider(provider metric.MeterProvider) Option {
-	return func(o *options) { o.meters = provider }
-}
-
-// New makes the instruments. Pass its Observer to facade.New, and the client to Attach.
-// An error is one of the provider of metrics.
-func New(opts ...Option) (*Telemetry, error) {
-	var o options
-	for _, opt := range opts {
-		opt(&o)
-	}
-	if o.meters == nil {
-		o.meters = otel.GetMeterProvider()
-	}
-	i, err := newInstruments(o.meters)
-	if err != nil {
-		return nil, err
-	}
-	return &Telemetry{instruments: i, operations: newOperations(i)}, nil
-}
-
-// Observer measures the requests of a client: pass it to facade.WithObserver.
+// Observer measures and traces the requests of a client: pass it to facade.WithObserver.
 func (t *Telemetry) Observer() mcpvisor.Observer { return (*observer)(t) }
 
 // Attach reports the servers of a client until Close. Call it once, at any time: events
@@ -117,11 +86,20 @@ func (t *Telemetry) Close() error {
 type observer Telemetry
 
 // RequestStarted implements mcpvisor.Observer.
-func (o *observer) RequestStarted(ctx context.Context, _ mcpvisor.RequestStart) (context.Context, []byte) {
-	return ctx, nil
+func (o *observer) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+	if o.spans.tracer != nil {
+		ctx = o.spans.start(ctx, &r)
+	}
+	if r.Incoming {
+		return ctx, nil
+	}
+	return ctx, o.sender.members(ctx, r.Server)
 }
 
 // RequestEnded implements mcpvisor.Observer.
 func (o *observer) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd) {
 	o.operations.ended(ctx, &r)
+	if o.spans.tracer != nil {
+		o.spans.end(ctx, &r)
+	}
 }

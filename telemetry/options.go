@@ -1,0 +1,74 @@
+package telemetry
+
+import (
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Option configures New.
+type Option func(*options)
+
+type options struct {
+	meters       metric.MeterProvider
+	tracers      trace.TracerProvider
+	withoutSpans bool
+	sender       contextSender
+}
+
+// WithMeterProvider sets where metrics go. Default, and for nil: the global provider of
+// OpenTelemetry.
+func WithMeterProvider(provider metric.MeterProvider) Option {
+	return func(o *options) { o.meters = provider }
+}
+
+// WithTracerProvider sets where spans go. Default, and for nil: the global provider of
+// OpenTelemetry.
+func WithTracerProvider(provider trace.TracerProvider) Option {
+	return func(o *options) { o.tracers = provider }
+}
+
+// WithoutSpans makes no spans. The trace context of callers is sent all the same.
+func WithoutSpans() Option {
+	return func(o *options) { o.withoutSpans = true }
+}
+
+// WithBaggage sends the baggage of callers to the servers, in the member baggage of _meta.
+// Default: it is not sent, since it can hold what servers must not see. Baggage that
+// servers send is never taken over.
+func WithBaggage() Option {
+	return func(o *options) { o.sender.baggage = true }
+}
+
+// WithoutPropagation sends no trace context to the servers of these names, such as those of
+// another company. Default: all get it.
+func WithoutPropagation(servers ...string) Option {
+	return func(o *options) {
+		for _, name := range servers {
+			o.sender.without[name] = true
+		}
+	}
+}
+
+// New makes the instruments. Pass its Observer to facade.New, and the client to Attach.
+// An error is one of the provider of metrics.
+func New(opts ...Option) (*Telemetry, error) {
+	o := options{sender: contextSender{without: map[string]bool{}}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.meters == nil {
+		o.meters = otel.GetMeterProvider()
+	}
+	if o.tracers == nil {
+		o.tracers = otel.GetTracerProvider()
+	}
+	if o.withoutSpans {
+		o.tracers = nil
+	}
+	i, err := newInstruments(o.meters)
+	if err != nil {
+		return nil, err
+	}
+	return &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender}, nil
+}

@@ -144,6 +144,7 @@ func TestCall_of_a_tool(t *testing.T) {
 	status, _, failure := call(`{"tool":"s/hang","timeoutMs":20}`)
 	require.Equal(t, http.StatusGatewayTimeout, status)
 	require.Equal(t, mcpvisor.KindTimeout, failure.Kind)
+	require.Contains(t, failure.Message, "20ms")
 	require.Equal(t, mcpvisor.OutcomeUnknown, failure.Outcome)
 	require.Equal(t, "s", failure.Server)
 

@@ -34,6 +34,7 @@ func (e sentEvent) event(t *testing.T) (event web.Event) {
 // reader reads an event stream.
 type reader struct {
 	t       *testing.T
+	ctx     context.Context
 	body    *bufio.Scanner
 	leave   context.CancelFunc
 	closing func() error
@@ -42,7 +43,7 @@ type reader struct {
 // open opens an event stream. lastID is sent as Last-Event-ID unless it is empty.
 func (s *site) open(query, lastID string) *reader {
 	s.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a test that fails ends
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events/stream"+query, nil)
 	require.NoError(s.t, err)
 	if lastID != "" {
@@ -54,7 +55,7 @@ func (s *site) open(query, lastID string) *reader {
 	require.Equal(s.t, "text/event-stream", response.Header.Get("Content-Type"))
 	scanner := bufio.NewScanner(response.Body)
 	scanner.Buffer(nil, 1<<20)
-	reading := &reader{s.t, scanner, cancel, response.Body.Close}
+	reading := &reader{s.t, ctx, scanner, cancel, response.Body.Close}
 	s.t.Cleanup(reading.close)
 	hello := reading.next()
 	require.Equal(s.t, "hello", hello.name)
@@ -177,6 +178,7 @@ func TestClose_ends_streams(t *testing.T) {
 	s.handler.Close()
 	s.handler.Close()
 	require.Empty(t, stream.next().data)
+	require.NoError(t, stream.ctx.Err(), "the handler has ended it")
 	status, _ := s.get("/api/status")
 	require.Equal(t, 200, status)
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // fixture is a client with telemetry whose metrics a test reads.
 type fixture struct {
 	t      *testing.T
-	reader sdkmetric.Reader
+	reader *sdkmetric.ManualReader
 	tel    *Telemetry
 	client *facade.Client
 }
@@ -34,14 +34,20 @@ type fixture struct {
 // newFixture attaches telemetry to a client. Both are closed at the end of the test.
 func newFixture(t *testing.T, opts ...Option) *fixture {
 	t.Helper()
-	reader := sdkmetric.NewManualReader()
-	return newFixtureWith(t, reader, []facade.Option{facade.WithRoots()}, opts...)
+	return newFixtureWith(t, []facade.Option{facade.WithRoots()}, nil, opts...)
 }
 
-func newFixtureWith(t *testing.T, reader sdkmetric.Reader, more []facade.Option, opts ...Option) *fixture {
+// newFixtureWith is newFixture for a client with these options, and another reader of its
+// metrics; nil for none.
+func newFixtureWith(t *testing.T, more []facade.Option, also sdkmetric.Reader, opts ...Option) *fixture {
 	t.Helper()
+	reader := sdkmetric.NewManualReader()
 	// A series too many must show, so the bound of the SDK is off.
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(0))
+	with := []sdkmetric.Option{sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(0)}
+	if also != nil {
+		with = append(with, sdkmetric.WithReader(also))
+	}
+	provider := sdkmetric.NewMeterProvider(with...)
 	tel, err := New(append([]Option{WithMeterProvider(provider)}, opts...)...)
 	require.NoError(t, err)
 	client, err := facade.New(append(more, facade.WithObserver(tel.Observer()))...)
@@ -69,7 +75,7 @@ func memory(name string, script mcptest.Script) mcpvisor.ServerSpec {
 func (f *fixture) metrics() map[string]metricdata.Metrics {
 	f.t.Helper()
 	var data metricdata.ResourceMetrics
-	require.NoError(f.t, f.reader.(*sdkmetric.ManualReader).Collect(context.Background(), &data))
+	require.NoError(f.t, f.reader.Collect(context.Background(), &data))
 	all := map[string]metricdata.Metrics{}
 	for _, s := range data.ScopeMetrics {
 		require.Equal(f.t, scope, s.Scope.Name)

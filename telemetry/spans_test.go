@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -35,7 +34,7 @@ func newTracedFixture(t *testing.T, more []facade.Option, opts ...Option) *trace
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
-	f := newFixtureWith(t, sdkmetric.NewManualReader(), more, append([]Option{WithTracerProvider(provider)}, opts...)...)
+	f := newFixtureWith(t, more, nil, append([]Option{WithTracerProvider(provider)}, opts...)...)
 	return &tracedFixture{f, recorder, provider.Tracer("host")}
 }
 

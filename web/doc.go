@@ -48,5 +48,5 @@
 // An event stream begins with an event "hello" ([Hello]). The events of the client follow
 // without a name: the id is Event.Seq, the data an [Event]. After a reconnect a stream
 // continues after the header Last-Event-ID. An event "missed" ([Missed]) says how many
-// events are lost to this reader. A stream is written to at most four times a second.
+// events are lost to this reader. A stream is written to at most four times a second, after a burst of four.
 package web

@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// flushInterval is the shortest time between two writes of a stream. The first event
-	// after a pause is written at once; events that follow soon share a write.
+	// A stream is written to maxBurst times at once, and then once for each flushInterval.
+	// So a crash and the restart after it are shown when they happen, and many events share
+	// a write.
+	maxBurst      = 4
 	flushInterval = 250 * time.Millisecond
 	// heartbeatInterval is how often a comment is written while nothing happens, so that
 	// proxies keep the connection and a reader notices that it is gone.
@@ -78,9 +80,9 @@ type stream struct {
 func (s *stream) run(ctx context.Context, closed <-chan struct{}, events <-chan mcpvisor.Event) {
 	heartbeat := time.NewTicker(heartbeatInterval)
 	defer heartbeat.Stop()
-	pause := time.NewTimer(0) // runs after a write; what comes meanwhile waits
-	defer pause.Stop()
-	paused := true
+	credit := maxBurst // writes that may be made now
+	refill := time.NewTimer(flushInterval)
+	defer refill.Stop()
 	for {
 		readable := events
 		if s.batch >= maxBatch {
@@ -88,17 +90,13 @@ func (s *stream) run(ctx context.Context, closed <-chan struct{}, events <-chan 
 		}
 		select {
 		case e, ok := <-readable:
-			if !ok {
+			if !ok || !s.gather(e, events) {
 				_ = s.flush() // the stream ends in any case
 				return
 			}
-			s.addEvent(&e)
-			if paused {
-				continue
-			}
-		case <-pause.C:
-			if paused = false; s.batch == 0 {
-				continue
+		case <-refill.C:
+			if credit = min(credit+1, maxBurst); credit < maxBurst {
+				refill.Reset(flushInterval)
 			}
 		case <-heartbeat.C:
 			s.buffer = append(s.buffer, ":\n\n"...)
@@ -107,12 +105,34 @@ func (s *stream) run(ctx context.Context, closed <-chan struct{}, events <-chan 
 		case <-closed:
 			return
 		}
+		if credit == 0 || len(s.buffer) == 0 {
+			continue
+		}
 		if s.flush() != nil {
 			return
 		}
-		paused = true
-		pause.Reset(flushInterval)
+		if credit--; credit == maxBurst-1 {
+			refill.Reset(flushInterval)
+		}
 	}
+}
+
+// gather appends an event, and those that are there already. It reports whether more can
+// follow.
+func (s *stream) gather(e mcpvisor.Event, events <-chan mcpvisor.Event) (open bool) {
+	s.addEvent(&e)
+	for s.batch < maxBatch {
+		select {
+		case e, open = <-events:
+			if !open {
+				return false
+			}
+			s.addEvent(&e)
+		default:
+			return true
+		}
+	}
+	return true
 }
 
 func (s *stream) addEvent(e *mcpvisor.Event) {

@@ -8,7 +8,7 @@ import { showDetail } from "./detail.js";
 const $ = (id) => document.getElementById(id);
 const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], unknown: [], tools: [], events: [], lost: 0, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "" };
-const refreshEvery = 250, pollEvery = 1000, keptEvents = 400, keptCalls = 500, firstRows = 40;
+const refreshEvery = 100, pollEvery = 1000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
 async function get(path) {
 	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" } });
@@ -28,7 +28,7 @@ async function call(request, signal) {
 	return answer;
 }
 
-// Status. Changes are fetched at once, and then at most four times a second.
+// Status. A change is fetched at once, unless another was just fetched.
 const changed = new Set();
 let fetching = false, refreshTimer = 0, lastRefresh = 0;
 

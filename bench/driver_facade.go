@@ -45,8 +45,8 @@ func newFacade(ctx context.Context, t target, raw bool) (driver, error) {
 	return newFacadeWith(ctx, t, raw, mcpvisor.EraAuto)
 }
 
-func newFacadeWith(ctx context.Context, t target, raw bool, era mcpvisor.Era) (*facadeDriver, error) {
-	c, err := facade.New()
+func newFacadeWith(ctx context.Context, t target, raw bool, era mcpvisor.Era, opts ...facade.Option) (*facadeDriver, error) {
+	c, err := facade.New(opts...)
 	if err != nil {
 		return nil, err
 	}

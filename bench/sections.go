@@ -24,6 +24,7 @@ func sections() []section {
 			return calls(ctx, "Small echo over stdio, go-sdk server", stdioTarget("sdk"), append(stdio, newPipeDriver))
 		}},
 		{"protocol", compareProtocols},
+		{observeSection, compareObservers},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"stream", func(ctx context.Context) error {
 			return overHTTP(ctx, "fast server that answers by event streams", "stream")

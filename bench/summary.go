@@ -77,6 +77,7 @@ func summaryLines() []summaryLine {
 		{"the same, server-everything", "ms", recover, "server-everything, ready again", ms, "", "%.0f", []bar{atMost(over(ms, clientSDK), 1)}},
 		{"`kill -9` until ready again, with a standby", "ms", recover, "fast, ready again", ms, clientStandby, "%.2f", []bar{atMost(ms, 0.6)}},
 		{"the same, server-everything", "ms", recover, "server-everything, ready again", ms, clientStandby, "%.1f", []bar{atMost(ms, 6)}},
+		{"64 callers with metrics, beside a client without", "calls/s", observeSection, clientOurs, rate, observedByMetrics, "%.0f", []bar{atLeast(over(rate, observedByNone), 0.92)}},
 		calls("1", atLeast(over(rate, clientSDK), 7)),
 		calls("8"),
 		calls("64", atLeast(over(rate, clientSDK), 22), atLeast(over(rate, bestPeer), 5.5)),

@@ -64,3 +64,21 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkObserver is what the metrics of one request cost, without the call, on all
+// processors at a time.
+func BenchmarkObserver(b *testing.B) {
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
+	tel, err := New(WithoutSpans(), WithMeterProvider(meters))
+	if err != nil {
+		b.Fatal(err)
+	}
+	o, r := tel.Observer(), answeredRequest("s", "echo")
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			ctx, _ := o.RequestStarted(context.Background(), r.RequestStart)
+			o.RequestEnded(ctx, r)
+		}
+	})
+}

@@ -192,6 +192,21 @@ func TestReconnect(t *testing.T) {
 	require.NotContains(t, eval[string](p, `document.querySelector("#events").innerText`), "lost")
 	p.has("#link", "live")
 
+	// A hidden page closes its stream, and continues when it is shown again.
+	before = c.Stats().Events
+	visible := func(state string) {
+		eval[bool](p, `(Object.defineProperty(document, "hidden", { configurable: true, value: `+state+` }), document.dispatchEvent(new Event("visibilitychange")), true)`)
+	}
+	visible("true")
+	p.has("#link", "paused")
+	register(t, c, small)
+	require.NoError(t, c.Unregister(t.Context(), "small"))
+	visible("false")
+	p.has("#link", "live")
+	after = c.Stats().Events
+	p.wait(fmt.Sprintf(`%d === [...document.querySelectorAll("#events li")].filter((li) => Number(li.dataset.key) > %d).length`, after-before, before))
+	require.Equal(t, fmt.Sprintf("after=%d", before), g.lastID.Load())
+
 	// A proxy that answers with 503 makes the browser give up; the page does not. What is
 	// not kept any more is reported.
 	g.closed.Store(true)

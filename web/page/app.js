@@ -46,13 +46,13 @@ async function fetchStatus() {
 	changed.clear();
 	try {
 		const s = await get("status" + (names.length ? "?" + names.map((n) => "server=" + encodeURIComponent(n)).join("&") : ""));
-		takeStatus(s, names.length === 0);
+		takeStatus(s);
 	} catch { /* the stream reconnects, and its first event refreshes again */ }
 	fetching = false;
 	if (changed.size) refresh([...changed][0]);
 }
 
-function takeStatus(s, all) {
+function takeStatus(s) {
 	if (app.instance && app.instance !== s.instance) { // another process: its numbers begin again
 		app.events = [];
 		app.lost = 0;
@@ -62,17 +62,19 @@ function takeStatus(s, all) {
 	app.instance = s.instance;
 	setClock(s.now);
 	const news = [];
-	if (all) for (const name of app.servers.keys()) if (!s.names.includes(name)) app.servers.delete(name);
 	for (const one of s.servers) {
 		const before = app.servers.get(one.name);
 		if (before && before.state !== one.state) news.push(one);
 		app.servers.set(one.name, one);
 	}
-	for (const name of app.servers.keys()) if (!s.names.includes(name)) app.servers.delete(name);
+	const registered = new Set(s.names);
+	for (const name of app.servers.keys()) if (!registered.has(name)) app.servers.delete(name);
 	app.attention = s.attention;
 	app.controls = s.controls;
 	app.loaded = true;
-	if ($("title").textContent !== s.title) $("title").textContent = document.title = s.title;
+	const urgent = s.attention.filter((a) => a.severity !== "notice").length;
+	$("title").textContent = s.title;
+	document.title = (urgent ? "(" + urgent + ") " : "") + s.title;
 	announce(news);
 	render();
 	fetchDetail();
@@ -104,7 +106,7 @@ async function poll() {
 			refresh(changed.values().next().value);
 			render();
 		}
-		if (view.name) fetchDetail(true);
+		if (view.name) fetchDetail();
 	} catch { /* the next poll tries again */ }
 	polling = false;
 }
@@ -112,15 +114,15 @@ async function poll() {
 // fetchDetail reads what only the page of a server shows. The catalog is read again only
 // when it may have changed.
 async function fetchDetail() {
-	const name = view.name, s = app.servers.get(name);
+	const name = view.name, s = app.servers.get(name), path = "servers/" + encodeURIComponent(name);
 	if (!s) return;
 	try {
-		const detail = await get("servers/" + encodeURIComponent(name));
+		const detail = await get(path);
 		if (view.name !== name) return;
 		view.detail = detail;
 		const key = [app.instance, name, s.gen, s.epoch, s.state, JSON.stringify(s.catalog)].join(" ");
 		if (view.key !== key) {
-			const catalog = await get("servers/" + encodeURIComponent(name) + "/tools");
+			const catalog = await get(path + "/tools");
 			if (view.name !== name) return;
 			view.catalog = catalog;
 			view.key = key;
@@ -131,10 +133,12 @@ async function fetchDetail() {
 
 // The event stream. The browser reconnects by itself with Last-Event-ID; when it gives up,
 // the page connects again and continues after the last event.
-let lastSeq = null;
+// A hidden page closes it: browsers allow few connections to one host.
+let lastSeq = null, source = null;
 
 function connect() {
-	const source = new EventSource("api/events/stream" + (lastSeq === null ? "?last=200" : "?after=" + lastSeq));
+	if (document.hidden || source && source.readyState !== EventSource.CLOSED) return;
+	source = new EventSource("api/events/stream" + (lastSeq === null ? "?last=200" : "?after=" + lastSeq));
 	const lost = () => {
 		link("lost", "reconnecting");
 		if (source.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
@@ -257,7 +261,16 @@ document.addEventListener("keydown", (e) => {
 $("filter").addEventListener("input", () => render());
 $("window").addEventListener("change", () => render());
 addEventListener("hashchange", route);
-document.addEventListener("visibilitychange", () => { if (!document.hidden) { refresh(); poll(); } });
+document.addEventListener("visibilitychange", () => {
+	if (document.hidden) {
+		source?.close();
+		link("paused", "paused");
+		return;
+	}
+	connect();
+	refresh();
+	poll();
+});
 setInterval(() => { if (!document.hidden) tick(document); }, 1000);
 setInterval(() => { if (!document.hidden) tickCountdowns(document); }, 100);
 setInterval(() => { if (!document.hidden && app.loaded) render(); }, 5000);

@@ -1,8 +1,8 @@
 // The page of one server.
-import { fill, h, num, td } from "./dom.js";
+import { fill, h, head, num, td } from "./dom.js";
 import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens } from "./format.js";
 import { kind, lane, link, restartButton, when } from "./servers.js";
-import { errors, head, showCalls, showEvents, showInFlight, table } from "./traffic.js";
+import { errors, showCalls, showEvents, showInFlight, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 
 // showDetail fills the page of a server. view holds what was fetched: detail, catalog,

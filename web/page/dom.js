@@ -24,6 +24,9 @@ export function glyph(mark, tone = "") { return h("span", { class: "glyph " + to
 export function td(...children) { return h("td", null, children); }
 export function num(...children) { return h("td", { class: "num" }, children); }
 
+// head is the title of a section, with a note beside it.
+export function head(title, note) { return h("div", { class: "head" }, h("h2", null, title), note ? h("span", { class: "note" }, note) : null); }
+
 function add(el, children) {
 	for (const child of children) {
 		if (child === null || child === undefined || child === false) continue;

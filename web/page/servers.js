@@ -1,5 +1,5 @@
 // What needs attention, the supervision tree, and the servers with their history.
-import { fill, glyph, h, list } from "./dom.js";
+import { fill, glyph, h, head, list } from "./dom.js";
 import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, until } from "./format.js";
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
@@ -19,8 +19,7 @@ const severities = { error: ["✗", "bad", "Error"], warning: ["▲", "warn", "W
 
 export function showAttention(el, entries, controls, total) {
 	const urgent = entries.filter((a) => a.severity !== "notice");
-	const title = h("div", { class: "head" }, h("h2", { id: "attention-title" }, "Needs attention"),
-		entries.length ? h("span", { class: "note" }, plural(entries.length, "entry").replace("entrys", "entries")) : null);
+	const title = head("Needs attention", entries.length || null);
 	if (!entries.length) {
 		fill(el, title, h("p", { class: "calm" }, glyph("●", "good"),
 			total ? "Nothing. All servers are ready." : "No server is registered yet."));

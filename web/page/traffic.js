@@ -1,5 +1,5 @@
 // Calls in flight and ended ones, the tools by use, and the events.
-import { fill, glyph, h, num, td } from "./dom.js";
+import { fill, glyph, h, head, num, td } from "./dom.js";
 import { age, at, count, plural, tell, took } from "./format.js";
 import { link } from "./servers.js";
 
@@ -31,10 +31,6 @@ export function showInFlight(el, inFlight, server) {
 	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
 		h("tr", { "data-key": [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", { class: "grow" }, what(c, server)), td(String(c.epoch)),
 			td(c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
-}
-
-export function head(title, note) {
-	return h("div", { class: "head" }, h("h2", null, title), note ? h("span", { class: "note" }, note) : null);
 }
 
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful

@@ -53,6 +53,7 @@ type commandLine struct {
 	Read      readCmd      `cmd:"" help:"Read a resource."`
 	Prompt    promptCmd    `cmd:"" help:"Get a prompt."`
 	Run       runCmd       `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
+	Top       topCmd       `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd      `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Restart   restartCmd   `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, in a browser."`

@@ -1,0 +1,204 @@
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// labelWidth is the width of the labels of the details.
+const labelWidth = 11
+
+// lines are the content of the screens that scroll.
+func (m *model) lines() []string {
+	if m.screen == screenHelp {
+		return helpLines()
+	}
+	if m.data.server.Status.Name != m.selected {
+		return []string{quiet.Render("reading …")}
+	}
+	switch m.screen {
+	case screenTools:
+		return m.toolLines()
+	case screenStderr:
+		return m.stderrLines()
+	}
+	return m.detailLines()
+}
+
+// detailLines describe one server: what it is, why it is not ready, and what came before.
+func (m *model) detailLines() (lines []string) {
+	s := &m.data.server.Status
+	now := m.opts.Now()
+	add := func(label string, style lipgloss.Style, text string) {
+		if text == "" {
+			return
+		}
+		for i, line := range wrap(text, m.width, labelWidth) {
+			if i == 0 {
+				lines = append(lines, quiet.Render(cell(label, labelWidth, false))+style.Render(line))
+			} else {
+				lines = append(lines, style.Render(line))
+			}
+		}
+	}
+	state := fmt.Sprintf("%s %s for %s", s.State.Glyph(), s.State, display.Duration(now.Sub(s.Since)))
+	if s.RetryAt != nil {
+		state += fmt.Sprintf(", next attempt in %s", display.Duration(s.RetryAt.Sub(now)))
+	}
+	add("state", styleOf(s.State), state)
+	if c := s.LastCause; c != nil {
+		label, style := "last end", plain
+		if s.State != supervisor.StateReady {
+			label, style = "cause", failure
+		}
+		add(label, style, m.opts.Text(c.Error()))
+	}
+	for _, a := range m.data.status.Attention {
+		if a.Server == s.Name {
+			style, _ := severityStyle(a.Severity)
+			add("attention", style, m.opts.Text(a.Text))
+			add("do", plain, m.opts.Text(a.Action))
+		}
+	}
+	add("target", plain, strings.TrimSpace(s.Transport+"  "+s.Target))
+	add("origin", plain, s.Origin)
+	add("session", plain, session(s.Session))
+	add("standby", plain, session(s.Standby))
+	policy := s.Policy
+	if s.MaxAttempts > 0 {
+		policy += fmt.Sprintf("; %d of %d attempts spent", s.Attempt, s.MaxAttempts)
+	}
+	add("policy", plain, policy)
+	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, display.Duration(s.Totals.Uptime)))
+	add("offers", plain, fmt.Sprintf("%s (about %s), %s, %s", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"),
+		display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt")))
+	calls, style := fmt.Sprintf("%d, %d failed, %d in flight", s.Calls.Total, s.Calls.Failed, s.Calls.InFlight), plain
+	if s.Totals.Unknown > 0 {
+		calls, style = calls+fmt.Sprintf(", %d with unknown outcome", s.Totals.Unknown), warning
+	}
+	add("calls", style, calls)
+	lines = append(lines, m.stderrTail(8)...)
+	if flight := m.inFlightLines(s.Name, 20); len(flight) > 0 {
+		lines = append(append(lines, ""), flight...)
+	}
+	return append(lines, m.historyLines()...)
+}
+
+// session describes a session in one line.
+func session(s *mcpvisor.SessionInfo) string {
+	if s == nil {
+		return ""
+	}
+	parts := []string{strings.TrimSpace(s.ServerName + " " + s.ServerVersion), s.ProtocolVersion}
+	if s.PID != 0 {
+		parts = append(parts, fmt.Sprintf("pid %d", s.PID))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// historyLines list the incarnations that ended, the last one first.
+func (m *model) historyLines() (lines []string) {
+	history := m.data.server.Status.History
+	if len(history) == 0 {
+		return nil
+	}
+	lines = append(lines, "", heading("HISTORY  the last end first"))
+	for _, h := range slices.Backward(history) {
+		text, style := "requested", plain
+		if h.Cause != nil {
+			text = m.opts.Text(h.Cause.Describe())
+		}
+		if !h.Served {
+			text, style = "never ready: "+text, warning
+		}
+		row := fmt.Sprintf("%s ago  %s  ran %s  %s", cell(display.Duration(m.opts.Now().Sub(h.Ended)), 7, true),
+			cell(fmt.Sprintf("start %d", h.Epoch), 9, false), cell(display.Duration(h.Ended.Sub(h.Started)), 7, true), display.Line(text))
+		lines = append(lines, style.Render(fit(row, m.width, false)))
+	}
+	return lines
+}
+
+// stderrTail lists the last lines of stderr.
+func (m *model) stderrTail(most int) []string {
+	all := m.stderrLines()
+	if m.data.server.Stderr.Total == 0 {
+		return nil
+	}
+	all = all[max(len(all)-most, 0):]
+	return append([]string{"", heading("STDERR  the last lines; l shows all")}, all...)
+}
+
+// stderrLines are what the latest process has written to its stderr.
+func (m *model) stderrLines() (lines []string) {
+	s := &m.data.server.Stderr
+	kept := int64(len(s.First) + len(s.Lines))
+	for i, line := range slices.Concat(s.First, s.Lines) {
+		if dropped := s.Total - kept; i == len(s.First) && i > 0 && dropped > 0 {
+			lines = append(lines, quiet.Render(fmt.Sprintf("… %s not kept", display.Count(dropped, "line"))))
+		}
+		lines = append(lines, wrap(line, m.width, 2)...)
+	}
+	if len(lines) == 0 {
+		return []string{quiet.Render("nothing on stderr")}
+	}
+	if s.Ended {
+		lines = append(lines, quiet.Render(fmt.Sprintf("process %d has ended", s.PID)))
+	}
+	return lines
+}
+
+// toolLines list the tools of one server: how often they were called, how that ended, how
+// long it took, and what the definition costs a model.
+func (m *model) toolLines() (lines []string) {
+	stats := map[string]*web.ToolStats{}
+	for i := range m.data.server.Tools {
+		stats[m.data.server.Tools[i].OriginalName] = &m.data.server.Tools[i]
+	}
+	width := max(m.width-57, 12)
+	lines = append(lines, heading(cell("TOOL", width, false)+"    CALLS  ERRORS UNKNOWN     P50     P95     MAX  TOKENS"))
+	for _, t := range m.data.tools.Tools {
+		s := stats[t.OriginalName]
+		if s == nil {
+			s = &web.ToolStats{}
+		}
+		failed := s.ToolErrors
+		for _, n := range s.Failed {
+			failed += n
+		}
+		unknown, errors := cell(number(s.Unknown), 8, true), cell(number(failed), 8, true)
+		if s.Unknown > 0 {
+			unknown = failure.Render(unknown)
+		}
+		if failed > 0 {
+			errors = warning.Render(errors)
+		}
+		lines = append(lines, cell(t.OriginalName, width, false)+cell(number(s.Calls), 9, true)+errors+unknown+
+			cell(latency(s.P50), 8, true)+cell(latency(s.P95), 8, true)+cell(latency(s.Max), 8, true)+cell(number(int64(t.Tokens)), 8, true))
+	}
+	if len(m.data.tools.Tools) == 0 {
+		lines = append(lines, quiet.Render("no tools; a server that is not ready lists none"))
+	}
+	return lines
+}
+
+// helpLines explain the keys and the columns.
+func helpLines() (lines []string) {
+	for _, row := range [][2]string{
+		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
+		{"t", "its tools: calls, outcomes, durations, tokens"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
+		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"}, {"", ""},
+		{"FOR", "how long it has been in its state"}, {"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"},
+		{"NEXT", "time until the next attempt to start it"}, {"UNKNOWN", "failed calls that the server may have executed"},
+	} {
+		lines = append(lines, "  "+strong.Render(cell(row[0], 10, false))+row[1])
+	}
+	return lines
+}

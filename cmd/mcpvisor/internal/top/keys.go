@@ -1,0 +1,130 @@
+package top
+
+import (
+	tea "charm.land/bubbletea/v2"
+)
+
+// press handles a key. A question and the filter get it first.
+func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
+	name := key.String()
+	if name == "ctrl+c" {
+		return tea.Quit
+	}
+	m.flash = ""
+	switch {
+	case m.confirm:
+		m.confirm = false
+		if name == "y" {
+			return m.restart(m.data.status.Names...)
+		}
+		return nil
+	case m.filtering:
+		return m.pressInFilter(key)
+	}
+	switch name {
+	case "q":
+		return tea.Quit
+	case "?":
+		if m.screen != screenHelp {
+			return m.show(screenHelp)
+		}
+		return m.show(m.back)
+	case "r":
+		if m.selected != "" {
+			return m.restart(m.selected)
+		}
+	case "R":
+		m.confirm = len(m.data.status.Names) > 0
+	case "l":
+		return m.show(screenStderr)
+	case "t":
+		return m.show(screenTools)
+	}
+	if m.screen == screenServers {
+		return m.pressInServers(name)
+	}
+	return m.pressInLines(name)
+}
+
+// pressInFilter edits the filter.
+func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
+	switch key.String() {
+	case "enter":
+		m.filtering = false
+		m.filter.Blur()
+	case "esc":
+		m.filtering = false
+		m.filter.Blur()
+		m.filter.Reset()
+	default:
+		m.filter, cmd = m.filter.Update(key)
+	}
+	m.keepSelection()
+	return cmd
+}
+
+// pressInServers handles keys of the table.
+func (m *model) pressInServers(name string) tea.Cmd {
+	switch name {
+	case "up", "k":
+		m.move(-1)
+	case "down", "j":
+		m.move(1)
+	case "pgup":
+		m.move(-10)
+	case "pgdown":
+		m.move(10)
+	case "home", "g":
+		m.move(-len(m.data.status.Servers))
+	case "end", "G":
+		m.move(len(m.data.status.Servers))
+	case "enter", "right":
+		return m.show(screenDetails)
+	case "/":
+		m.filtering = true
+		return m.filter.Focus()
+	case "esc":
+		m.filter.Reset()
+		m.keepSelection()
+	}
+	return nil
+}
+
+// pressInLines handles keys of the screens that scroll.
+func (m *model) pressInLines(name string) tea.Cmd {
+	page := max(m.room()-1, 1)
+	switch name {
+	case "up", "k":
+		m.scroll(-1)
+	case "down", "j":
+		m.scroll(1)
+	case "pgup":
+		m.scroll(-page)
+	case "pgdown", "space":
+		m.scroll(page)
+	case "home", "g":
+		m.scroll(-m.top - len(m.lines()))
+	case "end", "G":
+		m.scroll(len(m.lines()))
+	case "esc", "left", "backspace":
+		if m.screen == screenHelp {
+			return m.show(m.back)
+		}
+		return m.show(screenServers)
+	case "enter":
+		if m.screen != screenDetails && m.screen != screenHelp {
+			return m.show(screenDetails)
+		}
+	}
+	return nil
+}
+
+// scroll moves the window by n lines. At the end of stderr the window follows new lines.
+func (m *model) scroll(n int) {
+	last := max(len(m.lines())-m.room(), 0)
+	if m.screen == screenStderr && m.follow {
+		m.top = last
+	}
+	m.top = min(max(m.top+n, 0), last)
+	m.follow = m.top == last
+}

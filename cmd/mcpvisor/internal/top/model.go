@@ -1,0 +1,250 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// screen is what fills the terminal.
+type screen int
+
+const (
+	screenServers screen = iota
+	screenDetails
+	screenTools
+	screenStderr
+	screenHelp
+)
+
+// model is the state of the view. The goroutine of the program owns it; what is read in
+// other goroutines arrives as messages.
+type model struct {
+	ctx    context.Context
+	source Source
+	opts   Options
+
+	width, height int
+	screen        screen
+	back          screen // where esc leads from the help
+	selected      string // name of the server
+	top           int    // first line that is shown of a long screen
+	follow        bool   // the end of stderr stays in view
+
+	filter    textinput.Model
+	filtering bool
+	confirm   bool   // "restart all?" is asked
+	flash     string // what the last action did; until the next key
+
+	data    data
+	reading bool // a read is under way
+	again   bool // another one is due after it
+	lost    error
+}
+
+// data is what was read last.
+type data struct {
+	status web.Status
+	use    web.ToolUse
+	calls  web.Calls
+	server web.Server // of the selected server, on screens about one
+	tools  web.Tools
+}
+
+type (
+	tickMsg    struct{} // the interval has passed
+	refreshMsg struct{} // something has happened
+	// dataMsg is what was read for the screens of one server, or of all without a name.
+	dataMsg struct {
+		name string
+		data data
+		err  error
+	}
+	restartedMsg struct {
+		text string
+		err  error
+	}
+)
+
+func newModel(ctx context.Context, source Source, o Options) *model {
+	filter := textinput.New()
+	filter.Prompt = "/"
+	filter.CharLimit = 60
+	if o.Text == nil {
+		o.Text = func(s string) string { return s }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &model{ctx: ctx, source: source, opts: o, width: 80, height: 24, filter: filter, follow: true}
+}
+
+// Init implements tea.Model.
+func (m *model) Init() tea.Cmd { return tea.Batch(m.read(), m.tick()) }
+
+// tick returns after the interval, or at the end of the view.
+func (m *model) tick() tea.Cmd {
+	ctx := m.ctx
+	return func() tea.Msg {
+		timer := time.NewTimer(refreshInterval)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return tickMsg{}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// read reads everything that the current screen shows. One read is under way at a time.
+func (m *model) read() tea.Cmd {
+	if m.reading {
+		m.again = true
+		return nil
+	}
+	m.reading, m.again = true, false
+	ctx, source, name, on := m.ctx, m.source, m.selected, m.screen
+	if on == screenServers || on == screenHelp {
+		name = ""
+	}
+	return func() tea.Msg {
+		msg := dataMsg{name: name}
+		d := &msg.data
+		steps := []func() error{
+			func() (err error) { d.status, err = source.Status(ctx); return err },
+			func() (err error) { d.use, err = source.ToolUse(ctx); return err },
+			func() (err error) { d.calls, err = source.Calls(ctx, d.status.Stats.Calls); return err },
+		}
+		if name != "" {
+			steps = append(steps, func() (err error) { d.server, err = source.Server(ctx, name); return err },
+				func() (err error) { d.tools, err = source.Catalog(ctx, name); return err })
+		}
+		for _, step := range steps {
+			if msg.err = step(); msg.err != nil {
+				break
+			}
+		}
+		return msg
+	}
+}
+
+// Update implements tea.Model.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tickMsg:
+		return m, tea.Batch(m.read(), m.tick())
+	case refreshMsg:
+		return m, m.read()
+	case dataMsg:
+		return m, m.take(msg)
+	case restartedMsg:
+		m.flash = msg.text
+		if msg.err != nil {
+			m.flash = m.opts.Text(msg.err.Error())
+		}
+		return m, m.read()
+	case tea.KeyPressMsg:
+		return m, m.press(msg)
+	}
+	return m, nil
+}
+
+// take takes what was read. A read that was about another server is thrown away.
+func (m *model) take(msg dataMsg) tea.Cmd {
+	m.reading = false
+	if msg.err != nil && m.ctx.Err() == nil {
+		m.lost = msg.err
+		return tea.Quit
+	}
+	if msg.err == nil && (msg.name == "" || msg.name == m.selected) {
+		if msg.name == "" {
+			msg.data.server, msg.data.tools = m.data.server, m.data.tools
+		}
+		m.data = msg.data
+		m.keepSelection()
+	}
+	if m.again {
+		return m.read()
+	}
+	return nil
+}
+
+// servers returns the servers that the filter accepts, by name: a server in trouble keeps its
+// row.
+func (m *model) servers() (all []*mcpvisor.ServerStatus) {
+	wanted := strings.ToLower(strings.TrimSpace(m.filter.Value()))
+	for i := range m.data.status.Servers {
+		s := &m.data.status.Servers[i]
+		if strings.Contains(strings.ToLower(s.Name+" "+string(s.State)), wanted) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// keepSelection selects a server that is listed.
+func (m *model) keepSelection() {
+	all := m.servers()
+	if m.index(all) < 0 && len(all) > 0 && m.screen == screenServers {
+		m.selected = all[0].Name
+	}
+}
+
+func (m *model) index(all []*mcpvisor.ServerStatus) int {
+	return slices.IndexFunc(all, func(s *mcpvisor.ServerStatus) bool { return s.Name == m.selected })
+}
+
+// move selects the server that is n rows further.
+func (m *model) move(n int) {
+	all := m.servers()
+	if len(all) == 0 {
+		return
+	}
+	m.selected = all[min(max(m.index(all), 0)+max(n, -max(m.index(all), 0)), len(all)-1)].Name
+}
+
+// show changes the screen.
+func (m *model) show(s screen) tea.Cmd {
+	if s != screenServers && s != screenHelp {
+		if m.selected == "" {
+			return nil
+		}
+		if m.data.server.Status.Name != m.selected { // of another server
+			m.data.server, m.data.tools = web.Server{}, web.Tools{}
+		}
+	}
+	if s == screenHelp {
+		m.back = m.screen
+	}
+	m.screen, m.top, m.follow = s, 0, true
+	m.keepSelection()
+	return m.read()
+}
+
+// restart restarts servers, and says so.
+func (m *model) restart(names ...string) tea.Cmd {
+	ctx, source := m.ctx, m.source
+	text := "restarting " + strings.Join(names, ", ")
+	if len(names) > 3 {
+		text = fmt.Sprintf("restarting %d servers", len(names))
+	}
+	return func() tea.Msg {
+		for _, name := range names {
+			if err := source.Restart(ctx, name); err != nil {
+				return restartedMsg{err: err}
+			}
+		}
+		return restartedMsg{text: text}
+	}
+}

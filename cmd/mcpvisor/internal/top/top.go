@@ -1,0 +1,80 @@
+// Package top is the live terminal view of `mcpvisor top`: a table of servers, and for each
+// of them its details, tools and stderr. It reads the API of package web and keeps no facts
+// of its own.
+package top
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// Source is where the view reads. Its methods are called in goroutines of the view.
+type Source interface {
+	Status(ctx context.Context) (web.Status, error)
+	Server(ctx context.Context, name string) (web.Server, error)
+	Catalog(ctx context.Context, name string) (web.Tools, error)
+	ToolUse(ctx context.Context) (web.ToolUse, error)
+	Calls(ctx context.Context, after uint64) (web.Calls, error)
+	Restart(ctx context.Context, name string) error
+	Events(ctx context.Context, after uint64, each func(web.Event) bool, kinds ...mcpvisor.EventKind) error
+}
+
+// Options describe what is shown.
+type Options struct {
+	// Title is the first thing in the first line, such as the path of the configuration.
+	Title string
+	// Text translates a text of the library; see the terms of the command line.
+	Text func(string) string
+	// Now is the clock. Ages are differences to it.
+	Now func() time.Time
+}
+
+// refreshInterval is how often the view reads when nothing happens. An event makes it read
+// at once.
+const refreshInterval = time.Second
+
+// changes are the events after which the view reads.
+var changes = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventStartFailed,
+	mcpvisor.EventRetry, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventAuthRequired,
+	mcpvisor.EventEvicted, mcpvisor.EventUnregistered}
+
+// Run shows the view until the user leaves it or the context ends.
+func Run(ctx context.Context, source Source, o Options, in io.Reader, out io.Writer) error {
+	return run(ctx, source, o, tea.WithInput(in), tea.WithOutput(out))
+}
+
+func run(ctx context.Context, source Source, o Options, options ...tea.ProgramOption) error {
+	ctx, cancel := context.WithCancel(ctx)
+	status, err := source.Status(ctx)
+	if err != nil {
+		cancel()
+		return err
+	}
+	p := tea.NewProgram(newModel(ctx, source, o), append(options, tea.WithContext(ctx), tea.WithoutSignalHandler())...)
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		// When the stream ends, the view goes on: it reads every second.
+		_ = source.Events(ctx, status.Stats.Events, func(web.Event) bool {
+			p.Send(refreshMsg{})
+			return true
+		}, changes...)
+	}()
+	final, err := p.Run()
+	cancel()
+	<-followed
+	if m, ok := final.(*model); ok && m.lost != nil {
+		return m.lost
+	}
+	if errors.Is(err, tea.ErrInterrupted) || ctx.Err() != nil && errors.Is(err, tea.ErrProgramKilled) {
+		return nil
+	}
+	return err
+}

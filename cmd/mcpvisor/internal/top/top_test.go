@@ -1,0 +1,290 @@
+package top
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/exp/teatest/v2"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// The package that renders goldens has a flag of this name, too.
+var update = flag.Lookup("update")
+
+// teatest leaves a goroutine that waits for signals.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
+}
+
+// clock is the time of all tests.
+var clock = time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+
+// fakeSource answers from values.
+type fakeSource struct {
+	status web.Status
+	server web.Server
+	tools  web.Tools
+	use    web.ToolUse
+	calls  web.Calls
+
+	mu        sync.Mutex
+	failure   error
+	restarted []string
+}
+
+func (f *fakeSource) Status(context.Context) (web.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status, f.failure
+}
+
+func (f *fakeSource) Server(_ context.Context, name string) (web.Server, error) {
+	s := f.server
+	for _, status := range f.status.Servers {
+		if status.Name == name {
+			s.Status = status
+		}
+	}
+	return s, nil
+}
+func (f *fakeSource) Catalog(context.Context, string) (web.Tools, error) { return f.tools, nil }
+func (f *fakeSource) ToolUse(context.Context) (web.ToolUse, error)       { return f.use, nil }
+func (f *fakeSource) Calls(context.Context, uint64) (web.Calls, error)   { return f.calls, nil }
+func (f *fakeSource) Restart(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.restarted = append(f.restarted, name)
+	return nil
+}
+
+func (f *fakeSource) Events(ctx context.Context, _ uint64, _ func(web.Event) bool, _ ...mcpvisor.EventKind) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (f *fakeSource) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure = err
+}
+
+func ago(d time.Duration) *time.Time { at := clock.Add(-d); return &at }
+
+// outage is a source with a server in each kind of trouble.
+func outage() *fakeSource {
+	code := 7
+	cause := &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code, Message: "server process ended with exit status 7", Stderr: []string{"missing API_KEY \x1b[31mred"}}
+	ready := mcpvisor.ServerStatus{Name: "files", State: supervisor.StateReady, Since: *ago(12 * time.Minute), Transport: "stdio", Target: "/usr/bin/npx", Origin: ".mcp.json:4",
+		Policy: "retry 5×, 500ms doubling", MaxAttempts: 5, Restarts: 2, LastCause: cause, Catalog: mcpvisor.CatalogInfo{Tools: 3, Tokens: 512},
+		Session: &mcpvisor.SessionInfo{ServerName: "fs", ServerVersion: "1.2", ProtocolVersion: "2026-07-28", PID: 4711},
+		Calls:   mcpvisor.CallCounts{Total: 12, Failed: 1, InFlight: 2}, Totals: mcpvisor.Totals{Uptime: time.Hour, Unknown: 1},
+		History: []mcpvisor.Incarnation{{Epoch: 1, Started: *ago(time.Hour), Ended: *ago(20 * time.Minute), Served: true, Cause: cause},
+			{Epoch: 2, Started: *ago(19 * time.Minute), Ended: *ago(18 * time.Minute), Cause: cause}}}
+	down := mcpvisor.ServerStatus{Name: "orders-database", State: supervisor.StateBackoff, Since: *ago(3 * time.Second), RetryAt: ago(-4500 * time.Millisecond), Attempt: 2, MaxAttempts: 5,
+		Restarts: 1, LastCause: cause}
+	given := mcpvisor.ServerStatus{Name: "search", State: supervisor.StateEvicted, Since: *ago(26 * time.Hour), LastCause: cause}
+	starting := mcpvisor.ServerStatus{Name: "web", State: supervisor.StateDiscovering, Since: *ago(400 * time.Millisecond), Session: &mcpvisor.SessionInfo{PID: 4242}}
+	return &fakeSource{
+		status: web.Status{Servers: []mcpvisor.ServerStatus{ready, down, given, starting}, Names: []string{"files", "orders-database", "search", "web"},
+			Attention: []web.Attention{
+				{Server: "search", Kind: web.AttentionEvicted, Severity: web.SeverityError, Text: "was given up: exit status 7", Action: "fix it", Since: ago(26 * time.Hour)},
+				{Server: "files", Kind: web.AttentionUnknownOutcome, Severity: web.SeverityWarning, Text: "1 call of unknown outcome in the last 10 min", Action: "look before you repeat it"},
+			}},
+		server: web.Server{Stderr: mcpvisor.ServerStderr{Epoch: 3, PID: 4711, Total: 9, First: []string{"listening"}, Lines: []string{"warm \x1b[2Jcache", strings.Repeat("long ", 30)}},
+			Tools: []web.ToolStats{{Server: "files", Name: "files/read", OriginalName: "read", Calls: 12, Unknown: 1, Failed: map[mcpvisor.ErrorKind]int64{"crashed": 1},
+				P50: 800 * time.Microsecond, P95: 12 * time.Millisecond, Max: 3 * time.Second}}},
+		tools: web.Tools{Server: "files", Tools: []web.Tool{{Tool: mcpvisor.Tool{OriginalName: "read"}, Tokens: 210}, {Tool: mcpvisor.Tool{OriginalName: "write"}, Tokens: 302}}},
+		use:   web.ToolUse{Tools: []web.ToolStats{{Server: "files", Calls: 12, P95: 12 * time.Millisecond}}},
+		calls: web.Calls{InFlight: []mcpvisor.CallInFlight{{Server: "files", Method: "tools/call", Target: "read", Began: *ago(40 * time.Second)},
+			{Server: "files", Method: "ping", Began: *ago(time.Second), Queued: true}}},
+	}
+}
+
+// shown is a view that has read its source, after some keys.
+func shown(t *testing.T, source Source, width, height int, keys ...string) *model {
+	t.Helper()
+	m := newModel(t.Context(), source, Options{Title: ".mcp.json, attached", Now: func() time.Time { return clock }})
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	settle(m, m.read())
+	for _, name := range keys {
+		_, cmd := m.Update(press(name))
+		settle(m, cmd)
+	}
+	return m
+}
+
+// settle runs commands until none is left, except those of the blinking cursor.
+func settle(m *model, cmd tea.Cmd) {
+	for cmd != nil && !m.filtering {
+		msg := cmd()
+		_, cmd = m.Update(msg)
+	}
+}
+
+func press(name string) tea.KeyPressMsg {
+	special := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "down": tea.KeyDown, "up": tea.KeyUp, "end": tea.KeyEnd, "pgdown": tea.KeyPgDown, "home": tea.KeyHome}
+	if code, ok := special[name]; ok {
+		return tea.KeyPressMsg{Code: code}
+	}
+	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
+}
+
+// requireGolden compares a screen with a file, without colours.
+func requireGolden(t *testing.T, name string, m *model) {
+	t.Helper()
+	var b strings.Builder
+	for line := range strings.Lines(ansi.Strip(m.View().Content)) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	path := filepath.Join("testdata", name+".txt")
+	if update != nil && update.Value.String() == "true" {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, strings.ReplaceAll(string(want), "\r\n", "\n"), b.String())
+}
+
+func TestScreens(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"servers": nil, "selected": {"down", "down"}, "details": {"enter"}, "details-end": {"enter", "end"}, "tools": {"t"}, "stderr": {"l"}, "help": {"?"},
+		"confirm": {"R"}, "filter": {"/", "s", "e", "a"}, "evicted": {"G", "up", "enter"},
+	} {
+		t.Run(name, func(t *testing.T) { requireGolden(t, name, shown(t, outage(), 80, 24, keys...)) })
+	}
+	t.Run("wide", func(t *testing.T) { requireGolden(t, "wide", shown(t, outage(), 140, 24)) })
+	t.Run("empty", func(t *testing.T) { requireGolden(t, "empty", shown(t, &fakeSource{}, 80, 24)) })
+}
+
+// No line is longer than the terminal is wide, and there are not more lines than it is high,
+// whatever is shown.
+func TestView_fits(t *testing.T) {
+	many := outage()
+	for i := range 200 {
+		s := many.status.Servers[i%4]
+		s.Name = fmt.Sprintf("server-with-a-long-name-%03d-服务器", i)
+		many.status.Servers = append(many.status.Servers, s)
+		many.status.Attention = append(many.status.Attention, web.Attention{Server: s.Name, Text: strings.Repeat("text ", 40), Severity: web.SeverityError})
+		many.calls.InFlight = append(many.calls.InFlight, mcpvisor.CallInFlight{Server: s.Name, Target: strings.Repeat("t", 90), Began: clock})
+	}
+	for _, size := range [][2]int{{80, 24}, {40, 10}, {200, 60}, {20, 5}, {1, 1}, {95, 24}, {96, 24}} {
+		for _, source := range []*fakeSource{many, outage(), {}} {
+			for _, keys := range [][]string{nil, {"end"}, {"enter"}, {"enter", "end"}, {"t"}, {"l"}, {"l", "home"}, {"?"}, {"R"}, {"/", "x"}, {"r"}} {
+				m := shown(t, source, size[0], size[1], keys...)
+				lines := strings.Split(m.View().Content, "\n")
+				require.LessOrEqual(t, len(lines), size[1], "%v %v", size, keys)
+				for _, line := range lines {
+					if !m.filtering { // the input has a margin for its cursor
+						require.LessOrEqual(t, ansi.StringWidth(line), size[0], "%v %v %q", size, keys, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The selected server is in view, however many there are.
+func TestView_scrolls_to_the_selection(t *testing.T) {
+	many := outage()
+	for i := range 200 {
+		s := many.status.Servers[0]
+		s.Name = fmt.Sprintf("z%03d", i)
+		many.status.Servers = append(many.status.Servers, s)
+	}
+	m := shown(t, many, 80, 24, "end")
+	require.Contains(t, ansi.Strip(m.View().Content), "▸ z199")
+	for range 100 {
+		m.Update(press("up"))
+	}
+	require.Contains(t, ansi.Strip(m.View().Content), "▸ z099")
+}
+
+// Text of servers cannot change what the terminal shows.
+func TestView_has_no_foreign_sequences(t *testing.T) {
+	for _, keys := range [][]string{nil, {"enter"}, {"l"}} {
+		m := shown(t, outage(), 80, 24, keys...)
+		require.NotContains(t, m.View().Content, "\x1b[2J")
+		require.NotContains(t, m.View().Content, "\x1b[31mred")
+	}
+}
+
+func TestRestart(t *testing.T) {
+	source := outage()
+	m := shown(t, source, 80, 24, "down", "r")
+	require.Equal(t, []string{"orders-database"}, source.restarted)
+	require.Contains(t, ansi.Strip(m.View().Content), "restarting orders-database")
+	source.restarted = nil
+	shown(t, source, 80, 24, "R", "n")
+	require.Empty(t, source.restarted)
+	shown(t, source, 80, 24, "R", "y")
+	require.Equal(t, source.status.Names, source.restarted)
+}
+
+// A program shows the table, follows keys, and ends with q.
+func TestProgram(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := newModel(ctx, outage(), Options{Title: "t", Now: func() time.Time { return clock }})
+	tm := teatest.NewTestModel(t, m, teatest.WithInitialTermSize(80, 24))
+	await := func(text string) {
+		teatest.WaitFor(t, tm.Output(), func(out []byte) bool { return bytes.Contains(out, []byte(text)) }, teatest.WithDuration(time.Minute))
+	}
+	await("orders-datab")
+	tm.Send(press("enter"))
+	await("retry 5×")
+	tm.Send(press("q"))
+	tm.WaitFinished(t, teatest.WithFinalTimeout(time.Minute))
+}
+
+// When the servers are gone, the program ends and says why.
+func TestRun_lost(t *testing.T) {
+	source := outage()
+	source.fail(errors.New("mcpvisor run has ended"))
+	require.ErrorContains(t, Run(t.Context(), source, Options{}, nil, nil), "mcpvisor run has ended")
+
+	source.fail(nil)
+	done := make(chan error, 1)
+	shows := &signalWriter{text: "search", found: make(chan struct{})}
+	go func() {
+		done <- run(t.Context(), source, Options{}, tea.WithInput(nil), tea.WithOutput(shows), tea.WithWindowSize(80, 24))
+	}()
+	<-shows.found
+	source.fail(errors.New("the connection was lost"))
+	require.ErrorContains(t, <-done, "the connection was lost")
+}
+
+// signalWriter closes found when text was written.
+type signalWriter struct {
+	mu    sync.Mutex
+	all   bytes.Buffer
+	text  string
+	found chan struct{}
+	once  sync.Once
+}
+
+func (w *signalWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.Write(b)
+	if strings.Contains(w.all.String(), w.text) {
+		w.once.Do(func() { close(w.found) })
+	}
+	return len(b), nil
+}

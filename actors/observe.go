@@ -19,7 +19,7 @@ import (
 func (v *View) RequestStart(method, target string) mcpvisor.RequestStart {
 	r := mcpvisor.RequestStart{Server: v.Name, Gen: v.Gen, Method: method, Target: target, Transport: v.Spec.TransportKind()}
 	if v.State == supervisor.StateReady {
-		r.Epoch, r.Protocol = v.current.epoch, v.current.session.Info().ProtocolVersion
+		r.Epoch, r.Protocol = v.current.epoch, v.protocol
 	}
 	return r
 }

@@ -40,12 +40,16 @@ func (s *supervisingActor) reportStandby(epoch uint64, e mcpvisor.Event) {
 
 func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 	standby, lc := s.standby.ready(), s.lifecycle
+	protocol := ""
+	if lc.State() == supervisor.StateReady {
+		protocol = s.inc.session.Info().ProtocolVersion
+	}
 	return &report{name: s.name, gen: s.gen, from: s.self, events: events, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,
 		History: append([]mcpvisor.Incarnation(nil), s.history...),
-		current: s.inc, standby: standby, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
+		current: s.inc, standby: standby, protocol: protocol, mayTakeOver: standby != nil && lc.MayTakeOver(time.Now()), stats: s.stats,
 		timesReady: s.timesReady, readyFor: s.readyFor, readySince: s.readySince, stale: lc.Stale() + s.standby.machine.Stale(),
 	}}
 }

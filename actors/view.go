@@ -34,6 +34,9 @@ type View struct {
 	last    *catalog.Catalog // what a server that is down offered; nil while it is ready
 	current *incarnation     // the latest one, dead or alive; nil before the first
 	standby *incarnation     // can take over; nil if there is no such standby
+	// protocol is the version that current has negotiated; empty unless State is ready.
+	// Each observed call reads it, and Info of the session takes a lock.
+	protocol string
 	// mayTakeOver: the policy lets the standby take over when the session ends.
 	mayTakeOver bool
 	stats       *registrationStats

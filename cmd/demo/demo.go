@@ -20,6 +20,7 @@ type settings struct {
 	seed  int64
 	storm time.Duration
 	pace  time.Duration
+	http  string // address of the page; empty without one
 }
 
 // demo is one run of the program. Its fields belong to the goroutine of run, except
@@ -33,7 +34,7 @@ type demo struct {
 	checks      checks
 }
 
-// maxDuration bounds the whole demo, whatever breaks.
+// maxDuration bounds the steps of the demo, whatever breaks.
 const maxDuration = 2 * time.Minute
 
 // run runs the demo and returns the exit code.
@@ -45,17 +46,33 @@ func run(ctx context.Context, p *printer, s settings) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(st.dir) }()
-	ctx, cancel := context.WithTimeout(ctx, maxDuration)
-	defer cancel()
+	var shown *page
+	if s.http != "" {
+		if shown, err = servePage(st.client, s.http); err != nil {
+			p.printLine(red, "FAIL  the page cannot be served: %v", err)
+			_ = st.close() // it has no servers yet
+			return 1
+		}
+		p.printLine(bold, "page  %s", shown.url)
+	}
 	d := &demo{settings: s, p: p, servers: st}
 	d.events = newEventLog(p, st.client.Watch(context.Background()))
 	err = d.runSteps(ctx)
 	d.checks.check("the demo ran to its end", err)
+	if shown != nil {
+		if err == nil {
+			p.printLine(bold, "the servers and the page %s stay until you press Ctrl-C", shown.url)
+			<-ctx.Done()
+		}
+		d.checks.check("the page ends", shown.close())
+	}
 	d.finish(goroutines)
 	return d.checks.print(p, s.seed)
 }
 
 func (d *demo) runSteps(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxDuration)
+	defer cancel()
 	for _, step := range []func(context.Context) error{d.startServers, d.calls, d.crash, d.failedStarts, d.eviction, d.runStorm} {
 		if err := step(ctx); err != nil {
 			return err

@@ -23,9 +23,14 @@ func main() {
 	noColor := flag.Bool("no-color", false, "no colours")
 	flag.DurationVar(&s.storm, "storm", 4*time.Second, "length of the storm")
 	flag.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, so that the output can be read")
+	flag.Var(addressFlag{&s.http}, "http", "serve the page of the servers, at 127.0.0.1:7777 or at `address` (--http=address), and stay until interrupted")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "demo: unexpected argument %q; see demo -help\n", flag.Arg(0))
+	extra := flag.Args()
+	if s.http == defaultAddress && len(extra) == 1 { // --http address
+		s.http, extra = extra[0], nil
+	}
+	if len(extra) > 0 {
+		fmt.Fprintf(os.Stderr, "demo: unexpected argument %q; see demo -help\n", extra[0])
 		os.Exit(2)
 	}
 	p := newPrinter(os.Stdout)

@@ -95,6 +95,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 	}
 	cmd.Env = nil // large, and not needed any more
 	c.stderrIn = readStderr(c.stderrPipe, c.stderr)
+	retags.add(c) // before reap removes it
 	if !c.group.onExit(func() { go c.reap() }) {
 		go c.reap()
 	}
@@ -141,7 +142,6 @@ func closeAll(files []*os.File) {
 // After Terminate the group keeps its whole grace: the server may stand behind a
 // wrapper that exits first.
 func (c *Child) reap() {
-	retags.add(c)
 	status := c.group.waitExit()
 	retags.remove(c)
 	select {

@@ -63,6 +63,12 @@ func TestRetagger(t *testing.T) {
 	require.Empty(t, r.due)
 }
 
+// Every server is looked at, also one whose exit the poller watches.
+func TestRetagger_looks_at_a_running_server(t *testing.T) {
+	c := startShell(t, "echo ready; cat")
+	require.Eventually(t, func() bool { return isRetagged(c) }, time.Minute, time.Millisecond)
+}
+
 // A server that is too young is looked at later, and one that has ended never.
 func TestRetagger_waits(t *testing.T) {
 	young, removed := startShell(t, "echo ready; cat"), startShell(t, "echo ready; cat")

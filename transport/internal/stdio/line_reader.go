@@ -53,7 +53,8 @@ type lineReader struct {
 	head, tail []byte // the two ends of it so far
 
 	// brief: the caller of next must not be held up. next returns errPaused instead of a line
-	// that is oversize, large or no message, and instead of the end of the stream.
+	// that is oversize, large or no message, instead of the end of the stream, and instead of
+	// reserving memory.
 	brief bool
 }
 
@@ -86,6 +87,9 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 	for {
 		fresh := l.buf[l.start+l.searched : l.end]
 		if i := bytes.IndexByte(fresh, '\n'); i >= 0 {
+			if l.brief && l.searched+i >= jsonrpc.LargeMessage {
+				return nil, nil, false, errPaused
+			}
 			line = l.buf[l.start : l.start+l.searched+i]
 			l.start += l.searched + i + 1
 			l.searched = 0
@@ -115,6 +119,9 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 			l.onUnfinished(l.buf[l.start:l.end])
 		}
 		if !l.fillBuffer() {
+			if l.brief {
+				return nil, nil, false, errPaused
+			}
 			l.noRoom = true
 			l.beginSkip()
 			return l.skipLine()
@@ -126,12 +133,12 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 }
 
 // reserveFor reserves memory so that the current line holds the given number of bytes in
-// total. It reports false if there is no memory.
+// total. It reports false if there is no memory, and in brief mode, as it may wait.
 func (l *lineReader) reserveFor(bytes int) bool {
 	if l.reserve == nil || bytes < jsonrpc.LargeMessage || bytes <= l.reserved {
 		return true
 	}
-	if !l.reserve(bytes - l.reserved) {
+	if l.brief || !l.reserve(bytes-l.reserved) {
 		return false
 	}
 	l.reserved = bytes

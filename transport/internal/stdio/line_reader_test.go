@@ -258,3 +258,40 @@ func TestLineReader_huge_limit(t *testing.T) {
 		}
 	}
 }
+
+// TestLineReader_brief: in brief mode neither a large line nor a larger buffer for one takes
+// memory of others, and nothing is lost.
+func TestLineReader_brief(t *testing.T) {
+	large := "{" + strings.Repeat("c", 100<<10) + "}"
+	for name, pieces := range map[string][]string{
+		"the buffer is large":   {strings.Repeat("a", 300<<10) + "\nb\n" + large[:10], large[10:] + "\nd\n"},
+		"the buffer is to grow": {strings.Repeat("a", 20<<10) + "\n", "b\n" + large[:31<<10], large[31<<10:] + "\nd\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pipe []io.Reader
+			for _, piece := range pieces {
+				pipe = append(pipe, strings.NewReader(piece))
+			}
+			l := newLineReader(io.MultiReader(pipe...), 1<<20)
+			l.free = func() {}
+			l.reserve = func(int) bool {
+				require.False(t, l.brief)
+				return true
+			}
+			for range 2 {
+				_, _, _, err := l.next()
+				require.NoError(t, err)
+			}
+			l.brief = true
+			_, _, _, err := l.next()
+			require.Equal(t, errPaused, err)
+			l.brief = false
+			for _, want := range []string{large, "d"} {
+				line, _, over, err := l.next()
+				require.NoError(t, err)
+				require.False(t, over)
+				require.Equal(t, want, string(line))
+			}
+		})
+	}
+}

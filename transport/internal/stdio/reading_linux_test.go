@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -89,11 +91,14 @@ func TestReading_leader_ends(t *testing.T) {
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
 	})
 	t.Run("context", func(t *testing.T) {
-		p := newIdlePeer(t) // no earlier call has set a deadline
+		p := newIdlePeer(t)
+		id, ended := p.startLeader(context.Background(), transport.Request{Method: "m"})
+		p.answer(id, `{}`) // the leader of this call leaves stdout without a deadline
+		require.Equal(t, outcome{`{}`, nil}, <-ended)
 		ctx, cancel := context.WithCancel(t.Context())
 		p.awaitTurn(turnWatch)
-		ended := p.startRequest(ctx, transport.Request{Method: "m"})
-		id := p.readMessage().ID
+		ended = p.startRequest(ctx, transport.Request{Method: "m"})
+		id = p.readMessage().ID
 		cancel()
 		require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
 		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
@@ -157,6 +162,27 @@ func TestReading_leader_gives_up(t *testing.T) {
 		large := `{"a":"` + strings.Repeat("x", 500<<10) + `"}`
 		p.answer(id, large)
 		require.Equal(t, outcome{large, nil}, <-ended)
+	})
+	t.Run("an answer that waits for memory", func(t *testing.T) {
+		p := newIdlePeer(t)
+		p.buffer = budget.New(1<<20, nil)
+		one, other := p.buffer.Share(), p.buffer.Share()
+		require.NoError(t, one.Grow(t.Context(), nil, 1<<20))
+		require.NoError(t, other.Grow(t.Context(), nil, 1)) // one message may exceed the limit
+		id, ended := p.startLeader(context.Background(), transport.Request{Method: "m"})
+		p.answer(id, `"`+strings.Repeat("x", 28<<10)+`"`) // the next line finds a buffer of 32 KiB
+		require.Nil(t, (<-ended).err)
+		ctx, cancel := context.WithCancel(t.Context())
+		id, ended = p.startLeader(ctx, transport.Request{Method: "m"})
+		p.writeLine(`{"jsonrpc":"2.0","id":%d,"result":{}}`+"\n"+`{"jsonrpc":"2.0","id":%d,"result":"%s"}`, jsonrpc.EndID-1, id, strings.Repeat("x", 40<<10))
+		require.Eventually(t, func() bool { return p.buffer.Waiting() == 1 }, 10*time.Second, time.Millisecond)
+		cancel()
+		require.Equal(t, mcpvisor.KindCanceled, (<-ended).err.Kind)
+		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
+		other.Release()
+		one.Release()
+		require.Eventually(t, func() bool { return p.discarded.Counts().Unmatched == 2 }, 10*time.Second, time.Millisecond)
+		require.Zero(t, p.discarded.Counts().Oversize)
 	})
 	t.Run("an error without id", func(t *testing.T) {
 		p := newIdlePeer(t)

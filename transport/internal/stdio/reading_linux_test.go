@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,10 +76,44 @@ func TestReading_the_only_caller_reads(t *testing.T) {
 		require.Equal(t, outcome{`{"a":1}`, nil}, <-ended)
 		p.requireIdle()
 	}
+	id, ended := p.startLeader(context.Background(), transport.Request{Method: "m"})
+	p.answer(id, `{}`+"}\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"`)
+	require.Equal(t, outcome{`{}`, nil}, <-ended)
+	require.EqualValues(t, 2, p.readMessage().ID, "what comes with the answer is read")
+	p.awaitTurn(turnWatch)
 	p.writeLine(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	require.EqualValues(t, 1, p.readMessage().ID, "what comes without a call is read")
 	p.awaitTurn(turnWatch)
 	p.requireIdle()
+}
+
+// TestReading_without_epoll: if the system has no descriptor for the poller, the goroutine
+// reads.
+func TestReading_without_epoll(t *testing.T) {
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	allow := func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)) }
+	defer allow()
+	pipes := 0
+	p := newPeer(t, func() (io.ReadCloser, io.WriteCloser, error) {
+		r, w, err := osPipe()
+		if pipes++; pipes == 2 { // these were all that the connection opens by itself
+			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Max: limit.Max}))
+		}
+		return r, w, err
+	}, 1<<20)
+	for _, then := range []func(){allow, func() {}} {
+		require.Eventually(t, func() bool {
+			p.table.Mu.Lock()
+			defer p.table.Mu.Unlock()
+			return p.reading.held
+		}, time.Minute, time.Millisecond)
+		ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
+		p.answer(p.readMessage().ID, `{}`)
+		require.Equal(t, outcome{`{}`, nil}, <-ended)
+		require.Equal(t, turnGoroutine, p.currentTurn())
+		then()
+	}
 }
 
 // TestReading_leader_ends: whatever ends a call ends that of a caller who reads, and the next

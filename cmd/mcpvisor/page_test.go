@@ -63,6 +63,12 @@ func TestRun_page(t *testing.T) {
 			require.Contains(t, body, "<html")
 			status, _ = request(t, http.MethodGet, page+"readyz", "")
 			require.Equal(t, http.StatusOK, status)
+			code, _, errs := b.command("call", "one/echo", `{"text":"x"}`)
+			require.Equal(t, exitOK, code, errs)
+			status, body = request(t, http.MethodGet, page+"metrics", "")
+			require.Equal(t, http.StatusOK, status)
+			require.Regexp(t, `(?m)^mcp_client_operation_duration_seconds_count\{.*gen_ai_tool_name="echo".*\} 1$`, body, errs)
+			require.Regexp(t, `(?m)^mcpvisor_\w+\{.*"one".*\} 1$`, body)
 			status, _ = request(t, http.MethodPost, page+"api/servers/one/restart", "")
 			require.Equal(t, c.restart, status)
 			// What only the commands need is not served there.

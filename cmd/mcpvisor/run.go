@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/web"
 )
 
 type runCmd struct {
@@ -50,16 +51,36 @@ func (cmd *runCmd) Run(inv *invocation) error {
 		info.URL = page.url()
 		defer func() { _ = page.Close() }()
 	}
-	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
+	options := []facade.Option{facade.WithClientInfo("mcpvisor", facade.Version)}
+	var measured *metrics
+	if page != nil { // metrics are read from the page only
+		if measured, err = newMetrics(); err != nil {
+			return err
+		}
+		defer func() { _ = measured.close() }()
+		options = append(options, measured.option())
+		page.options = append(page.options, web.WithMetrics(measured.handler()))
+	}
+	c, err := facade.New(options...)
 	if err != nil {
 		return err
 	}
-	serving, err := serve(c, info, own, page)
+	serving, err := serveClient(c, info, own, page, measured)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
 	}
 	return errors.Join(inv.supervise(c, specs, info), serving.close())
+}
+
+// serveClient is serve, with the metrics of the servers. measured may be nil.
+func serveClient(c *facade.Client, info control.Info, own *socket.Listener, p *page, measured *metrics) (*serving, error) {
+	if measured != nil {
+		if err := measured.Attach(c); err != nil {
+			return nil, err
+		}
+	}
+	return serve(c, info, own, p)
 }
 
 // supervise runs the servers until the command is interrupted, and prints what happens to

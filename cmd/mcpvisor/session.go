@@ -208,7 +208,7 @@ func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) er
 func (inv *invocation) awaitSettled(c *session, names []string) error {
 	return inv.awaitStatus(c, func(status web.Status) bool {
 		return !slices.ContainsFunc(status.Servers, func(s mcpvisor.ServerStatus) bool {
-			return isStarting(s) && (len(names) == 0 || slices.Contains(names, s.Name))
+			return isOnItsWay(s.State) && (len(names) == 0 || slices.Contains(names, s.Name))
 		})
 	})
 }

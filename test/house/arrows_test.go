@@ -62,7 +62,7 @@ var arrows = map[string]arrow{
 	"mcptest":                          {". mcptest mcptest/ internal/", []string{sdk, xsys}},
 	"web":                              {". supervisor facade internal/", nil},
 	"cmd":                              {". supervisor facade web telemetry config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
-	"cmd/mcpvisor":                     {". supervisor facade web telemetry config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", otel, "golang.org/x/term"}},
+	"cmd/mcpvisor":                     {". supervisor facade web telemetry config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", otel, "github.com/prometheus/client_golang/", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/socket":     {},
 	"cmd/mcpvisor/internal/control":    {". facade web", []string{sdk}},
 	"cmd/mcpvisor/internal/top":        {". supervisor web internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},

@@ -12,8 +12,9 @@ import (
 // there is something to watch. The zero Poller is ready. Safe for concurrent use.
 type Poller struct {
 	mu   sync.Mutex // guards the fields below, and set.watches
-	set  *set       // nil while there is nothing to watch
+	set  *set       // nil while there is nothing to watch, unless kept
 	last int32      // the last key that was given out
+	keep int        // the calls of Keep less those of Unkeep
 }
 
 // set is one epoll descriptor, and what it watches.
@@ -133,9 +134,30 @@ func (p *Poller) forget(w *Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(w.set.watches, w.key)
-	if len(w.set.watches) == 0 && p.set == w.set {
+	p.closeUnusedLocked()
+}
+
+// Keep has the goroutine stay when there is nothing to watch, until Unkeep. Otherwise the
+// next Watch has to start it.
+func (p *Poller) Keep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keep++
+}
+
+// Unkeep takes one Keep back.
+func (p *Poller) Unkeep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keep--
+	p.closeUnusedLocked()
+}
+
+// closeUnusedLocked ends the goroutine if there is nothing to watch.
+func (p *Poller) closeUnusedLocked() {
+	if s := p.set; s != nil && len(s.watches) == 0 && p.keep == 0 {
 		p.set = nil
-		_ = w.set.epoll.Close()
+		_ = s.epoll.Close()
 	}
 }
 

@@ -122,6 +122,25 @@ func TestWatch(t *testing.T) {
 	again.awaitCall(t)
 }
 
+// TestPoller_Keep: the goroutine ends when nothing is watched and nothing keeps it.
+func TestPoller_Keep(t *testing.T) {
+	p := new(Poller)
+	p.Keep()
+	watchPipe(t, p).Remove()
+	kept := p.set
+	require.NotNil(t, kept)
+	second := watchPipe(t, p)
+	require.Same(t, kept, p.set)
+	p.Unkeep()
+	require.Same(t, kept, p.set, "something is watched")
+	second.Remove()
+	require.Nil(t, p.set)
+	p.Keep()
+	watchPipe(t, p).Remove()
+	p.Unkeep()
+	require.Nil(t, p.set)
+}
+
 // TestWatch_calls_are_not_lost: what was written before or after Arm is reported, while
 // others come and go.
 func TestWatch_calls_are_not_lost(t *testing.T) {

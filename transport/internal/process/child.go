@@ -150,12 +150,7 @@ func (c *Child) reap() {
 	default:
 	}
 	c.group.kill()
-	t := time.NewTimer(drainTime)
-	select {
-	case <-c.stderrIn.done:
-	case <-t.C:
-	}
-	t.Stop()
+	c.awaitStderr()
 	c.exitCause = exitCause(status)
 	c.mu.Lock()
 	c.released = true
@@ -173,6 +168,22 @@ func (c *Child) reap() {
 	_ = c.cmd.Wait()
 	c.group.afterReap()
 	close(c.reapDone)
+}
+
+// awaitStderr waits a moment until stderr is read to its end, which a descendant may delay.
+func (c *Child) awaitStderr() {
+	c.stderrIn.readRest()
+	select {
+	case <-c.stderrIn.done:
+		return
+	default:
+	}
+	t := time.NewTimer(drainTime)
+	defer t.Stop()
+	select {
+	case <-c.stderrIn.done:
+	case <-t.C:
+	}
 }
 
 // retag tags what the server has started, once, unless the server has been reaped.

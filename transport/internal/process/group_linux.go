@@ -246,9 +246,13 @@ func keepShared() {
 	parentThreads.keep()
 	hostWatchdog.keep()
 	descriptors.addUser()
+	poll.Shared.Keep()
+	stderrPoller.Keep()
 }
 
 func releaseShared() {
+	stderrPoller.Unkeep()
+	poll.Shared.Unkeep()
 	hostWatchdog.unkeep()
 	parentThreads.unkeep()
 	descriptors.removeUser()

@@ -3,7 +3,7 @@ package process
 import "sync"
 
 // Keeper keeps what all servers of this process share (on Linux the watchdog, the parent
-// threads and the spare descriptors) from the end of one server to the start of the next.
+// threads, the spare descriptors and the goroutines that watch pipes) from the end of one server to the start of the next.
 // Otherwise they end with the last server, and the next one has to wait for new ones. A
 // nil Keeper does nothing. Safe for concurrent use.
 type Keeper struct {

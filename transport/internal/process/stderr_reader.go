@@ -9,9 +9,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
 )
 
-// stderrBuffer is how much of stderr is read at a time, in bytes. A server that floods its
-// stderr costs few reads, and a silent one holds no buffer.
-const stderrBuffer = 32 << 10
+// stderrBuffer is how much of stderr is read at a time, in bytes. A silent server holds no
+// buffer. The size is that of stdout's first buffer, so that the pool usually has one.
+const stderrBuffer = pipe.MinBuffer
 
 // stderrPoller watches the stderr of all servers. It is not [poll.Shared], so that servers
 // that flood their stderr delay no exit and no answer of other ones.
@@ -27,7 +27,9 @@ type stderrReader struct {
 	done  chan struct{} // closed when all was read, or by stop
 	once  sync.Once     // closes done
 
-	// Owned by the goroutine that reads, or by that of the poller.
+	// mu is held by who reads: a goroutine, that of the poller, or readRest. It guards the
+	// fields below.
+	mu     sync.Mutex
 	in     *pipe.Reader
 	buffer *pipe.Buffer // nil while there is nothing to read
 }
@@ -51,8 +53,8 @@ func readStderr(stderr *os.File, tail *StderrTail) *stderrReader {
 // which ends that.
 func (r *stderrReader) stop() {
 	if r.watch != nil {
+		r.end() // before Remove, which takes longer than who waits for done should wait
 		r.watch.Remove()
-		r.end()
 	}
 }
 
@@ -60,33 +62,61 @@ func (r *stderrReader) end() { r.once.Do(func() { close(r.done) }) }
 
 // readPiece reads once, and has the poller watch for more.
 func (r *stderrReader) readPiece() {
-	err := r.read()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.read(); err != nil || !r.watch.Arm() {
+		r.stop()
+	}
 	r.Release()
-	if err == nil && r.watch.Arm() {
+}
+
+// restReads bounds what readRest reads: a pipe holds less, unless a descendant goes on
+// writing.
+const restReads = 4
+
+// readRest reads what the process has left in the pipe. So a caller that then waits for done
+// need not wait for the poller. It does not block.
+func (r *stderrReader) readRest() {
+	if r.watch == nil || !r.mu.TryLock() { // the poller is about to read it
 		return
 	}
-	r.watch.Remove()
-	r.end()
+	defer r.mu.Unlock()
+	defer r.Release()
+	for range restReads {
+		switch n, err := r.read(); {
+		case err != nil:
+			r.stop()
+			return
+		case n == 0:
+			return
+		}
+	}
 }
 
 // readAll reads until the stream ends.
 func (r *stderrReader) readAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	defer r.end()
 	defer r.Release()
-	for r.read() == nil {
+	for {
+		if _, err := r.read(); err != nil {
+			return
+		}
 	}
 }
 
-// read reads once. The error is that of the end.
-func (r *stderrReader) read() error {
-	n, err := r.in.Read(r)
+// read reads once. The error is that of the end; n is 0 without an error if the pipe is
+// empty.
+func (r *stderrReader) read() (n int, err error) {
+	n, err = r.in.Read(r)
 	if n > 0 {
 		_, _ = r.tail.Write(r.buffer.Bytes[:n])
 	}
 	if errors.Is(err, pipe.ErrEmpty) {
-		return nil
+		err = nil
 	}
-	return err
+	return n, err
 }
 
 // Acquire implements [pipe.Space].

@@ -63,6 +63,33 @@ func TestStderrReader(t *testing.T) {
 		require.NoError(t, flood.w.Close())
 		<-ended
 	})
+	t.Run("readRest reads to the end without the poller", func(t *testing.T) {
+		s := open(t)
+		s.watch.Remove() // the poller does not read
+		_, err := io.WriteString(s.w, strings.Repeat("x\n", stderrBuffer))
+		require.NoError(t, err)
+		s.readRest()
+		select {
+		case <-s.done:
+			t.Fatal("the stream has not ended")
+		default:
+		}
+		_, err = io.WriteString(s.w, "last")
+		require.NoError(t, err)
+		require.NoError(t, s.w.Close())
+		s.readRest()
+		<-s.done
+		lines := s.tail.Lines()
+		require.Equal(t, "last", lines[len(lines)-1])
+	})
+	t.Run("readRest leaves the stream to the poller that reads it", func(t *testing.T) {
+		s := open(t)
+		s.mu.Lock()
+		s.readRest()
+		s.mu.Unlock()
+		require.NoError(t, s.w.Close())
+		<-s.done
+	})
 	t.Run("stop ends the reading", func(t *testing.T) {
 		s := open(t)
 		s.stop()

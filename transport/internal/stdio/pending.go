@@ -109,11 +109,15 @@ func (c *conn) deleteLocked(p *pending) {
 }
 
 // removeLocked removes a request from the table before its response has arrived. If its
-// caller reads, the caller is woken for the answer that comes instead.
+// caller reads, the caller is woken for the answer that comes instead. If it was the last
+// call, the goroutine that reads may end soon.
 func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
 	c.deleteLocked(p)
-	if c.reading.leader == p {
+	switch {
+	case c.reading.leader == p:
 		c.reading.wakeReaderLocked()
+	case c.idleLocked():
+		c.reading.lingerLocked()
 	}
 	if p.line.state == lineQueued {
 		c.out.withdraw(&p.line)

@@ -15,7 +15,7 @@ const (
 	// the context cannot wake it meanwhile. Then it waits as other callers do.
 	maxLead = time.Millisecond
 	// linger is how long the goroutine that reads stays when nothing is in flight, after
-	// several calls were.
+	// several calls were, or after a call was given up.
 	linger = 10 * time.Millisecond
 	// followedCalls is how often the goroutine that reads finds nothing in flight and stays
 	// all the same, after several calls were in flight or after a caller gave the reading up.
@@ -71,6 +71,13 @@ func (r *reading) setDeadlineLocked(at time.Time) {
 	if r.stdout != nil && (!at.IsZero() || !r.wakeAt.IsZero()) {
 		r.wakeAt = at
 		_ = r.stdout.SetReadDeadline(at)
+	}
+}
+
+// lingerLocked makes the reader look at its turn again in a moment, if nothing comes.
+func (r *reading) lingerLocked() {
+	if r.wakeAt.IsZero() {
+		r.setDeadlineLocked(time.Now().Add(linger))
 	}
 }
 
@@ -196,9 +203,7 @@ func (c *conn) mayStop() bool {
 		return true
 	}
 	r.follow--
-	if r.wakeAt.IsZero() {
-		r.setDeadlineLocked(time.Now().Add(linger))
-	}
+	r.lingerLocked()
 	return false
 }
 

@@ -154,6 +154,26 @@ func TestReading_leader_ends(t *testing.T) {
 	require.Equal(t, mcpvisor.KindCrashed, (<-ended).err.Kind)
 }
 
+// TestReading_ends_with_the_last_call: the goroutine that reads ends when the only call is
+// given up, without another message.
+func TestReading_ends_with_the_last_call(t *testing.T) {
+	p := newIdlePeer(t)
+	for _, timeout := range []time.Duration{0, 50 * time.Millisecond} {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := p.startRequest(ctx, transport.Request{Method: "m", Timeout: timeout})
+		p.readMessage()
+		if timeout == 0 {
+			p.awaitTurn(turnGoroutine)
+			cancel()
+		}
+		require.NotNil(t, (<-ended).err)
+		cancel()
+		require.Equal(t, "notifications/cancelled", p.readMessage().Method)
+		p.awaitTurn(turnWatch)
+		p.requireIdle()
+	}
+}
+
 // TestReading_leader_gives_up: a caller reads nothing but answers. All else is handled by the
 // goroutine, while the caller waits.
 func TestReading_leader_gives_up(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -48,8 +49,8 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 		switch {
 		case inv.ctx.Err() != nil:
 			return nil
-		case errors.Is(err, attach.ErrNotRunning):
-			inv.note("mcpvisor run has ended")
+		case errors.Is(err, attach.ErrNotRunning), errors.Is(err, mcpvisor.ErrUnavailable), errors.Is(err, mcpvisor.ErrUnknownServer):
+			inv.note("mcpvisor run has ended") // or is ending, and has removed the server
 			return nil
 		case err != nil:
 			return err

@@ -4,6 +4,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -197,7 +198,7 @@ func newSet() *set {
 		return nil
 	}
 	s := &set{epoll: os.NewFile(uintptr(fd), "epoll"), fd: fd, watches: make(map[int32]*Watch)}
-	if s.raw, err = s.epoll.SyscallConn(); err != nil {
+	if s.raw, err = s.epoll.SyscallConn(); err != nil || s.epoll.SetReadDeadline(time.Time{}) != nil { // the runtime's poller has not taken it
 		_ = s.epoll.Close()
 		return nil
 	}

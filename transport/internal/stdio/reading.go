@@ -84,8 +84,8 @@ func (r *reading) lingerLocked() {
 // callsLocked returns the number of calls in flight.
 func (c *conn) callsLocked() int { return c.table.Open.Len() - c.reading.streams }
 
-// takeTurnLocked gives the turn to the caller of p, if p is the only call and nothing else
-// reads. A caller that wants progress waits for that, too, so it does not read.
+// takeTurnLocked gives the turn to the caller of p if nothing else reads: p is the only call,
+// or the others want progress. A caller that wants progress waits for that, too, so it does not read.
 func (c *conn) takeTurnLocked(ctx context.Context, p *pending) (leads bool) {
 	r := &c.reading
 	if c.callsLocked() > 1 {

@@ -18,12 +18,13 @@ async function get(path) {
 }
 
 async function post(path, body, signal) {
-	const answer = await fetch("api/" + path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
-	return answer.json();
+	const answer = await fetch("api/" + path, { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
+	const text = await answer.text();
+	return { ...JSON.parse(text), text };
 }
 
-async function call(request, signal) {
-	const answer = await post("call", request, signal);
+async function call(body, signal) {
+	const answer = await post("call", body, signal);
 	poll();
 	return answer;
 }
@@ -190,7 +191,6 @@ function route() {
 	if (!view.tool) scrollTo(0, 0);
 }
 
-// Rendering happens at most once a frame.
 let frame = 0;
 
 function render(now) {
@@ -238,7 +238,7 @@ document.addEventListener("click", async (e) => {
 	const button = e.target.closest("button[data-act=restart]");
 	if (!button) return;
 	button.disabled = true;
-	const answer = await post("servers/" + encodeURIComponent(button.dataset.server) + "/restart", {}).catch((error) => ({ error }));
+	const answer = await post("servers/" + encodeURIComponent(button.dataset.server) + "/restart", "{}").catch((error) => ({ error }));
 	button.disabled = false;
 	$("news").textContent = answer.error ? "The restart failed: " + answer.error.message : "Restart of " + button.dataset.server + " is under way";
 	refresh();

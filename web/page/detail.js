@@ -9,53 +9,53 @@ import { toolForm } from "./form.js";
 // the selected tool, and a function that makes calls.
 export function showDetail(el, name, s, view, app) {
 	if (!s) {
-		fill(el, back(), h("h1", null, name), h("p", { class: "calm" }, app.loaded ? "No server of that name is registered." : "Loading…"));
+		fill(el, back(), h("h1", null, name), h("p", "calm", app.loaded ? "No server of that name is registered." : "Loading…"));
 		return;
 	}
-	const flight = h("section", { "data-key": "flight" }), calls = h("section", { "data-key": "calls" }), events = h("section", { "data-key": "events" });
+	const flight = h("section", { key: "flight" }), calls = h("section", { key: "calls" }), events = h("section", { key: "events" });
 	showInFlight(flight, app.inFlight, name);
 	showCalls(calls, app, name);
 	showEvents(events, app.events, app.lost, name);
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr), catalog = catalogOf(s, view, app);
 	fill(el, back(),
-		h("div", { class: "title", "data-key": "title" }, h("h1", null, s.name), badge(s.state), h("span", { class: "note" }, s.retryAt ? "next attempt " : "for ", when(s)), h("span", { class: "spring" }), app.controls ? restartButton(s.name) : null),
-		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], "data-key": "why", "aria-label": "Why it is not ready" }, h("p", { class: "alert-text" }, s.lastCause.message, kind(s.lastCause))),
-		well ? null : stderr, facts(s), well ? catalog : null, historyOf(s), well ? stderr : null, well ? null : catalog, flight, h("div", { class: "pair", "data-key": "pair" }, calls, events));
+		h("div", { class: "title", key: "title" }, h("h1", null, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
+		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("p", "alert-text", s.lastCause.message, kind(s.lastCause))),
+		well ? null : stderr, facts(s), well ? catalog : null, historyOf(s), well ? stderr : null, well ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
-function back() { return h("p", { class: "back", "data-key": "back" }, h("a", { href: "#/" }, "← All servers")); }
+function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
 
 function facts(s) {
 	const rows = [
-		["Transport", [s.transport, h("span", { class: "sub mono" }, s.target)]],
+		["Transport", [s.transport, h("span", "sub mono", s.target)]],
 		["Configured in", s.origin],
-		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", { class: "sub" }, [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
-		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", { class: "sub good" }, "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
-		["Policy", [s.policy, h("span", { class: "sub" }, s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left")]],
-		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", { class: "sub" }, plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
+		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
+		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
+		["Policy", [s.policy, h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left")]],
+		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
 		["Ends", s.totals?.ends && Object.entries(s.totals.ends).map(([k, n]) => count(n) + " " + k).join(", ")],
-		["Calls", [count(s.calls.total), h("span", { class: "sub" }, [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
+		["Calls", [count(s.calls.total), h("span", "sub", [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
 		["Discarded", s.totals && Object.entries(s.totals.discarded ?? {}).map(([k, n]) => count(n) + " " + k).join(", ")],
 	];
-	return h("dl", { class: "facts", "data-key": "facts" }, rows.filter(([, v]) => v).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
+	return h("dl", { class: "facts", key: "facts" }, rows.filter(([, v]) => v).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
 }
 
 function historyOf(s) {
 	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
-	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { "data-key": i.epoch },
+	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { key: i.epoch },
 		num(String(i.epoch)), num(i.pid ? String(i.pid) : "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
 		td(i.served ? "served" : "did not start"), td(i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
-	return h("section", { "data-key": "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
-		h("div", { class: "lane-large" }, lane(s, first, now)),
+	return h("section", { key: "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
+		h("div", "lane-large", lane(s, first, now)),
 		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "wordy") : null);
 }
 
 function stderrOf(s, stderr) {
 	if (s.transport !== "stdio" && !stderr?.total) return null;
 	const lines = stderr?.lines ?? [];
-	return h("section", { "data-key": "stderr" }, head("stderr", stderr?.epoch ? "epoch " + stderr.epoch + (stderr.ended ? ", ended" : ", live") + " · " + plural(stderr.total, "line") : null),
-		lines.length || stderr?.first?.length ? h("pre", { class: "stderr tall", tabindex: "0", "aria-label": "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
-			: h("p", { class: "calm" }, "Nothing was written."));
+	return h("section", { key: "stderr" }, head("stderr", stderr?.epoch ? "epoch " + stderr.epoch + (stderr.ended ? ", ended" : ", live") + " · " + plural(stderr.total, "line") : null),
+		lines.length || stderr?.first?.length ? h("pre", { class: "stderr tall", tabindex: "0", label: "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
+			: h("p", "calm", "Nothing was written."));
 }
 
 const shownTools = 300;
@@ -64,7 +64,7 @@ const shownTools = 300;
 function catalogOf(s, view, app) {
 	const tools = view.catalog?.tools ?? [], wanted = app.wanted;
 	const signature = JSON.stringify([view.key, view.catalog === null, s.state, view.tool, wanted, app.controls, s.catalog, view.detail?.tools]);
-	const section = h("section", { "data-key": "catalog", "data-keep": signature });
+	const section = h("section", { key: "catalog", "data-keep": signature });
 	if (view.shown === signature) return section; // the live one stays
 	view.shown = signature;
 	const chosen = tools.find((t) => t.originalName === view.tool);
@@ -75,16 +75,16 @@ function catalogOf(s, view, app) {
 		fitting.length > shownTools && "the first " + shownTools + " are shown; filter to see others"].filter(Boolean).join(", ");
 	const rows = fitting.slice(0, shownTools).map((t) => {
 		const use = stats.get(t.originalName);
-		return h("tr", { "data-key": t.name, class: t === chosen ? "chosen" : null },
-			h("td", { class: "grow" }, h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", { class: "sub" }, t.definition.description ?? "")),
+		return h("tr", { key: t.name, class: t === chosen ? "chosen" : null },
+			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", "sub", t.definition.description ?? "")),
 			num(count(t.tokens)), use ? [num(count(use.calls)), num(errors(use)), num(took(use.p50Ns)), num(took(use.p95Ns))]
-				: ["0", "0", "–", "–"].map((text) => h("td", { class: "num off" }, text)));
+				: ["0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
-	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", { class: "split" },
+	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", "split",
 		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…")),
-		chosen ? h("div", { class: "card", "data-key": "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: "-1" }, chosen.originalName), h("p", { class: "desc" }, chosen.definition.description ?? "No description."),
-			app.controls ? toolForm(chosen, app.call) : h("p", { class: "note" }, "This page is read only. Its program can allow calls with web.Controls."),
-			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: "0", "aria-label": "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
+		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: "-1" }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
+			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. Its program can allow calls with web.Controls."),
+			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: "0", label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;
 }

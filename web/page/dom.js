@@ -2,16 +2,19 @@
 // focus, selection and scroll positions stay.
 
 const SVG = "http://www.w3.org/2000/svg";
+const short = { key: "data-key", label: "aria-label" };
 const svgTags = new Set(["svg", "rect", "path", "line", "g", "title"]);
 
 // h makes an element. Text of servers is only ever set as text, never as markup. A prop is
-// an attribute; null and false leave it out, true sets it without a value.
+// an attribute, some by a short name; null and false leave it out, true sets it without a
+// value. A string is the class.
 export function h(tag, props, ...children) {
 	const el = svgTags.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+	if (typeof props === "string") props = { class: props };
 	for (const name in props) {
 		const value = props[name];
 		if (value === null || value === undefined || value === false) continue;
-		el.setAttribute(name, value === true ? "" : value);
+		el.setAttribute(short[name] ?? name, value === true ? "" : str(value));
 	}
 	add(el, children);
 	return el;
@@ -20,18 +23,21 @@ export function h(tag, props, ...children) {
 // glyph is a mark that screen readers leave out: a word says the same.
 export function glyph(mark, tone = "") { return h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark); }
 
-// td and num are cells of tables.
-export function td(...children) { return h("td", null, children); }
-export function num(...children) { return h("td", { class: "num" }, children); }
+// str is a text for whatever a server has sent in its place.
+function str(value) { return typeof value === "object" ? JSON.stringify(value) : String(value); }
 
-// head is the title of a section, with a note beside it.
-export function head(title, note) { return h("div", { class: "head" }, h("h2", null, title), note ? h("span", { class: "note" }, note) : null); }
+export function note(text) { return h("p", "note", text); }
+
+export function td(...children) { return h("td", null, children); }
+export function num(...children) { return h("td", "num", children); }
+
+export function head(title, note) { return h("div", "head", h("h2", null, title), note ? h("span", "note", note) : null); }
 
 function add(el, children) {
 	for (const child of children) {
 		if (child === null || child === undefined || child === false) continue;
 		if (Array.isArray(child)) add(el, child);
-		else el.append(child);
+		else el.append(child instanceof Node ? child : str(child));
 	}
 }
 

@@ -1,5 +1,5 @@
 // A form made from the input schema of a tool, and the result of the call.
-import { fill, h } from "./dom.js";
+import { fill, h, note } from "./dom.js";
 import { plural, tell, took } from "./format.js";
 
 let serial = 0;
@@ -7,18 +7,19 @@ let serial = 0;
 // toolForm returns a form that calls a tool. send makes the call.
 export function toolForm(tool, send) {
 	const schema = tool.definition.inputSchema ?? {};
-	const fields = fieldsOf(schema);
-	const submit = h("button", { class: "primary" }, "Call " + tool.originalName);
+	let fields;
+	try { fields = fieldsOf(schema); } catch { fields = [wholeField({})]; } // no valid schema
+	const submit = h("button", "primary", "Call " + tool.originalName);
 	const cancel = h("button", { type: "button", hidden: true }, "Cancel");
 	const result = h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: "-1" });
-	const form = h("form", { novalidate: true, "data-keep": tool.name, "aria-label": "Call " + tool.name }, fields.map((f) => f.el),
-		fields.length ? null : h("p", { class: "note" }, "This tool takes no arguments."), h("p", { class: "actions" }, submit, cancel), result);
+	const form = h("form", { novalidate: true, "data-keep": tool.name, label: "Call " + tool.name }, fields.map((f) => f.el),
+		fields.length ? null : note("This tool takes no arguments."), h("p", "actions", submit, cancel), result);
 	let running = null;
 	cancel.onclick = () => running?.abort();
 	form.onsubmit = async (event) => {
 		event.preventDefault();
 		if (running) return;
-		const args = {};
+		const args = [];
 		let first = null;
 		for (const f of fields) {
 			const problem = f.read(args);
@@ -29,13 +30,14 @@ export function toolForm(tool, send) {
 		running = new AbortController();
 		submit.disabled = true;
 		cancel.hidden = false;
-		fill(result, h("p", { class: "note" }, "Calling…"));
-		const whole = fields.length === 1 && fields[0].whole;
+		fill(result, note("Calling…"));
+		let answer;
 		try {
-			fill(result, shown(await send({ tool: tool.name, arguments: whole ? args.value : args }, running.signal)));
+			answer = await send('{"tool":' + JSON.stringify(tool.name) + ',"arguments":' + (fields[0]?.whole ? args[0] : "{" + args + "}") + "}", running.signal);
 		} catch (e) {
-			fill(result, failed({ message: e.name === "AbortError" ? "you canceled the call; the server may have executed it" : e.message }));
+			answer = { error: { outcome: "unknown", message: e.name === "AbortError" ? "you canceled the call; the server may have executed it" : e.message } };
 		}
+		fill(result, shown(answer));
 		running = null;
 		submit.disabled = false;
 		cancel.hidden = true;
@@ -45,6 +47,7 @@ export function toolForm(tool, send) {
 
 function fieldsOf(schema) {
 	const names = Object.keys(schema.properties ?? {});
+	if (names.length > shownFields) return [wholeField(schema)];
 	if (!names.length) return schema.additionalProperties || schema.anyOf || schema.oneOf || schema.$ref || schema.patternProperties ? [wholeField(schema)] : [];
 	const required = new Set(schema.required ?? []);
 	names.sort((a, b) => required.has(b) - required.has(a)); // stable
@@ -52,49 +55,53 @@ function fieldsOf(schema) {
 }
 
 function wholeField(schema) {
-	const f = field("value", { type: "object", description: "All arguments, as a JSON object.", default: schema.default ?? {} }, true);
-	f.whole = true;
-	return f;
+	return field("value", { type: "object", description: "All arguments, as a JSON object.", default: schema.default ?? {} }, true, true);
 }
+
+// exact tells whether a number has kept its digits.
+function exact(v) { return typeof v !== "number" || Math.abs(v) < 2 ** 53; }
 
 function typeOf(schema) {
 	const types = [schema.type].flat().filter((t) => t && t !== "null");
-	if (Array.isArray(schema.enum) && schema.enum.every((v) => typeof v !== "object")) return "enum";
-	return types.length === 1 ? types[0] : "json";
+	if (Array.isArray(schema.enum) && schema.enum.every((v) => typeof v !== "object" && exact(v))) return "enum";
+	return types.length === 1 && ["boolean", "number", "integer", "string", "array", "object"].includes(types[0]) ? types[0] : "json";
 }
 
-// field is one argument: its elements, and how its value is read.
-function field(name, schema, required) {
-	const id = "f" + ++serial, type = typeOf(schema), initial = schema.default;
-	const attrs = { id, name, "aria-describedby": id + "d " + id + "e", "aria-required": required ? "true" : null };
+// field is one argument: its elements, and how its value is read. The input has no attribute
+// "name": it would hide the member of the form of that name. parse returns JSON with the
+// digits that were typed: a number of JavaScript would change them.
+function field(name, schema, required, whole) {
+	const id = "f" + ++serial, type = typeOf(schema), initial = exact(schema.default) ? schema.default : undefined;
+	const [minimum, maximum, minLength, maxLength] = ["minimum", "maximum", "minLength", "maxLength"].map((key) => typeof schema[key] === "number" ? schema[key] : undefined);
+	const attrs = { id, "data-name": name, "aria-describedby": id + "d " + id + "e", "aria-required": required ? "true" : null };
 	let input, parse;
 	switch (type) {
 	case "enum":
 	case "boolean": {
 		const values = type === "enum" ? schema.enum : [true, false];
 		input = h("select", attrs, required && initial !== undefined ? null : h("option", { value: "" }, "–"), values.map((v, i) => h("option", { value: i, selected: v === initial }, String(v))));
-		parse = (text) => values[Number(text)];
+		parse = (text) => JSON.stringify(values[text]);
 		break;
 	}
 	case "number":
 	case "integer":
 		input = h("input", { ...attrs, type: "text", inputmode: type === "integer" ? "numeric" : "decimal", value: initial });
 		parse = (text) => {
-			const n = Number(text);
-			if (!Number.isFinite(n)) throw new Error("not a number");
-			if (type === "integer" && !Number.isInteger(n)) throw new Error("not a whole number");
-			if (n < schema.minimum) throw new Error("at least " + schema.minimum);
-			if (n > schema.maximum) throw new Error("at most " + schema.maximum);
-			return n;
+			text = text.trim();
+			if (!/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) throw new Error("not a number");
+			if (type === "integer" && !/^-?\d+$/.test(text)) throw new Error("not a whole number");
+			if (text < minimum) throw new Error("at least " + minimum);
+			if (text > maximum) throw new Error("at most " + maximum);
+			return text;
 		};
 		break;
 	case "string": {
-		const long = schema.maxLength > 200 || /multi|text|content|body|code|query|prompt|message/i.test(name);
+		const long = maxLength > 200 || /multi|text|content|body|code|query|prompt|message/i.test(name);
 		input = long ? h("textarea", { ...attrs, rows: 2, spellcheck: "false" }, initial) : h("input", { ...attrs, type: "text", value: initial, autocomplete: "off", spellcheck: "false" });
 		parse = (text) => {
-			if (text.length < schema.minLength) throw new Error("at least " + plural(schema.minLength, "character"));
-			if (text.length > schema.maxLength) throw new Error("at most " + plural(schema.maxLength, "character"));
-			return text;
+			if (text.length < minLength) throw new Error("at least " + plural(minLength, "character"));
+			if (text.length > maxLength) throw new Error("at most " + plural(maxLength, "character"));
+			return JSON.stringify(text);
 		};
 		break;
 	}
@@ -105,14 +112,15 @@ function field(name, schema, required) {
 			try { value = JSON.parse(text); } catch (e) { throw new Error("not valid JSON: " + e.message, { cause: e }); }
 			if (type === "array" && !Array.isArray(value)) throw new Error("not a JSON array");
 			if (type === "object" && (typeof value !== "object" || !value || Array.isArray(value))) throw new Error("not a JSON object");
-			return value;
+			return text;
 		};
 	}
 	const error = h("p", { class: "wrong", id: id + "e" });
 	const word = type === "json" ? "any JSON" : type === "enum" ? "one of " + schema.enum.length : type + (type === "array" || type === "object" ? ", as JSON" : "");
 	return {
-		el: h("div", { class: "field" }, h("label", { for: id }, name, h("span", { class: "note" }, " " + word + (required ? ", required" : ""))), input,
-			h("p", { class: "note", id: id + "d" }, [schema.description, range(schema)].filter(Boolean).join(" ")), error),
+		whole,
+		el: h("div", "field", h("label", { for: id }, name, h("span", "note", " " + word + (required ? ", required" : ""))), input,
+			h("p", { class: "note", id: id + "d" }, schema.description, " ", range(schema, minimum, maximum)), error),
 		focus: () => input.focus(),
 		report: (problem) => {
 			error.textContent = problem ?? "";
@@ -124,50 +132,59 @@ function field(name, schema, required) {
 		read: (args) => {
 			const text = input.value;
 			if (text === "") return required ? name + " is required" + (type === "string" ? '; write "" for an empty text' : "") : null;
-			if (text === '""' && type === "string") {
-				args[name] = "";
-				return null;
-			}
-			try { args[name] = parse(text); } catch (e) { return name + ": " + e.message; }
+			try {
+				const json = text === '""' && type === "string" ? text : parse(text);
+				args.push(whole ? json : JSON.stringify(name) + ":" + json);
+			} catch (e) { return name + ": " + e.message; }
 			return null;
 		},
 	};
 }
 
-function range(schema) {
+function range(schema, minimum, maximum) {
 	const parts = [];
-	if (schema.minimum !== undefined) parts.push("from " + schema.minimum);
-	if (schema.maximum !== undefined) parts.push("to " + schema.maximum);
+	if (minimum !== undefined) parts.push("from " + minimum);
+	if (maximum !== undefined) parts.push("to " + maximum);
 	if (schema.format) parts.push("format " + schema.format);
 	if (schema.pattern) parts.push("pattern " + schema.pattern);
 	return parts.length ? "(" + parts.join(" ") + ")" : "";
 }
 
-// shown describes the answer to a call.
-function shown(answer) {
-	if (answer.error) return failed(answer.error);
-	const r = answer.result ?? {};
-	return [h("p", null, r.isError ? tell("!", "warn", "tool error") : tell("✓", "good", "ok"), " in " + took(answer.tookNs)),
-		(r.content ?? []).map(content),
-		r.structuredContent === undefined ? null : [h("h4", null, "Structured content"), block(JSON.stringify(r.structuredContent, null, 2))],
-		h("details", null, h("summary", null, "Result as JSON"), block(JSON.stringify(r, null, 2)))];
+// shown describes the answer to a call. A result that cannot be shown does not make a call
+// that was executed a failed one.
+function shown({ error, result, tookNs, text }) {
+	room = shownBytes;
+	if (error) return failed(error);
+	const r = result ?? {}, ok = h("p", null, r.isError ? tell("!", "warn", "tool error") : tell("✓", "good", "ok"), " in " + took(tookNs));
+	const json = (v) => block(JSON.stringify(v, null, text.length < 1e5 ? 1 : 0));
+	try {
+		const parts = [r.content ?? []].flat(), more = parts.length - shownParts;
+		return [ok, parts.slice(0, shownParts).map((c) => content(c, json)), more > 0 ? note("… " + plural(more, "part") + " more") : null,
+			r.structuredContent === undefined ? null : [h("h4", null, "Structured content"), json(r.structuredContent)],
+			h("details", null, h("summary", null, "Result as JSON"), json(r))];
+	} catch (e) {
+		return [ok, note("The result cannot be shown: " + e.message), block(text)];
+	}
 }
 
-function content(c) {
-	if (c.type === "text") return block(c.text);
-	if (c.type === "image" && /^image\/(png|jpeg|gif|webp)$/.test(c.mimeType)) return h("img", { src: "data:" + c.mimeType + ";base64," + c.data, alt: "image in the result" });
-	if (c.type === "resource" && c.resource?.text !== undefined) return block(c.resource.text);
-	return block(JSON.stringify(c, null, 2));
+function content(c, json) {
+	if (c?.type === "image" && /^image\/(png|jpeg|gif|webp)$/.test(c.mimeType)) return h("img", { src: "data:" + c.mimeType + ";base64," + c.data, alt: "image in the result" });
+	const text = c?.type === "text" ? c.text : c?.type === "resource" ? c.resource?.text : null;
+	return typeof text === "string" ? block(text) : json(c);
 }
 
-const shownBytes = 200000;
+// room is how many characters of the result may still be shown.
+const shownBytes = 200000, shownParts = 100, shownFields = 200;
+let room = 0;
 
 function block(text) {
-	if (!text) return h("p", { class: "note" }, "The text is empty.");
-	return h("pre", { tabindex: "0", "aria-label": "result" }, text.length > shownBytes ? text.slice(0, shownBytes) + "\n… " + plural(text.length - shownBytes, "character") + " more" : text);
+	if (!text) return note("The text is empty.");
+	const first = text.slice(0, Math.max(room, 1000)), more = text.length - first.length;
+	room -= first.length;
+	return h("pre", { tabindex: "0", label: "result" }, more ? first + "\n… " + plural(more, "character") + " more" : first);
 }
 
 function failed(error) {
-	return [h("p", { class: "bad" }, tell(error.outcome === "unknown" ? "?" : "✗", "bad", (error.kind ?? "failed").replaceAll("_", " ")), error.outcome ? " · " + { unknown: "outcome unknown: the server may have executed the call", not_sent: "not sent: repeating it is safe", answered: "the server answered" }[error.outcome] : ""),
+	return [h("p", "bad", tell(error.outcome === "unknown" ? "?" : "✗", "bad", (error.kind ?? "failed").replaceAll("_", " ")), error.outcome ? " · " + { unknown: "outcome unknown: the server may have executed the call", not_sent: "not sent: repeating it is safe", answered: "the server answered" }[error.outcome] : ""),
 		block(error.message)];
 }

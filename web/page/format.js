@@ -17,13 +17,12 @@ export const states = {
 
 export function stateOf(name) { return states[name] ?? ["○", name || "new", "off"]; }
 
-// badge shows a state by mark, word and colour.
 export function badge(name) {
 	const [mark, word, tone] = stateOf(name);
 	return tell(mark, tone, word);
 }
 
-export function tell(mark, tone, word) { return h("span", { class: "state " + tone }, glyph(mark), word); }
+export function tell(mark, tone, word) { return h("span", "state " + tone, glyph(mark), word); }
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });

@@ -4,14 +4,17 @@ import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, unti
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
 
-// summary counts servers by state, in the header.
+export function nameOf(server) { return h("a", { href: link(server), class: "name" }, server); }
+
+function cell(style, ...children) { return h("span", { role: "cell", class: style }, children); }
+
 export function showSummary(el, servers) {
 	const counts = new Map();
 	for (const s of servers) counts.set(s.state, (counts.get(s.state) ?? 0) + 1);
 	const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "ready"];
 	fill(el, order.filter((state) => counts.has(state)).map((state) => {
 		const [mark, word, tone] = stateOf(state);
-		return h("li", { "data-key": state }, tell(mark, tone, counts.get(state) + " " + word));
+		return h("li", { key: state }, tell(mark, tone, counts.get(state) + " " + word));
 	}));
 }
 
@@ -21,31 +24,31 @@ export function showAttention(el, entries, controls, total) {
 	const urgent = entries.filter((a) => a.severity !== "notice");
 	const title = head("Needs attention", entries.length || null);
 	if (!entries.length) {
-		fill(el, title, h("p", { class: "calm" }, glyph("●", "good"),
+		fill(el, title, h("p", "calm", glyph("●", "good"),
 			total ? "Nothing. All servers are ready." : "No server is registered yet."));
 		return;
 	}
 	const item = (a) => {
 		const [mark, tone, word] = severities[a.severity] ?? severities.notice;
-		return h("li", { "data-key": a.server + " " + a.kind + " " + a.action, class: "alert " + tone },
-			glyph(mark), h("span", { class: "hidden" }, word + ": "),
-			h("div", { class: "alert-text" },
-				h("p", null, a.server ? h("a", { href: link(a.server), class: "name" }, a.server) : null, " ", a.text, a.since ? h("span", { class: "note" }, " for ", age(a.since)) : null),
-				h("p", { class: "do" }, a.action)),
+		return h("li", { key: a.server + " " + a.kind + " " + a.action, class: "alert " + tone },
+			glyph(mark), h("span", "hidden", word + ": "),
+			h("div", "alert-text",
+				h("p", null, a.server ? nameOf(a.server) : null, " ", a.text, a.since ? h("span", "note", " for ", age(a.since)) : null),
+				h("p", "do", a.action)),
 			controls && restartable.has(a.kind) ? restartButton(a.server) : null);
 	};
 	const quiet = entries.filter((a) => a.severity === "notice"), first = urgent.slice(0, shownAlerts), more = urgent.slice(shownAlerts);
-	fill(el, title, urgent.length ? h("ul", { class: "alerts" }, first.map(item)) : null,
-		more.length ? h("details", { class: "quiet", "data-key": "more" }, h("summary", null, count(more.length) + " more"), h("ul", { class: "alerts" }, more.map(item))) : null,
-		quiet.length ? h("details", { class: "quiet", "data-key": "notices", open: !urgent.length && quiet.length < 4 },
-			h("summary", null, plural(quiet.length, "notice")), h("ul", { class: "alerts" }, quiet.map(item))) : null);
+	fill(el, title, urgent.length ? h("ul", "alerts", first.map(item)) : null,
+		more.length ? h("details", { class: "quiet", key: "more" }, h("summary", null, count(more.length) + " more"), h("ul", "alerts", more.map(item))) : null,
+		quiet.length ? h("details", { class: "quiet", key: "notices", open: !urgent.length && quiet.length < 4 },
+			h("summary", null, plural(quiet.length, "notice")), h("ul", "alerts", quiet.map(item))) : null);
 }
 
 const shownAlerts = 12;
 const restartable = new Set(["evicted", "parked", "backoff", "unauthorized", "flapping", "slow_start"]);
 
 export function restartButton(name) {
-	return h("button", { type: "button", "data-act": "restart", "data-server": name, "aria-label": "Restart " + name }, "Restart");
+	return h("button", { type: "button", "data-act": "restart", "data-server": name, label: "Restart " + name }, "Restart");
 }
 
 export function showTree(el, servers, selected) {
@@ -54,10 +57,10 @@ export function showTree(el, servers, selected) {
 		const children = [];
 		if (s.session) children.push(node("epoch " + s.epoch, s.session.pid));
 		if (s.standby) children.push(node("standby", s.standby.pid));
-		return h("li", { "data-key": s.name },
+		return h("li", { key: s.name },
 			h("a", { href: link(s.name), "aria-current": s.name === selected ? "page" : null },
-				glyph(mark, tone), h("span", { class: "name" }, s.name),
-				tone === "good" ? h("span", { class: "hidden" }, ", " + word) : h("span", { class: "word " + tone }, word)),
+				glyph(mark, tone), h("span", "name", s.name),
+				tone === "good" ? h("span", "hidden", ", " + word) : h("span", "word " + tone, word)),
 			children.length ? h("ul", null, children) : null);
 	});
 }
@@ -92,22 +95,22 @@ function autoWindow(servers) {
 function row(s, from, to) {
 	const tone = stateOf(s.state)[2];
 	const why = reason(s);
-	return h("div", { role: "row", class: "row is-" + tone, "data-key": s.name },
-		h("span", { role: "cell" }, badge(s.state)),
-		h("span", { role: "cell", class: "who" }, h("a", { href: link(s.name), class: "name" }, s.name), h("span", { class: "sub mono" }, s.target)),
-		h("span", { role: "cell", class: "when" }, when(s)),
-		h("span", { role: "cell", class: "lane-cell" }, lane(s, from, to)),
-		h("span", { role: "cell", class: "num" + (s.calls.total ? "" : " off") }, count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", { class: "sub busy" }, count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
-			s.calls.failed ? h("span", { class: "sub" }, count(s.calls.failed) + " failed") : null),
-		h("span", { role: "cell", class: "num" + (s.restarts ? "" : " off") }, count(s.restarts), s.standby ? h("span", { class: "sub good" }, "standby") : null),
-		h("span", { role: "cell", class: "num" + (s.catalog.tools ? "" : " off") }, s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", { class: "sub" }, tokens(s.catalog.tokens)) : null),
+	return h("div", { role: "row", class: "row is-" + tone, key: s.name },
+		cell(null, badge(s.state)),
+		cell("who", nameOf(s.name), h("span", "sub mono", s.target)),
+		cell("when", when(s)),
+		cell("lane-cell", lane(s, from, to)),
+		cell("num" + (s.calls.total ? "" : " off"), count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", "sub busy", count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
+			s.calls.failed ? h("span", "sub", count(s.calls.failed) + " failed") : null),
+		cell("num" + (s.restarts ? "" : " off"), count(s.restarts), s.standby ? h("span", "sub good", "standby") : null),
+		cell("num" + (s.catalog.tools ? "" : " off"), s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", "sub", tokens(s.catalog.tokens)) : null),
 		why ? h("div", { role: "cell", class: "why" }, why) : null);
 }
 
 // when says since when the state lasts, or when the next attempt is due.
 export function when(s) {
 	if (!s.retryAt) return age(s.since);
-	return [until(s.retryAt), h("span", { class: "sub" }, s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
+	return [until(s.retryAt), h("span", "sub", s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
 }
 
 // reason explains a server that is not ready: the cause, and the last lines of stderr.
@@ -115,10 +118,10 @@ export function reason(s, lines = 4) {
 	if (s.state === "ready" || !s.lastCause && !s.session?.stderr) return null;
 	const stderr = (s.session?.stderr ?? s.lastCause?.stderr ?? []).slice(-lines);
 	return [s.lastCause ? h("p", null, s.lastCause.message, kind(s.lastCause)) : null,
-		stderr.length ? h("pre", { class: "stderr", "aria-label": "stderr of " + s.name }, stderr.join("\n")) : null];
+		stderr.length ? h("pre", { class: "stderr", label: "stderr of " + s.name }, stderr.join("\n")) : null];
 }
 
-export function kind(cause) { return h("span", { class: "tag" }, cause.kind + (cause.permanent ? ", permanent" : "")); }
+export function kind(cause) { return h("span", "tag", cause.kind + (cause.permanent ? ", permanent" : "")); }
 
 // lane draws the incarnations of a server over time. Shape and height differ as well as
 // colour: ready is tall, starting is half, waiting is a thin line, an end is a mark.
@@ -148,5 +151,5 @@ export function lane(s, from, to) {
 	if (last && last < s.since) piece("wait", x(last), x(s.since), "not ready");
 	piece(tone === "good" ? "ready" : tone === "busy" ? "start" : tone === "warn" ? "wait" : "gone", x(s.since), 300, word + " since " + s.since);
 	const told = word + (ends ? ", " + plural(ends, "end") + " in this window" : ", no end in this window");
-	return h("svg", { class: "lane", viewBox: "0 0 300 16", preserveAspectRatio: "none", role: "img", "aria-label": told }, parts, marks);
+	return h("svg", { class: "lane", viewBox: "0 0 300 16", preserveAspectRatio: "none", role: "img", label: told }, parts, marks);
 }

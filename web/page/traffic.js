@@ -1,18 +1,18 @@
 // Calls in flight and ended ones, the tools by use, and the events.
 import { fill, glyph, h, head, num, td } from "./dom.js";
 import { age, at, count, plural, tell, took } from "./format.js";
-import { link } from "./servers.js";
+import { link, nameOf } from "./servers.js";
 
 export function table(caption, columns, rows, empty, style) {
-	if (!rows.length) return h("p", { class: "calm" }, empty);
-	return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, h("table", { class: style }, h("caption", { class: "hidden" }, caption),
+	if (!rows.length) return h("p", "calm", empty);
+	return h("div", { class: "scroll", tabindex: "0", role: "region", label: caption }, h("table", style, h("caption", "hidden", caption),
 		h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.startsWith("#") ? "num" : null }, c.replace("#", ""))))),
 		h("tbody", null, rows)));
 }
 
 function what(call, server) {
-	return [server ? null : h("a", { href: link(call.server), class: "name" }, call.server), h("span", { class: "mono" }, call.target ? (server ? "" : "/") + call.target : ""),
-		call.method === "tools/call" ? null : h("span", { class: "tag" }, call.method)];
+	return [server ? null : nameOf(call.server), h("span", "mono", call.target ? (server ? "" : "/") + call.target : ""),
+		call.method === "tools/call" ? null : h("span", "tag", call.method)];
 }
 
 // outcome says how a call ended, by mark, word and colour. An unknown outcome stands out:
@@ -20,8 +20,8 @@ function what(call, server) {
 export function outcome(c) {
 	if (!c.kind) return c.toolError ? tell("!", "warn", "tool error") : tell("✓", "good", "ok");
 	const name = c.kind.replaceAll("_", " ");
-	if (c.outcome === "unknown") return [tell("?", "bad loud", "outcome unknown"), h("span", { class: "tag" }, name)];
-	if (c.outcome === "not_sent") return [tell("⊘", "off", "not sent"), h("span", { class: "tag" }, name)];
+	if (c.outcome === "unknown") return [tell("?", "bad loud", "outcome unknown"), h("span", "tag", name)];
+	if (c.outcome === "not_sent") return [tell("⊘", "off", "not sent"), h("span", "tag", name)];
 	return tell("✗", "bad", name);
 }
 
@@ -29,7 +29,7 @@ export function showInFlight(el, inFlight, server) {
 	const now = inFlight.filter((c) => !server || c.server === server);
 	el.hidden = !now.length;
 	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
-		h("tr", { "data-key": [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", { class: "grow" }, what(c, server)), td(String(c.epoch)),
+		h("tr", { key: [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(String(c.epoch)),
 			td(c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
 }
 
@@ -38,8 +38,8 @@ export function showInFlight(el, inFlight, server) {
 export function showCalls(el, app, server) {
 	const mine = (c) => !server || c.server === server;
 	const unknown = app.unknown.filter(mine).slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
-	const row = (c) => h("tr", { "data-key": c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(c.began)), h("td", { class: "grow" }, what(c, server)), h("td", { class: "outcome" }, outcome(c)), num(took(c.tookNs)));
-	fill(el, head("Recent calls", unknown.length ? h("strong", { class: "bad" }, plural(unknown.length, "unknown outcome")) : null),
+	const row = (c) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(c.began)), h("td", "grow", what(c, server)), h("td", "outcome", outcome(c)), num(took(c.tookNs)));
+	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
 		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), "No call has ended yet."));
 }
 
@@ -47,16 +47,16 @@ export function showTools(el, stats) {
 	const top = stats.slice(0, 12);
 	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
 		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
-			h("tr", { "data-key": t.server + " " + t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", { class: "mono" }, "/" + t.originalName)),
+			h("tr", { key: t.server + " " + t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
 				num(count(t.calls)), num(errors(t)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
-				h("td", { class: "wide" }, t.calls ? spread(t) : null))), "No tool has been called yet."));
+				h("td", "wide", t.calls ? spread(t) : null))), "No tool has been called yet."));
 }
 
 // errors counts what went wrong with a tool: failed calls, and results with isError.
 export function errors(t) {
 	const failed = Object.values(t.failed ?? {}).reduce((sum, n) => sum + n, 0);
 	if (!failed && !t.toolErrors) return "0";
-	return [count(failed + (t.toolErrors ?? 0)), t.unknown ? h("span", { class: "tag bad" }, count(t.unknown) + " unknown") : null];
+	return [count(failed + (t.toolErrors ?? 0)), t.unknown ? h("span", "tag bad", count(t.unknown) + " unknown") : null];
 }
 
 // spread draws p50 to p95 on a logarithmic scale from 10 µs to 100 s.
@@ -74,10 +74,10 @@ const tones = { ready: ["●", "good"], stable: ["●", "good"], standby: ["◎"
 export function showEvents(el, events, lost, server) {
 	const own = server ? events.filter((e) => e.server === server) : events;
 	const last = own.slice(-60).reverse();
-	fill(el, head("Events", lost ? h("strong", { class: "warn" }, plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
-		last.length ? h("ol", { class: "events", tabindex: "0", "aria-label": "Events" }, last.map((e) => {
+	fill(el, head("Events", lost ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
+		last.length ? h("ol", { class: "events", tabindex: "0", label: "Events" }, last.map((e) => {
 			const [mark, tone] = tones[e.kind] ?? ["○", "off"];
 			const [what, more] = e.text.split("; stderr: ");
-			return h("li", { "data-key": e.seq }, at(e.time), glyph(mark, tone), h("span", { class: "text" }, what, more ? h("span", { class: "sub mono", title: more }, more) : null));
-		})) : h("p", { class: "calm" }, "No event yet."));
+			return h("li", { key: e.seq }, at(e.time), glyph(mark, tone), h("span", "text", what, more ? h("span", { class: "sub mono", title: more }, more) : null));
+		})) : h("p", "calm", "No event yet."));
 }

@@ -198,6 +198,22 @@ func TestHealth_and_readiness(t *testing.T) {
 	require.NotContains(t, body, "bad", "a foreign page learns no names")
 }
 
+// Who may not see the page can ask for the required servers alone, and so finds out no
+// names.
+func TestReadiness_for_strangers(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "required")
+	register(t, c, "other")
+	s := serve(t, c, web.WithToken("secret-secret"), web.WithRequired("required"))
+	for name, want := range map[string]int{"required": 200, "other": 401, "not-there": 401} {
+		status, body := s.get("/readyz?server=" + name)
+		require.Equal(t, want, status, name)
+		require.NotContains(t, body, name+`"`)
+	}
+	response, _ := s.do(http.MethodGet, "/readyz?server=other", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer secret-secret") })
+	require.Equal(t, 200, response.StatusCode)
+}
+
 func TestMetrics_are_those_of_the_host(t *testing.T) {
 	c := newClient(t)
 	status, _ := serve(t, c).get("/metrics")

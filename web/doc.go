@@ -17,11 +17,16 @@
 // # Who can see it
 //
 // By default the handler is read only, answers only to connections on loopback addresses
-// and unix sockets, and only under loopback names. [WithToken] requires a secret and allows
-// other addresses, [WithHosts] allows other names, [Controls] allows actions. Requests that
+// and unix sockets, not through a proxy, and only under loopback names. [WithToken] requires a secret and allows
+// other addresses and proxies, [WithHosts] allows other names, [Controls] allows actions. Requests that
 // change something are refused if they come from another web site. Secrets of
 // specifications are redacted before they reach this package; the results of tools and
 // their definitions are shown as the servers send them.
+//
+// A reverse proxy on the same machine connects from a loopback address. Many name the user
+// in a header such as X-Forwarded-For, and are refused; nginx sets none by default, and
+// makes the page public. So set a token, or [WithOwnAuthentication], before you put a proxy
+// in front of the page.
 //
 // # API
 //
@@ -46,7 +51,7 @@
 // is application/json.
 //
 // An event stream begins with an event "hello" ([Hello]). The events of the client follow
-// without a name: the id is Event.Seq, the data an [Event]. After a reconnect a stream
-// continues after the header Last-Event-ID. An event "missed" ([Missed]) says how many
+// without a name: the data is an [Event], the id is for the header Last-Event-ID alone, after
+// which a stream continues when it is opened again. An event "missed" ([Missed]) says how many
 // events are lost to this reader. A stream is written to at most four times a second, after a burst of four.
 package web

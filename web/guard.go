@@ -73,8 +73,13 @@ func (h *Handler) refuseStranger(r *http.Request) *refusal {
 	if !h.acceptsHost(r.Host) {
 		return refuse(http.StatusMisdirectedRequest, "the name in the Host header is not one of this page; the program that serves it can allow names with web.WithHosts")
 	}
-	if !h.opts.tokenSet && !h.opts.ownAuth && !onLoopback(r.Context()) {
-		return refuse(http.StatusForbidden, "without a token this page is served on loopback addresses only; the program that serves it can set one with web.WithToken")
+	if !h.opts.tokenSet && !h.opts.ownAuth {
+		if !onLoopback(r.Context()) {
+			return refuse(http.StatusForbidden, "without a token this page is served on loopback addresses only; the program that serves it can set one with web.WithToken")
+		}
+		if isForwarded(r.Header) {
+			return refuse(http.StatusForbidden, "without a token this page is not served through a proxy; the program that serves it can set one with web.WithToken, or use web.WithOwnAuthentication if the proxy authenticates")
+		}
 	}
 	if !h.hasToken(r) && !h.bringsToken(r) {
 		return refuse(http.StatusUnauthorized, "a token is required: send it as \"Authorization: Bearer TOKEN\", or open the page once with ?token=TOKEN")
@@ -107,12 +112,21 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
+// isForwarded reports whether a proxy says that it forwards a request. Its connection comes
+// from this machine, the user may be anywhere.
+func isForwarded(header http.Header) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if _, set := header[name]; set {
+			return true
+		}
+	}
+	return false
+}
+
 // onLoopback reports whether a connection came in on a loopback address or on a unix
-// socket. Without a known address, as in a test without a listener, it did.
+// socket. It did not if its address is not known, as under FastCGI.
 func onLoopback(ctx context.Context) bool {
 	switch local := ctx.Value(http.LocalAddrContextKey).(type) {
-	case nil:
-		return true
 	case *net.TCPAddr:
 		return local.IP.IsLoopback()
 	case *net.UnixAddr:

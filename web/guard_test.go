@@ -93,7 +93,7 @@ func TestToken(t *testing.T) {
 	require.Len(t, response.Cookies(), 1)
 	cookie := response.Cookies()[0]
 	require.True(t, cookie.HttpOnly)
-	require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+	require.Equal(t, http.SameSiteLaxMode, cookie.SameSite, "the redirect after a link of another site gets it")
 	require.Equal(t, "/", cookie.Path)
 	require.NotContains(t, cookie.Value, token)
 	for _, path := range []string{"/", "/api/status"} {
@@ -128,6 +128,9 @@ func TestAddress_beyond_loopback_needs_a_token(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w.Code
 	}
+	withoutToken, err := web.New(c)
+	require.NoError(t, err)
+	require.Equal(t, 403, ask(withoutToken, nil, "/api/status"), "an address that is not known, as under FastCGI")
 	outside, loopback, unix := &net.TCPAddr{IP: net.ParseIP("192.0.2.7")}, &net.TCPAddr{IP: net.ParseIP("::1")}, &net.UnixAddr{Name: "s"}
 	for name, want := range map[string][3]int{"plain": {403, 200, 200}, "token": {200, 200, 200}, "own": {200, 200, 200}} {
 		opts := map[string][]web.Option{"token": {web.WithToken("secret-secret")}, "own": {web.WithOwnAuthentication()}}[name]
@@ -135,6 +138,36 @@ func TestAddress_beyond_loopback_needs_a_token(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, [3]int{ask(h, outside, "/api/status"), ask(h, loopback, "/api/status"), ask(h, unix, "/api/status")}, name)
 		require.Equal(t, 200, ask(h, outside, "/healthz"), name)
+	}
+}
+
+// A proxy on this machine connects from loopback, for users of all machines.
+func TestProxy_needs_a_token(t *testing.T) {
+	c := newClient(t)
+	ask := func(header string, opts ...web.Option) int {
+		response, _ := serve(t, c, opts...).do(http.MethodGet, "/api/status", "", func(r *http.Request) {
+			r.Header.Set(header, "192.0.2.7")
+			r.Header.Set("Authorization", "Bearer secret-secret")
+		})
+		return response.StatusCode
+	}
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"} {
+		require.Equal(t, 403, ask(header), header)
+		require.Equal(t, 200, ask(header, web.WithToken("secret-secret")), header)
+		require.Equal(t, 200, ask(header, web.WithOwnAuthentication()), header)
+	}
+}
+
+// What cannot be read of a query could be the filter that matters.
+func TestQuery_that_is_malformed_gets_400(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "up")
+	registerBroken(t, c, "down")
+	s := serve(t, c, web.WithRequired("up"))
+	for _, path := range []string{"/readyz?server=down;x", "/readyz?server=down&x=%zz", "/api/calls?after=5;x", "/api/events?kind=ready;x", "/api/status?server=up;x"} {
+		status, body := s.get(path)
+		require.Equal(t, 400, status, path)
+		require.Contains(t, body, "query of the address")
 	}
 }
 
@@ -194,13 +227,20 @@ func TestErrors_are_JSON(t *testing.T) {
 
 func TestNew_options_that_contradict(t *testing.T) {
 	c := newClient(t)
-	for text, opts := range map[string][]web.Option{
-		"token is empty":  {web.WithToken("")},
-		"any web page":    {web.WithHosts("*")},
-		"not a host name": {web.WithHosts("http://x/")},
+	for _, x := range []struct {
+		text string
+		opt  web.Option
+	}{
+		{"token is empty", web.WithToken("")},
+		{"any web page", web.WithHosts("*")},
+		{"any web page", web.WithHosts("*:7777")},
+		{"any web page", web.WithHosts("*.")},
+		{"any web page", web.WithHosts("[*]")},
+		{"not a host name", web.WithHosts("*.example.com")},
+		{"not a host name", web.WithHosts("http://x/")},
 	} {
-		_, err := web.New(c, opts...)
-		require.ErrorContains(t, err, text)
+		_, err := web.New(c, x.opt)
+		require.ErrorContains(t, err, x.text)
 	}
 	_, err := web.New(nil)
 	require.ErrorContains(t, err, "nil")

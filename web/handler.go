@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
@@ -92,6 +94,7 @@ func (h *Handler) newRoutes() *http.ServeMux {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setSecurityHeaders(w.Header())
+	limitBody(w, r)
 	if r.URL.Path == "" { // http.StripPrefix took all of it
 		redirectToSlash(w, r)
 		return
@@ -102,6 +105,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if refused := h.refuse(r); refused != nil {
 		refused.write(w)
+		return
+	}
+	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // what is dropped could be a filter
+		writeError(w, http.StatusBadRequest, ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "the query of the address is not valid: " + err.Error()})
 		return
 	}
 	if h.acceptToken(w, r) {

@@ -39,9 +39,14 @@ func (h *Handler) getHealth(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
+	refused := h.refuseStranger(r)
+	if refused != nil && !h.mayAsk(r) {
+		refused.write(w)
+		return
+	}
 	answer := Readiness{NotReady: h.notReady(h.required(r))}
 	answer.Ready = len(answer.NotReady) == 0
-	if h.refuseStranger(r) != nil {
+	if refused != nil {
 		answer.NotReady = nil
 	}
 	status := http.StatusOK
@@ -60,6 +65,17 @@ func (h *Handler) required(r *http.Request) []string {
 		return h.opts.required
 	}
 	return h.client.Servers()
+}
+
+// mayAsk reports whether a client that may not see the page gets an answer: it names no
+// servers but those of WithRequired. So it cannot find out names and states.
+func (h *Handler) mayAsk(r *http.Request) bool {
+	for _, name := range r.URL.Query()["server"] {
+		if !slices.Contains(h.opts.required, name) {
+			return false
+		}
+	}
+	return true
 }
 
 // notReady returns those of the named servers that are not ready.

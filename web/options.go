@@ -55,7 +55,8 @@ func WithHosts(names ...string) Option {
 func WithMetrics(metrics http.Handler) Option { return func(o *options) { o.metrics = metrics } }
 
 // WithRequired names the servers that /readyz requires to be ready. With no names it
-// requires none. Default: all registered servers. A request with ?server= overrides it.
+// requires none. Default: all registered servers. A request with ?server= overrides it; one
+// that may not see the page can name only servers of this option.
 func WithRequired(servers ...string) Option {
 	return func(o *options) { o.required, o.requiredSet = slices.Clone(servers), true }
 }
@@ -78,17 +79,17 @@ func (o *options) validate() error {
 		return errors.New("web: the token is empty; pass a secret to WithToken, or leave the option out")
 	}
 	for i, name := range o.hosts {
-		if name == anyHost {
+		plain := hostName(name)
+		o.hosts[i] = plain
+		if plain == anyHost {
 			if !o.tokenSet && !o.ownAuth {
 				return errors.New("web: WithHosts(\"*\") accepts requests of any web page; add WithToken or WithOwnAuthentication, or name the hosts")
 			}
 			continue
 		}
-		plain := hostName(name)
-		if plain == "" || strings.ContainsAny(name, "/ ") {
-			return fmt.Errorf("web: %q in WithHosts is not a host name; write it without scheme, port and path", name)
+		if plain == "" || strings.ContainsAny(name, "/ *") {
+			return fmt.Errorf("web: %q in WithHosts is not a host name; write it without scheme, port, path and \"*\"", name)
 		}
-		o.hosts[i] = plain
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 )
@@ -31,7 +32,30 @@ type ErrorDetail struct {
 	RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
 }
 
-// writeJSON writes an answer of the API.
+const (
+	// answerTimeout and slowestReader bound the time to write an answer: the first, and
+	// the time that it takes at so many bytes per second. A reader that does not read
+	// cannot hold an answer in memory.
+	answerTimeout = 30 * time.Second
+	slowestReader = 64 << 10
+	// bodyTimeout bounds the time to read the body of a request.
+	bodyTimeout = 30 * time.Second
+)
+
+// limitBody bounds the time to read a body.
+func limitBody(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not each writer has deadlines
+	}
+}
+
+// bodyIsRead ends the limit of limitBody. Without it a request that takes longer would be
+// canceled.
+func bodyIsRead(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+}
+
+// writeJSON writes an answer of the API. The server ends the write deadline with the request.
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil { // only types of servers can fail: a definition with invalid raw JSON
@@ -39,6 +63,8 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 		data, _ = json.Marshal(ErrorAnswer{ErrorDetail{Message: "the answer cannot be written as JSON: " + err.Error()}})
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	limit := answerTimeout + time.Duration(len(data)/slowestReader)*time.Second
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // not each writer has deadlines
 	w.WriteHeader(status)
 	_, _ = w.Write(append(data, '\n')) // a client that has gone needs no answer
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -38,12 +39,14 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		n, err := strconv.ParseUint(id, 10, 64)
-		if err != nil {
+		if after, ok = h.seqOf(id); !ok {
 			writeError(w, http.StatusBadRequest, ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "Last-Event-ID is not the id of an event"})
 			return
 		}
-		after = n
+	}
+	if r.Method == http.MethodHead { // it gets the headers, and holds no place
+		setStreamHeaders(w.Header())
+		return
 	}
 	select {
 	case h.streams <- struct{}{}:
@@ -55,11 +58,10 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if seen := h.client.Stats().Events; after > seen {
-		after = 0 // an id of an earlier process; "hello" tells the reader
+		after = 0 // a number of an earlier process; "hello" tells the reader
 	}
-	s := stream{w: w, control: http.NewResponseController(w)}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep events back
+	s := stream{w: w, control: http.NewResponseController(w), instance: h.instance}
+	setStreamHeaders(w.Header())
 	s.add("hello", "", Hello{Schema, h.instance})
 	s.buffer = append(s.buffer, "retry: 1000\n\n"...)
 	if s.flush() != nil {
@@ -68,12 +70,32 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	s.run(ctx, h.closed, h.client.WatchFrom(ctx, after, kindsOf(r)...))
 }
 
+func setStreamHeaders(header http.Header) {
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("X-Accel-Buffering", "no") // nginx would keep events back
+}
+
+// seqOf returns the number of the event with an id: "INSTANCE-SEQ". It is 0 for an id of
+// another instance, such as that of an earlier process, whose numbers say nothing here.
+func (h *Handler) seqOf(id string) (seq uint64, ok bool) {
+	instance, digits, found := strings.Cut(id, "-")
+	if !found {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if instance != h.instance {
+		seq = 0
+	}
+	return seq, err == nil
+}
+
 // stream is one reader of events. One goroutine uses it.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	buffer  []byte
-	batch   int // events in buffer
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	instance string // of the handler
+	buffer   []byte
+	batch    int // events in buffer
 }
 
 // run writes events until the reader leaves, the handler is closed, or the client is.
@@ -141,7 +163,7 @@ func (s *stream) addEvent(e *mcpvisor.Event) {
 		s.add("missed", "", Missed{e.Missed})
 		return
 	}
-	s.add("", strconv.FormatUint(e.Seq, 10), eventOf(e))
+	s.add("", s.instance+"-"+strconv.FormatUint(e.Seq, 10), eventOf(e))
 }
 
 // add appends one event to the buffer. JSON has no line breaks, so that data is one line.
@@ -159,7 +181,8 @@ func (s *stream) add(name, id string, data any) {
 	s.buffer = append(append(append(s.buffer, "data: "...), text...), "\n\n"...)
 }
 
-// flush writes the buffer.
+// flush writes the buffer. No deadline stays set while nothing is written: over HTTP/2 it
+// would end the stream.
 func (s *stream) flush() error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -169,6 +192,9 @@ func (s *stream) flush() error {
 	}
 	s.buffer, s.batch = s.buffer[:0], 0
 	if err := s.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if err := s.control.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -38,6 +39,7 @@ type reader struct {
 	body    *bufio.Scanner
 	leave   context.CancelFunc
 	closing func() error
+	lastID  string // of the last event that until has read
 }
 
 // open opens an event stream. lastID is sent as Last-Event-ID unless it is empty.
@@ -55,7 +57,7 @@ func (s *site) open(query, lastID string) *reader {
 	require.Equal(s.t, "text/event-stream", response.Header.Get("Content-Type"))
 	scanner := bufio.NewScanner(response.Body)
 	scanner.Buffer(nil, 1<<20)
-	reading := &reader{s.t, ctx, scanner, cancel, response.Body.Close}
+	reading := &reader{t: s.t, ctx: ctx, body: scanner, leave: cancel, closing: response.Body.Close}
 	s.t.Cleanup(reading.close)
 	hello := reading.next()
 	require.Equal(s.t, "hello", hello.name)
@@ -98,7 +100,9 @@ func (r *reader) until(kind mcpvisor.EventKind) (seqs []uint64) {
 			continue
 		}
 		event := e.event(r.t)
-		require.Equal(r.t, fmt.Sprint(event.Seq), e.id)
+		_, seq, _ := strings.Cut(e.id, "-")
+		require.Equal(r.t, fmt.Sprint(event.Seq), seq)
+		r.lastID = e.id
 		require.Equal(r.t, event.String(), event.Text)
 		seqs = append(seqs, event.Seq)
 		if event.Kind == kind {
@@ -119,18 +123,18 @@ func TestStream_replays_and_continues(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.Error(t, err)
 	seqs = append(seqs, first.until(mcpvisor.EventReady)...)
-	last := seqs[len(seqs)-1]
+	last, lastID := seqs[len(seqs)-1], first.lastID
 	require.NoError(t, c.Unregister(t.Context(), "s"))
 	seqs = append(seqs, first.until(mcpvisor.EventUnregistered)...)
 	for i, seq := range seqs {
 		require.EqualValues(t, i+1, seq)
 	}
-	second := s.open("?after=0", fmt.Sprint(last))
+	second := s.open("?after=0", lastID)
 	require.Equal(t, seqs[last:], second.until(mcpvisor.EventUnregistered), "Last-Event-ID overrides the query")
 	third := s.open("?kind=ready&kind=unregistered", "")
 	require.Len(t, third.until(mcpvisor.EventUnregistered), 3)
 	require.Equal(t, seqs[len(seqs)-1:], s.open("?last=1", "").until(mcpvisor.EventUnregistered))
-	require.Equal(t, seqs, s.open("", "99999").until(mcpvisor.EventUnregistered), "an id of an earlier process")
+	require.Equal(t, seqs, s.open("?after=99999", "").until(mcpvisor.EventUnregistered), "a number of an earlier process")
 
 	events := decoded[web.Events](s, "/api/events?after=2&kind=ready", 200)
 	require.Len(t, events.Events, 2)
@@ -143,13 +147,13 @@ func TestStream_reports_what_is_lost(t *testing.T) {
 	register(t, c, "s")
 	s := serve(t, c)
 	first := s.open("?last=1", "")
-	id := fmt.Sprint(first.until(mcpvisor.EventReady)[0])
+	id, lastID := fmt.Sprint(first.until(mcpvisor.EventReady)[0]), first.lastID
 	first.close()
 	for range mcpvisor.RecentEventsLimit/2 + 10 {
 		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "x", InMemory: mcptest.InMemory(mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})}))
 		require.NoError(t, c.Unregister(t.Context(), "x"))
 	}
-	second := s.open("", id)
+	second := s.open("", lastID)
 	missed := second.next()
 	require.Equal(t, "missed", missed.name)
 	require.Empty(t, missed.id, "the place of the reader stays")
@@ -168,6 +172,23 @@ func mustNumber(t *testing.T, text string) (n uint64) {
 	_, err := fmt.Sscan(text, &n)
 	require.NoError(t, err)
 	return n
+}
+
+// The numbers of an earlier process say nothing about this one, which may have more events.
+func TestStream_continues_after_a_restart_of_the_program(t *testing.T) {
+	earlier, later := newClient(t), newClient(t)
+	register(t, earlier, "s")
+	old := serve(t, earlier).open("", "")
+	old.until(mcpvisor.EventReady)
+	for i := range 5 {
+		register(t, later, fmt.Sprint("s", i))
+	}
+	s := serve(t, later)
+	require.EqualValues(t, 1, s.open("", old.lastID).next().event(t).Seq)
+	for _, id := range []string{"3", "x-y", old.lastID + "x"} {
+		response, body := s.do(http.MethodGet, "/api/events/stream", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", id) })
+		require.Equal(t, 400, response.StatusCode, "%s: %s", id, body)
+	}
 }
 
 // Close ends the streams; what is not a stream is served as before.
@@ -236,7 +257,7 @@ func TestStream_coalesces(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		w := &pacedWriter{header: http.Header{}}
 		var serving sync.WaitGroup
-		r := httptest.NewRequest(http.MethodGet, "http://localhost/api/events/stream", nil).WithContext(ctx)
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/api/events/stream", nil).WithContext(context.WithValue(ctx, http.LocalAddrContextKey, &net.UnixAddr{}))
 		serving.Go(func() { h.ServeHTTP(w, r) })
 		synctest.Wait()
 		time.Sleep(time.Second)

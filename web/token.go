@@ -38,7 +38,9 @@ func (h *Handler) bringsToken(r *http.Request) bool {
 }
 
 // acceptToken turns the token in the address of the page into a cookie, and redirects to
-// the address without it. It reports whether it answered.
+// the address without it. It reports whether it answered. The cookie is sent with links of
+// other sites, too, so that the link with the token works in a mail; a GET changes nothing,
+// and POSTs of other sites are refused.
 func (h *Handler) acceptToken(w http.ResponseWriter, r *http.Request) bool {
 	if !h.bringsToken(r) {
 		return false
@@ -48,7 +50,7 @@ func (h *Handler) acceptToken(w http.ResponseWriter, r *http.Request) bool {
 		requested = "/"
 	}
 	http.SetCookie(w, &http.Cookie{Name: h.cookieName(), Value: h.cookieValue(), Path: requested,
-		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 	query := r.URL.Query()
 	query.Del(tokenParameter)
 	location := "./"

@@ -25,6 +25,8 @@ const tokenVariable = "MCPVISOR_TOKEN" //nolint:gosec // a name
 const (
 	// headerTimeout bounds how long a client may take to send the head of a request.
 	headerTimeout = 10 * time.Second
+	// idleTimeout is how long a connection without a request is kept.
+	idleTimeout = 2 * time.Minute
 	// shutdownTimeout is how long requests may take to end when the servers have stopped.
 	shutdownTimeout = 2 * time.Second
 )
@@ -129,7 +131,7 @@ func serve(c *facade.Client, info control.Info, own *socket.Listener, p *page) (
 
 // start serves a handler on a listener until close.
 func (s *serving) start(l net.Listener, h http.Handler, streams interface{ Close() }) {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: log.New(io.Discard, "", 0)}
 	s.servers, s.handlers = append(s.servers, server), append(s.handlers, streams)
 	s.wg.Go(func() { _ = server.Serve(l) }) // its error says only that it was closed
 }

@@ -83,17 +83,18 @@ function takeStatus(s) {
 
 // announce tells screen readers about servers that became ready, or ended.
 function announce(news) {
-	const loud = news.filter((s) => !["connecting", "discovering", "closing"].includes(s.state));
+	const loud = news.filter((s) => stateOf(s.state)[2] !== "busy");
 	if (!loud.length) return;
 	const text = loud.length > 3 ? plural(loud.length, "server") + " changed" : loud.map((s) => s.name + " is " + stateOf(s.state)[1] + (s.state !== "ready" && s.lastCause ? ": " + s.lastCause.message : "")).join(". ");
 	$("news").textContent = text;
 }
 
-// Calls and statistics are fetched once a second while the page is visible.
 let polling = false;
 
 async function poll() {
-	if (polling || document.hidden || !app.loaded) return;
+	if (polling || document.hidden) return;
+	if ($("link").dataset.link !== "live") refresh(); // no event says what has changed
+	if (!app.loaded) return;
 	polling = true;
 	try {
 		const c = await get("calls?after=" + (app.recent.at(-1)?.seq ?? 0));
@@ -114,9 +115,12 @@ async function poll() {
 
 // fetchDetail reads what only the page of a server shows. The catalog is read again only
 // when it may have changed.
+const detailing = new Set(); // names that are being fetched
+
 async function fetchDetail() {
 	const name = view.name, s = app.servers.get(name), path = "servers/" + encodeURIComponent(name);
-	if (!s) return;
+	if (!s || detailing.has(name)) return;
+	detailing.add(name);
 	try {
 		const detail = await get(path);
 		if (view.name !== name) return;
@@ -130,6 +134,7 @@ async function fetchDetail() {
 		}
 		render();
 	} catch { /* it was removed; the status will say so */ }
+	detailing.delete(name);
 }
 
 // The event stream. The browser reconnects by itself with Last-Event-ID; when it gives up,
@@ -175,7 +180,9 @@ function link(state, text) {
 function route() {
 	const hash = location.hash;
 	if (hash && !hash.startsWith("#/")) return;
-	const [, kind, name, tool] = hash.split("/").map(decodeURIComponent);
+	const [, kind, name, tool] = hash.split("/").map((part) => {
+		try { return decodeURIComponent(part); } catch { return part; }
+	});
 	const next = kind === "s" ? name : null;
 	if (next !== view.name) {
 		Object.assign(view, { name: next, detail: null, catalog: null, key: "", shown: "" });

@@ -1,12 +1,10 @@
-// The page of one server.
 import { fill, h, head, num, td } from "./dom.js";
 import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens } from "./format.js";
 import { kind, lane, link, restartButton, when } from "./servers.js";
 import { errors, showCalls, showEvents, showInFlight, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 
-// showDetail fills the page of a server. view holds what was fetched: detail, catalog,
-// the selected tool, and a function that makes calls.
+// view holds what was fetched, and the selected tool.
 export function showDetail(el, name, s, view, app) {
 	if (!s) {
 		fill(el, back(), h("h1", null, name), h("p", "calm", app.loaded ? "No server of that name is registered." : "Loading…"));
@@ -25,6 +23,8 @@ export function showDetail(el, name, s, view, app) {
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
 
+function counts(by) { return Object.entries(by).map(([k, n]) => count(n) + " " + k).join(", "); }
+
 function facts(s) {
 	const rows = [
 		["Transport", [s.transport, h("span", "sub mono", s.target)]],
@@ -33,9 +33,9 @@ function facts(s) {
 		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
 		["Policy", [s.policy, h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left")]],
 		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
-		["Ends", s.totals?.ends && Object.entries(s.totals.ends).map(([k, n]) => count(n) + " " + k).join(", ")],
+		["Ends", s.totals?.ends && counts(s.totals.ends)],
 		["Calls", [count(s.calls.total), h("span", "sub", [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
-		["Discarded", s.totals && Object.entries(s.totals.discarded ?? {}).map(([k, n]) => count(n) + " " + k).join(", ")],
+		["Discarded", s.totals && counts(s.totals.discarded ?? {})],
 	];
 	return h("dl", { class: "facts", key: "facts" }, rows.filter(([, v]) => v).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
 }
@@ -43,7 +43,7 @@ function facts(s) {
 function historyOf(s) {
 	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
 	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { key: i.epoch },
-		num(String(i.epoch)), num(i.pid ? String(i.pid) : "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
+		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
 		td(i.served ? "served" : "did not start"), td(i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
 	return h("section", { key: "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
 		h("div", "lane-large", lane(s, first, now)),
@@ -54,13 +54,13 @@ function stderrOf(s, stderr) {
 	if (s.transport !== "stdio" && !stderr?.total) return null;
 	const lines = stderr?.lines ?? [];
 	return h("section", { key: "stderr" }, head("stderr", stderr?.epoch ? "epoch " + stderr.epoch + (stderr.ended ? ", ended" : ", live") + " · " + plural(stderr.total, "line") : null),
-		lines.length || stderr?.first?.length ? h("pre", { class: "stderr tall", tabindex: "0", label: "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
+		lines.length || stderr?.first?.length ? h("pre", { class: "stderr tall", tabindex: 0, label: "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
 			: h("p", "calm", "Nothing was written."));
 }
 
 const shownTools = 300;
 
-// catalogOf is built again only when something in it has changed.
+// catalogOf builds only what has changed.
 function catalogOf(s, view, app) {
 	const tools = view.catalog?.tools ?? [], wanted = app.wanted;
 	const signature = JSON.stringify([view.key, view.catalog === null, s.state, view.tool, wanted, app.controls, s.catalog, view.detail?.tools]);
@@ -81,10 +81,10 @@ function catalogOf(s, view, app) {
 				: ["0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
-	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", "split",
+	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", { class: "split", key: "split" },
 		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…")),
-		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: "-1" }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
+		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
 			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. Its program can allow calls with web.Controls."),
-			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: "0", label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
+			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;
 }

@@ -23,6 +23,9 @@ export function h(tag, props, ...children) {
 // glyph is a mark that screen readers leave out: a word says the same.
 export function glyph(mark, tone = "") { return h("span", { class: "glyph " + tone, "aria-hidden": "true" }, mark); }
 
+// unseen are control characters, and those that turn the direction of what follows.
+const unseen = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
 // str is a text for whatever a server has sent in its place.
 function str(value) { return typeof value === "object" ? JSON.stringify(value) : String(value); }
 
@@ -37,7 +40,7 @@ function add(el, children) {
 	for (const child of children) {
 		if (child === null || child === undefined || child === false) continue;
 		if (Array.isArray(child)) add(el, child);
-		else el.append(child instanceof Node ? child : str(child));
+		else el.append(child instanceof Node ? child : el.nodeName === "TEXTAREA" ? str(child) : str(child).replace(unseen, (c) => "\\u" + c.charCodeAt().toString(16).padStart(4, 0)));
 	}
 }
 

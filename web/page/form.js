@@ -2,17 +2,21 @@
 import { fill, h, note } from "./dom.js";
 import { plural, tell, took } from "./format.js";
 
-let serial = 0;
+let serial = 0, last = {};
 
-// toolForm returns a form that calls a tool. send makes the call.
+// toolForm returns a form that calls a tool. send makes the call. The form of a tool that
+// has not changed stays; an empty one holds its place.
 export function toolForm(tool, send) {
 	const schema = tool.definition.inputSchema ?? {};
+	const text = tool.name + JSON.stringify(schema);
+	if (last.text === text && last.form.isConnected) return h("form", { key: last.key, "data-keep": last.key });
+	const key = ++serial;
 	let fields;
 	try { fields = fieldsOf(schema); } catch { fields = [wholeField({})]; } // no valid schema
 	const submit = h("button", "primary", "Call " + tool.originalName);
 	const cancel = h("button", { type: "button", hidden: true }, "Cancel");
-	const result = h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: "-1" });
-	const form = h("form", { novalidate: true, "data-keep": tool.name, label: "Call " + tool.name }, fields.map((f) => f.el),
+	const result = h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: -1 });
+	const form = h("form", { novalidate: true, key, "data-keep": key, label: "Call " + tool.name }, fields.map((f) => f.el),
 		fields.length ? null : note("This tool takes no arguments."), h("p", "actions", submit, cancel), result);
 	let running = null;
 	cancel.onclick = () => running?.abort();
@@ -42,6 +46,7 @@ export function toolForm(tool, send) {
 		submit.disabled = false;
 		cancel.hidden = true;
 	};
+	last = { text, key, form };
 	return form;
 }
 
@@ -57,6 +62,8 @@ function fieldsOf(schema) {
 function wholeField(schema) {
 	return field("value", { type: "object", description: "All arguments, as a JSON object.", default: schema.default ?? {} }, true, true);
 }
+
+function fail(text, cause) { throw new Error(text, cause); }
 
 // exact tells whether a number has kept its digits.
 function exact(v) { return typeof v !== "number" || Math.abs(v) < 2 ** 53; }
@@ -88,10 +95,10 @@ function field(name, schema, required, whole) {
 		input = h("input", { ...attrs, type: "text", inputmode: type === "integer" ? "numeric" : "decimal", value: initial });
 		parse = (text) => {
 			text = text.trim();
-			if (!/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) throw new Error("not a number");
-			if (type === "integer" && !/^-?\d+$/.test(text)) throw new Error("not a whole number");
-			if (text < minimum) throw new Error("at least " + minimum);
-			if (text > maximum) throw new Error("at most " + maximum);
+			if (!/^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text)) fail("not a number");
+			if (type === "integer" && !/^-?\d+$/.test(text)) fail("not a whole number");
+			if (text < minimum) fail("at least " + minimum);
+			if (text > maximum) fail("at most " + maximum);
 			return text;
 		};
 		break;
@@ -99,8 +106,8 @@ function field(name, schema, required, whole) {
 		const long = maxLength > 200 || /multi|text|content|body|code|query|prompt|message/i.test(name);
 		input = long ? h("textarea", { ...attrs, rows: 2, spellcheck: "false" }, initial) : h("input", { ...attrs, type: "text", value: initial, autocomplete: "off", spellcheck: "false" });
 		parse = (text) => {
-			if (text.length < minLength) throw new Error("at least " + plural(minLength, "character"));
-			if (text.length > maxLength) throw new Error("at most " + plural(maxLength, "character"));
+			if (text.length < minLength) fail("at least " + plural(minLength, "character"));
+			if (text.length > maxLength) fail("at most " + plural(maxLength, "character"));
 			return JSON.stringify(text);
 		};
 		break;
@@ -109,9 +116,9 @@ function field(name, schema, required, whole) {
 		input = h("textarea", { ...attrs, rows: 3, spellcheck: "false", class: "mono", placeholder: type === "array" ? "[…]" : type === "object" ? "{…}" : "JSON" }, initial === undefined ? null : JSON.stringify(initial, null, 1));
 		parse = (text) => {
 			let value;
-			try { value = JSON.parse(text); } catch (e) { throw new Error("not valid JSON: " + e.message, { cause: e }); }
-			if (type === "array" && !Array.isArray(value)) throw new Error("not a JSON array");
-			if (type === "object" && (typeof value !== "object" || !value || Array.isArray(value))) throw new Error("not a JSON object");
+			try { value = JSON.parse(text); } catch (e) { fail("not valid JSON: " + e.message, { cause: e }); }
+			if (type === "array" && !Array.isArray(value)) fail("not a JSON array");
+			if (type === "object" && (typeof value !== "object" || !value || Array.isArray(value))) fail("not a JSON object");
 			return text;
 		};
 	}
@@ -181,7 +188,7 @@ function block(text) {
 	if (!text) return note("The text is empty.");
 	const first = text.slice(0, Math.max(room, 1000)), more = text.length - first.length;
 	room -= first.length;
-	return h("pre", { tabindex: "0", label: "result" }, more ? first + "\n… " + plural(more, "character") + " more" : first);
+	return h("pre", { tabindex: 0, label: "result" }, more ? first + "\n… " + plural(more, "character") + " more" : first);
 }
 
 function failed(error) {

@@ -42,7 +42,6 @@ export function span(ms) {
 	return Math.floor(s / size) + " " + unit + (rest ? " " + rest + " " + small : "");
 }
 
-// took describes a measured duration in nanoseconds.
 export function took(ns) {
 	if (!ns) return "–";
 	if (ns >= 6e10) return span(ns / 1e6);
@@ -53,7 +52,6 @@ export function took(ns) {
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-// at shows the time of day, with the date and the milliseconds as its tooltip.
 export function at(time) {
 	const d = new Date(time);
 	return h("time", { datetime: time, title: d.toISOString(), class: "clock" }, clock.format(d));

@@ -69,7 +69,6 @@ function node(text, pid) {
 	return h("li", null, h("span", { class: "dash", "aria-hidden": "true" }), text, pid ? " · pid " + pid : "");
 }
 
-// rank sorts servers: trouble first, then by name.
 const ranks = { bad: 0, warn: 1, busy: 2, off: 3, good: 4 };
 export function byTrouble(a, b) {
 	return ranks[stateOf(a.state)[2]] - ranks[stateOf(b.state)[2]] || (a.name < b.name ? -1 : 1);
@@ -83,8 +82,7 @@ export function showRows(el, servers, seconds) {
 	return period;
 }
 
-// autoWindow is the shortest window that shows all that the servers remember, one hour at
-// most.
+// autoWindow is the shortest window that shows all that is kept, one hour at most.
 function autoWindow(servers) {
 	let first = serverNow();
 	for (const s of servers) first = Math.min(first, Date.parse(s.history?.[0]?.started ?? s.since));
@@ -107,13 +105,11 @@ function row(s, from, to) {
 		why ? h("div", { role: "cell", class: "why" }, why) : null);
 }
 
-// when says since when the state lasts, or when the next attempt is due.
 export function when(s) {
 	if (!s.retryAt) return age(s.since);
 	return [until(s.retryAt), h("span", "sub", s.state === "parked" ? "slow retries" : "attempt " + (s.attempt + (s.state === "backoff" ? 0 : 1)) + (s.maxAttempts > 0 ? " of " + s.maxAttempts : ""))];
 }
 
-// reason explains a server that is not ready: the cause, and the last lines of stderr.
 export function reason(s, lines = 4) {
 	if (s.state === "ready" || !s.lastCause && !s.session?.stderr) return null;
 	const stderr = (s.session?.stderr ?? s.lastCause?.stderr ?? []).slice(-lines);

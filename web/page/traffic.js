@@ -5,7 +5,7 @@ import { link, nameOf } from "./servers.js";
 
 export function table(caption, columns, rows, empty, style) {
 	if (!rows.length) return h("p", "calm", empty);
-	return h("div", { class: "scroll", tabindex: "0", role: "region", label: caption }, h("table", style, h("caption", "hidden", caption),
+	return h("div", { class: "scroll", tabindex: 0, role: "region", label: caption }, h("table", style, h("caption", "hidden", caption),
 		h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.startsWith("#") ? "num" : null }, c.replace("#", ""))))),
 		h("tbody", null, rows)));
 }
@@ -29,7 +29,7 @@ export function showInFlight(el, inFlight, server) {
 	const now = inFlight.filter((c) => !server || c.server === server);
 	el.hidden = !now.length;
 	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
-		h("tr", { key: [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(String(c.epoch)),
+		h("tr", { key: [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.epoch),
 			td(c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
 }
 
@@ -75,7 +75,7 @@ export function showEvents(el, events, lost, server) {
 	const own = server ? events.filter((e) => e.server === server) : events;
 	const last = own.slice(-60).reverse();
 	fill(el, head("Events", lost ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
-		last.length ? h("ol", { class: "events", tabindex: "0", label: "Events" }, last.map((e) => {
+		last.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, last.map((e) => {
 			const [mark, tone] = tones[e.kind] ?? ["○", "off"];
 			const [what, more] = e.text.split("; stderr: ");
 			return h("li", { key: e.seq }, at(e.time), glyph(mark, tone), h("span", "text", what, more ? h("span", { class: "sub mono", title: more }, more) : null));

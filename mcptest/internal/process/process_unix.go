@@ -21,11 +21,10 @@ func Raise(name string) error {
 	if number == 0 {
 		return fmt.Errorf("mcptest: signal %q is unknown; use a name such as KILL or TERM", name)
 	}
-	// A process that was started under nohup ignores SIGHUP. Notify and Stop restore
-	// the default action.
-	notice := make(chan os.Signal, 1)
-	signal.Notify(notice, number)
-	signal.Stop(notice)
+	// A process that was started under nohup ignores SIGHUP.
+	if err := restoreDefault(number); err != nil {
+		return fmt.Errorf("mcptest: this process ignores SIG%s: %w; start it without nohup", name, err)
+	}
 	return unix.Kill(os.Getpid(), number)
 }
 

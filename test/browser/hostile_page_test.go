@@ -103,7 +103,7 @@ func TestToolForm_follows_its_schema(t *testing.T) {
 	p.openTool("t")
 	eval[bool](p, `(window.made = 0, window.make = document.createElement.bind(document), document.createElement = (tag) => { made += tag === "label"; return make(tag); }, true)`)
 	require.Equal(t, `{"old":"x"}`, p.typed(map[string]string{"old": "x"}))
-	p.has("#detail tr.chosen", "µs")
+	p.wait(`document.querySelector("#detail tr.chosen td:nth-child(3)")?.innerText === "1"`)
 	require.Zero(t, eval[int](p, `made`))
 	require.Equal(t, "x", eval[string](p, `document.querySelector("form [data-name=old]").value`))
 	second.Store(true)

@@ -15,7 +15,8 @@ type CallRecord struct {
 	// Method is the JSON-RPC method, as in "tools/call".
 	Method string `json:"method"`
 	// Target is the server's own name of the tool or prompt, or the URI of the resource;
-	// empty for completions. It is cut at [MaxTargetBytes].
+	// empty for completions. It is one line, cut at [MaxTargetBytes], with *** for the user,
+	// the values of the query and the fragment of a URI.
 	Target string `json:"target,omitempty"`
 	// Began is when the call was made. Took is how long it took until its answer was
 	// received, its wait in the queue included; waiting with facade.WithWaitReady counts
@@ -62,7 +63,7 @@ type CallInFlight struct {
 	// Method is the JSON-RPC method, as in "tools/call".
 	Method string `json:"method"`
 	// Target is the name of the tool or prompt, or the URI of the resource; empty for
-	// other methods. It is cut at [MaxTargetBytes].
+	// other methods. It is shown as in a [CallRecord].
 	Target string `json:"target,omitempty"`
 	// Began is when the request was made. Its age is time.Since(Began).
 	Began time.Time `json:"began"`

@@ -45,7 +45,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
 	if took = time.Since(began); took >= slowCall {
-		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", r.Target).
+		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", shownTarget(r.Method, r.Target)).
 			Dur("took", took).Bool("failed", err != nil).Msg("slow call")
 	}
 	if err == nil {

@@ -1,11 +1,14 @@
 package actors
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
 // callFacts are the facts about the calls of all servers together. Safe for concurrent
@@ -20,7 +23,7 @@ type callFacts struct {
 
 // RecordCall records a call that has ended. v is the registration that it was for. listed:
 // the server lists a tool of the name Target, so it may have statistics of its own. Of
-// record, Seq, Server and Gen are set here.
+// record, Seq, Server and Gen are set here, and Target is made safe to show.
 func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool) {
 	s := v.stats
 	record.Server, record.Gen = v.Name, v.Gen
@@ -28,18 +31,36 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 		s.countFailure(record)
 	}
 	if record.Method == "tools/call" {
-		tool := s.tools.Find(record.Target)
+		name := display.Prefix(record.Target, mcpvisor.MaxTargetBytes)
+		tool := s.tools.Find(name)
 		if tool == nil && listed {
-			tool = s.tools.Of(record.Target, &rt.calls.room)
+			tool = s.tools.Of(name, &rt.calls.room)
 		}
 		if tool != nil {
 			tool.Add(record)
 		}
 	}
+	record.Target = shownTarget(record.Method, record.Target)
 	rt.calls.recent.Add(record)
 	if record.Outcome == mcpvisor.OutcomeUnknown {
 		rt.calls.unknown.Add(record)
 	}
+}
+
+// shownTarget returns the target of a request as operators see it: one line of at most
+// mcpvisor.MaxTargetBytes, without the secrets in the URI of a resource. It is redacted
+// before it is cut, so that no part of a secret stays.
+func shownTarget(method, target string) string {
+	if strings.HasPrefix(method, "resources/") {
+		target = secret.RedactURI(target)
+	}
+	target = display.Prefix(target, mcpvisor.MaxTargetBytes)
+	for i := range len(target) {
+		if target[i] < ' ' || target[i] > '~' {
+			return display.Prefix(display.Line(target), mcpvisor.MaxTargetBytes) // U+FFFD may be longer than what it replaces
+		}
+	}
+	return target
 }
 
 // countFailure counts a call that has failed.

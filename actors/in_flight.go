@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -31,7 +30,7 @@ func (i *incarnation) appendInFlight(all []mcpvisor.CallInFlight) []mcpvisor.Cal
 	add := func(requests []transport.InFlight, queued bool) {
 		for _, r := range requests {
 			all = append(all, mcpvisor.CallInFlight{Server: i.server, Gen: i.gen, Epoch: i.epoch,
-				Method: r.Method, Target: display.Prefix(r.Target, mcpvisor.MaxTargetBytes), Began: r.Began, Queued: queued})
+				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued})
 		}
 	}
 	if lister, ok := i.session.(transport.RequestLister); ok {

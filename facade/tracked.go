@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -73,7 +72,6 @@ func (q *tracked) end(c *Client, err error) error {
 	if q.observation != nil {
 		q.endObservation(failure)
 	}
-	q.record.Target = display.Prefix(q.record.Target, mcpvisor.MaxTargetBytes)
 	c.rt.RecordCall(q.view, &q.record, q.listed)
 	return err
 }

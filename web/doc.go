@@ -17,11 +17,11 @@
 // # Who can see it
 //
 // By default the handler is read only, answers only to connections on loopback addresses
-// and unix sockets, not through a proxy, and only under loopback names. [WithToken] requires a secret and allows
-// other addresses and proxies, [WithHosts] allows other names, [Controls] allows actions. Requests that
-// change something are refused if they come from another web site. Secrets of
-// specifications are redacted before they reach this package; the results of tools and
-// their definitions are shown as the servers send them.
+// and unix sockets, not through a proxy, and only under loopback names. [WithToken] requires
+// a secret and allows other addresses and proxies, [WithHosts] allows other names,
+// [Controls] allows actions. Requests that change something are refused if they come from
+// another web site. Secrets of specifications are redacted before they reach this package;
+// the results of tools and their definitions are shown as the servers send them.
 //
 // A reverse proxy on the same machine connects from a loopback address. Many name the user
 // in a header such as X-Forwarded-For, and are refused; nginx sets none by default, and

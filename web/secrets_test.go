@@ -16,6 +16,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
+// The target of a call is text of a model: it is shown on one line, without secrets.
+func TestTargets_of_calls_are_safe_to_show(t *testing.T) {
+	c := newClient(t)
+	register(t, c, "s")
+	for _, uri := range []string{"https://user:canary-user@db.internal/rows?access_token=canary-query&canary-bare#canary-fragment", "file:///a\u202eb\u009bc\nd",
+		"https://canary-" + strings.Repeat("x", 300) + "@db.internal/"} {
+		_, err := c.ReadResource(t.Context(), "s", uri)
+		require.Error(t, err)
+	}
+	_, err := c.CallTool(t.Context(), "s/none\u202eevil\u009b", nil)
+	require.Error(t, err)
+	var targets []string
+	for _, call := range decoded[web.Calls](serve(t, c), "/api/calls", 200).Recent {
+		targets = append(targets, call.Target)
+	}
+	require.Equal(t, []string{"https://***@db.internal/rows?access_token=***&***#***", "file:///abc d", "https://***@db.internal/", "noneevil"}, targets)
+}
+
 // TestSecrets_reach_no_endpoint puts secrets wherever a specification can hold one, lets the
 // servers repeat them wherever a server can, and reads every endpoint.
 func TestSecrets_reach_no_endpoint(t *testing.T) {

@@ -117,3 +117,18 @@ func TestList_AddEndpoint(t *testing.T) {
 func TestList_short_secret(t *testing.T) {
 	require.Equal(t, "short", hidden("short", []string{"API_KEY=short"}, nil))
 }
+
+func TestRedactURI(t *testing.T) {
+	for uri, want := range map[string]string{
+		"":                                "",
+		"file:///a/b@c":                   "file:///a/b@c",
+		"note:1":                          "note:1",
+		"db://user:p@ss@host:1/a@b":       "db://***@host:1/a@b",
+		"db://user:pass@host":             "db://***@host",
+		"x://h/p?a=1&token=t;b=2&bare#at": "x://h/p?a=***&token=***&b=***&***#***",
+		"x://h?":                          "x://h?",
+		"%zz://user@h/?a=b=c":             "%zz://***@h/?a=***",
+	} {
+		require.Equal(t, want, RedactURI(uri), uri)
+	}
+}

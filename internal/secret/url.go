@@ -24,6 +24,36 @@ func RedactURL(u *url.URL) string {
 	return v.String() + strings.Join(segments, "/")
 }
 
+// RedactURI returns the URI of a resource with [Mask] for its user, for each value of its
+// query and for its fragment. The rest stays as it is, so that resources can be told apart.
+func RedactURI(uri string) string {
+	uri, _, hasFragment := strings.Cut(uri, "#")
+	uri, query, hasQuery := strings.Cut(uri, "?")
+	if scheme, rest, found := strings.Cut(uri, "://"); found {
+		authority, path := rest, ""
+		if i := strings.IndexByte(rest, '/'); i >= 0 {
+			authority, path = rest[:i], rest[i:]
+		}
+		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+			uri = scheme + "://" + Mask + authority[i:] + path
+		}
+	}
+	if hasQuery {
+		pairs := strings.FieldsFunc(query, func(r rune) bool { return r == '&' || r == ';' })
+		for i, pair := range pairs {
+			name, _, named := strings.Cut(pair, "=")
+			if pairs[i] = Mask; named {
+				pairs[i] = name + "=" + Mask
+			}
+		}
+		uri += "?" + strings.Join(pairs, "&")
+	}
+	if hasFragment {
+		uri += "#" + Mask
+	}
+	return uri
+}
+
 // isToken reports whether a segment of an escaped path is a token: by its form, or
 // because the segment before it announces a token, as in /s/<token>/mcp.
 func isToken(segments []string, i int) bool {

@@ -91,13 +91,13 @@ func (c *conn) end(cause *supervisor.Cause) bool {
 func (c *conn) readLoop() error {
 	for {
 		line, tail, over, err := c.in.next()
-		c.noteRead()
 		if errors.Is(err, errPaused) {
 			if c.endTurn() {
 				return err
 			}
 			continue
 		}
+		c.noteRead()
 		if over {
 			c.receiveOversize(line, tail)
 		} else if len(line) > 0 {
@@ -110,7 +110,8 @@ func (c *conn) readLoop() error {
 	}
 }
 
-// noteRead records that the server is alive, if it has sent something.
+// noteRead records that the server is alive, if it has sent something. It is called for
+// complete lines only: a server that sends one endless line answers nothing more.
 func (c *conn) noteRead() {
 	if c.noted != c.in.readCount {
 		c.noted = c.in.readCount

@@ -111,10 +111,10 @@ func (c *conn) lead(p *pending) (a answer, answered bool) {
 	defer func() { c.endLead(answered) }()
 	for {
 		line, _, over, err := c.in.next()
-		c.noteRead()
 		if err != nil {
 			return answer{}, false
 		}
+		c.noteRead()
 		if over || len(line) > 0 && !c.receiveAnswer(line) {
 			c.in.putBack()
 			return answer{}, false

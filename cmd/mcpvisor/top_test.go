@@ -42,7 +42,7 @@ func TestTop_in_terminal(t *testing.T) {
 	program := buildProgram(t)
 	socket := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "tmux")
 	terminal := func(args ...string) (string, error) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute) // the cleanup needs it, too
 		defer cancel()
 		out, err := exec.CommandContext(ctx, tmux, append([]string{"-f", "/dev/null", "-S", socket}, args...)...).CombinedOutput()
 		return string(out), err
@@ -50,7 +50,10 @@ func TestTop_in_terminal(t *testing.T) {
 	command := fmt.Sprintf("NO_COLOR=1 XDG_RUNTIME_DIR=%s %s -c %s top; echo ended with $?; cat", os.Getenv("XDG_RUNTIME_DIR"), program, b.config)
 	out, err := terminal("new-session", "-d", "-s", "t", "-x", "80", "-y", "24", command)
 	require.NoError(t, err, out)
-	t.Cleanup(func() { _, _ = terminal("kill-server") })
+	t.Cleanup(func() {
+		out, err := terminal("kill-server")
+		require.NoError(t, err, out)
+	})
 	screen := ""
 	await := func(pattern string) {
 		t.Helper()

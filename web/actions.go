@@ -63,7 +63,6 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 			Message: "the body is not a call: " + err.Error()})
 		return
 	}
-	bodyIsRead(w)
 	options := []facade.CallOption{facade.WithTimeout(max(0, time.Duration(call.TimeoutMs)*time.Millisecond))}
 	if call.WaitReady {
 		options = append(options, facade.WithWaitReady())

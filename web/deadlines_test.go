@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -152,18 +153,25 @@ func TestConnections_that_stall_are_closed(t *testing.T) {
 
 // A call may take longer than its body may take to arrive.
 func TestCall_outlasts_the_limit_of_its_body(t *testing.T) {
-	withPipes(t, mcptest.Script{}, func(t *testing.T, p *pipes) {
-		conn, err := p.dial()
-		require.NoError(t, err)
-		defer conn.Close()
-		body := `{"tool":"s/hang","timeoutMs":300000}`
-		_, err = conn.Write([]byte("POST /api/call HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 36\r\n\r\n" + body))
-		require.NoError(t, err)
-		require.Len(t, body, 36)
-		began := time.Now()
-		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		require.NoError(t, err)
-		require.Equal(t, http.StatusGatewayTimeout, response.StatusCode)
-		require.GreaterOrEqual(t, time.Since(began), 5*time.Minute)
-	})
+	const body = `{"tool":"s/hang","timeoutMs":300000}`
+	for name, text := range map[string]string{
+		"length known": fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body),
+		"in chunks":    fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body), // the end of the body does not come
+	} {
+		t.Run(name, func(t *testing.T) {
+			withPipes(t, mcptest.Script{}, func(t *testing.T, p *pipes) {
+				conn, err := p.dial()
+				require.NoError(t, err)
+				defer conn.Close()
+				_, err = conn.Write([]byte("POST /api/call HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + text))
+				require.NoError(t, err)
+				began := time.Now()
+				require.NoError(t, conn.SetReadDeadline(began.Add(10*time.Minute)))
+				response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusGatewayTimeout, response.StatusCode)
+				require.GreaterOrEqual(t, time.Since(began), 5*time.Minute)
+			})
+		})
+	}
 }

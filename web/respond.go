@@ -42,17 +42,12 @@ const (
 	bodyTimeout = 30 * time.Second
 )
 
-// limitBody bounds the time to read a body.
+// limitBody bounds the time to read a body. It also bounds how long the end of a body may be
+// missing after a call: the server reads it before it answers.
 func limitBody(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)) // not each writer has deadlines
 	}
-}
-
-// bodyIsRead ends the limit of limitBody. Without it a request that takes longer would be
-// canceled.
-func bodyIsRead(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }
 
 // writeJSON writes an answer of the API. The server ends the write deadline with the request.

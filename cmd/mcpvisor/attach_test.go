@@ -37,18 +37,22 @@ func TestAttach(t *testing.T) {
 	b.await(" ready  ")
 	require.Len(t, mcptest.PIDs(dir), 1)
 	for args, want := range map[string]string{
-		"call one/echo {\"text\":\"hello\"}":       `^hello\n$`,
-		"call mcp__one__echo {\"text\":\"hello\"}": `^hello\n$`,
-		"--json call one/echo {\"text\":\"a<b\"}":  `^\{"content":\[\{.*a<b`,
-		"tools":                          `(?m)^one/echo +`,
-		"--json tools":                   `"definition": \{`,
-		"resources":                      `(?m)^one +mcptest://`,
-		"prompts":                        `(?m)^one/greet +`,
-		"prompt one greet name=Ada":      `Ada`,
-		"read one mcptest://text":        `.`,
-		"--json read one mcptest://text": `"contents": \[`,
-		"status":                         `(?m)^SERVER +STATE +FOR +RESTARTS +PID +TOOLS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\d+ +\d+ +0 *\n$`,
-		"--json status":                  `"run": \{`,
+		"call one/echo {\"text\":\"hello\"}":        `^hello\n$`,
+		"call mcp__one__echo {\"text\":\"hello\"}":  `^hello\n$`,
+		"--json call one/echo {\"text\":\"a<b\"}":   `^\{"content":\[\{.*a<b`,
+		"call one/add a=2 b=3":                      `^\{"sum":5\}\n$`,
+		"tools":                                     `(?m)^one/echo +`,
+		"tools one":                                 `(?m)^one/add  \(read-only, idempotent\)\n`,
+		"tools one/add":                             `^one/add  .*\n.*\n  PARAMETER .*\n  a +number +yes `,
+		"--json tools mcp__one__add":                `"name": "one/add"`,
+		"--json tools":                              `"definition": \{`,
+		"resources":                                 `(?m)^one +mcptest://`,
+		"prompts":                                   `(?m)^one/greet +`,
+		"prompt one greet name=Ada":                 `Ada`,
+		"read one mcptest://text":                   `.`,
+		"--json read one mcptest://text":            `"contents": \[`,
+		"status":                                    `(?m)^SERVER +STATE +FOR +RESTARTS +PID +TOOLS +CALLS +IN FLIGHT +NOTE\none +ready +\S+ +0 +\d+ +\d+ +\d+ +0 *\n$`,
+		"--json status":                             `"run": \{`,
 		"--wait 10s --json prompt one greet name=x": `"messages": \[`,
 	} {
 		t.Run(args, func(t *testing.T) {
@@ -58,7 +62,7 @@ func TestAttach(t *testing.T) {
 			if strings.Contains(args, "--json") {
 				require.Empty(t, errs)
 			} else {
-				require.Regexp(t, `^attached to mcpvisor run \(pid \d+\); --fresh starts own copies of the servers\n$`, errs)
+				require.Regexp(t, `^attached to mcpvisor run \(pid \d+\); --fresh starts own copies of the servers\n(\S+ answered in \S+\n)?$`, errs)
 			}
 		})
 	}
@@ -93,6 +97,11 @@ func TestAttach_errors(t *testing.T) {
 		"call good/fail":            {exitFailed, `"kind":"failed","outcome":"answered","server":"good","message":"good/fail reports an error"`},
 		"read good x://none":        {exitFailed, `"kind":"rpc","outcome":"answered","server":"good"`},
 		"prompt lost greet":         {exitUsage, `"kind":"unknown_server"`},
+		"call good/add a=1 c=2":     {exitUsage, `"kind":"usage","outcome":"not_sent","server":"good","message":"good/add was not called: c is not a parameter`},
+		"tools lost":                {exitUsage, `"kind":"unknown_server"`},
+		"tools bad":                 {exitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
+		"tools bad/x":               {exitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
+		"tools good/ecco":           {exitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good","message":"there is no tool \\"good/ecco\\"; did you mean good/echo\?"`},
 		"logs lost":                 {exitUsage, `"kind":"unknown_server"`},
 		"restart good lost":         {exitUsage, `"kind":"unknown_server"`},
 		"status":                    {exitUnavailable, `^$`},

@@ -4,50 +4,58 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 type callCmd struct {
-	Name      string `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool."`
-	Arguments string `arg:"" optional:"" help:"JSON object, or - to read it from standard input." default:"{}"`
+	Name      string        `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool."`
+	Arguments []string      `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value"`
+	Timeout   time.Duration `help:"How long the call may take without progress (default: the server's own timeout, 60s)." placeholder:"DURATION"`
+	NoCheck   bool          `help:"Send the arguments without comparing them with the parameters of the tool."`
 }
 
 // Run implements kong's command.
 func (cmd *callCmd) Run(inv *invocation) error {
-	args := []byte(cmd.Arguments)
-	if cmd.Arguments == "-" {
-		var err error
-		if args, err = io.ReadAll(io.LimitReader(inv.in, control.MaxArguments)); err != nil {
-			return fmt.Errorf("the arguments cannot be read from standard input: %w", err)
-		}
+	object, err := cmd.readObject(inv)
+	if err != nil {
+		return err
 	}
-	// null stands for no arguments.
-	switch text := bytes.TrimSpace(args); {
-	case !json.Valid(text):
-		return usageError("the arguments are not valid JSON; write for instance '{\"path\": \"/tmp\"}'")
-	case text[0] != '{' && string(text) != "null":
-		return usageError("the arguments are not a JSON object; write for instance '{\"path\": \"/tmp\"}'")
-	}
-	server, _, named := strings.Cut(cmd.Name, "/")
-	if !named {
-		server = ""
-	}
-	c, err := inv.openTool(cmd.Name, server)
+	c, err := inv.openTool(cmd.Name)
 	if err != nil {
 		return err
 	}
 	defer c.stop()
-	raw, err := c.CallTool(inv.ctx, cmd.Name, args)
+	arguments, err := cmd.prepare(inv, c, object)
 	if err != nil {
 		return err
 	}
+	options := attach.CallOptions{Timeout: cmd.Timeout}
+	shown := inv.progressLine()
+	if shown != nil {
+		options.Progress = shown.show
+	}
+	began := time.Now()
+	raw, err := c.CallTool(inv.ctx, cmd.Name, arguments, options)
+	shown.clear()
+	if err != nil {
+		return err
+	}
+	took := time.Since(began)
+	err = inv.printResult(cmd.Name, raw)
+	inv.note("%s answered in %s", cmd.Name, display.Duration(took))
+	return err
+}
+
+// printResult prints the result of a call. It is an error if the tool reports one.
+func (inv *invocation) printResult(tool string, raw json.RawMessage) (err error) {
+	server, _, _ := mcpvisor.SplitName(tool)
 	// The go-sdk's type would reject the whole result for one block of an unknown
 	// kind, and would change numbers.
 	var result struct {
@@ -56,7 +64,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		IsError    bool              `json:"isError"`
 	}
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return &exitError{exitFailed, errorReport{kindFailed, mcpvisor.OutcomeAnswered, server, fmt.Sprintf("the result of %s cannot be read: %v", cmd.Name, err)}}
+		return &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: fmt.Sprintf("the result of %s cannot be read: %v", tool, err)}}
 	}
 	switch {
 	case inv.json:
@@ -70,26 +78,9 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		}
 	}
 	if err == nil && result.IsError {
-		err = &exitError{exitFailed, errorReport{kindFailed, mcpvisor.OutcomeAnswered, server, cmd.Name + " reports an error"}}
+		err = &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: tool + " reports an error"}}
 	}
 	return err
-}
-
-// openTool opens the server of a tool, or all servers for an alias, which any of them may
-// have.
-func (inv *invocation) openTool(tool, server string) (*session, error) {
-	if server != "" {
-		return inv.openServer(server)
-	}
-	if strings.HasPrefix(tool, mcpvisor.AliasPrefix) {
-		return inv.open()
-	}
-	// No tool has that name, whatever the servers list.
-	names, err := inv.serverNames()
-	if err != nil {
-		return nil, err
-	}
-	return nil, usageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
 }
 
 // decodeContents decodes each block by itself. A block of a kind that the go-sdk

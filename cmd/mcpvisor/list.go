@@ -3,44 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"text/tabwriter"
 
 	"github.com/mcpvisor/mcpvisor"
 )
-
-// maxCellLength is the longest cell of a table, in characters.
-const maxCellLength = 100
-
-// table prints rows with aligned columns.
-func (inv *invocation) table(header string, rows [][]any) error {
-	w := tabwriter.NewWriter(inv.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, header)
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, oneLine(fmt.Sprint(cell), maxCellLength))
-		}
-		fmt.Fprintln(w)
-	}
-	return w.Flush()
-}
-
-type toolsCmd struct{}
-
-// Run implements kong's command.
-func (toolsCmd) Run(inv *invocation) error {
-	return inv.list("TOOL\tDESCRIPTION", (*session).Tools, func(data []byte) (rows [][]any, err error) {
-		var list struct{ Tools []mcpvisor.Tool }
-		err = json.Unmarshal(data, &list)
-		for _, t := range list.Tools {
-			rows = append(rows, []any{t.Name, t.Definition.Description})
-		}
-		return rows, err
-	})
-}
 
 type resourcesCmd struct{}
 
@@ -93,7 +58,7 @@ func (inv *invocation) list(header string, read func(*session, context.Context) 
 	} else {
 		var rows [][]any
 		if rows, err = rowsOf(data); err == nil {
-			err = inv.table(header, rows)
+			err = inv.table(inv.out, header, rows)
 		}
 	}
 	if err != nil {

@@ -26,6 +26,8 @@ type errorReport struct {
 	Outcome mcpvisor.Outcome   `json:"outcome,omitempty"`
 	Server  string             `json:"server,omitempty"`
 	Message string             `json:"message"`
+
+	details string // lines below the message; --json leaves them out
 }
 
 // warn reports something that does not end the command.
@@ -45,7 +47,9 @@ func (inv *invocation) reportError(err error) {
 	case inv.json:
 		inv.writeReport(reportOf(err))
 	default:
-		fmt.Fprintln(inv.err, "mcpvisor:", display.Text(reportOf(err).Message))
+		r := reportOf(err)
+		fmt.Fprintln(inv.err, "mcpvisor:", display.Text(r.Message))
+		fmt.Fprint(inv.err, display.Text(r.details))
 	}
 }
 
@@ -66,7 +70,7 @@ func reportOf(err error) (r errorReport) {
 	case errors.As(err, &own):
 		r = own.errorReport
 	case errors.As(err, &e):
-		r = errorReport{e.Kind, e.Outcome, e.Server, err.Error()}
+		r = errorReport{Kind: e.Kind, Outcome: e.Outcome, Server: e.Server, Message: err.Error()}
 	case errors.Is(err, context.Canceled):
 		r = errorReport{Kind: mcpvisor.KindCanceled, Message: err.Error()}
 	default:
@@ -99,7 +103,7 @@ func unavailableError(s mcpvisor.ServerStatus, format string, args ...any) error
 	if s.State == supervisor.StateUnauthorized {
 		kind = mcpvisor.KindAuthRequired
 	}
-	return &exitError{exitUnavailable, errorReport{kind, mcpvisor.OutcomeNotSent, s.Name, fmt.Sprintf(format, args...)}}
+	return &exitError{exitUnavailable, errorReport{Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Server: s.Name, Message: fmt.Sprintf(format, args...)}}
 }
 
 func exitCode(err error) int {

@@ -227,7 +227,7 @@ func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 		rows = append(rows, []any{s.Name, s.State, s.Transport, protocol, s.Catalog.Tools,
 			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, s.note()})
 	}
-	return inv.table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
+	return inv.table(inv.out, "SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
 }
 
 // printRunning prints servers that run for long: since when they are in their state, how
@@ -245,7 +245,7 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		}
 		rows = append(rows, []any{s.Name, s.State, since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
-	return inv.table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
+	return inv.table(inv.out, "SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
 // note is the last cell of the entry's row: the most important thing about it.

@@ -23,6 +23,8 @@ var (
 		`set an HTTP.Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it`,
 		`; Refresh reads its lists`, ``,
+		`register it first`, `mcpvisor status lists the servers`,
+		`; Tools lists them`, `; mcpvisor tools lists them`,
 		`leave Era empty`, `remove "era"`,
 		`, and Era is set to `, `, and "era" is set to `,
 		`(Client.Authorize, or mcpvisor authorize `, `(mcpvisor authorize `,

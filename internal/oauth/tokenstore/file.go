@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/filelock"
 )
 
 // fileStore keeps each authorization in a file of its own that only its owner can
@@ -217,7 +218,10 @@ func (s *fileStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock fun
 	}
 	path := s.path(key, ".lock")
 	for {
-		unlock, busy, err := tryLockFile(path)
+		unlock, busy, err := filelock.TryLock(path)
+		if errors.Is(err, errors.ErrUnsupported) { // several processes may renew one token at the same time
+			return func() {}, nil
+		}
 		if err != nil { // for example a file system without locks
 			return nil, fmt.Errorf("locking tokens: %w", err)
 		}

@@ -127,8 +127,17 @@ func (c *Client) Calls(ctx context.Context, after uint64) (calls web.Calls, err 
 	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
 }
 
-// Tools returns the tools of all servers, as --json prints them.
-func (c *Client) Tools(ctx context.Context) (json.RawMessage, error) { return c.raw(ctx, "run/tools") }
+// Tools returns the tools of one server, as --json prints them, or those of all servers if
+// server is empty.
+func (c *Client) Tools(ctx context.Context, server string) (json.RawMessage, error) {
+	return c.raw(ctx, "run/tools?server="+url.QueryEscape(server))
+}
+
+// Tool returns a list, as that of Tools, with the tool that has a qualified name or an alias.
+// The list is empty if no ready server has it.
+func (c *Client) Tool(ctx context.Context, name string) (json.RawMessage, error) {
+	return c.raw(ctx, "run/tools?tool="+url.QueryEscape(name))
+}
 
 // Resources returns the resources and templates of all servers, as --json prints them.
 func (c *Client) Resources(ctx context.Context) (json.RawMessage, error) {
@@ -144,11 +153,6 @@ func (c *Client) Prompts(ctx context.Context) (json.RawMessage, error) {
 func (c *Client) Restart(ctx context.Context, name string) error {
 	_, err := c.exchange(ctx, http.MethodPost, "api/servers/"+url.PathEscape(name)+"/restart", nil)
 	return err
-}
-
-// CallTool calls a tool. The result is what the server sent, byte for byte.
-func (c *Client) CallTool(ctx context.Context, tool string, arguments json.RawMessage) (json.RawMessage, error) {
-	return c.exchange(ctx, http.MethodPost, "run/call?tool="+url.QueryEscape(tool), arguments)
 }
 
 // ReadResource reads a resource. The result is JSON, as --json prints it.

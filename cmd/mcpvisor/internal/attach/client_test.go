@@ -28,7 +28,7 @@ func clients(t *testing.T) (c *facade.Client, all map[string]*attach.Client) {
 	c, err := facade.New()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.WithoutCancel(t.Context()))) })
-	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "slow", Text: "x"}},
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "slow", Text: "x"}, {Name: "slow_progress"}, {Name: "hang"}},
 		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "slow", Do: mcptest.ActionDelay, Delay: time.Hour}}}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "one", InMemory: mcptest.InMemory(script)}))
 
@@ -65,7 +65,7 @@ func TestClient(t *testing.T) {
 	_, all := clients(t)
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
-			result, err := c.CallTool(t.Context(), "one/echo", []byte(`{"text":"a<b"}`))
+			result, err := c.CallTool(t.Context(), "one/echo", []byte(`{"text":"a<b"}`), attach.CallOptions{})
 			require.NoError(t, err)
 			require.Contains(t, string(result), "a<b", "the result is as the server sent it")
 			server, err := c.Server(t.Context(), "one")
@@ -73,16 +73,38 @@ func TestClient(t *testing.T) {
 			require.Equal(t, "one", server.Status.Name)
 			catalog, err := c.Catalog(t.Context(), "one")
 			require.NoError(t, err)
-			require.Len(t, catalog.Tools, 2)
+			require.Len(t, catalog.Tools, 4)
 			use, err := c.ToolUse(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, "one/echo", use.Tools[0].Name)
 
 			_, err = c.Server(t.Context(), "two")
 			require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
-			_, err = c.CallTool(t.Context(), "one/ecco", nil)
+			_, err = c.CallTool(t.Context(), "one/ecco", nil, attach.CallOptions{})
 			require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
 			require.ErrorContains(t, err, "did you mean one/echo?")
+		})
+	}
+}
+
+// Progress is passed on before the result, and the timeout of the call counts.
+func TestClient_call_options(t *testing.T) {
+	_, all := clients(t)
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			var reports []float64
+			options := attach.CallOptions{Progress: func(p mcpvisor.Progress) { reports = append(reports, p.Progress) }}
+			_, err := c.CallTool(t.Context(), "one/slow_progress", []byte(`{"steps":3,"ms":1}`), options)
+			require.NoError(t, err)
+			require.Equal(t, []float64{1, 2, 3}, reports)
+			_, err = c.CallTool(t.Context(), "one/slow_progress", []byte(`{"steps":1}`), attach.CallOptions{})
+			require.NoError(t, err, "without a function for it")
+
+			_, err = c.CallTool(t.Context(), "one/hang", nil, attach.CallOptions{Timeout: 10 * time.Millisecond})
+			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 		})
 	}
 }
@@ -96,7 +118,7 @@ func TestClient_canceled(t *testing.T) {
 			defer cancel()
 			failed := make(chan error, 1)
 			go func() {
-				_, err := c.CallTool(ctx, "one/slow", nil)
+				_, err := c.CallTool(ctx, "one/slow", nil, attach.CallOptions{})
 				failed <- err
 			}()
 			require.Eventually(t, func() bool { return len(client.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)

@@ -8,7 +8,6 @@ package control
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -18,10 +17,7 @@ import (
 )
 
 // Schema names the shape of the answers below /run/. A command refuses another one.
-const Schema = "run/v1"
-
-// MaxArguments bounds the arguments of a call, in bytes.
-const MaxArguments = 64 << 20
+const Schema = "run/v2"
 
 // Info is the answer of GET /run/info: the process that serves.
 type Info struct {
@@ -82,23 +78,6 @@ func (h *Handler) Close() { h.web.Close() }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 func (h *Handler) getInfo(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.info) }
-
-// postCall calls the tool ?tool=NAME with the body as arguments. The answer is the result
-// as the server sent it, byte for byte. The call ends with the request.
-func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
-	arguments, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxArguments))
-	if err != nil {
-		writeError(w, &mcpvisor.Error{Op: "call", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
-		return
-	}
-	result, err := h.client.CallToolRaw(r.Context(), r.URL.Query().Get("tool"), arguments)
-	if err != nil {
-		writeError(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(result) //nolint:gosec // JSON for a command; a command that has ended needs no answer
-}
 
 // ReadRequest is the body of POST /run/read.
 type ReadRequest struct {
@@ -162,11 +141,7 @@ func writeJSON(w http.ResponseWriter, body any) {
 // writeError writes an error in the form of package web. The status says only that it is
 // one; the kind says which.
 func writeError(w http.ResponseWriter, err error) {
-	detail := web.ErrorDetail{Message: err.Error()}
-	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
-		detail.Kind, detail.Outcome, detail.Server, detail.RetryAfterMs = e.Kind, e.Outcome, e.Server, e.RetryAfter.Milliseconds()
-	}
-	data, err := json.Marshal(web.ErrorAnswer{Error: detail})
+	data, err := json.Marshal(web.ErrorAnswer{Error: detailOf(err)})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -174,4 +149,13 @@ func writeError(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadGateway)
 	_, _ = w.Write(data)
+}
+
+// detailOf describes an error in the form of package web.
+func detailOf(err error) web.ErrorDetail {
+	detail := web.ErrorDetail{Message: err.Error()}
+	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
+		detail.Kind, detail.Outcome, detail.Server, detail.RetryAfterMs = e.Kind, e.Outcome, e.Server, e.RetryAfter.Milliseconds()
+	}
+	return detail
 }

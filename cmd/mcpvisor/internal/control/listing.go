@@ -2,6 +2,7 @@ package control
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -81,8 +82,20 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-func (h *Handler) getTools(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, listTools(h.client.Tools()))
+// getTools answers with all tools, those of ?server=NAME, or the one that ?tool=NAME names.
+// The list is empty if no tool has that name now.
+func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
+	server, name := r.URL.Query().Get("server"), r.URL.Query().Get("tool")
+	var tools []mcpvisor.Tool
+	switch {
+	case name != "":
+		if tool, ok := h.client.Tool(name); ok {
+			tools = append(tools, tool)
+		}
+	default:
+		tools = slices.DeleteFunc(h.client.Tools(), func(t mcpvisor.Tool) bool { return server != "" && t.Server != server })
+	}
+	writeJSON(w, listTools(tools))
 }
 
 func (h *Handler) getResources(w http.ResponseWriter, _ *http.Request) {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/mcpvisor/mcpvisor/internal/filelock"
 )
 
 // InUseError says that another process listens on the socket.
@@ -47,7 +49,7 @@ func Listen(path string) (*Listener, error) {
 	if err := checkDirectory(dir); err != nil {
 		return nil, err
 	}
-	unlock, busy, err := tryLockFile(lockPath(path))
+	unlock, busy, err := filelock.TryLock(lockPath(path))
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package tokenstore
+package filelock
 
 import (
 	"errors"
@@ -8,9 +8,8 @@ import (
 // errSharingViolation is ERROR_SHARING_VIOLATION.
 const errSharingViolation = syscall.Errno(32)
 
-// tryLockFile tries to open a file without sharing. busy means that another process
-// has it open.
-func tryLockFile(path string) (unlock func(), busy bool, err error) {
+// TryLock opens a file without sharing. See the package.
+func TryLock(path string) (unlock func(), busy bool, err error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {
 		return nil, false, err

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+)
+
+// jsonExample shows how arguments are written.
+const jsonExample = "write for instance path=/tmp limit:=3, or '{\"path\": \"/tmp\", \"limit\": 3}'"
+
+// readObject returns the arguments if they are one JSON object; nil if they are words such
+// as key=value, which need the schema of the tool.
+func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
+	if len(cmd.Arguments) != 1 || params.IsPair(cmd.Arguments[0]) {
+		for _, word := range cmd.Arguments {
+			if !params.IsPair(word) {
+				return nil, usageError("argument %q is not key=value; %s", word, jsonExample)
+			}
+		}
+		return nil, nil
+	}
+	args := []byte(cmd.Arguments[0])
+	if cmd.Arguments[0] == "-" {
+		var err error
+		if args, err = io.ReadAll(io.LimitReader(inv.in, control.MaxArguments)); err != nil {
+			return nil, fmt.Errorf("the arguments cannot be read from standard input: %w", err)
+		}
+	}
+	// null stands for no arguments.
+	switch text := bytes.TrimSpace(args); {
+	case !json.Valid(text):
+		return nil, usageError("the arguments are not valid JSON; %s", jsonExample)
+	case text[0] != '{' && string(text) != "null":
+		return nil, usageError("the arguments are not a JSON object; %s", jsonExample)
+	}
+	return args, nil
+}
+
+// prepare returns the arguments to send: object, or what the words say. It is an error if the
+// tool would not accept them. A tool that is not listed now is left to the call, whose error
+// says why.
+func (cmd *callCmd) prepare(inv *invocation, c *session, object json.RawMessage) (json.RawMessage, error) {
+	data, err := c.Tool(inv.ctx, cmd.Name)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := listedTools(data)
+	if err != nil {
+		return nil, err
+	}
+	var list params.List
+	if len(tools) > 0 {
+		list = params.New(tools[0].Definition.InputSchema)
+	} else {
+		list = params.New(nil)
+	}
+	if object == nil {
+		if object, err = list.Parse(cmd.Arguments); err != nil {
+			return nil, cmd.refused(inv, list, err.Error())
+		}
+	}
+	if cmd.NoCheck {
+		return object, nil
+	}
+	if problems := list.Check(object); len(problems) > 0 {
+		return nil, cmd.refused(inv, list, strings.Join(problems, "; "))
+	}
+	return object, nil
+}
+
+// refused is the error about arguments that the tool would not accept. Its details are the
+// parameters of the tool.
+func (cmd *callCmd) refused(inv *invocation, list params.List, problems string) error {
+	server, _, _ := mcpvisor.SplitName(cmd.Name)
+	report := errorReport{Kind: kindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
+	if len(list.Params) > 0 {
+		var table strings.Builder
+		if err := inv.printParams(&table, list); err != nil {
+			return err
+		}
+		report.details = "\n" + table.String()
+	}
+	return &exitError{exitUsage, report}
+}

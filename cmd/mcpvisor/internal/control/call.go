@@ -1,0 +1,65 @@
+package control
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// MaxArguments bounds the arguments of a call, in bytes.
+const MaxArguments = 64 << 20
+
+// CallMessage is one value of the answer to POST /run/call. Exactly one member is set. The
+// last value has the result or the error; those before it are progress.
+type CallMessage struct {
+	Progress *mcpvisor.Progress `json:"progress,omitempty"`
+	// Result is what the server sent, byte for byte.
+	Result json.RawMessage  `json:"result,omitempty"`
+	Error  *web.ErrorDetail `json:"error,omitempty"`
+}
+
+// postCall calls the tool ?tool=NAME with the body as arguments. ?timeout=DURATION replaces
+// the server's own timeout of calls, and with ?progress=true the answer has the progress
+// that the server reports. The answer is a sequence of [CallMessage]. The call ends with the
+// request.
+func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	var opts []facade.CallOption
+	arguments, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxArguments))
+	if text := query.Get("timeout"); text != "" && err == nil {
+		var timeout time.Duration
+		timeout, err = time.ParseDuration(text)
+		opts = append(opts, facade.WithTimeout(timeout))
+	}
+	if err != nil {
+		writeError(w, &mcpvisor.Error{Op: "call", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	stream := http.NewResponseController(w)
+	if query.Get("progress") == "true" {
+		opts = append(opts, facade.WithProgress(func(p mcpvisor.Progress) {
+			if data, err := json.Marshal(CallMessage{Progress: &p}); err == nil {
+				_, _ = w.Write(append(data, '\n')) // the end of the request ends the call
+				_ = stream.Flush()
+			}
+		}))
+	}
+	result, err := h.client.CallToolRaw(r.Context(), query.Get("tool"), arguments, opts...)
+	if err != nil {
+		detail := detailOf(err)
+		if data, err := json.Marshal(CallMessage{Error: &detail}); err == nil {
+			_, _ = w.Write(data)
+		}
+		return
+	}
+	// json.Marshal would change the spaces of the result.
+	for _, part := range [][]byte{[]byte(`{"result":`), result, []byte(`}`)} {
+		_, _ = w.Write(part) //nolint:gosec // JSON for a command; a command that has ended needs no answer
+	}
+}

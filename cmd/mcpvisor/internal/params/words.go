@@ -1,0 +1,199 @@
+package params
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pair matches a word that sets one parameter.
+var pair = regexp.MustCompile(`^([^\s={}\[\]"':]+|[^\s={}\[\]"']+?)(:?)=((?s).*)$`)
+
+// IsPair reports whether a word is key=value or key:=json.
+func IsPair(word string) bool { return pair.MatchString(word) }
+
+// Parse makes arguments, a JSON object, of words:
+//
+//	key=value   a value of the type that the schema declares; the same key again adds an
+//	            item to a list
+//	key:=json   JSON text
+//	key=@file   the content of a file; so does key:=@file
+//
+// A name that the tool does not have, or a value of another type, is an error.
+func (l List) Parse(words []string) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	var order []string
+	for _, word := range words {
+		parts := pair.FindStringSubmatch(word)
+		if parts == nil {
+			return nil, fmt.Errorf("argument %q is not key=value; write for instance path=/tmp or limit:=3", word)
+		}
+		name, text := parts[1], parts[3]
+		param, known := l.find(name)
+		if !known && !l.root.fields().isOpen() {
+			return nil, fmt.Errorf("%s", unknownName(name, name, "", l.Names()))
+		}
+		if file, ok := strings.CutPrefix(text, "@"); ok {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("the value of %s cannot be read: %w; write %s:='\"@…\"' for a text that begins with @", name, err, name)
+			}
+			text = string(content)
+		}
+		value, err := param.value(name, text, parts[2] != "")
+		if err != nil {
+			return nil, err
+		}
+		earlier, given := members[name]
+		switch {
+		case !given:
+			order = append(order, name)
+		case typeOf(earlier) == "array" && typeOf(value) == "array":
+			value = concat(earlier, value)
+		default:
+			return nil, fmt.Errorf("%s is given twice; leave one out", name)
+		}
+		members[name] = value
+	}
+	return object(order, members), nil
+}
+
+// value reads the text of one word.
+func (p Param) value(name, text string, isJSON bool) (json.RawMessage, error) {
+	if isJSON {
+		if !json.Valid([]byte(text)) {
+			return nil, fmt.Errorf("the value of %s is not valid JSON: %s; write %s=… for plain text", name, quote([]byte(text)), name)
+		}
+		return json.RawMessage(text), nil
+	}
+	if p.schema == nil {
+		return marshal(text), nil
+	}
+	value, ok := p.schema.read(text)
+	if !ok {
+		return nil, fmt.Errorf("%s must be %s, and is %s; write for instance %s", name, p.wants(), quote(marshal(text)), p.Example())
+	}
+	return value, nil
+}
+
+// wants describes what a value may be.
+func (p Param) wants() string {
+	if len(p.Enum) > 0 {
+		return "one of " + Values(p.Enum)
+	}
+	return article(p.schema.types())
+}
+
+// Example returns a word that sets the parameter.
+func (p Param) Example() string {
+	names, _ := p.schema.types()
+	kind := "string"
+	if len(names) > 0 {
+		kind = names[0]
+	}
+	switch {
+	case len(p.Enum) > 0:
+		return p.Name + "=" + Plain(p.Enum[0])
+	case kind == "integer":
+		return p.Name + "=3"
+	case kind == "number":
+		return p.Name + "=0.5"
+	case kind == "boolean":
+		return p.Name + "=true"
+	case kind == "array":
+		return p.Name + `:='["…"]'`
+	case kind == "object":
+		return p.Name + `:='{"…": "…"}'`
+	}
+	return p.Name + "=…"
+}
+
+// read makes a value of the schema's type of a text. A text is preferred if several types
+// are possible.
+func (s *schema) read(text string) (json.RawMessage, bool) {
+	if values := s.allowed(); len(values) > 0 {
+		for _, value := range values {
+			if Plain(value) == text || string(bytes.TrimSpace(value)) == text {
+				return value, true
+			}
+		}
+		return nil, false
+	}
+	names, nullable := s.types()
+	if len(names) == 0 || slices.Contains(names, "string") {
+		return marshal(text), true
+	}
+	trimmed := strings.TrimSpace(text)
+	valid := json.Valid([]byte(trimmed))
+	for _, name := range names {
+		switch name {
+		case "integer", "number":
+			if _, err := strconv.ParseFloat(trimmed, 64); err == nil && valid && accepts(names, "number", []byte(trimmed)) {
+				return json.RawMessage(trimmed), true
+			}
+		case "boolean":
+			if trimmed == "true" || trimmed == "false" {
+				return json.RawMessage(trimmed), true
+			}
+		case "object":
+			if valid && typeOf([]byte(trimmed)) == "object" {
+				return json.RawMessage(trimmed), true
+			}
+		case "array":
+			if valid && typeOf([]byte(trimmed)) == "array" {
+				return json.RawMessage(trimmed), true
+			}
+			if item, ok := s.items().read(text); ok {
+				return slices.Concat(json.RawMessage("["), item, json.RawMessage("]")), true
+			}
+		}
+	}
+	if nullable && trimmed == "null" {
+		return json.RawMessage("null"), true
+	}
+	return nil, false
+}
+
+// concat joins two JSON arrays.
+func concat(a, b json.RawMessage) json.RawMessage {
+	a, b = bytes.TrimSpace(a), bytes.TrimSpace(b)
+	first, second := bytes.TrimSpace(a[1:len(a)-1]), bytes.TrimSpace(b[1:len(b)-1])
+	separator := []byte(",")
+	if len(first) == 0 || len(second) == 0 {
+		separator = nil
+	}
+	return slices.Concat([]byte("["), first, separator, second, []byte("]"))
+}
+
+// object writes an object with its members in an order.
+func object(order []string, members map[string]json.RawMessage) json.RawMessage {
+	b := []byte("{")
+	for i, name := range order {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, marshal(name)...), ':'), members[name]...)
+	}
+	return append(b, '}')
+}
+
+// marshal returns a text as JSON.
+func marshal(text string) json.RawMessage {
+	data, err := json.Marshal(text)
+	if err != nil { // a text can always be encoded
+		return json.RawMessage(`""`)
+	}
+	return data
+}
+
+// sorted iterates over the names of members.
+func sorted(members map[string]json.RawMessage) iter.Seq[string] {
+	return slices.Values(slices.Sorted(maps.Keys(members)))
+}

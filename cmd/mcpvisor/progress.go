@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// progressLine is the last line of a terminal, which shows the progress of a call. The
+// goroutine of the call uses it; nil shows nothing.
+type progressLine struct {
+	out   io.Writer
+	width int
+	shown bool
+}
+
+// progressLine returns a line if stderr is a terminal.
+func (inv *invocation) progressLine() *progressLine {
+	file, ok := inv.err.(*os.File)
+	if !ok || inv.json || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil || width < 20 {
+		width = 80
+	}
+	return &progressLine{out: file, width: width}
+}
+
+// show replaces what the line shows.
+func (p *progressLine) show(report mcpvisor.Progress) {
+	text := fmt.Sprintf("%g", report.Progress)
+	if report.Total > 0 {
+		text = fmt.Sprintf("%3.0f%%  %g of %g", 100*min(max(report.Progress/report.Total, 0), 1), report.Progress, report.Total)
+	}
+	text = oneLine(strings.TrimSpace(text+"  "+report.Message), p.width-1)
+	_, _ = fmt.Fprint(p.out, "\r\x1b[K", text)
+	p.shown = true
+}
+
+// clear removes the line.
+func (p *progressLine) clear() {
+	if p != nil && p.shown {
+		_, _ = fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+func TestProgressLine(t *testing.T) {
+	var out strings.Builder
+	p := &progressLine{out: &out, width: 30}
+	p.clear()
+	require.Empty(t, out.String())
+	p.show(mcpvisor.Progress{Progress: 1, Total: 4, Message: "one\x1b[2J\nfile"})
+	p.show(mcpvisor.Progress{Progress: 7, Message: strings.Repeat("x", 50)})
+	p.clear()
+	require.Equal(t, "\r\x1b[K25% 1 of 4 one[2J file\r\x1b[K7 "+strings.Repeat("x", 26)+"…\r\x1b[K", out.String())
+	(*progressLine)(nil).clear()
+	require.Nil(t, (&invocation{err: &out}).progressLine(), "not a terminal")
+}

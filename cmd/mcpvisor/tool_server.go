@@ -1,0 +1,56 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// openTool opens the server of a tool. An alias that does not contain the name of its server
+// unchanged may belong to several; these are opened.
+func (inv *invocation) openTool(tool string) (*session, error) {
+	if server, _, ok := strings.Cut(tool, "/"); ok {
+		return inv.openServer(server)
+	}
+	if server, _, ok := mcpvisor.SplitAlias(tool); ok {
+		return inv.openServer(server)
+	}
+	names, err := inv.serverNames()
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(tool, mcpvisor.AliasPrefix) {
+		switch owners := aliasOwners(tool, names); len(owners) {
+		case 0:
+			return nil, usageError("no server has a tool with the alias %q (servers: %s); mcpvisor tools shows all tools", tool, strings.Join(names, ", "))
+		case 1:
+			return inv.openServer(owners[0])
+		default:
+			return inv.open(owners...)
+		}
+	}
+	// No tool has that name, whatever the servers list.
+	return nil, usageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
+}
+
+// minAliasServer is the shortest part of a server's name that an alias is cut to.
+const minAliasServer = 16
+
+// aliasOwners returns the servers that may have a tool with an alias. An alias begins with
+// the name of the server, or with a part of it, in which "_" stands for a character that
+// aliases do not have.
+func aliasOwners(alias string, servers []string) []string {
+	rest := strings.TrimPrefix(alias, mcpvisor.AliasPrefix)
+	return slices.DeleteFunc(slices.Clone(servers), func(server string) bool {
+		// The alias of a tool "/" has the server's part, then "___", then a hash.
+		part := strings.TrimPrefix(mcpvisor.Alias(server, "/"), mcpvisor.AliasPrefix)
+		part = part[:len(part)-len("___")-len("_01234567")]
+		for n := len(part); n >= min(len(part), minAliasServer); n-- {
+			if strings.HasPrefix(rest, part[:n]+"__") {
+				return false
+			}
+		}
+		return true
+	})
+}

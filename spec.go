@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -123,8 +124,19 @@ func (s ServerSpec) TransportKind() string {
 
 // Target describes in one line, without secrets, what the spec runs or reaches: the
 // command without its arguments, or the URL without user, query and fragment and with
-// *** in place of a token in its path.
+// *** in place of a token in its path and of Secrets.
 func (s ServerSpec) Target() string {
+	target := s.plainTarget()
+	for _, text := range s.Secrets {
+		if len(text) >= secret.MinLength {
+			target = strings.ReplaceAll(target, text, "***")
+		}
+	}
+	return target
+}
+
+// plainTarget is Target without a look at Secrets.
+func (s ServerSpec) plainTarget() string {
 	switch {
 	case s.Stdio != nil:
 		return secret.RedactCommand(s.Stdio.Command)

@@ -111,5 +111,6 @@ func parse(t *testing.T, dir, text string) *File {
 	t.Setenv("SECRET", "hush")
 	f, err := Parse([]byte(text), "mcp.json", WithWorkspace(dir))
 	require.NoError(t, err)
+	checkSchema(t, []byte(text), f)
 	return f
 }

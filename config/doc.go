@@ -43,9 +43,25 @@
 //	${userHome}         the user's home directory
 //	${input:id}         the variable MCPVISOR_INPUT_ID, or what [WithInput]
 //	                    answers, or the default of the file's "inputs"
+//	${file:path}        the text of a file of at most 64 KiB, without line breaks at
+//	                    its end; a relative path begins at the workspace
+//	${keyring:service/account}
+//	                    an entry of the keyring, by way of [WithKeyring]
 //	$${                 a literal ${
 //
-// A bare $VAR stays as it is. The value of a variable is not expanded again.
+// A bare $VAR stays as it is. The value of a variable is not expanded again. Values of
+// files, of the keyring and of inputs that are passwords become Secrets of the server.
+//
+// # Several files
+//
+// [LoadFiles] reads several files as one, for instance those of a user and of a project. An
+// entry of a later file replaces that of the same name as a whole. Each server says from
+// which file and line it is, and what it replaced.
+//
+// # Schema
+//
+// [Schema] is a JSON Schema of these files, for editors. It is made from the same table as
+// the list below. A file names it with "$schema": [SchemaURL].
 //
 // # Problems
 //

@@ -41,27 +41,45 @@ type entry struct {
 
 // readEntry reads one server and adds it to the file, or reports why it cannot.
 func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
-	e := &entry{p: p, name: name, line: p.line(&m.Name), spec: mcpvisor.ServerSpec{Name: p.names[name], Policy: DefaultRetry, StartSupervised: true}}
-	e.spec.Origin = fmt.Sprintf("%s:%d", p.file.Path, e.line)
-	before := len(p.file.Problems)
+	e := &entry{p: p, name: name, line: p.text.line(&m.Name), spec: mcpvisor.ServerSpec{Name: p.names[name], Policy: DefaultRetry, StartSupervised: true}}
+	e.spec.Origin = p.origin(&m.Name)
 	p.secrets = nil
-	e.warnDerivedName(&m.Name)
 	object, ok := m.Value.Value.(*hujson.Object)
+	if ok && isDisabled(object) { // what it lacks is not a problem
+		e.disabled = true
+		e.spec = mcpvisor.ServerSpec{Name: e.spec.Name, Origin: e.spec.Origin}
+		e.add()
+		return
+	}
+	e.warnDerivedName(&m.Name)
 	if !ok {
 		e.failServer(&m.Value, "is not an object; write {\"command\": …} or {\"url\": …}")
 		return
 	}
 	e.readMembers(object, entryRows)
-	if e.disabled {
-		// What a disabled entry lacks is not a problem.
-		p.file.Problems = p.file.Problems[:before]
-		p.file.Servers = append(p.file.Servers, Server{Spec: mcpvisor.ServerSpec{Name: e.spec.Name, Origin: e.spec.Origin}, Entry: name, Line: e.line, Disabled: true})
-		return
-	}
 	e.finish(&m.Value)
 	if !e.broken {
-		p.file.Servers = append(p.file.Servers, Server{Spec: e.spec, Entry: name, Line: e.line})
+		e.add()
 	}
+}
+
+// isDisabled reports whether an entry says that it is not to be started. It is known
+// before anything else is read, so that the user is not asked for inputs of it.
+func isDisabled(object *hujson.Object) bool {
+	for i := range object.Members {
+		m := &object.Members[i]
+		lit, ok := literal(&m.Value, 't')
+		if name := memberName(m); ok && (name == "disabled" && lit.Bool() || name == "enabled" && !lit.Bool()) {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds the server to the file.
+func (e *entry) add() {
+	e.p.file.Servers = append(e.p.file.Servers, Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
+		Replaces: e.p.origins[e.name], Disabled: e.disabled})
 }
 
 // readMembers reads an object by the table of its keys, each key once.
@@ -159,6 +177,12 @@ func (e *entry) finish(at *hujson.Value) {
 		e.fail(at, "%s", KeyTerms(strings.ReplaceAll(err.Error(), "\n", "; ")))
 	}
 }
+
+// These are the values of "type" in lower case, without '-' and '_'.
+var (
+	programKinds  = []string{"stdio", "local"}
+	endpointKinds = []string{"http", "streamablehttp", "remote", "sse"}
+)
 
 // checkType compares "type" with the other keys. An entry that contradicts its
 // type is not used as anything else.

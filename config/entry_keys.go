@@ -72,16 +72,12 @@ var entryRows = []row{
 	{
 		Key: Key{Name: "disabled", Type: "boolean", Default: "false", Example: `true`,
 			Meaning: "Lists the entry and does not start it. Nothing else in it is checked."},
-		read: intoBool(func(e *entry) *bool { return &e.disabled }),
+		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
 	},
 	{
 		Key: Key{Name: "enabled", Type: "boolean", Default: "true", Example: `false`,
 			Meaning: "false is the same as disabled: true."},
-		read: func(e *entry, v *hujson.Value) {
-			enabled := true
-			e.readBool(v, &enabled)
-			e.disabled = e.disabled || !enabled
-		},
+		read: func(e *entry, v *hujson.Value) { e.readBool(v, new(bool)) }, // isDisabled has read it
 	},
 	{
 		Key: Key{Name: "retry", Type: `false, "none", a number of attempts, or object`, Default: DefaultRetry.String(), Field: "Policy", Example: `false`,
@@ -96,7 +92,7 @@ var entryRows = []row{
 	{
 		Key: Key{Name: "timeout", Type: "number", Field: "Timeouts.Call", Example: `60`,
 			Meaning: "Other hosts' key for timeouts.call. A number from 1000 up is read as milliseconds, a smaller one as seconds, and a warning says which."},
-		read: (*entry).readTimeout,
+		read: (*entry).readTimeout, schema: callTimeoutSchema,
 	},
 	{
 		Key: Key{Name: "limits", Type: "object", Field: "Limits", Example: `{"max_in_flight": 64}`,

@@ -11,8 +11,10 @@ import (
 // readEntry reads a file with one entry, and returns its problems as text.
 func readEntry(t *testing.T, members string) (*File, string) {
 	t.Helper()
-	f, err := Parse([]byte(`{"servers": {"s": {`+members+`}}}`), "mcp.json", env(map[string]string{"HOST": "h"}))
+	text := []byte(`{"servers": {"s": {` + members + `}}}`)
+	f, err := Parse(text, "mcp.json", env(map[string]string{"HOST": "h"}))
 	require.NoError(t, err)
+	checkSchema(t, text, f)
 	var problems []string
 	for _, p := range f.Problems {
 		problems = append(problems, p.String())

@@ -41,9 +41,9 @@ func (p *parser) expand(text string) (string, error) {
 func (p *parser) variable(expr string) (string, error) {
 	switch expr {
 	case "workspaceFolder":
-		return p.workspace, nil
+		return p.text.workspace, nil
 	case "workspaceFolderBasename":
-		return filepath.Base(p.workspace), nil
+		return filepath.Base(p.text.workspace), nil
 	case "userHome":
 		return homeDir()
 	case "pathSeparator", "/":
@@ -51,6 +51,12 @@ func (p *parser) variable(expr string) (string, error) {
 	}
 	if id, ok := strings.CutPrefix(expr, "input:"); ok {
 		return p.inputValue(id)
+	}
+	if path, ok := strings.CutPrefix(expr, "file:"); ok {
+		return p.storedSecret(p.fileValue(path))
+	}
+	if entry, ok := strings.CutPrefix(expr, "keyring:"); ok {
+		return p.storedSecret(p.keyringValue(entry))
 	}
 	expr = strings.TrimPrefix(expr, "env:")
 	name, def, hasDefault := strings.Cut(expr, ":-")

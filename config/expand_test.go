@@ -5,12 +5,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
 
 func testParser() *parser {
-	return &parser{workspace: "/w", lookup: func(name string) (string, bool) {
+	return &parser{text: &text{workspace: "/w"}, lookup: func(name string) (string, bool) {
 		v, ok := map[string]string{"A": "alpha", "EMPTY": "", "NESTED": "${A}", "TILDE": "~/x"}[name]
 		return v, ok
 	}}
@@ -121,6 +122,9 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			require.NotContains(t, err.Error(), secret)
 			return
+		}
+		if utf8.Valid(data) { // encoding/json, which reads it for the schema, replaces other bytes
+			checkSchema(t, data, file)
 		}
 		for _, s := range file.Servers {
 			if !s.Disabled {

@@ -20,14 +20,18 @@ const (
 // File is the content of a configuration file. The package keeps no reference to
 // a File that it has returned.
 type File struct {
-	// Path is the file's name, as it was given to [Load] or [Parse].
+	// Path is the file's name, as it was given to [Load] or [Parse]. Several names are
+	// joined by ", ".
 	Path string
+	// Paths are the names of the files that were read as one, in the order in which they
+	// were given to [LoadFiles].
+	Paths []string
 	// Format is the format of the first list in the file. A second list is read
 	// too, with a warning.
 	Format Format
-	// Servers are the usable entries, in the order of the file.
+	// Servers are the usable entries, in the order of the files.
 	Servers []Server
-	// Problems are what is wrong with the file, in the order of its lines.
+	// Problems are what is wrong with the files, in the order of their lines.
 	Problems []Problem
 }
 
@@ -40,8 +44,13 @@ type Server struct {
 	// that text cannot name a server ("microsoft/playwright-mcp"). Then Spec.Name is
 	// derived from it, and a warning says so.
 	Entry string
-	// Line is the line of the file in which the entry begins, from 1.
+	// Path is the name of the file that has the entry.
+	Path string
+	// Line is the line of that file in which the entry begins, from 1.
 	Line int
+	// Replaces says where entries of the same name are that this one replaced, as in
+	// "user.json:4", in the order of the files.
+	Replaces []string
 	// Disabled entries are listed and not meant to be started. Only the name of
 	// their Spec is set: their variables may be missing, and the user is not asked
 	// for their inputs.

@@ -41,6 +41,8 @@ type row struct {
 	// read puts the value into the entry, or reports what is wrong with it. The
 	// value is not null.
 	read func(e *entry, v *hujson.Value)
+	// schema describes the values in [Schema], where Type does not say it; nil otherwise.
+	schema *jsonSchema
 	// nested are the keys of the value, where that is an object.
 	nested []row
 	// renamedFrom is the name that the key had before its present one, or empty. It

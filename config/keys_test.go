@@ -77,6 +77,7 @@ func parseEntry(t *testing.T, dir string, entry map[string]any) Server {
 	require.NoError(t, err)
 	f, err := Parse(text, "mcp.json", WithWorkspace(dir), WithLookup(func(string) (string, bool) { return "value", true }))
 	require.NoError(t, err)
+	checkSchema(t, text, f)
 	require.Len(t, f.Servers, 1, "%s: %v", text, f.Problems)
 	return f.Servers[0]
 }

@@ -9,6 +9,13 @@ func WithLookup(lookup func(name string) (string, bool)) Option {
 	return func(p *parser) { p.lookup = lookup }
 }
 
+// WithKeyring sets how ${keyring:service/account} is found. The error of lookup becomes
+// part of a problem, so it must not hold the value. Without WithKeyring such a value is a
+// problem: this package opens no keyring by itself.
+func WithKeyring(lookup func(service, account string) (string, error)) Option {
+	return func(p *parser) { p.keyring = lookup }
+}
+
 // WithWorkspace sets the directory that ${workspaceFolder} stands for and where
 // relative paths begin. The default is the directory of the file.
 func WithWorkspace(dir string) Option { return func(p *parser) { p.workspace = dir } }

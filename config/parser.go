@@ -1,33 +1,29 @@
 package config
 
-import (
-	"bytes"
-	"cmp"
-	"fmt"
-	"slices"
+import "github.com/tailscale/hujson"
 
-	"github.com/tailscale/hujson"
-
-	"github.com/mcpvisor/mcpvisor/internal/nearest"
-)
-
-// parser holds the state of one call of [Parse]. It belongs to the caller's
-// goroutine.
+// parser holds the state of one call of [LoadFiles] or [Parse]. It belongs to the
+// caller's goroutine.
 type parser struct {
 	file *File
-	data []byte // without byte order mark
+	text *text // the file that is being read
 
 	// Set by options.
 	lookup    func(string) (string, bool)
-	ask       func(Input) (string, error) // nil if the user cannot be asked
-	workspace string                      // absolute
+	ask       func(Input) (string, error)                   // nil if the user cannot be asked
+	keyring   func(service, account string) (string, error) // nil without a keyring
+	workspace string                                        // empty for the directory of each file
 
 	inputs  map[string]Input  // the declared inputs, by id
 	answers map[string]answer // by the id of the input
 	names   map[string]string // the names of servers, by those of their entries
+	// replaced are the entries of the present text that a later one replaces.
+	replaced map[string]bool
+	// origins are where entries were replaced, by name.
+	origins map[string][]string
 	// approvals are the keys about approval that a warning has named.
 	approvals map[string]bool
-	// secrets are the answers that the server of the current entry must not show.
+	// secrets are the texts that the server of the current entry must not show.
 	secrets []string
 }
 
@@ -38,39 +34,39 @@ type serverList struct {
 	member *hujson.ObjectMember
 }
 
-// readFile reads the servers of the top-level object.
-func (p *parser) readFile(root *hujson.Value, top *hujson.Object) error {
-	lists := p.findLists(top)
-	if len(lists) == 0 {
-		return p.noListsError(root, top)
-	}
-	p.file.Format = lists[0].format
-	p.names = serverNames(entryNames(lists))
+// readEntries reads the entries of the present text that no later text replaces.
+func (p *parser) readEntries() {
+	t := p.text
 	lines := map[string]int{} // of the entries so far
-	for i, l := range lists {
-		servers, ok := l.member.Value.Value.(*hujson.Object)
-		if !ok {
-			return p.errorAt(l.member.Value.StartOffset, "%q is not an object; write {\"name\": {\"command\": …}}", l.path)
-		}
+	for i, l := range t.lists {
 		if i > 0 {
 			p.addProblem(&l.member.Name, "", SeverityWarning, "servers are listed twice, below %q here and below %q in line %d; keep one list",
-				l.path, lists[0].path, p.line(&lists[0].member.Name))
+				l.path, t.lists[0].path, t.line(&t.lists[0].member.Name))
 		}
+		servers, _ := l.member.Value.Value.(*hujson.Object) // parse has checked it
 		for j := range servers.Members {
 			m := &servers.Members[j]
 			name := memberName(m)
+			if p.replaced[name] {
+				p.noteReplaced(name, &m.Name)
+				continue
+			}
 			if line, twice := lines[name]; twice {
 				p.addProblem(&m.Name, name, SeverityError, subjectServer+"is defined twice (first on line %d); rename or remove one", name, line)
 				continue
 			}
-			lines[name] = p.line(&m.Name)
+			lines[name] = t.line(&m.Name)
 			p.readEntry(name, m)
 		}
 	}
-	slices.SortStableFunc(p.file.Problems, func(a, b Problem) int {
-		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
-	})
-	return nil
+}
+
+// noteReplaced keeps where an entry is that a later file replaces.
+func (p *parser) noteReplaced(name string, at *hujson.Value) {
+	if p.origins == nil {
+		p.origins = map[string][]string{}
+	}
+	p.origins[name] = append(p.origins[name], p.origin(at))
 }
 
 // findLists returns every list of servers, also where a key is there twice: a
@@ -107,39 +103,10 @@ func entryNames(lists []serverList) (names []string) {
 	return names
 }
 
-func (p *parser) noListsError(root *hujson.Value, top *hujson.Object) error {
-	at, hint := root.StartOffset, "put the servers below one of them"
-	for i := range top.Members {
-		m := &top.Members[i]
-		if near := nearest.Names(memberName(m), []string{string(FormatMCPServers), string(FormatServers)}); len(near) > 0 {
-			at, hint = m.Name.StartOffset, fmt.Sprintf("rename %q to %q", memberName(m), near[0])
-			break
-		}
-	}
-	return p.errorAt(at, "the file has neither \"mcpServers\" nor \"servers\"; %s", hint)
-}
-
 // memberName returns the name of a member of an object.
 func memberName(m *hujson.ObjectMember) string {
 	if lit, ok := m.Name.Value.(hujson.Literal); ok {
 		return lit.String()
 	}
 	return ""
-}
-
-// position turns an offset into line and column, both from 1.
-func (p *parser) position(offset int) (line, column int) {
-	before := p.data[:min(max(offset, 0), len(p.data))]
-	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
-}
-
-func (p *parser) line(v *hujson.Value) int {
-	line, _ := p.position(v.StartOffset)
-	return line
-}
-
-// errorAt is an error about the whole file that an offset is the place of.
-func (p *parser) errorAt(offset int, format string, args ...any) error {
-	line, column := p.position(offset)
-	return fmt.Errorf("config %s:%d:%d: %s", p.file.Path, line, column, fmt.Sprintf(format, args...))
 }

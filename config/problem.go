@@ -61,8 +61,13 @@ func (p Problem) String() string {
 	return s + p.Message
 }
 
+// origin is where a value is, as in ".mcp.json:12".
+func (p *parser) origin(v *hujson.Value) string {
+	return fmt.Sprintf("%s:%d", p.text.path, p.text.line(v))
+}
+
 func (p *parser) addProblem(v *hujson.Value, server string, severity Severity, format string, args ...any) {
-	line, column := p.position(v.StartOffset)
-	p.file.Problems = append(p.file.Problems, Problem{File: p.file.Path, Line: line, Column: column,
+	line, column := p.text.position(v.StartOffset)
+	p.file.Problems = append(p.file.Problems, Problem{File: p.text.path, Line: line, Column: column,
 		Server: server, Severity: severity, Message: fmt.Sprintf(format, args...)})
 }

@@ -52,17 +52,7 @@ func hidesTool(v *hujson.Value) bool {
 		return !lit.Bool()
 	}
 	object, ok := v.Value.(*hujson.Object)
-	if !ok {
-		return false
-	}
-	for i := range object.Members {
-		m := &object.Members[i]
-		lit, ok := literal(&m.Value, 't')
-		if name := memberName(m); ok && (name == "enabled" && !lit.Bool() || name == "disabled" && lit.Bool()) {
-			return true
-		}
-	}
-	return false
+	return ok && isDisabled(object)
 }
 
 // allowTools reads a list of tools that are offered. After the first such list,

@@ -71,7 +71,7 @@ func (e *entry) readExpanded(v *hujson.Value, expand func(string) (string, error
 func (e *entry) readFilePath(v *hujson.Value) string {
 	var path string
 	if e.readPath(v, &path); path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(e.p.workspace, path)
+		path = filepath.Join(e.p.text.workspace, path)
 	}
 	return path
 }

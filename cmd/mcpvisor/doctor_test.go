@@ -152,7 +152,7 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out bytes.Buffer
-	inv := &invocation{ctx: ctx, in: strings.NewReader(""), out: &out, err: &out, config: path}
+	inv := &invocation{ctx: ctx, in: strings.NewReader(""), out: &out, err: &out, sources: newSources([]string{path})}
 	file, err := inv.loadConfig()
 	require.NoError(t, err)
 	c, stop, err := inv.startServers(file, file.Specs())

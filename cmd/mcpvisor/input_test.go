@@ -68,7 +68,7 @@ func TestLoadConfig_inputs_and_names(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
 		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
-	inv := &invocation{ctx: context.Background(), in: strings.NewReader(""), err: io.Discard, config: path}
+	inv := &invocation{ctx: context.Background(), in: strings.NewReader(""), err: io.Discard, sources: newSources([]string{path})}
 	file, err := inv.loadConfig()
 	require.NoError(t, err)
 	require.Empty(t, file.Servers)

@@ -40,7 +40,7 @@ With --json, stdout gets only the answer. An error is the last line on stderr: a
 
 // commandLine is the whole command line.
 type commandLine struct {
-	Config string        `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them (default: ${default})." short:"c" default:"${config}" placeholder:"FILE"`
+	Config []string      `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" placeholder:"FILE"`
 	JSON   bool          `help:"Print JSON, also for errors." name:"json"`
 	Wait   time.Duration `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout)." placeholder:"DURATION"`
 	Fresh  bool          `help:"Start copies of the servers, also if mcpvisor run has them running."`
@@ -58,19 +58,22 @@ type commandLine struct {
 	Restart   restartCmd   `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctorCmd    `cmd:"" help:"Start a copy of each server once and explain why it fails."`
+	Show      configCmd    `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
+	Schema    schemaCmd    `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 
 // invocation is one run of the program: its options and its streams.
 type invocation struct {
-	ctx    context.Context
-	in     io.Reader
-	out    io.Writer
-	err    io.Writer
-	config string
-	json   bool
-	wait   time.Duration
-	fresh  bool
+	ctx   context.Context
+	in    io.Reader
+	out   io.Writer
+	err   io.Writer
+	json  bool
+	wait  time.Duration
+	fresh bool
+	// sources are the configuration files.
+	sources sources
 
 	inputInterrupted bool // an interrupt ended the question for an input
 }
@@ -89,7 +92,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	exited := -1 // the code that kong would exit with; -1 if it would not
 	parser, err := kong.New(&cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
 		kong.Description(description),
-		kong.Vars{"config": config.DefaultPath}, kong.Exit(func(code int) { exited = code }))
+		kong.Vars{"config": config.DefaultPath, "user": userConfig()}, kong.Exit(func(code int) { exited = code }))
 	if err != nil {
 		fmt.Fprintln(errs, "mcpvisor:", err)
 		return exitUsage
@@ -98,7 +101,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if exited >= 0 { // --help
 		return exited
 	}
-	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, config: cli.Config, json: cli.JSON, wait: cli.Wait, fresh: cli.Fresh}
+	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, sources: newSources(cli.Config), json: cli.JSON, wait: cli.Wait, fresh: cli.Fresh}
 	if err == nil {
 		err = parsed.Run(inv)
 	} else {

@@ -23,7 +23,7 @@ type runCmd struct {
 
 // Run implements kong's command.
 func (cmd *runCmd) Run(inv *invocation) error {
-	info := control.Info{PID: os.Getpid(), Version: programVersion(), Started: time.Now().Round(0), Config: inv.config, Digest: digestOf(inv.config)}
+	info := control.Info{PID: os.Getpid(), Version: programVersion(), Started: time.Now().Round(0), Config: inv.sources.String(), Digest: inv.sources.digest()}
 	file, err := inv.loadConfig()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 // servers run all the same. It is an error if the configuration has a `mcpvisor run`
 // already.
 func (inv *invocation) listenOnSocket() (*socket.Listener, error) {
-	path, err := socket.Path(inv.config)
+	path, err := socket.Path(inv.sources.key)
 	if err == nil {
 		var l *socket.Listener
 		if l, err = socket.Listen(path); err == nil {

@@ -1,19 +1,25 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/keyring"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
 // loadConfig reads the configuration file. Its problems are left to the caller.
 func (inv *invocation) loadConfig() (*config.File, error) {
-	file, err := config.Load(inv.config, inv.inputOptions()...)
+	file, err := config.LoadFiles(inv.sources.paths, append(inv.inputOptions(), config.WithKeyring(keyring.Lookup))...)
 	if inv.inputInterrupted { // what the file lacks is not a problem of the file
 		return nil, errInterrupted
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist) && !inv.sources.chosen:
+		return nil, usageError("%v; mcpvisor init makes one, and mcpvisor import takes servers from other hosts", err)
+	case err != nil:
 		return nil, usageError("%v", err)
 	}
 	return file, nil
@@ -29,9 +35,9 @@ func selectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, erro
 		server, found := file.Find(name)
 		switch {
 		case found && server.Spec.Name != name:
-			return nil, usageError("config %s:%d: the server of entry %q is called %q; use that name", file.Path, server.Line, name, server.Spec.Name)
+			return nil, usageError("config %s: the server of entry %q is called %q; use that name", server.Spec.Origin, name, server.Spec.Name)
 		case found && server.Disabled:
-			return nil, usageError("config %s:%d: server %q is disabled; remove \"disabled\" to use it", file.Path, server.Line, name)
+			return nil, usageError("config %s: server %q is disabled; remove \"disabled\" to use it", server.Spec.Origin, name)
 		case found:
 			specs = append(specs, server.Spec)
 		default:

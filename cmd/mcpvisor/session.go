@@ -3,11 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -37,7 +34,7 @@ func (inv *invocation) attach() (*session, error) {
 	if inv.fresh {
 		return nil, attach.ErrNotRunning
 	}
-	c, info, err := attach.Find(inv.ctx, inv.config)
+	c, info, err := attach.Find(inv.ctx, inv.sources.key)
 	switch {
 	case errors.Is(err, attach.ErrNotRunning):
 		return nil, err
@@ -47,9 +44,9 @@ func (inv *invocation) attach() (*session, error) {
 		return nil, &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
 	}
 	inv.note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
-	if digestOf(inv.config) != info.Digest {
+	if inv.sources.digest() != info.Digest {
 		inv.warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
-			inv.config, info.PID, info.Started.Format(time.TimeOnly))
+			inv.sources, info.PID, info.Started.Format(time.TimeOnly))
 	}
 	return &session{Client: c, info: info, stop: c.Close}, nil
 }
@@ -59,7 +56,7 @@ func (inv *invocation) attachOnly(command string) (*session, error) {
 	c, err := inv.attach()
 	if errors.Is(err, attach.ErrNotRunning) {
 		err = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
-			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor --config %s run", inv.config, command, inv.config)}}
+			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", inv.sources, command, inv.sources.flags())}}
 	}
 	return c, err
 }
@@ -219,14 +216,4 @@ func (inv *invocation) note(format string, args ...any) {
 	if !inv.json {
 		fmt.Fprintln(inv.err, display.Text(fmt.Sprintf(format, args...)))
 	}
-}
-
-// digestOf returns a hash of a file; empty if it cannot be read.
-func digestOf(path string) string {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:])
 }

@@ -22,9 +22,9 @@ func (topCmd) Run(inv *invocation) error {
 		return statusCmd{}.Run(inv)
 	}
 	c, err := inv.attach()
-	title := inv.config + ", attached"
+	title := inv.sources.String() + ", attached"
 	if errors.Is(err, attach.ErrNotRunning) {
-		title = inv.config + ", own copies"
+		title = inv.sources.String() + ", own copies"
 		c, err = inv.superviseCopies()
 	}
 	if err != nil {

@@ -65,6 +65,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor":                     {". supervisor facade web telemetry config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", otel, "github.com/prometheus/client_golang/", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/socket":     {folders: "internal/filelock"},
 	"cmd/mcpvisor/internal/params":     {folders: "internal/display internal/nearest"},
+	"cmd/mcpvisor/internal/keyring":    {"", []string{keyring}},
 	"cmd/mcpvisor/internal/control":    {". facade web", []string{sdk}},
 	"cmd/mcpvisor/internal/top":        {". supervisor web internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":     {". web cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+type schemaCmd struct{}
+
+// Run implements kong's command.
+func (schemaCmd) Run(inv *invocation) error {
+	_, err := inv.out.Write(config.Schema())
+	return err
+}
+
+type configCmd struct{}
+
+// configEntry is one entry as `mcpvisor config` shows it.
+type configEntry struct {
+	Name string `json:"name"`
+	// Entry is the name of the entry in the file, if it is another one.
+	Entry    string   `json:"entry,omitempty"`
+	Target   string   `json:"target,omitempty"`
+	Origin   string   `json:"origin"`
+	Replaces []string `json:"replaces,omitempty"`
+	Disabled bool     `json:"disabled,omitempty"`
+}
+
+// Run implements kong's command. It starts nothing.
+func (configCmd) Run(inv *invocation) error {
+	file, err := inv.loadConfig()
+	if err != nil {
+		return err
+	}
+	entries := []configEntry{}
+	for _, s := range file.Servers {
+		e := configEntry{Name: s.Spec.Name, Target: s.Spec.Target(), Origin: s.Spec.Origin, Replaces: s.Replaces, Disabled: s.Disabled}
+		if s.Entry != s.Spec.Name {
+			e.Entry = s.Entry
+		}
+		entries = append(entries, e)
+	}
+	if inv.json {
+		problems := file.Problems
+		if problems == nil {
+			problems = []config.Problem{}
+		}
+		err = printJSON(inv.out, map[string]any{"files": file.Paths, "entries": entries, "problems": problems})
+	} else {
+		err = inv.printConfig(file, entries)
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range file.Problems {
+		if p.Severity == config.SeverityError {
+			return &exitError{code: exitUsage}
+		}
+	}
+	return nil
+}
+
+// printConfig prints the files, a table of the entries, and the problems.
+func (inv *invocation) printConfig(file *config.File, entries []configEntry) error {
+	for _, path := range file.Paths {
+		if _, err := fmt.Fprintln(inv.out, "file", oneLine(path, maxChangeLength)); err != nil {
+			return err
+		}
+	}
+	var rows [][]any
+	for _, e := range entries {
+		var notes []string
+		if e.Disabled {
+			notes = append(notes, "disabled")
+		}
+		if e.Entry != "" {
+			notes = append(notes, fmt.Sprintf("entry %q", e.Entry))
+		}
+		if len(e.Replaces) > 0 {
+			notes = append(notes, "replaces "+strings.Join(e.Replaces, ", "))
+		}
+		rows = append(rows, []any{e.Name, e.Target, e.Origin, strings.Join(notes, "; ")})
+	}
+	if err := inv.table(inv.out, "SERVER\tTARGET\tORIGIN\tNOTE", rows); err != nil {
+		return err
+	}
+	for _, p := range file.Problems {
+		inv.warn(p.Server, "%s", p)
+	}
+	return nil
+}

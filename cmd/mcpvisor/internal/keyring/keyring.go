@@ -1,0 +1,45 @@
+// Package keyring reads the keyring of the operating system for ${keyring:service/account}
+// of configuration files: the Keychain of macOS, the Credential Manager of Windows, or a
+// Secret Service on D-Bus.
+package keyring
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// timeout bounds one look-up. A locked keyring asks the user for a password meanwhile.
+const timeout = time.Minute
+
+// Lookup returns one entry of the keyring. Its errors say what to do, and hold no value.
+// A look-up that was given up goes on until the keyring answers.
+func Lookup(service, account string) (string, error) {
+	return lookup(service, account, keyring.Get, time.After(timeout))
+}
+
+func lookup(service, account string, get func(service, account string) (string, error), expired <-chan time.Time) (string, error) {
+	type result struct {
+		value string
+		err   error
+	}
+	done := make(chan result, 1) // has room, so the goroutine ends without a receiver
+	go func() {
+		value, err := get(service, account)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		switch {
+		case errors.Is(r.err, keyring.ErrNotFound):
+			return "", errors.New("the keyring has no such entry; store it there, or correct the name")
+		case r.err != nil:
+			return "", fmt.Errorf("the keyring cannot be used; unlock it, or use ${VAR} or ${file:…}: %w", r.err)
+		}
+		return r.value, nil
+	case <-expired:
+		return "", fmt.Errorf("the keyring has not answered for %v; unlock it, or use ${VAR} or ${file:…}", timeout)
+	}
+}

@@ -1,0 +1,181 @@
+package config
+
+import "encoding/json"
+
+// SchemaURL is where the schema of [Schema] is published. An editor that finds it as
+// "$schema" in a file completes and checks the file.
+const SchemaURL = "https://raw.githubusercontent.com/mcpvisor/mcpvisor/main/config/mcpvisor.schema.json"
+
+// Schema returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. It
+// is made from the table that the loader works with, as [Keys] is.
+//
+// The schema rejects a text only where the loader reports a problem, be it an error or a
+// warning such as that about an unknown key. The reverse does not hold: only the loader
+// knows which variables are set, which programs and files exist, and which values
+// contradict each other. The schema does not know comments and trailing commas; editors
+// allow them in a file of the type "JSON with comments".
+func Schema() []byte {
+	text, err := json.MarshalIndent(fileSchema(), "", "  ")
+	if err != nil { // every value in it can be encoded
+		panic(err)
+	}
+	return append(text, '\n')
+}
+
+// jsonSchema is the part of JSON Schema that [Schema] uses. The zero value accepts
+// anything.
+type jsonSchema struct {
+	Schema      string                 `json:"$schema,omitempty"`
+	ID          string                 `json:"$id,omitempty"`
+	Ref         string                 `json:"$ref,omitempty"`
+	Title       string                 `json:"title,omitempty"`
+	Description string                 `json:"description,omitempty"`
+	Type        []string               `json:"type,omitempty"`
+	Enum        []any                  `json:"enum,omitempty"`
+	Pattern     string                 `json:"pattern,omitempty"`
+	MinLength   int                    `json:"minLength,omitempty"`
+	Minimum     *float64               `json:"minimum,omitempty"`
+	Maximum     *float64               `json:"maximum,omitempty"`
+	Above       *float64               `json:"exclusiveMinimum,omitempty"`
+	Items       *jsonSchema            `json:"items,omitempty"`
+	Properties  map[string]*jsonSchema `json:"properties,omitempty"`
+	// Additional is false, or the schema of the properties that Properties does not name.
+	Additional  any                    `json:"additionalProperties,omitempty"`
+	Required    []string               `json:"required,omitempty"`
+	AnyOf       []*jsonSchema          `json:"anyOf,omitempty"`
+	AllOf       []*jsonSchema          `json:"allOf,omitempty"`
+	Not         *jsonSchema            `json:"not,omitempty"`
+	If          *jsonSchema            `json:"if,omitempty"`
+	Then        *jsonSchema            `json:"then,omitempty"`
+	Else        *jsonSchema            `json:"else,omitempty"`
+	Examples    []json.RawMessage      `json:"examples,omitempty"`
+	Definitions map[string]*jsonSchema `json:"definitions,omitempty"`
+}
+
+// fileSchema is the schema of a whole file. Other keys at the top belong to a host.
+func fileSchema() *jsonSchema {
+	list := &jsonSchema{Ref: "#/definitions/servers"}
+	hasList := []*jsonSchema{{Required: []string{string(FormatMCPServers)}}, {Required: []string{string(FormatServers)}}}
+	lists := map[string]*jsonSchema{string(FormatMCPServers): list, string(FormatServers): list}
+	settings := &jsonSchema{Description: "VS Code's settings.json lists servers here.", Properties: lists}
+	return &jsonSchema{
+		Schema: "http://json-schema.org/draft-07/schema#", ID: SchemaURL,
+		Title:       "MCP servers",
+		Description: "The servers that mcpvisor starts and supervises. Also read: files of Claude, Cursor, Gemini CLI, Windsurf and VS Code.",
+		Type:        []string{"object"},
+		Properties: map[string]*jsonSchema{
+			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
+			"inputs":  inputsSchema(), "mcp": settings,
+			string(FormatMCPServers): list, string(FormatServers): list,
+		},
+		AnyOf: append(hasList, &jsonSchema{Required: []string{"mcp"},
+			Properties: map[string]*jsonSchema{"mcp": {Type: []string{"object"}, AnyOf: hasList}}}),
+		Definitions: map[string]*jsonSchema{
+			"servers": {Description: "The servers, by name.", Type: []string{"object"}, Additional: &jsonSchema{Ref: "#/definitions/entry"}},
+			"entry":   entrySchema(),
+			"server":  serverSchema(),
+		},
+	}
+}
+
+// inputsSchema is the schema of VS Code's "inputs". The loader skips what it cannot read
+// there, so the schema says little.
+func inputsSchema() *jsonSchema {
+	text := func(meaning string) *jsonSchema { return &jsonSchema{Description: meaning, Type: []string{"string"}} }
+	return &jsonSchema{Description: "Values that the user is asked for, as ${input:id}.", Items: &jsonSchema{Properties: map[string]*jsonSchema{
+		"id":          text("The name in ${input:id}."),
+		"type":        {Enum: []any{"promptString", "pickString"}},
+		"description": text("The question to the user."),
+		"default":     text("The answer if the user gives none."),
+		"password":    {Description: "The answer is not shown while it is typed, and nowhere later.", Type: []string{"boolean"}},
+		"options":     {Description: "The answers to choose from.", Type: []string{"array"}},
+	}}}
+}
+
+// entrySchema is the schema of an entry: nothing is checked in one that is disabled.
+func entrySchema() *jsonSchema {
+	flag := func(key string, value bool) *jsonSchema {
+		return &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{key: {Enum: []any{value}}}}
+	}
+	return &jsonSchema{
+		Type: []string{"object"},
+		If:   &jsonSchema{AnyOf: []*jsonSchema{flag("disabled", true), flag("enabled", false)}},
+		Else: &jsonSchema{Ref: "#/definitions/server"},
+	}
+}
+
+// serverSchema is the schema of an entry that is not disabled. What concerns the entry
+// as a whole repeats the checks of setTransport and checkType.
+func serverSchema() *jsonSchema {
+	s := objectSchema(entryRows)
+	for _, key := range ignoredKeys {
+		s.Properties[key] = &jsonSchema{Description: "A key of other hosts. It has no effect."}
+	}
+	program, endpoint := hasText(".", "command"), hasText(".", transportKeys[1:]...)
+	s.AnyOf = []*jsonSchema{program, endpoint}
+	kind := func(names ...string) *jsonSchema {
+		var kinds []*jsonSchema
+		for _, key := range append([]string{"type"}, findRow(entryRows, "type").Aliases...) {
+			kinds = append(kinds, &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{
+				key: {Type: []string{"string"}, Pattern: kindPattern(names)}}})
+		}
+		return &jsonSchema{AnyOf: kinds}
+	}
+	s.AllOf = []*jsonSchema{
+		// A variable may be empty, so only texts without one contradict each other.
+		{Not: &jsonSchema{AllOf: []*jsonSchema{hasText("^[^$]+$", "command"), hasText("^[^$]+$", transportKeys[1:]...)}}},
+		{If: kind(programKinds...), Then: program},
+		{If: kind(endpointKinds...), Then: endpoint},
+	}
+	return s
+}
+
+// hasText accepts an object with a text that matches a pattern below one of the keys.
+func hasText(pattern string, keys ...string) *jsonSchema {
+	var s jsonSchema
+	for _, key := range keys {
+		s.AnyOf = append(s.AnyOf, &jsonSchema{Required: []string{key}, Properties: map[string]*jsonSchema{
+			key: {Type: []string{"string"}, Pattern: pattern}}})
+	}
+	if len(s.AnyOf) == 1 {
+		return s.AnyOf[0]
+	}
+	return &s
+}
+
+// objectSchema is the schema of an object that a table describes.
+func objectSchema(rows []row) *jsonSchema {
+	s := &jsonSchema{Type: []string{"object"}, Properties: map[string]*jsonSchema{}, Additional: false}
+	for _, r := range rows {
+		value := nullable(r.valueSchema())
+		value.Description, value.Examples = schemaText(r.Key), []json.RawMessage{json.RawMessage(r.Example)}
+		for _, name := range append([]string{r.Name}, r.Aliases...) {
+			s.Properties[name] = value
+		}
+	}
+	return s
+}
+
+// schemaText describes a key to the user of an editor.
+func schemaText(k Key) string {
+	text := k.Meaning
+	if k.Default != "" {
+		text += " Default: " + k.Default + "."
+	}
+	return text
+}
+
+// nullable returns a copy of a schema that accepts null, too, because null is the same as
+// no key.
+func nullable(s jsonSchema) *jsonSchema {
+	switch {
+	case s.Type != nil:
+		s.Type = append(s.Type[:len(s.Type):len(s.Type)], "null")
+		if s.Enum != nil {
+			s.Enum = append(s.Enum[:len(s.Enum):len(s.Enum)], nil)
+		}
+	case s.AnyOf != nil:
+		s.AnyOf = append(s.AnyOf[:len(s.AnyOf):len(s.AnyOf)], &jsonSchema{Type: []string{"null"}})
+	}
+	return &s
+}

@@ -22,6 +22,10 @@
 // that begin with "mcpvisor.". No attribute holds arguments, results, error messages or
 // URIs.
 //
+// Durations of requests are held back, up to a few hundred, until a reader collects: many
+// at a time cost half as much. Nothing is lost, if Close comes before the provider's
+// Shutdown.
+//
 // The number of series is bounded: tools and prompts are named only if the server lists
 // them, at most [MaxTools] of all servers together, and the rest is reported as [mcpvisor.OtherTools].
 // The SDK has a bound of its own, 2,000 series for each metric by default; above about 140

@@ -54,21 +54,25 @@ func (k seriesKey) attributes() []attribute.KeyValue {
 // operations records the durations of requests. Finding the attributes of a request takes
 // no lock and allocates nothing, once its series is known. Safe for concurrent use.
 type operations struct {
-	outgoing, incoming metric.Float64Histogram // do not change
-	known              atomic.Pointer[seriesSet]
-	mu                 sync.Mutex // held to replace known
+	outgoing *batcher                // does not change
+	incoming metric.Float64Histogram // does not change
+	known    atomic.Pointer[seriesSet]
+	mu       sync.Mutex // held to replace known
 }
+
+// series are the attributes of a series, as options. They do not change.
+type series struct{ options []metric.RecordOption }
 
 // seriesSet is what is known at one moment. It does not change: an addition makes a copy.
 type seriesSet struct {
-	series map[seriesKey][]metric.RecordOption
+	series map[seriesKey]*series
 	tools  map[toolKey]bool
 	named  int // series with the name of a tool or prompt
 }
 
 func newOperations(i *instruments) *operations {
-	o := &operations{outgoing: i.histograms[nameClientOperation], incoming: i.histograms[nameServerOperation]}
-	o.known.Store(&seriesSet{series: map[seriesKey][]metric.RecordOption{}, tools: map[toolKey]bool{}})
+	o := &operations{outgoing: newBatcher(i.histograms[nameClientOperation]), incoming: i.histograms[nameServerOperation]}
+	o.known.Store(&seriesSet{series: map[seriesKey]*series{}, tools: map[toolKey]bool{}})
 	return o
 }
 
@@ -78,7 +82,7 @@ func (o *operations) ended(ctx context.Context, r *mcpvisor.RequestEnd) {
 	key := seriesKey{incoming: r.Incoming, server: r.Server, method: r.Method, protocol: r.Protocol, failure: errorType(r)}
 	if r.Incoming {
 		key.method = knownMethod(r.Method)
-		o.incoming.Record(ctx, r.Took.Seconds(), o.find(key)...)
+		o.incoming.Record(ctx, r.Took.Seconds(), o.find(key).options...)
 		return
 	}
 	if r.Outcome == mcpvisor.OutcomeNotSent {
@@ -87,19 +91,18 @@ func (o *operations) ended(ctx context.Context, r *mcpvisor.RequestEnd) {
 	if r.Listed && targetKey(r.Method) != "" {
 		key.target = r.Target
 	}
-	o.outgoing.Record(ctx, r.Took.Seconds(), o.find(key)...)
+	o.outgoing.add(ctx, &key, r.Took.Seconds(), o.find)
 }
 
-// find returns the attributes of a series, as an option. Beyond the bounds it is a series
-// that several tools or servers share.
-func (o *operations) find(key seriesKey) []metric.RecordOption {
+// find returns a series. Beyond the bounds it is one that several tools or servers share.
+func (o *operations) find(key seriesKey) *series {
 	known := o.known.Load()
-	if option, ok := known.series[key]; ok {
-		return option
+	if found := known.series[key]; found != nil {
+		return found
 	}
 	key = known.bounded(key)
-	if option, ok := known.series[key]; ok {
-		return option
+	if found := known.series[key]; found != nil {
+		return found
 	}
 	return o.add(key)
 }
@@ -119,17 +122,17 @@ func (s *seriesSet) bounded(key seriesKey) seriesKey {
 }
 
 // add makes a series.
-func (o *operations) add(key seriesKey) []metric.RecordOption {
+func (o *operations) add(key seriesKey) *series {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.known.Load()
 	key = known.bounded(key)
-	if option, ok := known.series[key]; ok {
-		return option
+	if found := known.series[key]; found != nil {
+		return found
 	}
-	option := []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(key.attributes()...))}
+	made := &series{[]metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(key.attributes()...))}}
 	next := &seriesSet{series: maps.Clone(known.series), tools: known.tools, named: known.named}
-	next.series[key] = option
+	next.series[key] = made
 	if key.target != "" && key.target != otherName {
 		next.named++
 		if !next.tools[key.tool()] {
@@ -138,7 +141,7 @@ func (o *operations) add(key seriesKey) []metric.RecordOption {
 		}
 	}
 	o.known.Store(next)
-	return option
+	return made
 }
 
 // knownMethod returns the method of a request that a server made, if it is one of the

@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"context"
+
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -70,5 +72,13 @@ func New(opts ...Option) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender}, nil
+	t := &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender}
+	t.flushes, err = i.meter.RegisterCallback(func(context.Context, metric.Observer) error {
+		t.operations.outgoing.flush(false)
+		return nil
+	}, i.observed()...)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
 }

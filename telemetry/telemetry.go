@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 )
@@ -16,10 +18,11 @@ type Telemetry struct {
 	operations  *operations
 	spans       *spans
 	sender      contextSender
+	flushes     metric.Registration // of the callback that flushes the durations; does not change
 
 	// mu guards what follows.
 	mu sync.Mutex
-	// attached: Attach was called. stop ends what it started; nil before, and after Close.
+	// attached: Attach was called. stop ends what it started; nil before.
 	attached, closed bool
 	stop             func() error
 }
@@ -69,17 +72,22 @@ func (t *Telemetry) Attach(client *facade.Client) error {
 	return nil
 }
 
-// Close ends what Attach began. Call it after the Close of the client, so that the ends of
-// its servers are counted. It does not touch the providers. Further calls return nil.
+// Close ends what Attach began, and records the durations that are held back. Call it after
+// the Close of the client, so that the ends of its servers are counted. It does not touch
+// the providers. Further calls return nil.
 func (t *Telemetry) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	stop := t.stop
-	t.closed, t.stop = true, nil
-	if stop == nil {
+	if t.closed {
 		return nil
 	}
-	return stop()
+	t.closed = true
+	t.operations.outgoing.flush(true)
+	err := t.flushes.Unregister()
+	if t.stop != nil {
+		err = errors.Join(t.stop(), err)
+	}
+	return err
 }
 
 // observer is a Telemetry as the client sees it.

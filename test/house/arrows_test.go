@@ -58,6 +58,7 @@ var arrows = map[string]arrow{
 	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
+	"schema":                           {".", []string{sdk}},
 	"telemetry":                        {". supervisor facade internal/", []string{sdk, otel}},
 	"mcptest":                          {". mcptest mcptest/ internal/", []string{sdk, xsys}},
 	"web":                              {". supervisor facade internal/", nil},

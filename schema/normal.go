@@ -1,0 +1,248 @@
+package schema
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// The bounds of a schema after its references were replaced. A few references that
+// multiply can make any number of schemas.
+const (
+	maxDepth   = 32
+	maxSchemas = 5000
+)
+
+// normalizer brings one input schema into normal form: draft 2020-12, without
+// references, "allOf" and boolean schemas (but for additionalProperties and
+// unevaluatedProperties), and with values of the right form only.
+type normalizer struct {
+	root     any // the input schema as decoded
+	notes    *notes
+	maxDepth int
+	schemas  int // made so far
+}
+
+// depthPerSchema is how many steps of a path usually lead to the next schema:
+// "properties" and a name.
+const depthPerSchema = 2
+
+// schema returns the normal form of a schema. possible is false if no value is allowed.
+func (z *normalizer) schema(v any, at path, active refs) (m map[string]any, possible bool) {
+	raw, isObject := v.(map[string]any)
+	switch b, isBool := v.(bool); {
+	case isBool && !b:
+		return nil, false
+	case isBool:
+		z.notes.add(at, "the schema true was replaced by {}, which also allows any value")
+		return map[string]any{}, true
+	case !isObject:
+		z.notes.add(at, "what is not a schema was replaced by {}, which allows any value")
+		return map[string]any{}, true
+	case at.level() >= depthPerSchema*z.maxDepth:
+		z.notes.add(at, "a schema nested deeper than %d levels was replaced by {}, which allows any value", z.maxDepth)
+		return map[string]any{}, true
+	}
+	if z.schemas++; z.schemas > maxSchemas {
+		z.notes.add(at, "after %d schemas the rest was replaced by {}, which allows any value", maxSchemas)
+		return map[string]any{}, true
+	}
+	raw, active = z.flatten(raw, at, active)
+	z.modernize(raw, at)
+	m = make(map[string]any, len(raw))
+	for _, keyword := range slices.Sorted(maps.Keys(raw)) {
+		z.keyword(m, keyword, raw[keyword], at, active)
+	}
+	z.finish(m, at)
+	return m, true
+}
+
+// keyword normalizes one keyword into m.
+func (z *normalizer) keyword(m map[string]any, keyword string, v any, at path, active refs) {
+	f, known := keywords[keyword]
+	switch {
+	case keyword == "type":
+		z.typeKeyword(m, v, at)
+		return
+	case !known && len(keyword) > 0 && keyword[0] == '$':
+		z.notes.add(at, "%.40s was removed: it is not supported", keyword)
+		return
+	case !known:
+		m[keyword] = v
+		return
+	case f == formMeaningless:
+		return
+	case !f.fits(v):
+		z.notes.add(at, "%s was removed: its value has the wrong form", keyword)
+		return
+	}
+	inner := at.to(keyword)
+	switch f {
+	case formSchema:
+		if keyword == "additionalProperties" || keyword == "unevaluatedProperties" {
+			if _, isBool := v.(bool); isBool {
+				m[keyword] = v
+				return
+			}
+		}
+		if s, possible := z.schema(v, inner, active); possible {
+			m[keyword] = s
+		} else {
+			z.notes.add(at, "%s was removed: its schema false allows nothing", keyword)
+		}
+	case formSchemas:
+		var list []any
+		for i, e := range v.([]any) {
+			if s, possible := z.schema(e, at.at(keyword, i), active); possible {
+				list = append(list, s)
+			} else {
+				z.notes.add(at.at(keyword, i), "an alternative was removed: its schema false allows nothing")
+			}
+		}
+		if len(list) > 0 {
+			m[keyword] = list
+		}
+	case formSchemaMap:
+		schemas := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(v.(map[string]any))) {
+			if s, possible := z.schema(v.(map[string]any)[name], inner.to(name), active); possible {
+				schemas[name] = s
+			} else {
+				z.notes.add(inner.to(name), "a property was removed: its schema false allows nothing")
+			}
+		}
+		m[keyword] = schemas
+	case formList, formNames:
+		list, repeated := unique(v.([]any))
+		if repeated && keyword != "examples" {
+			z.notes.add(inner, "an element that is listed twice was removed")
+		}
+		if len(list) > 0 {
+			m[keyword] = list
+		}
+	default:
+		m[keyword] = v
+	}
+}
+
+// typeKeyword normalizes "type".
+func (z *normalizer) typeKeyword(m map[string]any, v any, at path) {
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
+	}
+	var names []string
+	for _, e := range list {
+		name, _ := e.(string)
+		normal, known := typeNames[name]
+		switch {
+		case !known:
+			z.notes.add(at, "the type %.40q was removed: JSON Schema has no such type", name)
+		case normal != name:
+			z.notes.add(at, "the type %q was replaced by %q", name, normal)
+		}
+		if known && !slices.Contains(names, normal) {
+			names = append(names, normal)
+		}
+	}
+	setTypes(m, names)
+}
+
+// modernize replaces what draft 3, draft 4 and OpenAPI write differently. raw is the
+// normalizer's own.
+func (z *normalizer) modernize(raw map[string]any, at path) {
+	for _, side := range [][2]string{{"exclusiveMinimum", "minimum"}, {"exclusiveMaximum", "maximum"}} {
+		exclusive, isBool := raw[side[0]].(bool)
+		if !isBool {
+			continue
+		}
+		delete(raw, side[0])
+		if bound, ok := raw[side[1]]; ok && exclusive {
+			z.notes.add(at, "%s true was replaced by the number, the form of draft 2020-12", side[0])
+			raw[side[0]] = bound
+			delete(raw, side[1])
+		}
+	}
+	if tuple, ok := raw["items"].([]any); ok {
+		z.notes.add(at, "a list as items was replaced by prefixItems, the form of draft 2020-12")
+		delete(raw, "items")
+		if len(tuple) > 0 {
+			raw["prefixItems"] = tuple
+		}
+		if rest, ok := raw["additionalItems"]; ok {
+			if _, isBool := rest.(bool); !isBool {
+				raw["items"] = rest
+			}
+		}
+	}
+	delete(raw, "additionalItems")
+	if nullable, isBool := raw["nullable"].(bool); isBool {
+		delete(raw, "nullable")
+		if nullable {
+			z.notes.add(at, "nullable was replaced by the type null")
+			allowNull(raw)
+		}
+	}
+	if _, isBool := raw["required"].(bool); isBool {
+		z.notes.add(at, "required was removed: it has to be a list in the object around it")
+		delete(raw, "required")
+	}
+	if _, ok := raw["dependencies"]; ok {
+		z.notes.add(at, "dependencies was removed: draft 2020-12 does not have it")
+		delete(raw, "dependencies")
+	}
+}
+
+// allowNull adds null to what a schema allows.
+func allowNull(raw map[string]any) {
+	switch t := raw["type"].(type) {
+	case string:
+		raw["type"] = []any{t, "null"}
+	case []any:
+		raw["type"] = append(slices.Clone(t), "null")
+	}
+	if list, ok := raw["enum"].([]any); ok && !slices.Contains(list, nil) {
+		raw["enum"] = append(slices.Clone(list), nil)
+	}
+}
+
+// finish makes the keywords of one schema agree.
+func (z *normalizer) finish(m map[string]any, at path) {
+	if n, ok := m["multipleOf"].(float64); ok && n <= 0 {
+		z.notes.add(at, "multipleOf was removed: it has to be above 0")
+		delete(m, "multipleOf")
+	}
+	for _, key := range []string{"then", "else"} {
+		if _, conditional := m["if"]; !conditional {
+			delete(m, key) // without effect
+		}
+	}
+	if dependents, ok := m["dependentRequired"].(map[string]any); ok {
+		for name, list := range dependents {
+			dependents[name], _ = unique(list.([]any))
+		}
+	}
+}
+
+// unique returns a list without repeated elements, as a copy.
+func unique(list []any) (once []any, repeated bool) {
+	once = make([]any, 0, len(list))
+	seen := map[any]bool{} // of the elements that can be a key
+	for _, v := range list {
+		switch v.(type) {
+		case string, float64, bool, nil:
+			if seen[v] {
+				repeated = true
+				continue
+			}
+			seen[v] = true
+		default:
+			if slices.ContainsFunc(once, func(e any) bool { return reflect.DeepEqual(e, v) }) {
+				repeated = true
+				continue
+			}
+		}
+		once = append(once, v)
+	}
+	return once, repeated
+}

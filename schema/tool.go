@@ -1,0 +1,100 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// Format turns one tool into what a provider takes. [OpenAI], [OpenAIResponses],
+// [Anthropic], [Gemini] and [Ollama] are formats.
+type Format func(tool mcpvisor.Tool) (function map[string]any, notes []Note)
+
+// List formats tools in their order. The list is never nil; the notes are those of all
+// tools.
+func List(tools []mcpvisor.Tool, format Format) (functions []map[string]any, notes []Note) {
+	functions = make([]map[string]any, 0, len(tools))
+	for _, t := range tools {
+		f, changed := format(t)
+		functions = append(functions, f)
+		notes = append(notes, changed...)
+	}
+	return functions, notes
+}
+
+// Parameters returns the input schema of a tool in a form that most providers take: an
+// object with properties, without references. Adapters to frameworks use it if they do
+// not know the provider.
+func Parameters(t mcpvisor.Tool) (parameters map[string]any, changed []Note) {
+	n := notes{tool: t.Name}
+	return jsonSchema(t, &n), n.all()
+}
+
+// name is the name of a function: the alias of the tool.
+func name(t mcpvisor.Tool) string {
+	if t.Alias != "" {
+		return t.Alias
+	}
+	return mcpvisor.Alias(t.Server, t.OriginalName)
+}
+
+// maxDescription is how many characters OpenAI takes as description of a function.
+const maxDescription = 1024
+
+// describe adds the description to a function, if there is one. limit bounds its
+// characters; 0 sets no bound.
+func describe(function map[string]any, t mcpvisor.Tool, limit int, n *notes) {
+	if t.Definition == nil || t.Definition.Description == "" {
+		return
+	}
+	text := t.Definition.Description
+	if short, cut := shorten(text, limit); cut {
+		n.add(nil, "the description was shortened from %d to %d characters, the longest that the provider takes",
+			utf8.RuneCountInString(text), limit)
+		text = short
+	}
+	function["description"] = text
+}
+
+// shorten cuts a text to limit characters, the last of which is "…".
+func shorten(text string, limit int) (short string, cut bool) {
+	if limit <= 0 || len(text) <= limit {
+		return text, false
+	}
+	n, end := 0, 0
+	for i := range text {
+		if n++; n == limit {
+			end = i
+		}
+	}
+	if n <= limit {
+		return text, false
+	}
+	return text[:end] + "…", true
+}
+
+// inputSchema decodes the input schema of a tool into a value of its own.
+func inputSchema(t mcpvisor.Tool, n *notes) any {
+	if t.Definition == nil || t.Definition.InputSchema == nil {
+		return nil
+	}
+	raw, ok := t.Definition.InputSchema.(json.RawMessage)
+	if !ok { // not from a listing of a client
+		var err error
+		if raw, err = json.Marshal(t.Definition.InputSchema); err != nil {
+			n.add(nil, "the input schema cannot be written as JSON, so any arguments are allowed")
+			return nil
+		}
+	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		n.add(nil, "the input schema is not valid JSON, so any arguments are allowed")
+		return nil
+	}
+	return v
+}

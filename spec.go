@@ -54,7 +54,7 @@ type ServerSpec struct {
 	// a start: its tools stay listed. Calls that come before the takeover is complete
 	// fail with ErrUnavailable and a RetryAfter of 100 ms, unless they are made with
 	// facade.WithWaitReady. The delay of Policy comes before the next standby is started,
-	// and each takeover uses up one attempt. It needs Stdio or InMemory, and a Policy with
+	// at least 50 ms, and each takeover uses up one attempt. It needs Stdio or InMemory, and a Policy with
 	// MaxAttempts other than 0. It costs the memory of a second process, and does not work
 	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool

@@ -83,6 +83,8 @@ beside the lifecycle:
   service. One that was up for ` + "`StableAfter`" + ` begins a new row.
 - There are never more than two sessions: the next standby waits until the replaced
   session is *drained*, which means released.
+- After a takeover the next standby waits as a retry would, and at least 50 ms: its start
+  would take processors from the calls that have waited for the takeover.
 `
 
 // tableRow is a row of either table.

@@ -194,12 +194,17 @@ func (s *Standby) effect(now time.Time, kind EffectKind, in Input) Effect {
 	return e
 }
 
+// TakeoverPause is the least wait between a takeover and the start of the next standby. A
+// start takes processors from the calls that waited for the takeover, and is not urgent.
+const TakeoverPause = 50 * time.Millisecond
+
 // delay is the wait before the next start. The first standby of a fresh session
-// starts at once. One that replaces a standby waits as a retry would.
+// starts at once. One that replaces a standby waits as a retry would, and at least
+// TakeoverPause.
 func (s *Standby) delay(in Input) time.Duration {
 	switch in.Kind {
 	case InputTakenOver:
-		return s.policy.Delay(in.Attempt, s.random())
+		return max(TakeoverPause, s.policy.Delay(in.Attempt, s.random()))
 	case InputReleased:
 		return s.policy.Delay(s.failures, s.random())
 	}

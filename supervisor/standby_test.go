@@ -104,7 +104,7 @@ func (m *standbyMachine) feed(in supervisor.Input) {
 			want := time.Duration(0)
 			switch in.Kind {
 			case supervisor.InputTakenOver:
-				want = m.p.Delay(in.Attempt, 0)
+				want = max(supervisor.TakeoverPause, m.p.Delay(in.Attempt, 0))
 			case supervisor.InputReleased:
 				want = m.p.Delay(m.failures, 0)
 			}

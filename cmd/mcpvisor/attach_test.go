@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -231,4 +233,65 @@ func TestAttach_waits_for_a_start(t *testing.T) {
 	code, out, errs := b.command("call", "one/echo", `{"text":"late"}`)
 	require.Equal(t, exitOK, code, errs)
 	require.Equal(t, "late\n", out)
+}
+
+// status --wait waits for a run that has not started yet, and for its servers.
+func TestStatus_wait_ready(t *testing.T) {
+	slow := mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionDelay, Delay: 200 * time.Millisecond}
+	servers := map[string]any{"one": entry(mcptest.Script{}), "two": entry(mcptest.Script{Faults: []mcptest.Fault{slow}})}
+	runtimeDir := shortDir(t)
+	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
+	path := filepath.Join(t.TempDir(), "c.json")
+	data, err := json.Marshal(map[string]any{"mcpServers": servers})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	type result struct {
+		code      int
+		out, errs string
+	}
+	waited := make(chan result, 1)
+	go func() {
+		var out, errs strings.Builder
+		code := run(t.Context(), []string{"-c", path, "--wait", "ready", "status", "--timeout", "1m"}, strings.NewReader(""), &out, &errs)
+		waited <- result{code, out.String(), errs.String()}
+	}()
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, []string{"-c", path, "run"}, strings.NewReader(""), io.Discard, io.Discard) }()
+	r := <-waited
+	interrupt()
+	require.Zero(t, <-ended)
+	require.Equal(t, exitOK, r.code, r.out+r.errs)
+	require.Regexp(t, `(?m)^one +ready .*\ntwo +ready `, r.out)
+}
+
+func TestStatus_wait(t *testing.T) {
+	servers := goodAndBad()
+	servers["odd"] = map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}
+	b := startRun(t, servers, "run")
+	for args, want := range map[string]int{
+		"--wait any status":                 exitOK,
+		"--wait any status good":            exitOK,
+		"--wait ready status good":          exitOK,
+		"--wait ready status":               exitUnavailable, // at once: one was given up
+		"--wait any status bad":             exitUnavailable,
+		"--wait ready status odd":           exitUnavailable,
+		"--wait ready status --timeout 1ms": exitUnavailable,
+	} {
+		code, out, errs := b.command(strings.Split(args, " ")...)
+		require.Equal(t, want, code, args+"\n"+out+errs)
+	}
+	code, out, _ := b.command("status", "odd", "good")
+	require.Equal(t, exitUnavailable, code)
+	require.Regexp(t, `(?m)^good +ready .*\nodd +not configured .*environment variable MCPVISOR_TEST_NOT_SET is not set`, out)
+	require.NotRegexp(t, `(?m)^bad`, out)
+	code, _, errs := b.command("status", "lost")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, `"lost"`)
+	b.stop()
+	code, _, errs = b.command("--wait", "any", "status", "--timeout", "60ms")
+	require.Equal(t, exitUnavailable, code)
+	require.Contains(t, errs, "no mcpvisor run of ")
+	code, out, _ = b.command("--fresh", "--wait", "any", "status")
+	require.Equal(t, exitOK, code, out)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -42,7 +43,7 @@ func (p *changePrinter) begin(info control.Info) error {
 		}
 		return nil
 	}
-	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), oneLine(info.Config, maxChangeLength), info.PID)
+	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), table.OneLine(info.Config, maxChangeLength), info.PID)
 	if info.URL != "" {
 		text += "page: " + info.URL + "\n"
 	}
@@ -76,7 +77,7 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 	if word == "" || p.interrupted() {
 		return nil
 	}
-	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, oneLine(text, maxChangeLength)))
+	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, table.OneLine(text, maxChangeLength)))
 	if len(p.ready) != before {
 		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.servers)
 	}

@@ -32,8 +32,17 @@ func (c *configuredClient) Status() []mcpvisor.ServerStatus {
 		p := c.specs[all[i].Name].Policy
 		all[i].Policy, all[i].MaxAttempts = p.String(), p.MaxAttempts
 		all[i] = statusInConfigTerms(all[i])
+		if wouldRetry(all[i]) {
+			all[i].State = stateFailed
+		}
 	}
 	return all
+}
+
+// wouldRetry reports whether `mcpvisor run` would try a copy again that was tried once. A
+// permanent cause spends no retry.
+func wouldRetry(s mcpvisor.ServerStatus) bool {
+	return s.State == supervisor.StateEvicted && s.MaxAttempts != 0 && (s.LastCause == nil || !s.LastCause.Permanent)
 }
 
 // ServerStatus returns the status of one server, in the words of the file.
@@ -195,7 +204,11 @@ func isStarting(s mcpvisor.ServerStatus) bool {
 func (inv *invocation) warnUnready(all []mcpvisor.ServerStatus) error {
 	unready := slices.DeleteFunc(slices.Clone(all), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
 	for _, s := range unready {
-		inv.warn(s.Name, "server %s is %s: %s", s.Name, s.State, inv.reason(s))
+		verb := "is "
+		if s.State == stateFailed {
+			verb = "has "
+		}
+		inv.warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, inv.reason(s))
 	}
 	if len(unready) == len(all) {
 		return &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -65,7 +66,7 @@ func (configCmd) Run(inv *invocation) error {
 // printConfig prints the files, a table of the entries, and the problems.
 func (inv *invocation) printConfig(file *config.File, entries []configEntry) error {
 	for _, path := range file.Paths {
-		if _, err := fmt.Fprintln(inv.out, "file", oneLine(path, maxChangeLength)); err != nil {
+		if _, err := fmt.Fprintln(inv.out, "file", table.OneLine(path, maxChangeLength)); err != nil {
 			return err
 		}
 	}

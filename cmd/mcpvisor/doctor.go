@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -151,10 +152,10 @@ func (inv *invocation) printFindings(findings []finding) error {
 		if f.Server == "" { // a problem of the file as a whole
 			subject = ""
 		}
-		fmt.Fprintf(&b, "%-4s  %s%s\n", levelLabels[f.Level], subject, oneLine(f.Summary, maxFindingLength))
+		fmt.Fprintf(&b, "%-4s  %s%s\n", levelLabels[f.Level], subject, table.OneLine(f.Summary, maxFindingLength))
 		detail := func(label, text string) {
 			if text != "" {
-				fmt.Fprintf(&b, "      %-8s %s\n", label, oneLine(text, maxFindingLength))
+				fmt.Fprintf(&b, "      %-8s %s\n", label, table.OneLine(text, maxFindingLength))
 			}
 		}
 		if f.Entry != "" {

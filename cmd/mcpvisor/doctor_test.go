@@ -169,7 +169,7 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	require.ErrorIs(t, err, errInterrupted)
 	require.NoError(t, inv.printFindings(findings))
 	for _, want := range []string{
-		`(?m)^` + good + ` +ready .* entry "a good one" of the file$`, `(?m)^broken +evicted .*exit status 7`, `(?m)^slow .*interrupted before it was ready`,
+		`(?m)^` + good + ` +ready .* entry "a good one" of the file$`, `(?m)^broken +failed .*exit status 7`, `(?m)^slow .*interrupted before it was ready`,
 		`(?m)^ok    ` + good + `: `, `(?m)^FAIL  broken: server process ended with exit status 7`, `(?m)^\?\?\?\?  slow: interrupted before it was ready`,
 	} {
 		require.Regexp(t, want, out.String())

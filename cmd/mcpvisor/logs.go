@@ -30,7 +30,7 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.stop()
-	server, err := c.Server(inv.ctx, cmd.Server)
+	server, err := c.described(inv.ctx, cmd.Server)
 	if err != nil {
 		return err
 	}

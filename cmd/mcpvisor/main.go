@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
@@ -40,10 +39,12 @@ With --json, stdout gets only the answer. An error is the last line on stderr: a
 
 // commandLine is the whole command line.
 type commandLine struct {
-	Config []string      `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" placeholder:"FILE"`
-	JSON   bool          `help:"Print JSON, also for errors." name:"json"`
-	Wait   time.Duration `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout)." placeholder:"DURATION"`
-	Fresh  bool          `help:"Start copies of the servers, also if mcpvisor run has them running."`
+	Config []string  `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" placeholder:"FILE"`
+	JSON   bool      `help:"Print JSON, also for errors." name:"json"`
+	Wait   waitValue `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout). For status also ready or any: wait until all servers of mcpvisor run are ready, or one." placeholder:"DURATION"`
+	Fresh  bool      `help:"Start copies of the servers, also if mcpvisor run has them running."`
+
+	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
 
 	Status    statusCmd    `cmd:"" help:"Show the states of the servers."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
@@ -60,18 +61,21 @@ type commandLine struct {
 	Doctor    doctorCmd    `cmd:"" help:"Start a copy of each server once and explain why it fails."`
 	Show      configCmd    `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
 	Schema    schemaCmd    `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Version   versionCmd   `cmd:"" help:"Print the version and the revision."`
+	Help      helpCmd      `cmd:"" help:"Show help, also about one command."`
 }
 
 // invocation is one run of the program: its options and its streams.
 type invocation struct {
-	ctx   context.Context
-	in    io.Reader
-	out   io.Writer
-	err   io.Writer
-	json  bool
-	wait  time.Duration
-	fresh bool
+	ctx  context.Context
+	in   io.Reader
+	out  io.Writer
+	err  io.Writer
+	json bool
+	wait time.Duration
+	// waitFor is what status waits for; empty if --wait has a duration, or is not set.
+	waitFor string
+	fresh   bool
 	// sources are the configuration files.
 	sources sources
 
@@ -86,13 +90,14 @@ func main() {
 	os.Exit(code)
 }
 
-// run is main without the process. It returns the exit code.
+// run is main without the process. It returns the exit code. Without arguments it prints help.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
 	var cli commandLine
 	exited := -1 // the code that kong would exit with; -1 if it would not
-	parser, err := kong.New(&cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
-		kong.Description(description),
-		kong.Vars{"config": config.DefaultPath, "user": userConfig()}, kong.Exit(func(code int) { exited = code }))
+	parser, err := newParser(&cli, out, errs, func(code int) { exited = code })
 	if err != nil {
 		fmt.Fprintln(errs, "mcpvisor:", err)
 		return exitUsage
@@ -101,34 +106,35 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if exited >= 0 { // --help
 		return exited
 	}
-	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, sources: newSources(cli.Config), json: cli.JSON, wait: cli.Wait, fresh: cli.Fresh}
-	if err == nil {
-		err = parsed.Run(inv)
-	} else {
+	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, sources: newSources(cli.Config), json: cli.JSON,
+		wait: cli.Wait.duration, waitFor: cli.Wait.condition, fresh: cli.Fresh}
+	switch {
+	case err != nil:
 		inv.json = slices.Contains(args, "--json") // cli is empty
 		err = usageError("%v; see mcpvisor --help", err)
+	case inv.waitFor != "" && parsed.Selected().Name != "status":
+		err = usageError("--wait %s is for status only; write a duration such as --wait 30s", inv.waitFor)
+	default:
+		err = parsed.Run(inv)
 	}
 	inv.reportError(err)
 	return exitCode(err)
 }
 
-type versionCmd struct{}
-
-// Run implements kong's command.
-func (versionCmd) Run(inv *invocation) error {
-	if inv.json {
-		return printJSON(inv.out, map[string]string{"name": "mcpvisor", "version": programVersion()})
-	}
-	_, err := fmt.Fprintln(inv.out, "mcpvisor", programVersion())
-	return err
+// newParser makes the parser of the command line.
+func newParser(cli *commandLine, out, errs io.Writer, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
+		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": userConfig()}, kong.Exit(exit))
 }
 
-// programVersion is the version of the module that the program was built from, as in
-// "v0.1.0", or "devel" if the build does not know it.
-func programVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Command to show the help of."`
+}
+
+// Run implements kong's command.
+func (cmd *helpCmd) Run(inv *invocation) error {
+	if code := run(inv.ctx, append(slices.Clone(cmd.Command), "--help"), inv.in, inv.out, inv.err); code != exitOK {
+		return &exitError{code: code} // it was reported
 	}
-	return info.Main.Version
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 )
 
 // progressLine is the last line of a terminal, which shows the progress of a call. The
@@ -38,7 +39,7 @@ func (p *progressLine) show(report mcpvisor.Progress) {
 	if report.Total > 0 {
 		text = fmt.Sprintf("%3.0f%%  %g of %g", 100*min(max(report.Progress/report.Total, 0), 1), report.Progress, report.Total)
 	}
-	text = oneLine(strings.TrimSpace(text+"  "+report.Message), p.width-1)
+	text = table.OneLine(strings.TrimSpace(text+"  "+report.Message), p.width-1)
 	_, _ = fmt.Fprint(p.out, "\r\x1b[K", text)
 	p.shown = true
 }

@@ -39,8 +39,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 	names := slices.Compact(cmd.Servers)
 	for _, name := range names { // all of them or none
 		if !slices.Contains(status.Names, name) {
-			_, err := c.Server(inv.ctx, name)
-			return err
+			return c.unknownServer(name)
 		}
 	}
 	began := time.Now()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/metrics"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -23,7 +24,7 @@ type runCmd struct {
 
 // Run implements kong's command.
 func (cmd *runCmd) Run(inv *invocation) error {
-	info := control.Info{PID: os.Getpid(), Version: programVersion(), Started: time.Now().Round(0), Config: inv.sources.String(), Digest: inv.sources.digest()}
+	info := control.Info{PID: os.Getpid(), Version: programVersion().Version, Started: time.Now().Round(0), Config: inv.sources.String(), Digest: inv.sources.digest()}
 	file, err := inv.loadConfig()
 	if err != nil {
 		return err
@@ -52,14 +53,14 @@ func (cmd *runCmd) Run(inv *invocation) error {
 		defer func() { _ = page.Close() }()
 	}
 	options := []facade.Option{facade.WithClientInfo("mcpvisor", facade.Version)}
-	var measured *metrics
+	var measured *metrics.Metrics
 	if page != nil { // metrics are read from the page only
-		if measured, err = newMetrics(); err != nil {
+		if measured, err = metrics.New(); err != nil {
 			return err
 		}
-		defer func() { _ = measured.close() }()
-		options = append(options, measured.option())
-		page.options = append(page.options, web.WithMetrics(measured.handler()))
+		defer func() { _ = measured.Close() }()
+		options = append(options, measured.Option())
+		page.options = append(page.options, web.WithMetrics(measured.Handler()))
 	}
 	c, err := facade.New(options...)
 	if err != nil {
@@ -74,7 +75,7 @@ func (cmd *runCmd) Run(inv *invocation) error {
 }
 
 // serveClient is serve, with the metrics of the servers. measured may be nil.
-func serveClient(c *facade.Client, info control.Info, own *socket.Listener, p *page, measured *metrics) (*serving, error) {
+func serveClient(c *facade.Client, info control.Info, own *socket.Listener, p *page, measured *metrics.Metrics) (*serving, error) {
 	if measured != nil {
 		if err := measured.Attach(c); err != nil {
 			return nil, err
@@ -140,6 +141,7 @@ func (inv *invocation) listenOnSocket() (*socket.Listener, error) {
 // describeEntries adds to info what only the file knows.
 func describeEntries(info *control.Info, file *config.File, specs []mcpvisor.ServerSpec) {
 	for _, spec := range specs {
+		info.Servers = append(info.Servers, spec.Name)
 		if entry := file.EntryName(spec.Name); entry != spec.Name {
 			if info.Entries == nil {
 				info.Entries = map[string]string{}

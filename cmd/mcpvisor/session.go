@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -124,6 +125,26 @@ func (c *session) servers(ctx context.Context) ([]mcpvisor.ServerStatus, error) 
 		status.Servers[i] = statusInConfigTerms(s)
 	}
 	return status.Servers, err
+}
+
+// described returns what is known about one server.
+func (c *session) described(ctx context.Context, name string) (web.Server, error) {
+	server, err := c.Server(ctx, name)
+	if errors.Is(err, mcpvisor.ErrUnknownServer) {
+		err = c.unknownServer(name)
+	}
+	return server, err
+}
+
+// unknownServer is the error about a server that `mcpvisor run` does not have.
+func (c *session) unknownServer(name string) error {
+	text := fmt.Sprintf("mcpvisor run has no server %q; name one of: %s", name, strings.Join(c.info.Servers, ", "))
+	for _, u := range c.info.Unusable {
+		if u.Name == name {
+			text = fmt.Sprintf("server %s is not configured: %s", name, u.Reason)
+		}
+	}
+	return &exitError{exitUsage, errorReport{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Server: name, Message: text}}
 }
 
 // serverNames returns the names of the servers, without starting any.

@@ -20,45 +20,62 @@ import (
 const (
 	stateNotConfigured supervisor.State = "not configured" // it is not a usable server
 	stateNotStarted    supervisor.State = "not started"    // the command was interrupted before
+	stateFailed        supervisor.State = "failed"         // the one start of a copy; mcpvisor run would retry
 )
 
-type statusCmd struct{}
+type statusCmd struct {
+	Servers []string      `arg:"" optional:"" help:"Names of servers: show only these."`
+	Timeout time.Duration `help:"How long --wait ready and --wait any wait (default: about as long as a start may take, 95s)." placeholder:"DURATION"`
+}
 
 // Run implements kong's command.
-func (statusCmd) Run(inv *invocation) error {
+func (cmd *statusCmd) Run(inv *invocation) error {
+	if cmd.Timeout < 0 || cmd.Timeout > 0 && inv.waitFor == "" {
+		return usageError("--timeout is about --wait ready and --wait any; write for instance --wait ready --timeout 30s")
+	}
+	slices.Sort(cmd.Servers)
+	cmd.Servers = slices.Compact(cmd.Servers)
 	c, err := inv.attach()
+	if inv.waitFor != "" && errors.Is(err, attach.ErrNotRunning) && !inv.fresh {
+		c, err = cmd.awaitRun(inv)
+	}
 	switch {
 	case err == nil:
 		defer c.stop()
-		return inv.showRunning(c)
+		return cmd.showRunning(inv, c)
 	case errors.Is(err, attach.ErrNotRunning):
-		return inv.showCopies()
+		return cmd.showCopies(inv)
 	}
 	return err
 }
 
 // showCopies prints the states of copies of the servers. An interrupted command prints the
 // states so far, and fails.
-func (inv *invocation) showCopies() error {
+func (cmd *statusCmd) showCopies(inv *invocation) error {
 	file, err := inv.loadConfig()
 	if err != nil {
 		return err
 	}
 	all := unusableEntries(file)
-	var failure error
-	if len(all) > 0 {
-		failure = &exitError{code: exitUnavailable}
-	}
-	if specs := file.Specs(); len(specs) > 0 || len(all) == 0 {
-		servers, err := inv.serverEntries(file, specs)
-		for _, e := range servers {
-			if e.State != supervisor.StateReady {
-				failure = &exitError{code: exitUnavailable}
+	specs := file.Specs()
+	if len(cmd.Servers) > 0 {
+		unusable := cmd.selected(all)
+		named := slices.DeleteFunc(slices.Clone(cmd.Servers), func(name string) bool {
+			return slices.ContainsFunc(unusable, func(e statusEntry) bool { return e.Name == name })
+		})
+		all, specs = unusable, nil
+		if len(named) > 0 {
+			if specs, err = selectSpecs(file, named); err != nil {
+				return err
 			}
 		}
+	}
+	var interrupted error
+	if len(specs) > 0 || len(all) == 0 {
+		servers, err := inv.serverEntries(file, specs)
 		switch {
 		case errors.Is(err, errInterrupted):
-			failure = err
+			interrupted = err
 		case err != nil:
 			return err
 		}
@@ -68,23 +85,69 @@ func (inv *invocation) showCopies() error {
 	if err := inv.printStatus(all, nil); err != nil {
 		return err
 	}
-	return failure
+	if interrupted != nil {
+		return interrupted
+	}
+	return inv.statusResult(all)
+}
+
+// selected returns the entries that the command names, or all if it names none.
+func (cmd *statusCmd) selected(all []statusEntry) []statusEntry {
+	if len(cmd.Servers) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e statusEntry) bool { return !slices.Contains(cmd.Servers, e.Name) })
+}
+
+// statusResult is nil if all servers are ready; with --wait any, if one is.
+func (inv *invocation) statusResult(all []statusEntry) error {
+	isReady := func(e statusEntry) bool { return e.State == supervisor.StateReady }
+	if inv.waitFor == waitAny && slices.ContainsFunc(all, isReady) {
+		return nil
+	}
+	if slices.ContainsFunc(all, func(e statusEntry) bool { return !isReady(e) }) {
+		return &exitError{code: exitUnavailable}
+	}
+	return nil
 }
 
 // showRunning prints the states of the servers of a running `mcpvisor run`. It waits for
-// them only as long as --wait says.
-func (inv *invocation) showRunning(c *session) error {
-	if inv.wait > 0 {
-		if err := inv.awaitSettled(c, nil); err != nil {
-			return err
-		}
-	}
-	servers, err := c.servers(inv.ctx)
+// them only as --wait says.
+func (cmd *statusCmd) showRunning(inv *invocation, c *session) error {
+	all, err := cmd.runningEntries(inv, c)
 	if err != nil {
 		return err
 	}
-	var failure error
-	var all []statusEntry
+	for _, name := range cmd.Servers { // all of them or none
+		if !slices.Contains(c.info.Servers, name) && !slices.ContainsFunc(all, func(e statusEntry) bool { return e.Name == name }) {
+			return c.unknownServer(name)
+		}
+	}
+	switch {
+	case inv.waitFor != "":
+		err = cmd.awaitReady(inv, c)
+	case inv.wait > 0:
+		err = inv.awaitSettled(c, cmd.Servers)
+	}
+	if err == nil {
+		all, err = cmd.runningEntries(inv, c)
+	}
+	if err != nil {
+		return err
+	}
+	if err := inv.printStatus(all, &c.info); err != nil {
+		return err
+	}
+	return inv.statusResult(all)
+}
+
+// runningEntries returns the current states of the servers of a running `mcpvisor run`, and
+// the entries of its file that are not usable.
+func (cmd *statusCmd) runningEntries(inv *invocation, c *session) (all []statusEntry, err error) {
+	servers, err := c.servers(inv.ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, u := range c.info.Unusable {
 		e := statusEntry{Reason: u.Reason}
 		e.Name, e.State, e.Transport = u.Name, stateNotConfigured, "-"
@@ -94,16 +157,9 @@ func (inv *invocation) showRunning(c *session) error {
 	for _, s := range servers {
 		all = append(all, statusEntry{ServerStatus: s, Entry: c.info.Entries[s.Name], Reason: runningReason(s, now)})
 	}
-	for _, e := range all {
-		if e.State != supervisor.StateReady {
-			failure = &exitError{code: exitUnavailable}
-		}
-	}
+	all = cmd.selected(all)
 	sortEntries(all)
-	if err := inv.printStatus(all, &c.info); err != nil {
-		return err
-	}
-	return failure
+	return all, nil
 }
 
 // runningReason says in one line why a server of a running `mcpvisor run` is not ready, and
@@ -224,7 +280,7 @@ func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 		if s.Session != nil && s.Session.ProtocolVersion != "" {
 			protocol = s.Session.ProtocolVersion
 		}
-		rows = append(rows, []any{s.Name, s.State, s.Transport, protocol, s.Catalog.Tools,
+		rows = append(rows, []any{s.Name, stateCell(s.State), s.Transport, protocol, s.Catalog.Tools,
 			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, s.note()})
 	}
 	return inv.table(inv.out, "SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
@@ -243,7 +299,7 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		if s.Session != nil && s.Session.PID != 0 {
 			pid = strconv.Itoa(s.Session.PID)
 		}
-		rows = append(rows, []any{s.Name, s.State, since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
+		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
 	return inv.table(inv.out, "SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }

@@ -1,26 +1,30 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"text/tabwriter"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// maxCellLength is the longest cell of a table, in characters.
-const maxCellLength = 100
-
-// table prints rows with aligned columns.
+// table prints rows with aligned columns. header has a tab between two names.
 func (inv *invocation) table(out io.Writer, header string, rows [][]any) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, header)
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, oneLine(fmt.Sprint(cell), maxCellLength))
-		}
-		fmt.Fprintln(w)
+	return table.Write(out, table.Colored(out), strings.Split(header, "\t"), rows)
+}
+
+// stateCell returns the cell of a state.
+func stateCell(s supervisor.State) table.Cell {
+	c := table.Cell{Value: s, Color: table.Quiet}
+	switch s {
+	case supervisor.StateReady:
+		c.Color = table.Good
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing:
+		c.Color = table.Busy
+	case supervisor.StateBackoff, supervisor.StateParked:
+		c.Color = table.Warning
+	case supervisor.StateEvicted, supervisor.StateUnauthorized, stateFailed, stateNotConfigured:
+		c.Color = table.Failure
 	}
-	return w.Flush()
+	return c
 }

@@ -5,20 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
-
-// oneLine returns text on one line, cut to a length in characters.
-func oneLine(s string, most int) string {
-	s = strings.Join(strings.Fields(display.Line(s)), " ")
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return strings.TrimSpace(string([]rune(s)[:most-1])) + "…"
-}
 
 // printJSON prints a value as indented JSON.
 func printJSON(w io.Writer, v any) error {

@@ -14,11 +14,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-func TestOneLine(t *testing.T) {
-	require.Equal(t, "one two…", oneLine("one\n two\x1b three", 9))
-	require.Equal(t, "ab", oneLine("a\u202eb", 9))
-}
-
 // configFile writes a configuration with one scripted server, "one".
 func configFile(t *testing.T, script mcptest.Script) string {
 	t.Helper()

@@ -103,7 +103,7 @@ func (inv *invocation) openReady(name string) (*session, error) {
 	if err != nil || c.own != nil {
 		return c, err
 	}
-	server, err := c.Server(inv.ctx, name)
+	server, err := c.described(inv.ctx, name)
 	if s := server.Status; err == nil && s.State != supervisor.StateReady {
 		err = unavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.reason(statusInConfigTerms(s)))
 	}
@@ -118,7 +118,7 @@ func (inv *invocation) openReady(name string) (*session, error) {
 func (inv *invocation) unknownTool(c *session, name string) error {
 	server, _, qualified := mcpvisor.SplitName(name)
 	if qualified && c.own == nil {
-		if described, err := c.Server(inv.ctx, server); err != nil || described.Status.State != supervisor.StateReady {
+		if described, err := c.described(inv.ctx, server); err != nil || described.Status.State != supervisor.StateReady {
 			if err != nil {
 				return err
 			}

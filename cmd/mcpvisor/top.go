@@ -19,7 +19,7 @@ type topCmd struct{}
 func (topCmd) Run(inv *invocation) error {
 	in, out, ok := inv.terminal()
 	if !ok || inv.json {
-		return statusCmd{}.Run(inv)
+		return new(statusCmd).Run(inv)
 	}
 	c, err := inv.attach()
 	title := inv.sources.String() + ", attached"

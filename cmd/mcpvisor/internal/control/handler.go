@@ -31,6 +31,8 @@ type Info struct {
 	Digest string `json:"digest"`
 	// URL is the address of the page; empty without one.
 	URL string `json:"url,omitempty"`
+	// Servers are the names of all servers, also of those that are not registered yet.
+	Servers []string `json:"servers"`
 	// Entries are the entries of the file that the servers were made from, as far as their
 	// names differ, by server.
 	Entries map[string]string `json:"entries,omitempty"`

@@ -14,7 +14,7 @@ const (
 	// read in all, because references may lead back to where they are. What is beyond allows
 	// everything.
 	maxDepth = 32
-	maxRead  = 16 << 20
+	maxRead  = 4 << 20
 )
 
 // schema is one JSON schema of a tool. The zero value allows everything.

@@ -1,0 +1,113 @@
+// Package table prints rows with aligned columns, in colours if the output is a terminal that
+// has some.
+package table
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+)
+
+// maxCellLength is the longest cell, in characters.
+const maxCellLength = 100
+
+// gap is between two columns.
+const gap = "  "
+
+// Color is the colour of a cell, from the palette of the terminal.
+type Color string
+
+// These are the colours: trouble is loud, the rest is calm.
+const (
+	Plain   Color = ""
+	Good    Color = "32"   // green
+	Busy    Color = "36"   // cyan
+	Warning Color = "1;33" // yellow
+	Failure Color = "1;31" // red
+	Quiet   Color = "2"    // faint
+)
+
+// Cell is a value with a colour. Any other value is a plain cell.
+type Cell struct {
+	Value any
+	Color Color
+}
+
+// Colored reports whether an output is a terminal that shows colours, and the user has not
+// set NO_COLOR.
+func Colored(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+}
+
+// Write prints a header and rows. Each row has as many cells as the header.
+func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
+	texts := make([][]string, 0, len(rows)+1)
+	texts = append(texts, header)
+	widths := make([]int, len(header))
+	for _, row := range rows {
+		line := make([]string, len(header))
+		for i := range header {
+			line[i] = OneLine(fmt.Sprint(value(row[i])), maxCellLength)
+		}
+		texts = append(texts, line)
+	}
+	for _, line := range texts {
+		for i, text := range line {
+			widths[i] = max(widths[i], utf8.RuneCountInString(text))
+		}
+	}
+	var b strings.Builder
+	for n, line := range texts {
+		for i, text := range line {
+			pad := ""
+			if i < len(line)-1 {
+				pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
+			}
+			if n > 0 && colored {
+				text = paint(text, color(rows[n-1][i]))
+			}
+			b.WriteString(text + pad)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func value(cell any) any {
+	if c, ok := cell.(Cell); ok {
+		return c.Value
+	}
+	return cell
+}
+
+func color(cell any) Color {
+	c, ok := cell.(Cell)
+	if !ok {
+		return Plain
+	}
+	return c.Color
+}
+
+func paint(text string, c Color) string {
+	if c == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}
+
+// OneLine returns text on one line, cut to a length in characters.
+func OneLine(s string, most int) string {
+	s = strings.Join(strings.Fields(display.Line(s)), " ")
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return strings.TrimSpace(string([]rune(s)[:most-1])) + "…"
+}

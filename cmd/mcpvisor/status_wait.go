@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web"
+)
+
+// These are the conditions that --wait of status may name.
+const (
+	waitReady = "ready" // all servers are ready
+	waitAny   = "any"   // one server is ready
+)
+
+// waitValue is the value of --wait: a duration, or what to wait for.
+type waitValue struct {
+	duration  time.Duration
+	condition string
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (w *waitValue) UnmarshalText(text []byte) (err error) {
+	switch string(text) {
+	case waitReady, waitAny:
+		w.condition = string(text)
+		return nil
+	}
+	if w.duration, err = time.ParseDuration(string(text)); err != nil {
+		return errors.New("must be a duration such as 30s; for status also ready or any")
+	}
+	return nil
+}
+
+// runInterval is how often a command looks for a `mcpvisor run` that it waits for.
+const runInterval = 50 * time.Millisecond
+
+// timeout is how long --wait ready and --wait any wait.
+func (cmd *statusCmd) timeout() time.Duration {
+	if cmd.Timeout > 0 {
+		return cmd.Timeout
+	}
+	return mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + startSlack
+}
+
+// awaitRun waits for a `mcpvisor run`, because a script that has just started one cannot know
+// when it can be reached. The time it takes counts.
+func (cmd *statusCmd) awaitRun(inv *invocation) (*session, error) {
+	began := time.Now()
+	noted := false
+	for {
+		took := time.Since(began)
+		if took >= cmd.timeout() {
+			return inv.attachOnly("--wait " + inv.waitFor + " without --fresh")
+		}
+		if took >= noticeDelay && !noted {
+			noted = true
+			inv.note("waiting for mcpvisor run of %s (up to %v)", inv.sources, cmd.timeout())
+		}
+		if backoff.Sleep(inv.ctx, runInterval) != nil {
+			return nil, errInterrupted
+		}
+		c, err := inv.attach()
+		if err == nil {
+			cmd.Timeout = max(cmd.timeout()-time.Since(began), time.Millisecond)
+		}
+		if !errors.Is(err, attach.ErrNotRunning) {
+			return c, err
+		}
+	}
+}
+
+// awaitReady waits until all servers are ready, or one of them with --wait any. It ends, too,
+// when none of them can become ready by itself any more, and at the timeout.
+func (cmd *statusCmd) awaitReady(inv *invocation, c *session) error {
+	timed := *inv
+	timed.wait = cmd.timeout()
+	names := c.info.Servers // also those that are not registered yet
+	unusable := len(c.info.Unusable)
+	if len(cmd.Servers) > 0 {
+		names = slices.DeleteFunc(slices.Clone(cmd.Servers), func(name string) bool { return !slices.Contains(c.info.Servers, name) })
+		unusable = len(cmd.Servers) - len(names)
+	}
+	if unusable > 0 && inv.waitFor == waitReady || len(names) == 0 {
+		return nil // they will never be ready
+	}
+	return timed.awaitStatus(c, func(status web.Status) bool { return waitEnds(inv.waitFor, names, status.Servers) })
+}
+
+// waitEnds reports whether a condition about the named servers holds, or cannot hold any more.
+// A server that is not registered yet is not ready.
+func waitEnds(condition string, names []string, servers []mcpvisor.ServerStatus) bool {
+	ready, lost := 0, 0
+	for _, s := range servers {
+		if !slices.Contains(names, s.Name) {
+			continue
+		}
+		switch s.State {
+		case supervisor.StateReady:
+			ready++
+		case supervisor.StateEvicted, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateStopped:
+			lost++
+		}
+	}
+	if condition == waitAny {
+		return ready > 0 || lost == len(names)
+	}
+	return lost > 0 || ready == len(names)
+}

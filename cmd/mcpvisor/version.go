@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+)
+
+type versionCmd struct{}
+
+// Run implements kong's command.
+func (versionCmd) Run(inv *invocation) error {
+	v := programVersion()
+	if inv.json {
+		return printJSON(inv.out, v)
+	}
+	_, err := fmt.Fprintln(inv.out, v)
+	return err
+}
+
+// versionFlag is --version, which prints the version before anything else is looked at.
+type versionFlag bool
+
+// BeforeReset implements a hook of kong.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	fmt.Fprintln(app.Stdout, programVersion())
+	app.Exit(exitOK)
+	return nil
+}
+
+// version is what the build knows about its source.
+type version struct {
+	Name string `json:"name"`
+	// Version is that of the module, as in "v0.1.0"; "devel" if the build does not know it.
+	Version string `json:"version"`
+	// Revision is the commit; empty if the build does not know it. Modified says that the
+	// files differed from it.
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+}
+
+// String returns the version in one line.
+func (v version) String() string {
+	text := v.Name + " " + v.Version
+	if v.Revision != "" {
+		text += fmt.Sprintf(" (revision %.12s", v.Revision)
+		if v.Time != "" {
+			text += " of " + v.Time
+		}
+		if v.Modified {
+			text += ", modified"
+		}
+		text += ")"
+	}
+	return text + " " + v.Go
+}
+
+// programVersion describes this program.
+func programVersion() version {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = new(debug.BuildInfo)
+	}
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) version {
+	v := version{Name: "mcpvisor", Version: info.Main.Version, Go: info.GoVersion}
+	if v.Version == "" || v.Version == "(devel)" {
+		v.Version = "devel"
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+	return v
+}

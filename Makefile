@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo real browser conformance chaos bench bench-check fuzz ci
+.PHONY: help test race soak vet fmt lint demo adapters real browser conformance chaos bench bench-check fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ lint: ## golangci-lint, at a pinned version built into bin/
 
 demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo
+
+adapters: ## the adapters for frameworks, each a module of its own with the real framework
+	@.ci/run adapters
 
 real: ## tests against real servers from npm; needs node
 	@.ci/run real

@@ -77,8 +77,8 @@
 //
 // # Servers and their states
 //
-// A [ServerSpec] names a server, says how to reach it (exactly one of Stdio, HTTP and
-// InMemory), and what follows a crash (Policy). All other fields have defaults.
+// A [ServerSpec] names a server, says how to reach it (exactly one of Stdio, HTTP,
+// InMemory and Transport), and what follows a crash (Policy). All other fields have defaults.
 // Register connects, negotiates the protocol version and reads all lists; then the
 // server is ready and takes calls. Servers pass through these states, which
 // [ServerStatus] reports:
@@ -180,7 +180,7 @@
 // ErrInvalid.
 //
 // Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
-// InMemory.Serve) may panic: the operation that called them fails, the client goes on.
+// InMemory.Serve, Transport.New) may panic: the operation that called them fails, the client goes on.
 // What runs in the caller's goroutine is the exception, because its panic continues
 // there: the function of facade.WithProgress, and MarshalJSON of arguments.
 //

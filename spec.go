@@ -12,7 +12,7 @@ import (
 )
 
 // ServerSpec says how one MCP server is reached and how it is supervised. Name and
-// exactly one of Stdio, HTTP and InMemory are required; all other fields have
+// exactly one of Stdio, HTTP, InMemory and Transport are required; all other fields have
 // defaults. A spec is a value: Register copies it, and later changes of the original
 // have no effect.
 //
@@ -36,6 +36,8 @@ type ServerSpec struct {
 	HTTP *HTTP
 	// InMemory runs a Go server inside this process.
 	InMemory *InMemory
+	// Transport reaches a server over any transport of the go-sdk.
+	Transport *Transport
 
 	// Policy decides what follows when the session ends by itself: how often the
 	// server is started again, and after which delays. The zero value is
@@ -54,7 +56,8 @@ type ServerSpec struct {
 	// a start: its tools stay listed. Calls that come before the takeover is complete
 	// fail with ErrUnavailable and a RetryAfter of 100 ms, unless they are made with
 	// facade.WithWaitReady. The delay of Policy comes before the next standby is started,
-	// at least 50 ms, and each takeover uses up one attempt. It needs Stdio or InMemory, and a Policy with
+	// at least 50 ms, and each takeover uses up one attempt. It needs Stdio, InMemory or
+	// Transport, and a Policy with
 	// MaxAttempts other than 0. It costs the memory of a second process, and does not work
 	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool
@@ -104,12 +107,12 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 // stores and the http.Client are shared.
 func (s ServerSpec) Clone() ServerSpec {
 	s.Tools, s.Secrets = s.Tools.clone(), slices.Clone(s.Secrets)
-	s.Stdio, s.HTTP, s.InMemory = s.Stdio.clone(), s.HTTP.clone(), s.InMemory.clone()
+	s.Stdio, s.HTTP, s.InMemory, s.Transport = s.Stdio.clone(), s.HTTP.clone(), s.InMemory.clone(), s.Transport.clone()
 	return s
 }
 
-// TransportKind names the transport that is set: "stdio", "http" or "memory", or ""
-// if none is.
+// TransportKind names the transport that is set: "stdio", "http", "memory" or "custom", or
+// "" if none is.
 func (s ServerSpec) TransportKind() string {
 	switch {
 	case s.Stdio != nil:
@@ -118,13 +121,15 @@ func (s ServerSpec) TransportKind() string {
 		return "http"
 	case s.InMemory != nil:
 		return "memory"
+	case s.Transport != nil:
+		return "custom"
 	}
 	return ""
 }
 
 // Target describes in one line, without secrets, what the spec runs or reaches: the
-// command without its arguments, or the URL without user, query and fragment and with
-// *** in place of a token in its path and of Secrets.
+// command without its arguments, the URL without user, query and fragment and with *** in
+// place of a token in its path, or Transport.Target, each without Secrets.
 func (s ServerSpec) Target() string {
 	target := s.plainTarget()
 	for _, text := range s.Secrets {
@@ -148,6 +153,8 @@ func (s ServerSpec) plainTarget() string {
 		return secret.RedactURL(u)
 	case s.InMemory != nil:
 		return "(in this process)"
+	case s.Transport != nil:
+		return s.Transport.target()
 	}
 	return ""
 }
@@ -200,11 +207,15 @@ func (s ServerSpec) validateTransport() (errs []error) {
 		set++
 		errs = append(errs, s.InMemory.validate()...)
 	}
+	if s.Transport != nil {
+		set++
+		errs = append(errs, s.Transport.validate()...)
+	}
 	switch {
 	case set == 0:
-		errs = append(errs, errors.New("no transport: set one of Stdio, HTTP and InMemory"))
+		errs = append(errs, errors.New("no transport: set one of Stdio, HTTP, InMemory and Transport"))
 	case set > 1:
-		errs = append(errs, fmt.Errorf("%d transports: set only one of Stdio, HTTP and InMemory", set))
+		errs = append(errs, fmt.Errorf("%d transports: set only one of Stdio, HTTP, InMemory and Transport", set))
 	}
 	return errs
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -17,11 +18,14 @@ const canary = "canary-7f3a"
 
 func serve(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error { return nil }
 
+func newTransport(context.Context) (mcp.Transport, error) { return nil, nil }
+
 func TestServerSpec_Validate_valid(t *testing.T) {
 	for name, s := range map[string]ServerSpec{
 		"stdio":    {Stdio: &Stdio{Command: "npx", Args: []string{"-y", ""}, Env: map[string]string{"A": "", "B_1": "x=y\nz"}}},
 		"http":     {HTTP: &HTTP{URL: "https://user:pw@host:8443/mcp?x=1", Headers: map[string]string{"Authorization": "Bearer x", "X-Y_z": "\tü"}}},
 		"memory":   {InMemory: &InMemory{Serve: serve}},
+		"custom":   {Transport: &Transport{New: newTransport}},
 		"unbound":  {InMemory: &InMemory{Serve: serve}, Timeouts: Timeouts{Call: -1, Start: -1, List: -1}},
 		"era":      {InMemory: &InMemory{Serve: serve}, Era: EraModern},
 		"no queue": {InMemory: &InMemory{Serve: serve}, Limits: Limits{MaxQueued: -1, MaxMessageBytes: maxMessageBytes}},
@@ -49,6 +53,8 @@ func TestServerSpec_Validate_invalid(t *testing.T) {
 		"two":                 {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory}, "2 transports", "", "only one"},
 		"three":               {ServerSpec{Stdio: &Stdio{Command: "x"}, InMemory: memory, HTTP: &HTTP{URL: "http://h"}}, "3 transports", "", "only one"},
 		"no function":         {ServerSpec{InMemory: &InMemory{}}, "in-memory", "Serve is nil", "set the function"},
+		"custom and memory":   {ServerSpec{Transport: &Transport{New: newTransport}, InMemory: memory}, "2 transports", "", "only one"},
+		"no transport":        {ServerSpec{Transport: &Transport{}}, "custom transport", "Transport.New is nil", "set the function"},
 		"standby of a remote": {ServerSpec{HTTP: &HTTP{URL: "http://h"}, Standby: true, Policy: supervisor.Retry(1, 0)}, "standby", "no process", "remove ServerSpec.Standby"},
 		"standby, no retry":   {ServerSpec{InMemory: memory, Standby: true}, "standby", "MaxAttempts is 0", "set ServerSpec.Policy"},
 		"standby, parked":     {ServerSpec{InMemory: memory, Standby: true, Policy: supervisor.Policy{ParkEvery: time.Minute}}, "standby", "MaxAttempts is 0", "set ServerSpec.Policy"},

@@ -25,7 +25,7 @@ type ServerStatus struct {
 	Gen uint64 `json:"gen"`
 	// Epoch numbers the incarnations of this registration, from 1.
 	Epoch uint64 `json:"epoch"`
-	// Transport is "stdio", "http" or "memory".
+	// Transport is "stdio", "http", "memory" or "custom".
 	Transport string `json:"transport"`
 	// Target is the command or the URL, without arguments and secrets.
 	Target string `json:"target"`

@@ -1,10 +1,13 @@
 package facade_test
 
 import (
+	"context"
+	"io"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -13,7 +16,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// onEveryTransport runs f for servers in memory, as a process and over HTTP, in both eras.
+// onEveryTransport runs f for servers in memory, behind a transport of the go-sdk, as a
+// process and over HTTP, in both eras.
 func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
 	t.Helper()
 	retry := supervisor.Retry(supervisor.Unlimited, time.Millisecond)
@@ -21,6 +25,9 @@ func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpe
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("memory "+version, func(t *testing.T) {
 			f(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
+		})
+		t.Run("custom "+version, func(t *testing.T) {
+			f(t, mcpvisor.ServerSpec{Name: "s", Transport: overTransport(mcptest.InMemory(script)), Policy: retry})
 		})
 		t.Run("process "+version, func(t *testing.T) {
 			f(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: retry})
@@ -36,6 +43,19 @@ func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpe
 			f(t, mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL}, Policy: retry})
 		})
 	}
+}
+
+// overTransport connects to a server in memory over a transport of the go-sdk.
+func overTransport(server *mcpvisor.InMemory) *mcpvisor.Transport {
+	return &mcpvisor.Transport{Target: "a pair of pipes", New: func(ctx context.Context) (mcp.Transport, error) {
+		stdin, toServer := io.Pipe()
+		fromServer, stdout := io.Pipe()
+		go func() {
+			_ = stdout.CloseWithError(server.Serve(ctx, stdin, stdout, io.Discard))
+			_ = stdin.Close()
+		}()
+		return &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil
+	}}
 }
 
 // watch buffers the events of some kinds.

@@ -48,6 +48,7 @@ var arrows = map[string]arrow{
 	"transport/internal/jsonrpc":       {". supervisor internal/ transport transport/internal/redact", []string{sdk, xtime}},
 	"transport/internal/inbound":       {". supervisor internal/ transport transport/internal/jsonrpc transport/internal/redact", []string{sdk, zerolog}},
 	"transport/internal/memory":        {". supervisor internal/ transport/internal/process transport/internal/redact", nil},
+	"transport/internal/custom":        {". supervisor internal/ transport/internal/memory transport/internal/process transport/internal/redact", []string{sdk}},
 	"transport/internal/stdio":         {". supervisor internal/ transport transport/internal/", []string{sdk, xtime}},
 	"transport/internal/endpoint":      {". supervisor internal/ transport/internal/jsonrpc transport/internal/redact", nil},
 	"transport/internal/httpbody":      {"transport/internal/jsonrpc", nil},

@@ -14,10 +14,10 @@ import (
 func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
 	spec = spec.WithDefaults()
 	switch {
-	case spec.Stdio != nil || spec.InMemory != nil:
+	case spec.Stdio != nil || spec.InMemory != nil || spec.Transport != nil:
 		return stdio.NewDialer(spec, opts), nil
 	case spec.HTTP != nil:
 		return streamable.NewDialer(spec, opts), nil
 	}
-	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP and InMemory", spec.Name)
+	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP, InMemory and Transport", spec.Name)
 }

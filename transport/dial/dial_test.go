@@ -14,6 +14,7 @@ func TestNew(t *testing.T) {
 		"stdio":  {Stdio: &mcpvisor.Stdio{Command: "server"}},
 		"HTTP":   {HTTP: &mcpvisor.HTTP{URL: "http://host/mcp"}},
 		"memory": {InMemory: &mcpvisor.InMemory{}},
+		"custom": {Transport: &mcpvisor.Transport{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := New(spec, transport.Options{})

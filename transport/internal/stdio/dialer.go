@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/custom"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/memory"
@@ -75,19 +76,35 @@ func (d *dialer) watchLateAnswer(p *processConn) {
 }
 
 // NewDialer makes the sessions of a server behind a pair of streams: a process
-// (spec.Stdio) or a goroutine (spec.InMemory).
+// (spec.Stdio), a goroutine (spec.InMemory), or a connection of the host (spec.Transport).
 func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
 	spec = spec.WithDefaults()
-	if spec.InMemory != nil {
+	switch {
+	case spec.InMemory != nil:
 		return newMemoryDialer(spec, opts)
+	case spec.Transport != nil:
+		return newCustomDialer(spec, opts)
 	}
 	return newStdioDialer(spec, opts)
 }
 
-func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
+// specRedactor hides the secrets that the specification names.
+func specRedactor(spec mcpvisor.ServerSpec) redact.Redactor {
 	var secrets secret.List
 	secrets.Add(spec.Secrets...)
-	redactor := redact.New(&secrets)
+	return redact.New(&secrets)
+}
+
+func newCustomDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
+	redactor := specRedactor(spec)
+	connector := custom.NewConnector(spec.Transport, redactor)
+	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) { return connector.Start() })
+	d.redactor = redactor
+	return d
+}
+
+func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
+	redactor := specRedactor(spec)
 	server, lines := spec.InMemory, spec.Limits.MaxStderrLines // the function keeps these, not the specification
 	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
 		return memory.Start(server, lines, redactor), nil

@@ -1,0 +1,264 @@
+package custom
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/memory"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+)
+
+// Connection is one connection of a [Connector], from New to Close. It ends when one of the
+// methods of the host fails, and when it is terminated. Its exit is that moment; what the
+// host's methods need to return after it is waited for by Terminate.
+type Connection struct {
+	process.Process // the pair of streams, and the exit
+
+	connector *Connector
+	ctx       context.Context // of all methods of the host; ends with the connection
+	cancel    context.CancelFunc
+	cause     atomic.Pointer[supervisor.Cause] // why it ended, set once; nil while it is open and when it was terminated
+	returned  chan struct{}                    // closed when the methods of the host have returned
+	connected atomic.Bool                      // Connect has returned a connection
+	received  atomic.Bool                      // Read has returned a message
+	repeated  atomic.Bool                      // New has returned the transport of an earlier connection
+}
+
+func newConnection(c *Connector) *Connection {
+	p := &Connection{connector: c, returned: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.Process = memory.Start(&mcpvisor.InMemory{Serve: p.serve}, 0, nil)
+	return p
+}
+
+// serve stands for the process: it returns when the connection ends.
+func (p *Connection) serve(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
+	go func() {
+		defer close(p.returned)
+		defer p.end(supervisor.CauseSpawn, "could not connect", errGoexit) // if nothing else has ended it
+		conn, err := p.connect()
+		if err != nil {
+			p.end(supervisor.CauseSpawn, "could not connect", err)
+			return
+		}
+		p.connected.Store(true)
+		var loops sync.WaitGroup
+		readEnded := make(chan struct{})
+		loops.Go(func() {
+			defer close(readEnded)
+			p.run("the connection ended", func() error { return p.read(conn, stdout) })
+		})
+		loops.Go(func() {
+			p.run("writing to the server failed", func() error {
+				defer p.awaitLastMessages(readEnded)
+				return p.write(conn, stdin, stdout)
+			})
+		})
+		<-p.ctx.Done()
+		loops.Go(func() { _ = guard.Call("Connection.Close", conn.Close) })
+		loops.Wait()
+	}()
+	<-p.ctx.Done()
+	return nil
+}
+
+// errGoexit is the error of a method that called runtime.Goexit, as t.FailNow does.
+var errGoexit = errors.New("the host's transport ended its goroutine")
+
+func (p *Connection) connect() (mcp.Connection, error) {
+	t, err := guard.Value("Transport.New", func() (mcp.Transport, error) { return p.connector.server.New(p.ctx) })
+	if err == nil && t == nil {
+		err = errors.New("the host's Transport.New returned neither a transport nor an error")
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.repeated.Store(p.connector.isRepeated(t))
+	conn, err := guard.Value("Transport.Connect", func() (mcp.Connection, error) { return t.Connect(p.ctx) })
+	if err == nil && conn == nil {
+		err = errors.New("Connect of the host's transport returned neither a connection nor an error")
+	}
+	return conn, err
+}
+
+// run runs a loop, and ends the connection when the loop ends.
+func (p *Connection) run(what string, loop func() error) {
+	err := errGoexit
+	defer func() { p.end(supervisor.CauseClosed, what, err) }()
+	err = loop()
+}
+
+// end ends the connection. The first call counts. err is nil if the session has ended.
+func (p *Connection) end(kind supervisor.CauseKind, what string, err error) {
+	if p.ctx.Err() == nil && err != nil {
+		p.cause.CompareAndSwap(nil, p.explain(kind, what, err))
+	}
+	p.cancel()
+}
+
+func (p *Connection) explain(kind supervisor.CauseKind, what string, err error) *supervisor.Cause {
+	redactor := p.connector.redactor
+	var own *supervisor.Cause
+	if errors.As(err, &own) && own != nil {
+		c := own.Clone()
+		c.Message, c.Err = redactor.Text(c.Message), redactor.Error(c.Err)
+		return c
+	}
+	c := &supervisor.Cause{Kind: kind, Message: what + ": " + redactor.Text(err.Error()), Err: redactor.Error(err)}
+	if errors.Is(err, io.EOF) {
+		c.Message = "the server closed the connection"
+	}
+	if p.repeated.Load() && !p.received.Load() {
+		c.Message += "; Transport.New returned the same transport as before, and most transports can connect only once"
+	}
+	return c
+}
+
+// maxKeptLine is the longest buffer that read keeps, in bytes.
+const maxKeptLine = 64 << 10
+
+// read writes the messages of the server to stdout.
+func (p *Connection) read(conn mcp.Connection, stdout io.Writer) error {
+	var line []byte
+	for {
+		var err error
+		line, err = guard.Value("Connection.Read", func() ([]byte, error) {
+			message, err := conn.Read(p.ctx)
+			if err != nil {
+				return nil, err
+			}
+			return appendMessage(line[:0], message)
+		})
+		if err != nil {
+			return err
+		}
+		p.received.Store(true)
+		if _, err := stdout.Write(line); err != nil {
+			return nil //nolint:nilerr // the session has ended
+		}
+		if cap(line) > maxKeptLine {
+			line = nil
+		}
+	}
+}
+
+// write sends the lines of stdin to the server.
+func (p *Connection) write(conn mcp.Connection, stdin io.Reader, stdout io.Writer) error {
+	lines := bufio.NewReader(stdin)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return nil //nolint:nilerr // the session has ended
+		}
+		message, err := sdkrpc.DecodeMessage(line)
+		if err != nil {
+			err = &sdkrpc.Error{Code: codeRejected, Message: "the go-sdk cannot represent the message: " + err.Error()}
+		} else {
+			err = guard.Call("Connection.Write", func() error { return conn.Write(p.ctx, message) })
+		}
+		switch {
+		case err == nil:
+		case !isRejected(err):
+			return err
+		default:
+			_, _ = stdout.Write(rejection(line, err)) // it fails when the session has ended
+		}
+	}
+}
+
+// rejection is the answer to a request that could not be written; empty for other messages.
+func rejection(line []byte, err error) []byte {
+	var id []byte
+	request := false
+	_ = jsonscan.EachMember(line, func(name string, value []byte) error {
+		switch name {
+		case "id":
+			id = value
+		case "method":
+			request = true
+		}
+		return nil
+	})
+	if !request || id == nil {
+		return nil
+	}
+	b := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
+	return append(appendError(b, err), "}\n"...)
+}
+
+// evidenceTimeout is how long to wait, after a Write has failed, for the messages that the
+// server sent before it closed the connection.
+const evidenceTimeout = 50 * time.Millisecond
+
+// awaitLastMessages waits until Read has failed, too, or the connection ends.
+func (p *Connection) awaitLastMessages(readEnded <-chan struct{}) {
+	t := time.NewTimer(evidenceTimeout)
+	defer t.Stop()
+	select {
+	case <-readEnded:
+	case <-p.ctx.Done():
+	case <-t.C:
+	}
+}
+
+// codeRejected is the code of an error of Write that is about the one message, and not about
+// the connection.
+const codeRejected = -32005
+
+func isRejected(err error) bool {
+	var wire *sdkrpc.Error
+	return errors.As(err, &wire) && wire != nil && wire.Code == codeRejected
+}
+
+// ExitCause implements process.Process.
+func (p *Connection) ExitCause() *supervisor.Cause {
+	if c := p.cause.Load(); c != nil {
+		return c.Clone()
+	}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the connection was closed"}
+}
+
+// Terminate implements process.Process. It closes the connection at once, and waits for the
+// methods of the host to return.
+func (p *Connection) Terminate(grace time.Duration) {
+	p.cancel()
+	p.Process.Terminate(grace)
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-p.returned:
+	case <-t.C:
+	}
+}
+
+// Release implements process.Process. The error says that methods of the host have not
+// returned.
+func (p *Connection) Release() error {
+	err := p.Process.Release()
+	select {
+	case <-p.returned:
+		return err
+	default:
+	}
+	p.connector.left.Add(1)
+	go func() {
+		<-p.returned
+		p.connector.left.Add(-1)
+	}()
+	if !p.connected.Load() {
+		return errors.Join(err, errors.New("New or Connect of the host's transport has not returned; it must return when its context ends"))
+	}
+	return errors.Join(err, errors.New("Read, Write or Close of the host's transport has not returned; Close must end all of them"))
+}

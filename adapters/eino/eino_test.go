@@ -14,6 +14,7 @@ import (
 	"github.com/cloudwego/eino/flow/agent/react"
 	einoschema "github.com/cloudwego/eino/schema"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/adapters/eino"
@@ -24,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // An agent of Eino finishes although its server is killed in the middle of a call. The

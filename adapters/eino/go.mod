@@ -7,6 +7,7 @@ require (
 	github.com/eino-contrib/jsonschema v1.0.3
 	github.com/mcpvisor/mcpvisor v0.0.0
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (

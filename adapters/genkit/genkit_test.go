@@ -11,6 +11,7 @@ import (
 	"github.com/firebase/genkit/go/ai"
 	gk "github.com/firebase/genkit/go/genkit"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/adapters/genkit"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // A request of Genkit finishes although its server is killed in the middle of a call. The

@@ -6,6 +6,7 @@ require (
 	github.com/firebase/genkit/go v1.4.0
 	github.com/mcpvisor/mcpvisor v0.0.0
 	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -6,6 +6,7 @@ require (
 	github.com/mcpvisor/mcpvisor v0.0.0
 	github.com/stretchr/testify v1.12.1
 	github.com/tmc/langchaingo v0.1.14
+	go.uber.org/goleak v1.3.0
 )
 
 require (

@@ -11,6 +11,7 @@ import (
 	"github.com/tmc/langchaingo/agents"
 	"github.com/tmc/langchaingo/chains"
 	"github.com/tmc/langchaingo/llms"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/adapters/langchaingo"
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // newFixture returns a client of a server that is killed while it works on its first call.

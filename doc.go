@@ -188,6 +188,7 @@
 //
 //	mcpvisor            this package: the values of the API
 //	facade              Client: register servers, call, list, watch, authorize
+//	door                all servers as one session of the go-sdk, for frameworks
 //	supervisor          retry policies and the lifecycle of a server, without I/O
 //	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
 //	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP

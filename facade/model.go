@@ -41,6 +41,13 @@ func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, op
 	if err == nil {
 		return result
 	}
+	return c.ErrorForModel(tool, err)
+}
+
+// ErrorForModel is the result that [Client.CallToolForModel] makes of the error of a call:
+// for an agent loop that calls in another way, such as [Client.CallToolRaw]. tool is the name
+// that the model used. An error that is no *mcpvisor.Error counts as a failure of the call.
+func (c *Client) ErrorForModel(tool string, err error) *mcp.CallToolResult {
 	var similar []string
 	if errors.Is(err, mcpvisor.ErrUnknownServer) || errors.Is(err, mcpvisor.ErrUnknownTool) {
 		similar = similarTools(c.rt.Snapshot(), tool, preferAliases)

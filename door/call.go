@@ -1,0 +1,95 @@
+package door
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// toolCall are the params of tools/call.
+type toolCall struct {
+	name          string
+	arguments     json.RawMessage
+	progressToken json.RawMessage
+	version       string
+}
+
+// readToolCall reads the params of tools/call without building values of the arguments.
+func readToolCall(raw json.RawMessage) (t toolCall, err error) {
+	err = jsonscan.EachMember(raw, func(key string, value []byte) (err error) {
+		switch key {
+		case "name":
+			t.name, err = jsonscan.ReadString(value)
+		case "arguments":
+			t.arguments = value
+		case "_meta":
+			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
+				switch key {
+				case "progressToken":
+					t.progressToken = value
+				case "io.modelcontextprotocol/protocolVersion":
+					t.version, err = jsonscan.ReadString(value)
+				}
+				return err
+			})
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return t, invalidParams("params of tools/call cannot be read: " + err.Error())
+	case t.name == "":
+		return t, invalidParams("params of tools/call have no name of a tool")
+	}
+	t.name = strings.Clone(t.name) // it would keep the arguments
+	return t, checkVersion(t.version)
+}
+
+// callTool answers tools/call (MCP, server, tools).
+func (c *connection) callTool(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	t, err := readToolCall(raw)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.client.CallToolRaw(ctx, t.name, t.arguments, c.callOptions(t.progressToken)...)
+	switch {
+	case err == nil:
+		return result, nil
+	case isMistake(err) || errors.Is(err, mcpvisor.ErrRPC):
+		return nil, c.protocolError(t.name, err)
+	}
+	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)
+}
+
+// callOptions are the options of a request whose progress is reported if it has a token
+// (MCP, basic, utilities, progress).
+func (c *connection) callOptions(token json.RawMessage) []facade.CallOption {
+	if !isProgressToken(token) {
+		return c.opts.call
+	}
+	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) {
+		text, err := json.Marshal(progressParams{ProgressToken: token, Progress: p})
+		if err == nil {
+			c.send(&jsonrpc.Request{Method: "notifications/progress", Params: text})
+		}
+	}))
+}
+
+// progressParams are the params of notifications/progress.
+type progressParams struct {
+	ProgressToken json.RawMessage `json:"progressToken"`
+	mcpvisor.Progress
+}
+
+// isProgressToken reports whether a value may be a token: text or a number.
+func isProgressToken(token json.RawMessage) bool {
+	return len(token) > 0 && (token[0] == '"' || token[0] == '-' || token[0] >= '0' && token[0] <= '9')
+}

@@ -1,0 +1,52 @@
+// Package door offers everything that a facade.Client supervises as one MCP session: an
+// mcp.Transport of the go-sdk that answers from the client, with no server and no pipe
+// between. What takes a transport or a session of the go-sdk gets the tools, resources and
+// prompts of all servers, over a session that survives every crash of them.
+//
+//	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+//	session, err := host.Connect(ctx, door.Transport(client), nil)
+//	tools, err := session.ListTools(ctx, nil)
+//	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "mcp__fs__list_directory"})
+//
+// # Names
+//
+// Tools and prompts are listed by their alias (mcpvisor.Alias), which is unique among all
+// servers and fits what model providers accept. Calls take the alias or the qualified name
+// ("fs/list_directory"). A resource keeps its URI. If several servers list the same URI or
+// template, it is listed as mcpvisor://SERVER/URI for each of them, and the bare URI is
+// refused. That form names a resource of one server in any case.
+//
+// # Results and errors
+//
+// The result of a tool is passed on byte for byte. What goes wrong is told in the way in
+// which the caller can act on it:
+//
+//   - The server is down, crashed, was given up, is overloaded or did not answer in time: a
+//     result with IsError, whose text says what happened, and whether the call may have had
+//     an effect or is safe to repeat. Its structured content is a facade.ModelError.
+//   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
+//   - A JSON-RPC error of the server: the same error, with its code and data.
+//
+// No call is repeated. A framework that repeats calls by itself after an error must not do
+// so here: the outcome of the first attempt may be unknown. (Switch off the replay of
+// eino's officialmcp.)
+//
+// # Notifications
+//
+// A change of the lists (a server became ready, went down, or changed its lists) is one
+// list_changed notification for each kind of list; changes that the session has not read yet
+// are one. An update of a resource is reported to the sessions that subscribed to it; after
+// a restart of its server each subscribed resource counts as updated. Progress is passed on
+// if the request has a progress token. Log messages are passed on after logging/setLevel,
+// which sets the level of all servers registered then; servers register later keep theirs.
+//
+// # Requests of servers
+//
+// Sampling, elicitation and roots are answered by the handlers of the facade.Client. They
+// belong to the host, and the session behind the door is not asked: it may be one of many.
+//
+// # Versions
+//
+// The session speaks the versions from 2024-11-05 to 2025-11-25, and 2026-07-28 with
+// subscriptions/listen, whatever the servers speak.
+package door

@@ -1,0 +1,57 @@
+package door_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/door"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// One session with the tools of all servers. It survives the crash of a server.
+func Example() {
+	ctx := context.Background()
+	client, err := facade.New(facade.WithDefaultWaitReady())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = client.Close(ctx) }()
+	err = client.Register(ctx, mcpvisor.ServerSpec{
+		Name:     "demo",
+		InMemory: mcptest.InMemory(mcptest.Script{}),
+		Policy:   supervisor.Retry(3, time.Millisecond),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+	session, err := host.Connect(ctx, door.Transport(client), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = session.Close() }()
+	for _, call := range []*mcp.CallToolParams{
+		{Name: "mcp__demo__crash"},
+		{Name: "mcp__demo__echo", Arguments: map[string]any{"text": "The session goes on."}},
+	} {
+		result, err := session.CallTool(ctx, call)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	}
+	// Output:
+	// Internal Error: the server of mcp__demo__crash crashed during the call. Whether it had an effect is not known; check before you repeat it.
+	// The session goes on.
+}

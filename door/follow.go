@@ -1,0 +1,65 @@
+package door
+
+import "github.com/mcpvisor/mcpvisor"
+
+// watchedKinds are the events that a session may report.
+var watchedKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventChanged,
+	mcpvisor.EventUnregistered, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
+
+// follow reports the events of the client to the session, until one of them ends.
+func (c *connection) follow(events <-chan mcpvisor.Event) {
+	offered := map[string]lists{} // which lists of each ready server have entries
+	for _, s := range c.client.Status() {
+		offered[s.Name] = listsOf(s.Catalog.Tools, s.Catalog.Prompts, s.Catalog.Resources+s.Catalog.Templates)
+	}
+	for e := range events {
+		switch e.Kind {
+		case mcpvisor.EventReady:
+			now := listsOf(e.Tools, e.Prompts, e.Resources+e.Templates)
+			c.notify.reportLists(offered[e.Server] | now)
+			offered[e.Server] = now
+			c.notify.reportUpdate(e.Server, "") // what changed while it was down is not known
+		case mcpvisor.EventDown, mcpvisor.EventUnregistered:
+			c.notify.reportLists(offered[e.Server])
+			delete(offered, e.Server)
+		case mcpvisor.EventChanged:
+			c.notify.reportLists(changedLists(e.Change))
+			offered[e.Server] = listsOf(e.Tools, e.Prompts, e.Resources+e.Templates)
+		case mcpvisor.EventResourceUpdated:
+			c.notify.reportUpdate(e.Server, e.URI)
+		case mcpvisor.EventLog:
+			c.notify.reportLog(*e.Log)
+		case mcpvisor.EventMissed:
+			c.notify.reportLists(allLists)
+			c.notify.reportUpdate("", "")
+		}
+	}
+	for _, r := range c.notify.close() {
+		c.subscriptions.release(r)
+	}
+	c.drain()
+}
+
+func listsOf(tools, prompts, resources int) (l lists) {
+	for _, list := range []struct {
+		entries int
+		list    lists
+	}{{tools, toolList}, {prompts, promptList}, {resources, resourceList}} {
+		if list.entries > 0 {
+			l |= list.list
+		}
+	}
+	return l
+}
+
+func changedLists(c *mcpvisor.Change) (l lists) {
+	for _, list := range []struct {
+		unchanged bool
+		list      lists
+	}{{c.Tools.IsZero(), toolList}, {c.Prompts.IsZero(), promptList}, {c.Resources.IsZero() && c.Templates.IsZero(), resourceList}} {
+		if !list.unchanged {
+			l |= list.list
+		}
+	}
+	return l
+}

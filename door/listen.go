@@ -1,0 +1,49 @@
+package door
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
+// reports it until the request is canceled. The answer comes when the client is closed.
+func (c *connection) listen(ctx context.Context, r *jsonrpc.Request, p *params) (any, error) {
+	if p.Notifications == nil {
+		return nil, invalidParams("params of subscriptions/listen have no notifications")
+	}
+	ended := make(chan struct{})
+	l := &listener{id: r.ID, uris: map[string]resource{}, ended: ended}
+	granted := mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
+		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged}
+	for _, wanted := range []struct {
+		on   bool
+		list lists
+	}{{granted.ToolsListChanged, toolList}, {granted.PromptsListChanged, promptList}, {granted.ResourcesListChanged, resourceList}} {
+		if wanted.on {
+			l.lists |= wanted.list
+		}
+	}
+	for _, uri := range p.Notifications.ResourceSubscriptions {
+		found, err := c.findResource(uri)
+		if _, twice := l.uris[uri]; err != nil || twice {
+			continue
+		}
+		c.subscriptions.hold(found)
+		defer c.subscriptions.release(found)
+		if c.subscriptions.subscribe(ctx, found) == nil {
+			l.uris[uri] = found
+			granted.ResourceSubscriptions = append(granted.ResourceSubscriptions, uri)
+		}
+	}
+	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
+	if c.notify.listen(l) {
+		defer c.notify.leave(l)
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		}
+	}
+	return map[string]any{"_meta": map[string]any{mcp.MetaKeySubscriptionID: r.ID.Raw()}}, nil
+}

@@ -1,0 +1,59 @@
+package door
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// subscriptions counts the sessions of one transport that subscribed to each resource. The
+// client is asked by the first and by the last of them. The zero value lacks its fields.
+type subscriptions struct {
+	client *facade.Client
+
+	mu       sync.Mutex
+	sessions map[resource]int
+}
+
+// hold counts one more session. Each has to release the resource once, whether or not the
+// client accepts the subscription.
+func (s *subscriptions) hold(r resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[r]++
+}
+
+// subscribe asks the client, which does nothing if the subscription stands.
+func (s *subscriptions) subscribe(ctx context.Context, r resource) error {
+	return s.client.Subscribe(ctx, r.server, r.uri)
+}
+
+// unsubscribeTimeout bounds the request that ends a subscription. Nothing waits for it.
+const unsubscribeTimeout = 5 * time.Second
+
+// release counts one session less. It does not wait for the server.
+func (s *subscriptions) release(r resource) {
+	s.mu.Lock()
+	s.sessions[r]--
+	last := s.sessions[r] == 0
+	if last {
+		delete(s.sessions, r)
+	}
+	s.mu.Unlock()
+	if !last {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
+		defer cancel()
+		_ = s.client.Unsubscribe(ctx, r.server, r.uri) // it fails if the server or the client is gone
+		s.mu.Lock()
+		again := s.sessions[r] > 0
+		s.mu.Unlock()
+		if again { // a session has subscribed meanwhile, perhaps before the line above
+			_ = s.client.Subscribe(ctx, r.server, r.uri)
+		}
+	}()
+}

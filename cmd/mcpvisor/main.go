@@ -12,11 +12,13 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -45,6 +47,11 @@ type commandLine struct {
 	Fresh  bool      `help:"Start copies of the servers, also if mcpvisor run has them running."`
 
 	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
+
+	Init   initCmd   `cmd:"" help:"Make a configuration file, and name other hosts' files that have servers."`
+	Import importCmd `cmd:"" help:"Take over servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf. Shows what it would do; --write does it."`
+	Add    addCmd    `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
+	Remove removeCmd `cmd:"" help:"Remove a server from the configuration file."`
 
 	Status    statusCmd    `cmd:"" help:"Show the states of the servers."`
 	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
@@ -78,6 +85,8 @@ type invocation struct {
 	fresh   bool
 	// sources are the configuration files.
 	sources sources
+	// command are the words after --; nil without it.
+	command []string
 
 	inputInterrupted bool // an interrupt ended the question for an input
 }
@@ -108,6 +117,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	}
 	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, sources: newSources(cli.Config), json: cli.JSON,
 		wait: cli.Wait.duration, waitFor: cli.Wait.condition, fresh: cli.Fresh}
+	if i := slices.Index(args, "--"); i >= 0 {
+		inv.command = append([]string{}, args[i+1:]...)
+	}
 	switch {
 	case err != nil:
 		inv.json = slices.Contains(args, "--json") // cli is empty
@@ -124,7 +136,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 // newParser makes the parser of the command line.
 func newParser(cli *commandLine, out, errs io.Writer, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
-		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": userConfig()}, kong.Exit(exit))
+		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": userConfig(),
+			"presets": strings.Join(presets.Names(), ", "), "hosts": strings.Join(hostIDs(), ", ")}, kong.Exit(exit))
 }
 
 type helpCmd struct {

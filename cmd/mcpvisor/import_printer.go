@@ -1,0 +1,83 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+)
+
+// marks stand before the entries of an import.
+var marks = map[hosts.Action]string{hosts.ActionAdd: "+", hosts.ActionSame: "=", hosts.ActionReplace: "~", hosts.ActionClash: "!", hosts.ActionRefuse: "!"}
+
+// printPlan prints what an import does, by the files of the hosts.
+func (inv *invocation) printPlan(plan *hosts.Plan, path string, written bool) error {
+	var b strings.Builder
+	last := ""
+	for _, i := range plan.Items {
+		if source := i.Host + "  " + i.Path; source != last {
+			fmt.Fprintln(&b, source)
+			last = source
+		}
+		fmt.Fprintf(&b, "  %s %s  %s\n", marks[i.Action], i.Name, table.OneLine(describeItem(i, path), maxFindingLength))
+		for _, note := range i.Notes {
+			fmt.Fprintf(&b, "      %s\n", table.OneLine(configTerms(note), maxFindingLength))
+		}
+	}
+	for _, text := range plan.Unreadable {
+		fmt.Fprintf(&b, "not read: %s\n", text)
+	}
+	printVariables(&b, plan.Variables)
+	changed := plan.Count(hosts.ActionAdd) + plan.Count(hosts.ActionReplace)
+	switch {
+	case changed == 0:
+		fmt.Fprintf(&b, "Nothing to import: %s stays as it is.\n", path)
+	case written:
+		fmt.Fprintf(&b, "%s written with %s of other hosts; their files stay as they are.\n", path, display.Count(changed, "server"))
+	default:
+		fmt.Fprintf(&b, "Nothing was written. With --write, %s gets %s.\n", path, display.Count(changed, "server"))
+	}
+	_, err := inv.out.Write([]byte(display.Text(b.String())))
+	return err
+}
+
+// describeItem says what happens to an entry.
+func describeItem(i hosts.Item, path string) string {
+	from := ""
+	if i.Line > 0 {
+		from = fmt.Sprintf(" (line %d)", i.Line)
+	}
+	switch i.Action {
+	case hosts.ActionSame:
+		return "is the same in " + i.Reason
+	case hosts.ActionReplace:
+		return i.Target + from + ", replaces " + i.Reason
+	case hosts.ActionClash:
+		return "differs from " + i.Reason + from + ", which stays; --rename adds this one, too, --replace takes it instead of one in " + path
+	case hosts.ActionRefuse:
+		return "cannot be taken over" + from + ": " + configTerms(i.Reason)
+	}
+	return i.Target + from
+}
+
+// printVariables lists the variables that have to be set.
+func printVariables(b *strings.Builder, variables []*hosts.Variable) {
+	if len(variables) == 0 {
+		return
+	}
+	b.WriteString("Secrets stay where they are. Set these variables before the servers start:\n")
+	width := 0
+	for _, v := range variables {
+		width = max(width, len(v.Name))
+	}
+	for _, v := range variables {
+		state := map[bool]string{true: "set"}[v.Set]
+		if v.Differs {
+			state = "set to another value"
+		}
+		fmt.Fprintf(b, "  %-*s  %s: %s\n", width, v.Name, cmp.Or(state, "not set"), strings.Join(v.For, "; "))
+	}
+}

@@ -1,0 +1,230 @@
+// Package configfile edits configuration files in place: comments, order and formatting of
+// everything else stay, and a file is replaced as a whole or not at all.
+package configfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/tailscale/hujson"
+)
+
+// listKeys are the keys below which a file lists its servers. The first one is written.
+var listKeys = []string{"mcpServers", "servers"}
+
+// bom is a byte order mark, which stays at the start of a file.
+var bom = []byte("\xef\xbb\xbf")
+
+// File is one configuration file that is edited. It is not safe for concurrent use.
+type File struct {
+	path  string
+	read  []byte // the content of the file; nil if it does not exist
+	mode  os.FileMode
+	root  hujson.Value
+	mark  []byte // bom, or nothing
+	style style
+}
+
+// Open reads a file. A file that does not exist is like one with an empty list, and
+// [File.Write] makes it.
+func Open(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		f, err := parse(path, []byte(Starter()))
+		if err != nil {
+			return nil, err
+		}
+		f.mode = newMode
+		return f, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read; check its permissions: %w", path, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read; check its permissions: %w", path, err)
+	}
+	f, err := parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	f.read, f.mode = data, info.Mode().Perm()
+	return f, nil
+}
+
+func parse(path string, data []byte) (*File, error) {
+	f := &File{path: path}
+	if bytes.HasPrefix(data, bom) {
+		f.mark, data = bom, data[len(bom):]
+	}
+	root, err := hujson.Parse(bytes.Clone(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s is not valid JSON, so it cannot be changed; correct it first: %w", path, err)
+	}
+	if _, ok := root.Value.(*hujson.Object); !ok {
+		return nil, fmt.Errorf("%s is not a JSON object, so it cannot be changed; name another file", path)
+	}
+	f.root, f.style = root, styleOf(data)
+	return f, nil
+}
+
+// Exists reports whether there was a file when it was opened.
+func (f *File) Exists() bool { return f.read != nil }
+
+// Path returns the path of the file, as it was given to [Open].
+func (f *File) Path() string { return f.path }
+
+// Bytes returns the text of the file with all changes.
+func (f *File) Bytes() []byte { return append(bytes.Clone(f.mark), f.root.Pack()...) }
+
+// Changed reports whether the text differs from that of the file.
+func (f *File) Changed() bool { return !bytes.Equal(f.Bytes(), f.read) }
+
+// Names returns the names of the entries, in the order of the file.
+func (f *File) Names() (names []string) {
+	for _, list := range f.lists() {
+		for i := range list.object.Members {
+			names = append(names, memberName(&list.object.Members[i]))
+		}
+	}
+	return names
+}
+
+// Entry returns an entry as JSON without comments, and the line in which it begins, from
+// 1. It reports false if the file does not have it.
+func (f *File) Entry(name string) (value json.RawMessage, line int, ok bool) {
+	list, i := f.find(name)
+	if list == nil {
+		return nil, 0, false
+	}
+	v := list.object.Members[i].Value.Clone()
+	v.Standardize()
+	v.Minimize()
+	f.root.UpdateOffsets()
+	return v.Pack(), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
+}
+
+// Set adds an entry at the end of the list, or replaces the one of that name in its place.
+func (f *File) Set(name string, entry Object) error {
+	list, i := f.find(name)
+	if list != nil {
+		return f.style.replace(list, i, entry)
+	}
+	if list = f.firstList(); list == nil {
+		if err := f.style.add(f.top(), listKeys[0], Object{}); err != nil {
+			return err
+		}
+		list = f.firstList()
+	}
+	return f.style.add(list, name, entry)
+}
+
+// Remove removes an entry with the comments that belong to it. It reports false if the
+// file does not have it.
+func (f *File) Remove(name string) bool {
+	list, i := f.find(name)
+	if list == nil {
+		return false
+	}
+	remove(list.object, i)
+	return true
+}
+
+// Input returns the declaration of an input of VS Code, as JSON, or nil.
+func (f *File) Input(id string) json.RawMessage {
+	inputs := f.inputs()
+	if inputs == nil {
+		return nil
+	}
+	for i := range inputs.Elements {
+		v := inputs.Elements[i].Clone()
+		v.Standardize()
+		v.Minimize()
+		var declaration struct{ ID string }
+		if text := v.Pack(); json.Unmarshal(text, &declaration) == nil && declaration.ID == id {
+			return text
+		}
+	}
+	return nil
+}
+
+// AddInput adds the declaration of an input of VS Code.
+func (f *File) AddInput(declaration Object) error {
+	if f.inputs() == nil {
+		return f.style.add(f.top(), "inputs", []any{declaration})
+	}
+	return f.style.append(f.inputs(), declaration)
+}
+
+func (f *File) inputs() *hujson.Array {
+	top := f.top().object
+	for i := range top.Members {
+		if array, ok := top.Members[i].Value.Value.(*hujson.Array); ok && memberName(&top.Members[i]) == "inputs" {
+			return array
+		}
+	}
+	return nil
+}
+
+// list is an object of the file, and the whitespace before the line that it begins in.
+type list struct {
+	object *hujson.Object
+	indent string
+}
+
+func (f *File) top() *list {
+	object, _ := f.root.Value.(*hujson.Object) // parse has checked it
+	return &list{object, ""}
+}
+
+// lists returns the lists of servers, also those below "mcp" in VS Code's settings.
+func (f *File) lists() (found []*list) {
+	top := f.top()
+	for i := range top.object.Members {
+		m := &top.object.Members[i]
+		inner, ok := m.Value.Value.(*hujson.Object)
+		switch {
+		case !ok:
+		case slices.Contains(listKeys, memberName(m)):
+			found = append(found, &list{inner, indentOf(m.Name.BeforeExtra)})
+		case memberName(m) == "mcp":
+			for j := range inner.Members {
+				n := &inner.Members[j]
+				if servers, ok := n.Value.Value.(*hujson.Object); ok && slices.Contains(listKeys, memberName(n)) {
+					found = append(found, &list{servers, indentOf(n.Name.BeforeExtra)})
+				}
+			}
+		}
+	}
+	return found
+}
+
+func (f *File) firstList() *list {
+	if lists := f.lists(); len(lists) > 0 {
+		return lists[0]
+	}
+	return nil
+}
+
+// find returns the list that has an entry, and the index of the entry.
+func (f *File) find(name string) (*list, int) {
+	for _, l := range f.lists() {
+		for i := range l.object.Members {
+			if memberName(&l.object.Members[i]) == name {
+				return l, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+func memberName(m *hujson.ObjectMember) string {
+	if lit, ok := m.Name.Value.(hujson.Literal); ok {
+		return lit.String()
+	}
+	return ""
+}

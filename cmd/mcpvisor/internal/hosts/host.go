@@ -1,0 +1,117 @@
+// Package hosts reads the MCP servers that other hosts are configured with: Claude Desktop,
+// Claude Code, Cursor, VS Code, Codex, Gemini CLI, Zed and Windsurf. It makes entries of
+// mcpvisor's configuration of them. It writes no file.
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Host is a program that has a file with MCP servers.
+type Host struct {
+	// ID is the name on the command line, as in "claude-desktop".
+	ID string
+	// Name is the name for the user.
+	Name string
+
+	// user are the files of the user, and project those of a project, whether they exist or
+	// not.
+	user, project func(Environment) []string
+	// read finds the entries in the text of a file.
+	read func(text []byte, e Environment) ([]raw, []input, error)
+	// convert turns an entry into one of mcpvisor. Notes say what else there is to know.
+	convert func(entry object) (converted object, notes []string, err error)
+	// bareVariables says that $VAR is a variable there, not only ${VAR}.
+	bareVariables bool
+}
+
+// All are the hosts, in the order in which they are read.
+func All() []Host { return slices.Clone(table) }
+
+// ByID returns a host by its name on the command line.
+func ByID(id string) (Host, bool) {
+	i := slices.IndexFunc(table, func(h Host) bool { return h.ID == id })
+	if i < 0 {
+		return Host{}, false
+	}
+	return table[i], true
+}
+
+var table = []Host{
+	{ID: "claude-desktop", Name: "Claude Desktop", read: readMember("mcpServers"), convert: common,
+		user: func(e Environment) []string { return []string{e.appDir("Claude", "claude_desktop_config.json")} }},
+	{ID: "claude-code", Name: "Claude Code", read: readClaudeCode, convert: withMilliseconds,
+		user: func(e Environment) []string {
+			if e.ClaudeConfig != "" {
+				return []string{filepath.Join(e.ClaudeConfig, ".claude.json")}
+			}
+			return []string{e.home(".claude.json")}
+		},
+		project: func(e Environment) []string { return []string{e.project(".mcp.json")} }},
+	{ID: "cursor", Name: "Cursor", read: readMember("mcpServers"), convert: common,
+		user:    func(e Environment) []string { return []string{e.home(".cursor", "mcp.json")} },
+		project: func(e Environment) []string { return []string{e.project(".cursor", "mcp.json")} }},
+	{ID: "vscode", Name: "VS Code", read: readVSCode, convert: common,
+		user: func(e Environment) (files []string) {
+			for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
+				files = append(files, e.appDir(edition, "User", "mcp.json"), e.appDir(edition, "User", "settings.json"))
+			}
+			return files
+		},
+		project: func(e Environment) []string {
+			return []string{e.project(".vscode", "mcp.json"), e.project(".vscode", "settings.json")}
+		}},
+	{ID: "codex", Name: "Codex", read: readCodex, convert: codex,
+		user: func(e Environment) []string {
+			if e.CodexHome != "" {
+				return []string{filepath.Join(e.CodexHome, "config.toml")}
+			}
+			return []string{e.home(".codex", "config.toml")}
+		},
+		project: func(e Environment) []string { return []string{e.project(".codex", "config.toml")} }},
+	{ID: "gemini", Name: "Gemini CLI", read: readMember("mcpServers"), convert: gemini, bareVariables: true,
+		user:    func(e Environment) []string { return []string{e.home(".gemini", "settings.json")} },
+		project: func(e Environment) []string { return []string{e.project(".gemini", "settings.json")} }},
+	{ID: "zed", Name: "Zed", read: readMember("context_servers"), convert: zed,
+		user:    func(e Environment) []string { return []string{e.zedDir()} },
+		project: func(e Environment) []string { return []string{e.project(".zed", "settings.json")} }},
+	{ID: "windsurf", Name: "Windsurf", read: readMember("mcpServers"), convert: common,
+		user: func(e Environment) []string { return []string{e.home(".codeium", "windsurf", "mcp_config.json")} }},
+}
+
+// Source is a file of a host that exists.
+type Source struct {
+	Host Host
+	Path string
+	// Project says that the file belongs to the project and not to the user.
+	Project bool
+}
+
+// Find returns the files of a host that exist.
+func (h Host) Find(e Environment) (found []Source) {
+	add := func(paths func(Environment) []string, project bool) {
+		if paths == nil {
+			return
+		}
+		for _, path := range paths(e) {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				found = append(found, Source{Host: h, Path: path, Project: project})
+			}
+		}
+	}
+	add(h.user, false)
+	add(h.project, true)
+	return found
+}
+
+// Paths returns where the host keeps its files, whether they exist or not.
+func (h Host) Paths(e Environment) (paths []string) {
+	for _, files := range []func(Environment) []string{h.user, h.project} {
+		if files != nil {
+			paths = append(paths, files(e)...)
+		}
+	}
+	return paths
+}

@@ -1,0 +1,204 @@
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+// secrets are the values in testdata that no output may show.
+var secrets = []string{"ghp_0123", "pa55word", "sk-cursor", "tok0123", "key0123", "q0123", "oauth-secret", "pplx-", "ctx7sk", "zed-secret", "zed0123"}
+
+// machine is a machine of a system, with files of all hosts.
+type machine struct {
+	env   Environment
+	files []string // as written
+}
+
+// files are the places of the files of testdata on each system, from the home directory and
+// from that of the project.
+var files = map[string]map[string]string{
+	"linux": {
+		"claude-desktop.json": ".config/Claude/claude_desktop_config.json", "claude-code.json": ".claude.json", "cursor.json": ".cursor/mcp.json",
+		"vscode.json": ".config/Code/User/mcp.json", "codex.toml": ".codex/config.toml", "gemini.json": ".gemini/settings.json",
+		"zed.json": ".config/zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json",
+	},
+	"darwin": {
+		"claude-desktop.json": "Library/Application Support/Claude/claude_desktop_config.json", "claude-code.json": ".claude.json", "cursor.json": ".cursor/mcp.json",
+		"vscode.json": "Library/Application Support/Code/User/mcp.json", "codex.toml": ".codex/config.toml", "gemini.json": ".gemini/settings.json",
+		"zed.json": ".config/zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json",
+	},
+	"windows": {
+		"claude-desktop.json": "AppData/Roaming/Claude/claude_desktop_config.json", "claude-code.json": ".claude.json", "cursor.json": ".cursor/mcp.json",
+		"vscode.json": "AppData/Roaming/Code/User/mcp.json", "codex.toml": ".codex/config.toml", "gemini.json": ".gemini/settings.json",
+		"zed.json": "AppData/Roaming/Zed/settings.json", "windsurf.json": ".codeium/windsurf/mcp_config.json",
+	},
+}
+
+func newMachine(t *testing.T, system string) *machine {
+	t.Helper()
+	home, project := t.TempDir(), t.TempDir()
+	m := &machine{env: Environment{OS: system, Home: home, Dir: project}}
+	if system == "windows" {
+		m.env.AppData = filepath.Join(home, "AppData", "Roaming")
+	}
+	write := func(name, path string) {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(t, err)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		text = []byte(strings.ReplaceAll(string(text), "@DIR@", filepath.ToSlash(project)))
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		m.files = append(m.files, path)
+	}
+	for name, path := range files[system] {
+		write(name, filepath.Join(home, filepath.FromSlash(path)))
+	}
+	write("claude-code-project.json", filepath.Join(project, ".mcp.json"))
+	write("vscode-project.json", filepath.Join(project, ".vscode", "mcp.json"))
+	require.NoError(t, os.WriteFile(filepath.Join(project, ".env"), []byte("A=1\n"), 0o600))
+	return m
+}
+
+// sources returns the files of all hosts on the machine.
+func (m *machine) sources() (found []Source) {
+	for _, h := range All() {
+		found = append(found, h.Find(m.env)...)
+	}
+	return found
+}
+
+// content returns what the hosts' files hold, and when they were changed.
+func (m *machine) content(t *testing.T) (all []string) {
+	t.Helper()
+	for _, path := range m.files {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		all = append(all, path, string(text), info.ModTime().String(), info.Mode().String())
+	}
+	return all
+}
+
+func (m *machine) plan(t *testing.T, path string, clash Clash, sources ...Source) (*configfile.File, *Plan) {
+	t.Helper()
+	target, err := configfile.Open(path)
+	require.NoError(t, err)
+	if sources == nil {
+		sources = m.sources()
+	}
+	p, err := NewPlan(target, sources, m.env, clash, func(name string) (string, bool) {
+		v, ok := map[string]string{"GITHUB_PERSONAL_ACCESS_TOKEN": "another", "SEARCH_TOKEN": "sk-cursor0123456789abcdef"}[name]
+		return v, ok
+	})
+	require.NoError(t, err)
+	return target, p
+}
+
+// item returns an item of a plan by the name in the host's file.
+func item(t *testing.T, p *Plan, host, name string) Item {
+	t.Helper()
+	i := slices.IndexFunc(p.Items, func(i Item) bool { return i.Host == host && (i.Name == name || i.Entry == name) })
+	require.GreaterOrEqual(t, i, 0, "%s of %s", name, host)
+	return p.Items[i]
+}
+
+// The files of every host are found on every system, and all of them can be imported. A
+// second import changes nothing, and no file of a host is touched.
+func TestPlan(t *testing.T) {
+	for system := range files {
+		t.Run(system, func(t *testing.T) {
+			m := newMachine(t, system)
+			before := m.content(t)
+			require.Len(t, m.sources(), len(m.files))
+			path := filepath.Join(t.TempDir(), "mcpvisor", "mcp.json")
+			target, p := m.plan(t, path, Keep)
+			require.Empty(t, p.Unreadable)
+			require.Equal(t, 21, p.Count(ActionAdd))
+			require.Equal(t, 2, p.Count(ActionClash))
+			require.Equal(t, 1, p.Count(ActionRefuse))
+			require.NoFileExists(t, path, "a plan writes nothing")
+			for _, i := range p.Items {
+				require.NotZero(t, i.Line, "%+v", i)
+				require.Contains(t, m.files, i.Path)
+			}
+			require.NoError(t, target.Write())
+
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			golden := filepath.Join("testdata", "imported.json")
+			shown := strings.ReplaceAll(string(text), m.env.Dir, "/project")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(shown), 0o600))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), shown, "the same on every system")
+
+			again, second := m.plan(t, path, Keep)
+			require.False(t, again.Changed(), "a second import changes nothing")
+			require.Zero(t, second.Count(ActionAdd)+second.Count(ActionReplace))
+			require.Equal(t, 21, second.Count(ActionSame))
+			require.Equal(t, before, m.content(t), "the files of the hosts are only read")
+		})
+	}
+}
+
+// Secrets become variables: their values are neither in the file nor in the plan.
+func TestPlan_secrets(t *testing.T) {
+	m := newMachine(t, "linux")
+	target, p := m.plan(t, filepath.Join(t.TempDir(), "mcp.json"), Rename)
+	var shown strings.Builder
+	for _, i := range p.Items {
+		shown.WriteString(i.Target + i.Reason + strings.Join(i.Notes, " "))
+	}
+	names := map[string]*Variable{}
+	for _, v := range p.Variables {
+		shown.WriteString(v.Name + strings.Join(v.For, " "))
+		names[v.Name] = v
+	}
+	for _, secret := range secrets {
+		require.NotContains(t, string(target.Bytes()), secret)
+		require.NotContains(t, shown.String(), secret)
+	}
+	require.Equal(t, []string{"env.GITHUB_PERSONAL_ACCESS_TOKEN of github (Claude Desktop " + m.sources()[0].Path + ":8)"}, names["GITHUB_PERSONAL_ACCESS_TOKEN"].For)
+	require.True(t, names["GITHUB_PERSONAL_ACCESS_TOKEN"].Differs)
+	require.True(t, names["SEARCH_TOKEN"].Set)
+	require.False(t, names["SEARCH_TOKEN"].Differs)
+	for _, name := range []string{"DB_DSN", "REMOTE_HEADER", "REMOTE_API_KEY", "QUERY_URL_SECRET", "WEB_CLIENT_SECRET", "CONTEXT7_API_KEY", "REMOTE_TOKEN"} {
+		require.Contains(t, names, name)
+		require.False(t, names[name].Set)
+	}
+
+	// With the variables set, the servers are configured as the hosts configured them.
+	values := map[string]string{"LOCAL_TOKEN": "l", "FIGMA_OAUTH_TOKEN": "f", "FIGMA_TEAM": "t", "HOME": "/h", "MY_TOKEN": "m", "GITHUB_PAT": "p"}
+	for _, v := range p.Variables {
+		values[v.Name] = v.value
+	}
+	f, err := config.Parse(target.Bytes(), "mcp.json", config.WithInput(func(config.Input) (string, error) { return "answer", nil }),
+		config.WithLookup(func(name string) (string, bool) { v, ok := values[name]; return v, ok }))
+	require.NoError(t, err)
+	spec := func(name string) config.Server {
+		s, ok := f.Find(name)
+		require.True(t, ok, "%s: %v", name, f.Problems)
+		return s
+	}
+	require.Equal(t, "ghp_0123456789abcdefghijABCDEFGHIJ012345", spec("github").Spec.Stdio.Env["GITHUB_PERSONAL_ACCESS_TOKEN"])
+	require.Equal(t, "p", spec("github-cursor").Spec.Stdio.Env["GITHUB_PERSONAL_ACCESS_TOKEN"])
+	require.Equal(t, "postgres://app:pa55word99@db.example/app", spec("db").Spec.Stdio.Args[1])
+	require.Equal(t, map[string]string{"Authorization": "Bearer sk-cursor0123456789abcdef", "X-Region": "eu"}, spec("search").Spec.HTTP.Headers)
+	require.Equal(t, []string{"mcp-remote", "https://r.example/sse", "--header", "Authorization: Bearer tok0123456789abcdefXYZ", "--api-key=key0123456789ABCDEF0"}, spec("remote").Spec.Stdio.Args)
+	require.Equal(t, "https://q.example/mcp?api_key=q0123456789abcdefABCDEF&region=eu", spec("query").Spec.HTTP.URL)
+	require.Equal(t, "oauth-secret-0123456789", spec("web").Spec.HTTP.Auth.ClientSecret)
+	require.Equal(t, "answer", spec("perplexity").Spec.Stdio.Env["PERPLEXITY_API_KEY"])
+	require.Equal(t, filepath.Join(m.env.Dir, "sub"), spec("workspace").Spec.Stdio.Dir, "paths of the project stay true in another directory")
+	require.Equal(t, []string{"-m", "server", "/h/data"}, spec("python").Spec.Stdio.Args, "Gemini CLI's $VAR")
+	require.True(t, spec("figma").Disabled)
+}

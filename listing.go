@@ -17,6 +17,10 @@ type Tool struct {
 	// Alias is the name for language model providers, as in "mcp__fs__list_directory":
 	// at most 64 characters of [a-zA-Z0-9_-]. CallTool takes it, too.
 	Alias string `json:"alias"`
+	// Unavailable: the server is down, and this is what it offered last. Only a client with
+	// facade.WithStickyTools lists such tools. A call fails with ErrUnavailable, or waits
+	// with facade.WithWaitReady.
+	Unavailable bool `json:"unavailable,omitempty"`
 	// Definition is what the server declared. Its InputSchema and OutputSchema are
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.

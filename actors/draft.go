@@ -76,16 +76,22 @@ func (m *manager) publish(s *Snapshot) {
 
 // withdraw removes what a server offers from the listing, in one swap.
 func (m *manager) withdraw(name string, gen uint64) {
-	if v := m.view(name); v != nil && v.Gen == gen && v.Catalog != nil {
-		gone := *v
-		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.StateStopping
-		m.setView(name, &gone)
+	v := m.view(name)
+	if v == nil || v.Gen != gen || v.knownCatalog() == nil {
+		return
 	}
+	gone := *v
+	gone.leaving = true
+	if v.Catalog != nil {
+		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.StateStopping
+	}
+	m.setView(name, &gone)
 }
 
 // viewOf completes a reported view. A server that is down keeps its last catalog for
 // the names of its tools. One that is stopping offers nothing, whatever it reports.
 func (m *manager) viewOf(r *registration, reported *View) *View {
+	reported.leaving = r.stopping
 	if before := m.view(reported.Name); before != nil && reported.Catalog == nil {
 		reported.last = before.knownCatalog()
 	}

@@ -30,6 +30,42 @@ func beforeReport(t *testing.T, h *harness, f func()) {
 	f()
 }
 
+// The last tools of a server that is down are known until its registration is being
+// removed. They leave at once, and not with the next report.
+func TestListedOrLast(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Minute})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(3, time.Second)})
+		last := func() (tools int, down bool) {
+			c, down := h.rt.Snapshot().Server("fs").ListedOrLast()
+			if c != nil {
+				tools = len(c.Tools)
+			}
+			return tools, down
+		}
+		tools, down := last()
+		require.Equal(t, 1, tools)
+		require.False(t, down)
+
+		h.rt.Snapshot().Server("fs").current.session.Abort(errScripted)
+		require.Equal(t, supervisor.StateClosing, h.state("fs"))
+		tools, down = last()
+		require.Equal(t, 1, tools)
+		require.True(t, down)
+
+		r := &registration{gen: h.rt.Snapshot().Server("fs").Gen}
+		m := &manager{rt: h.rt, state: &managerState{registrations: map[string]*registration{"fs": r}}}
+		late := *h.rt.Snapshot().Server("fs") // a report that was made before the removal began
+		m.stop(nil, "fs", r)
+		for _, v := range []*View{m.view("fs"), m.viewOf(r, &late)} {
+			c, down := v.ListedOrLast()
+			require.Nil(t, c)
+			require.False(t, down)
+			require.NotNil(t, v.knownCatalog(), "calls still know its names")
+		}
+	})
+}
+
 func TestListing(t *testing.T) {
 	hangs := script{tools: []string{"ls"}, callHangs: true, releaseAfter: time.Second}
 

@@ -32,6 +32,7 @@ type View struct {
 	History   []mcpvisor.Incarnation
 
 	last    *catalog.Catalog // what a server that is down offered; nil while it is ready
+	leaving bool             // the registration is being removed
 	current *incarnation     // the latest one, dead or alive; nil before the first
 	standby *incarnation     // can take over; nil if there is no such standby
 	// protocol is the version that current has negotiated; empty unless State is ready.
@@ -68,6 +69,19 @@ func (v *View) Listed() *catalog.Catalog {
 	return v.Catalog
 }
 
+// ListedOrLast is [View.Listed] or, while the server is down and may return without being
+// asked to, what it offered last. down says that it is that.
+func (v *View) ListedOrLast() (c *catalog.Catalog, down bool) {
+	if c := v.Listed(); c != nil {
+		return c, false
+	}
+	if v.leaving || !mayReturn(v.State) {
+		return nil, false
+	}
+	c = v.knownCatalog()
+	return c, c != nil
+}
+
 // sessionCause is why the session of a ready server has ended. It is nil while the
 // session lives, and when the standby takes its place: the tools stay listed then.
 func (v *View) sessionCause() *supervisor.Cause {
@@ -79,6 +93,12 @@ func (v *View) sessionCause() *supervisor.Cause {
 		return nil
 	}
 	return cause
+}
+
+// mayReturn reports whether a server in that state is ready, or may become ready without a
+// Restart.
+func mayReturn(s supervisor.State) bool {
+	return isOpen(s) || s == supervisor.StateClosing || s == supervisor.StateBackoff || s == supervisor.StateParked
 }
 
 // isOpen reports whether a server in that state has a session that is open or opening.

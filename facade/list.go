@@ -32,12 +32,21 @@ func (c *Client) ServerStatus(name string) (status mcpvisor.ServerStatus, ok boo
 }
 
 // Tools returns the tools of all ready servers at one moment, sorted by server and
-// name; none after Close. The slice is the caller's; the definitions are shared and must not be changed.
-func (c *Client) Tools() []mcpvisor.Tool { return c.rt.Snapshot().Tools() }
+// name; none after Close. With [WithStickyTools] it also returns those of servers that are
+// down. The slice is the caller's; the definitions are shared and must not be changed.
+func (c *Client) Tools() []mcpvisor.Tool {
+	if c.opts.stickyTools {
+		return slices.AppendSeq([]mcpvisor.Tool{}, c.AllTools())
+	}
+	return c.rt.Snapshot().Tools()
+}
 
 // AllTools iterates over what [Client.Tools] returns, without a copy. It yields the
 // tools of one moment, that at which the loop begins.
 func (c *Client) AllTools() iter.Seq[mcpvisor.Tool] {
+	if c.opts.stickyTools {
+		return c.stickyTools
+	}
 	return func(yield func(mcpvisor.Tool) bool) {
 		for catalog := range c.rt.Snapshot().Catalogs() {
 			for _, t := range catalog.Tools {
@@ -49,17 +58,45 @@ func (c *Client) AllTools() iter.Seq[mcpvisor.Tool] {
 	}
 }
 
-// Tool finds a tool of a ready server by its qualified name or its alias, in constant
-// time.
+// stickyTools yields the tools of all servers that are ready, or down and may return.
+func (c *Client) stickyTools(yield func(mcpvisor.Tool) bool) {
+	s := c.rt.Snapshot()
+	for _, name := range s.Names() {
+		catalog, down := s.Server(name).ListedOrLast()
+		if catalog == nil {
+			continue
+		}
+		for _, t := range catalog.Tools {
+			t.Unavailable = down
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Tool finds a tool that [Client.Tools] lists by its qualified name or its alias, in
+// constant time.
 func (c *Client) Tool(name string) (tool mcpvisor.Tool, ok bool) {
 	s := c.rt.Snapshot()
-	if server, own, ok := mcpvisor.SplitName(name); ok {
-		if v := s.Server(server); v != nil {
-			return v.Listed().Tool(own)
+	server, own, qualified := mcpvisor.SplitName(name)
+	if !qualified {
+		if tool, ok = s.Alias(name); ok || !c.opts.stickyTools {
+			return tool, ok
 		}
+		server, own, _ = s.SplitAlias(name)
+	}
+	v := s.Server(server)
+	if v == nil {
 		return mcpvisor.Tool{}, false
 	}
-	return s.Alias(name)
+	if tool, ok = v.Listed().Tool(own); ok || !c.opts.stickyTools {
+		return tool, ok
+	}
+	catalog, down := v.ListedOrLast()
+	tool, ok = catalog.Tool(own)
+	tool.Unavailable = ok && down
+	return tool, ok
 }
 
 // Resources returns the resources of all ready servers, sorted by server and URI. The

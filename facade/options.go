@@ -22,6 +22,7 @@ type options struct {
 	clientInfo     *mcp.Implementation
 	callTimeout    time.Duration
 	waitReady      bool
+	stickyTools    bool
 	jitter         func() float64 // nil: math/rand
 	maxBufferBytes int
 	handlers       transport.Handlers
@@ -68,6 +69,16 @@ func WithDefaultCallTimeout(d time.Duration) Option {
 // [WithWaitReady] does for one call. No option of a call switches it off. Default: such
 // calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
+
+// WithStickyTools keeps the tools of a server that is down in [Client.Tools],
+// [Client.AllTools] and [Client.Tool], with [mcpvisor.Tool].Unavailable set, as long as its
+// policy may start it again: what a language model is given stays the same over a crash,
+// and the provider's prompt cache holds. The tools leave the list when the server is
+// evicted, unauthorized or unregistered, and the first list of the next incarnation
+// replaces them. Calls are as without it: they fail with ErrUnavailable while the server
+// is down, or wait with [WithWaitReady]. It costs no memory: of each server the last list
+// is kept anyway. Default: a server that is down has no tools.
+func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
 
 // DefaultMaxBufferBytes is the default of [WithMaxBufferBytes].
 const DefaultMaxBufferBytes = 512 << 20

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -36,22 +37,29 @@ func startPipe(t target) (*barePipe, error) {
 	p := &barePipe{cmd: cmd, in: in.(*os.File), out: out.(*os.File)}
 	p.lines = bufio.NewReader(p.out)
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
-	if _, err = p.ask(hello); err == nil {
+	if _, err = p.ask(1, hello); err == nil {
 		_, err = fmt.Fprintln(p.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
 	return p, err
 }
 
-// ask writes a line and reads a line.
-func (p *barePipe) ask(line string) ([]byte, error) {
+// ask writes the request with that id, and reads lines until one has it: servers may send
+// notifications and requests of their own before they answer.
+func (p *barePipe) ask(id int, line string) ([]byte, error) {
 	if _, err := io.WriteString(p.in, strings.TrimSuffix(line, "\n")+"\n"); err != nil {
 		return nil, err
 	}
-	return fast.ReadLine(p.lines)
+	member := fmt.Appendf(nil, `"id":%d`, id)
+	for {
+		answer, err := fast.ReadLine(p.lines)
+		if err != nil || bytes.Contains(answer, member) && !bytes.Contains(answer, []byte(`"method":"`)) {
+			return answer, err
+		}
+	}
 }
 
 func (p *barePipe) list() error {
-	_, err := p.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	_, err := p.ask(2, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	return err
 }
 

@@ -32,14 +32,15 @@ const (
 // Names of clients. The bare client is the floor: it moves the same bytes, and looks at
 // nothing that it need not.
 const (
-	clientSDK     = "go-sdk"
-	clientMCPGo   = "mcp-go"
-	clientTS      = "TypeScript SDK"
-	clientOurs    = "mcpvisor"
-	clientRaw     = "mcpvisor raw"
-	clientStandby = "mcpvisor, standby"
-	clientBare    = "bare"
-	bestPeer      = "best peer"
+	clientSDK         = "go-sdk"
+	clientMCPGo       = "mcp-go"
+	clientTS          = "TypeScript SDK"
+	clientOurs        = "mcpvisor"
+	clientRaw         = "mcpvisor raw"
+	clientStandby     = "mcpvisor, standby"
+	clientBare        = "bare"
+	clientBareStandby = "bare, standby"
+	bestPeer          = "best peer"
 )
 
 func key(section, row, client, figure string) string {

@@ -24,7 +24,7 @@ type barGroup struct {
 
 func drawings() []drawing {
 	peers := []string{clientSDK, clientMCPGo, clientTS, clientOurs, clientRaw, clientBare}
-	perRestart := []string{clientSDK, clientMCPGo, clientOurs, clientStandby, clientBare}
+	perRestart := []string{clientSDK, clientMCPGo, clientOurs, clientStandby, clientBare, clientBareStandby}
 	var throughput, results, footprint, recovery []barGroup
 	for _, n := range []string{"1", "64", "512"} {
 		throughput = append(throughput, barGroup{"stdio, callers: " + n, "echo", n, over(figureRate, clientSDK), peers})
@@ -77,7 +77,7 @@ text { fill: #e6edf3 }
 </style>
 `
 
-var classes = map[string]string{clientSDK: "sdk", clientMCPGo: "mcpgo", clientTS: "ts", clientOurs: "ours", clientRaw: "more", clientStandby: "more", clientBare: "bare"}
+var classes = map[string]string{clientSDK: "sdk", clientMCPGo: "mcpgo", clientTS: "ts", clientOurs: "ours", clientRaw: "more", clientStandby: "more", clientBare: "bare", clientBareStandby: "bare"}
 
 // svg draws the groups that were measured. It returns false if none was.
 func (d drawing) svg() (string, bool) {

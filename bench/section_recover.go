@@ -31,7 +31,8 @@ func compareRecovery(ctx context.Context) error {
 			{clientMCPGo, func(ctx context.Context) ([]measurement, error) { return recoverByHand(ctx, t, newMCPGoDriver) }},
 			{clientOurs, func(ctx context.Context) ([]measurement, error) { return recoverFacade(ctx, t, false) }},
 			{clientStandby, func(ctx context.Context) ([]measurement, error) { return recoverFacade(ctx, t, true) }},
-			{clientBare, func(context.Context) ([]measurement, error) { return recoverPipe(t) }},
+			{clientBare, func(context.Context) ([]measurement, error) { return recoverPipe(t, false) }},
+			{clientBareStandby, func(context.Context) ([]measurement, error) { return recoverPipe(t, true) }},
 		}
 		if err := compareOperations(ctx, table, t.kind, n, []string{"the call failed", "ready again"}, operations...); err != nil {
 			return err
@@ -127,29 +128,40 @@ func recoverFacade(ctx context.Context, t target, standby bool) ([]measurement, 
 }
 
 // recoverPipe is the floor: bare processes, and reads that end. It looks at nothing that a
-// server sends.
-func recoverPipe(t target) ([]measurement, error) {
+// server sends. A standby is a process that has answered both requests before the kill.
+func recoverPipe(t target, standby bool) ([]measurement, error) {
 	first, err := startPipe(t)
 	if err != nil {
 		return nil, err
 	}
 	defer first.in.Close()
+	start := func() (*barePipe, error) {
+		p, err := startPipe(t)
+		if err == nil {
+			err = p.list()
+		}
+		return p, err
+	}
+	var again *barePipe
+	if standby {
+		if again, err = start(); err != nil {
+			return nil, err
+		}
+	}
 	time.Sleep(settle)
-	start := time.Now()
+	began := time.Now()
 	if err := first.cmd.Process.Kill(); err != nil {
 		return nil, err
 	}
 	_, _ = io.Copy(io.Discard, first.lines)
-	noticed := elapsed(start)
+	noticed := elapsed(began)
 	_ = first.cmd.Wait()
-	again, err := startPipe(t)
-	if err != nil {
-		return nil, err
+	if !standby {
+		if again, err = start(); err != nil {
+			return nil, err
+		}
 	}
 	defer again.close()
-	if err := again.list(); err != nil {
-		return nil, err
-	}
-	_, err = again.ask(string(appendCall(nil, 3, t.echoTool, `{"`+t.echoArg+`":"x"}`)))
-	return []measurement{noticed, elapsed(start)}, err
+	_, err = again.ask(4, string(appendCall(nil, 3, t.echoTool, `{"`+t.echoArg+`":"x"}`)))
+	return []measurement{noticed, elapsed(began)}, err
 }

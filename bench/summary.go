@@ -17,6 +17,14 @@ type summaryLine struct {
 	bars                 []bar
 }
 
+// floor is the client in the column of the floor.
+func (l summaryLine) floor() string {
+	if l.ours == clientStandby {
+		return clientBareStandby
+	}
+	return clientBare
+}
+
 // client is the client in our column.
 func (l summaryLine) client() string {
 	if l.ours == "" {
@@ -137,7 +145,7 @@ func summarize() error {
 			bars = []string{none}
 		}
 		cells := []string{l.what, l.unit}
-		for _, client := range []string{l.client(), clientSDK, clientMCPGo, clientTS, clientBare} {
+		for _, client := range []string{l.client(), clientSDK, clientMCPGo, clientTS, l.floor()} {
 			cells = append(cells, show(client, l.figure, l.format))
 		}
 		t.row(append(cells, ratio, strings.Join(bars, "; "))...)

@@ -119,7 +119,9 @@ var allProcesses = flag.Bool("hostile.processes", false, "run every hostile serv
 // hostileServer is the name of the server that misbehaves.
 const hostileServer = "hostile"
 
-func TestHostileStdio(t *testing.T) {
+// allStdioRows returns the rows of all tables, by the names of their misbehaviours.
+func allStdioRows(t *testing.T) map[string]stdioRow {
+	t.Helper()
 	rows := map[string]stdioRow{}
 	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioAnswerRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
 		for name, row := range part {
@@ -127,14 +129,24 @@ func TestHostileStdio(t *testing.T) {
 			rows[name] = row
 		}
 	}
+	return rows
+}
+
+// inEras returns the eras in which the row runs.
+func (r stdioRow) inEras() []mcpvisor.Era {
+	if r.eras == nil {
+		return []mcpvisor.Era{mcpvisor.EraLegacy}
+	}
+	return r.eras
+}
+
+func TestHostileStdio(t *testing.T) {
+	rows := allStdioRows(t)
 	for _, m := range hostile.Misbehaviours() {
 		row, ok := rows[m.Name]
 		require.True(t, ok, "%s has no row; add one to the table of its stage in hostile_stdio_*_test.go", m.Name)
 		delete(rows, m.Name)
-		eras := row.eras
-		if eras == nil {
-			eras = []mcpvisor.Era{mcpvisor.EraLegacy}
-		}
+		eras := row.inEras()
 		for _, era := range eras {
 			name := m.Name
 			if len(eras) > 1 {

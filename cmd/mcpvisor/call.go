@@ -27,6 +27,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	inv.askForms()
 	c, err := inv.openTool(cmd.Name)
 	if err != nil {
 		return err
@@ -37,13 +38,12 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		return err
 	}
 	options := attach.CallOptions{Timeout: cmd.Timeout}
-	shown := inv.progressLine()
-	if shown != nil {
-		options.Progress = shown.show
+	if inv.progress != nil {
+		options.Progress = inv.progress.show
 	}
 	began := time.Now()
 	raw, err := c.CallTool(inv.ctx, cmd.Name, arguments, options)
-	shown.clear()
+	inv.progress.clear()
 	if err != nil {
 		return err
 	}
@@ -139,6 +139,7 @@ type readCmd struct {
 
 // Run implements kong's command.
 func (cmd *readCmd) Run(inv *invocation) error {
+	inv.askForms()
 	c, err := inv.openServer(cmd.Server)
 	if err != nil {
 		return err
@@ -179,6 +180,7 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 		}
 		args[key] = value
 	}
+	inv.askForms()
 	c, err := inv.openServer(cmd.Server)
 	if err != nil {
 		return err

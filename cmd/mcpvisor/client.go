@@ -109,7 +109,7 @@ func (inv *invocation) startServers(file *config.File, specs []mcpvisor.ServerSp
 		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry, false, true
 	}
 	var err error
-	if c.Client, err = facade.New(facade.WithClientInfo("mcpvisor", facade.Version)); err != nil {
+	if c.Client, err = facade.New(append(inv.formOptions(), facade.WithClientInfo("mcpvisor", facade.Version))...); err != nil {
 		return nil, nil, err
 	}
 	stop := func() {

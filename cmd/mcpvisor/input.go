@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/prompt"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
@@ -28,9 +29,8 @@ type prompter struct {
 // inputOptions returns the option that asks the user for inputs, if stdin and stderr
 // are a terminal. Otherwise inputs come from variables and defaults.
 func (inv *invocation) inputOptions() []config.Option {
-	in, ok := inv.in.(*os.File)
-	out, shown := inv.err.(*os.File)
-	if !ok || !shown || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
+	in, out, ok := inv.questionTerminal()
+	if !ok {
 		return nil
 	}
 	p := &prompter{ctx: inv.ctx, in: in, out: out, readPassword: func() ([]byte, error) {
@@ -45,6 +45,14 @@ func (inv *invocation) inputOptions() []config.Option {
 		}
 		return value, failure
 	})}
+}
+
+// questionTerminal returns stdin and stderr if both are a terminal, so that the user can be
+// asked.
+func (inv *invocation) questionTerminal() (in, out *os.File, ok bool) {
+	in, isFile := inv.in.(*os.File)
+	out, shown := inv.err.(*os.File)
+	return in, out, isFile && shown && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
 // ask asks until the answer is one of the options, or the command is interrupted.
@@ -110,7 +118,7 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 			done <- result{string(line), err}
 			return
 		}
-		line, err := readVisible(p.in)
+		line, err := prompt.ReadLine(p.in)
 		done <- result{line, err}
 	}()
 	select {
@@ -121,23 +129,5 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 		return strings.TrimRight(r.line, "\r\n"), r.err
 	case <-p.ctx.Done():
 		return "", errInterrupted
-	}
-}
-
-// readVisible reads to the end of a line and not beyond, because the command may
-// read the rest of stdin.
-func readVisible(in io.Reader) (string, error) {
-	var line []byte
-	for one := make([]byte, 1); ; {
-		n, err := in.Read(one)
-		if n == 1 {
-			if one[0] == '\n' {
-				return string(line), nil
-			}
-			line = append(line, one[0])
-		}
-		if err != nil {
-			return string(line), err
-		}
 	}
 }

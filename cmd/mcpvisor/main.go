@@ -88,6 +88,11 @@ type invocation struct {
 	// command are the words after --; nil without it.
 	command []string
 
+	// forms is set if servers may ask the user; progress is the line that forms replace, and
+	// nil without a terminal.
+	forms    bool
+	progress *progressLine
+
 	inputInterrupted bool // an interrupt ended the question for an input
 }
 

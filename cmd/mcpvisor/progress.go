@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/term"
 
@@ -12,12 +13,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 )
 
-// progressLine is the last line of a terminal, which shows the progress of a call. The
-// goroutine of the call uses it; nil shows nothing.
+// progressLine is the last line of a terminal, which shows the progress of a call. nil shows
+// nothing. Safe for concurrent use.
 type progressLine struct {
 	out   io.Writer
 	width int
-	shown bool
+
+	mu     sync.Mutex
+	shown  bool
+	paused bool // a form is shown
 }
 
 // progressLine returns a line if stderr is a terminal.
@@ -35,6 +39,11 @@ func (inv *invocation) progressLine() *progressLine {
 
 // show replaces what the line shows.
 func (p *progressLine) show(report mcpvisor.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused {
+		return
+	}
 	text := fmt.Sprintf("%g", report.Progress)
 	if report.Total > 0 {
 		text = fmt.Sprintf("%3.0f%%  %g of %g", 100*min(max(report.Progress/report.Total, 0), 1), report.Progress, report.Total)
@@ -45,8 +54,17 @@ func (p *progressLine) show(report mcpvisor.Progress) {
 }
 
 // clear removes the line.
-func (p *progressLine) clear() {
-	if p != nil && p.shown {
+func (p *progressLine) clear() { p.pause(false) }
+
+// pause removes the line, and shows it no more until pause(false).
+func (p *progressLine) pause(paused bool) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
 		_, _ = fmt.Fprint(p.out, "\r\x1b[K")
 	}
+	p.shown, p.paused = false, paused
 }

@@ -19,5 +19,12 @@ func TestProgressLine(t *testing.T) {
 	p.clear()
 	require.Equal(t, "\r\x1b[K25% 1 of 4 one[2J file\r\x1b[K7 "+strings.Repeat("x", 26)+"…\r\x1b[K", out.String())
 	(*progressLine)(nil).clear()
+	out.Reset()
+	p.pause(true)
+	p.show(mcpvisor.Progress{Progress: 8})
+	require.Empty(t, out.String(), "a form is shown")
+	p.pause(false)
+	p.show(mcpvisor.Progress{Progress: 9})
+	require.NotEmpty(t, out.String())
 	require.Nil(t, (&invocation{err: &out}).progressLine(), "not a terminal")
 }

@@ -21,7 +21,7 @@ var (
 	phrasePairs = []string{
 		`, or set WithTimeout for the call`, ``,
 		`set an HTTP.Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
-		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it`,
+		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it (mcpvisor --fresh call asks on a terminal what a form or a URL needs)`,
 		`; Refresh reads its lists`, ``,
 		`register it first`, `mcpvisor status lists the servers`,
 		`; Tools lists them`, `; mcpvisor tools lists them`,

@@ -67,6 +67,8 @@ var arrows = map[string]arrow{
 	"cmd":                              {". supervisor facade web telemetry config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor":                     {". supervisor facade web config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/socket":     {folders: "internal/filelock"},
+	"cmd/mcpvisor/internal/prompt":     {},
+	"cmd/mcpvisor/internal/form":       {"facade internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/prompt", []string{sdk}},
 	"cmd/mcpvisor/internal/metrics":    {"facade telemetry", []string{otel, "github.com/prometheus/client_golang/"}},
 	"cmd/mcpvisor/internal/table":      {"internal/display", []string{"golang.org/x/term"}},
 	"cmd/mcpvisor/internal/params":     {folders: "internal/display internal/nearest"},

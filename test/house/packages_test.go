@@ -28,6 +28,7 @@ type pkg struct {
 	Dir          string
 	Export       string
 	Standard     bool
+	Module       *struct{ Path string }
 	Imports      []string
 	Deps         []string
 	TestImports  []string
@@ -52,7 +53,7 @@ func folderOf(path string) (string, bool) {
 func graph(t *testing.T, platform string) map[string]*pkg {
 	t.Helper()
 	read, _ := graphs.LoadOrStore(platform, sync.OnceValues(func() (map[string]*pkg, error) {
-		cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Imports,Deps,TestImports,XTestImports", "./...")
+		cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Module,Imports,Deps,TestImports,XTestImports", "./...")
 		cmd.Env = append(os.Environ(), "GOOS="+platform, "CGO_ENABLED=0")
 		return list(cmd)
 	}))

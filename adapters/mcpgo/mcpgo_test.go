@@ -1,0 +1,172 @@
+package mcpgo
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/door"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+func TestMain(m *testing.M) {
+	mcptest.Main()
+	goleak.VerifyTestMain(m)
+}
+
+const patience = 30 * time.Second
+
+// inBothEras runs f with a client of mcp-go before and since 2026-07-28, behind which one
+// server is supervised.
+func inBothEras(t *testing.T, f func(t *testing.T, c *client.Client, supervised *facade.Client, dir string)) {
+	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+		t.Run(version, func(t *testing.T) {
+			ctx, dir := t.Context(), t.TempDir()
+			supervised, err := facade.New(facade.WithDefaultWaitReady())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, supervised.Close(context.Background())) })
+			require.NoError(t, supervised.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}),
+				Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}))
+			c := client.NewClient(New(door.Transport(supervised)), client.WithProtocolVersion(version))
+			t.Cleanup(func() { _ = c.Close() })
+			require.NoError(t, c.Start(ctx))
+			require.NoError(t, c.Start(ctx), "a second Start does nothing")
+			got, err := c.Initialize(ctx, mcp.InitializeRequest{})
+			require.NoError(t, err)
+			require.Equal(t, version, got.ProtocolVersion)
+			f(t, c, supervised, dir)
+		})
+	}
+}
+
+func call(ctx context.Context, c *client.Client, tool string, args map[string]any) (*mcp.CallToolResult, error) {
+	var r mcp.CallToolRequest
+	r.Params.Name, r.Params.Arguments = "mcp__s__"+tool, args
+	return c.CallTool(ctx, r)
+}
+
+// The client of mcp-go lists and calls on one session, while the server is killed.
+func TestTransport_survives_crashes(t *testing.T) {
+	inBothEras(t, func(t *testing.T, c *client.Client, supervised *facade.Client, dir string) {
+		ctx := t.Context()
+		tools, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+		require.NoError(t, err)
+		require.Len(t, tools.Tools, len(supervised.Tools()))
+		for round := range 5 {
+			for n := range 20 {
+				r, err := call(ctx, c, "count", map[string]any{"key": fmt.Sprint(round, "-", n)})
+				require.NoError(t, err)
+				require.False(t, r.IsError)
+			}
+			r, err := call(ctx, c, "signal", map[string]any{"name": "KILL"})
+			require.NoError(t, err)
+			require.True(t, r.IsError)
+			require.Contains(t, r.Content[0].(mcp.TextContent).Text, "crashed during the call. Whether it had an effect is not known")
+		}
+		executions := mcptest.Executions(dir)
+		require.Len(t, executions, 100)
+		for key, n := range executions {
+			require.Equal(t, 1, n, key)
+		}
+		_, err = call(ctx, c, "no_such_tool", nil)
+		require.ErrorContains(t, err, "There is no tool mcp__s__no_such_tool")
+		prompts, err := c.ListPrompts(ctx, mcp.ListPromptsRequest{})
+		require.NoError(t, err)
+		require.NotEmpty(t, prompts.Prompts)
+		resources, err := c.ListResources(ctx, mcp.ListResourcesRequest{})
+		require.NoError(t, err)
+		var read mcp.ReadResourceRequest
+		read.Params.URI = resources.Resources[0].URI
+		contents, err := c.ReadResource(ctx, read)
+		require.NoError(t, err)
+		require.NotEmpty(t, contents.Contents)
+	})
+}
+
+// A call whose context ends is canceled at the server.
+func TestTransport_cancel(t *testing.T) {
+	inBothEras(t, func(t *testing.T, c *client.Client, supervised *facade.Client, _ string) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := call(ctx, c, "hang", nil)
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { return len(supervised.CallsInFlight()) == 1 }, patience, time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.Eventually(t, func() bool { return len(supervised.CallsInFlight()) == 0 }, patience, time.Millisecond)
+	})
+}
+
+// Notifications reach the handler, which may send requests.
+func TestTransport_notifications(t *testing.T) {
+	inBothEras(t, func(t *testing.T, c *client.Client, supervised *facade.Client, _ string) {
+		ctx := t.Context()
+		listed := make(chan int, 100)
+		c.OnNotification(func(n mcp.JSONRPCNotification) {
+			if n.Method == "notifications/tools/list_changed" {
+				tools, err := c.ListTools(ctx, mcp.ListToolsRequest{})
+				if err == nil {
+					listed <- len(tools.Tools)
+				}
+			}
+		})
+		if c.ProtocolVersion() == mcptest.Version20260728 {
+			stop, err := c.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, nil)
+			require.NoError(t, err)
+			defer stop()
+		}
+		want := len(supervised.Tools()) + 1
+		add := time.NewTicker(10 * time.Millisecond) // since 2026-07-28 nothing says when the stream stands
+		defer add.Stop()
+		deadline := time.After(patience)
+		for n := 0; ; n++ {
+			select {
+			case got := <-listed:
+				if got >= want {
+					return
+				}
+			case <-add.C:
+				_, err := call(ctx, c, "add_tool", map[string]any{"name": fmt.Sprint("fresh", n)})
+				require.NoError(t, err)
+			case <-deadline:
+				require.FailNow(t, "no notification came")
+			}
+		}
+	})
+}
+
+// The end of the facade.Client ends the session. What is sent after that, or after Close,
+// fails.
+func TestTransport_end(t *testing.T) {
+	inBothEras(t, func(t *testing.T, c *client.Client, supervised *facade.Client, _ string) {
+		lost := make(chan error, 1)
+		c.OnConnectionLost(func(err error) { lost <- err })
+		require.NoError(t, supervised.Close(t.Context()))
+		require.Error(t, <-lost)
+		_, err := call(t.Context(), c, "echo", nil)
+		require.Error(t, err)
+		require.NoError(t, c.Close())
+		require.NoError(t, c.Close())
+		_, err = call(t.Context(), c, "echo", nil)
+		require.ErrorIs(t, err, transport.ErrTransportClosed)
+		require.ErrorIs(t, c.Start(t.Context()), transport.ErrTransportClosed)
+	})
+	never := New(nil)
+	_, err := never.SendRequest(t.Context(), transport.JSONRPCRequest{ID: mcp.NewRequestId(int64(1))})
+	require.ErrorIs(t, err, transport.ErrTransportClosed)
+	require.ErrorIs(t, never.SendNotification(t.Context(), mcp.JSONRPCNotification{}), transport.ErrTransportClosed)
+	require.Empty(t, never.GetSessionId())
+	require.NoError(t, never.Close())
+}

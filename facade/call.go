@@ -74,6 +74,11 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if q.listed, err = c.checkTool(view, tool, name); err != nil {
 		return response{}, err
 	}
+	if c.opts.validation {
+		if err := c.checkArguments(view, name, args); err != nil {
+			return response{}, err
+		}
+	}
 	buffer := paramsPool.Get().(*[]byte)
 	params, err := appendToolCallParams((*buffer)[:0], name, args)
 	if err != nil {

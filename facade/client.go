@@ -64,6 +64,7 @@ type Client struct {
 	opts options // of New; read only
 
 	authorizers authorizers
+	validator   validator // used with opts.validation only
 }
 
 // New makes a client without servers. Without options it logs nothing, declares no
@@ -126,7 +127,9 @@ func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 // (the server is removed, and the error names processes that could not be ended, or could
 // not be searched for). After Close it returns nil.
 func (c *Client) Unregister(ctx context.Context, name string) error {
-	return withOp(c.rt.Unregister(ctx, name), "unregister "+name)
+	err := c.rt.Unregister(ctx, name)
+	c.validator.forget(name)
+	return withOp(err, "unregister "+name)
 }
 
 // Restart ends the server's session, if it has one, and starts the server again with

@@ -92,7 +92,11 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 		if errors.Is(e.Cause, errUnbounded) { // a mistake of the program, not of the model
 			return internalError + tool + " failed: the call has no timeout"
 		}
-		return "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
+		text := "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
+		if e.Hint != "" && errors.As(e.Cause, new(*ArgumentError)) {
+			text += "; " + e.Hint
+		}
+		return text
 	case mcpvisor.KindRPC:
 		var rpc *jsonrpc.Error
 		if errors.As(e.Cause, &rpc) && (rpc.Code == jsonrpc.CodeInvalidParams || rpc.Code == jsonrpc.CodeMethodNotFound) {

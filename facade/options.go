@@ -23,6 +23,7 @@ type options struct {
 	callTimeout    time.Duration
 	waitReady      bool
 	stickyTools    bool
+	validation     bool
 	jitter         func() float64 // nil: math/rand
 	maxBufferBytes int
 	handlers       transport.Handlers

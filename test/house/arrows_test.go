@@ -58,6 +58,7 @@ var arrows = map[string]arrow{
 	"actors":                           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
 	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"door":                             {". facade internal/", []string{sdk}},
+	"internal/argcheck":                {"internal/nearest", []string{"github.com/google/jsonschema-go/jsonschema"}},
 	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
 	"schema":                           {".", []string{sdk}},

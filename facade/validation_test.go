@@ -1,0 +1,182 @@
+package facade_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/schema"
+)
+
+// schemaServer is a server with one tool, x, whose input schema is what schema holds. It
+// counts the calls that reach it.
+type schemaServer struct {
+	schema atomic.Value // string
+	calls  atomic.Int64
+}
+
+func newSchemaServer(schema string) *schemaServer {
+	s := &schemaServer{}
+	s.schema.Store(schema)
+	return s
+}
+
+func (s *schemaServer) register(t *testing.T, c *facade.Client) {
+	t.Helper()
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, _ string) string {
+		switch method {
+		case "tools/list":
+			return fmt.Sprintf(`{"tools":[{"name":"x","inputSchema":%s}]}`, s.schema.Load())
+		case "tools/call":
+			s.calls.Add(1)
+		}
+		return ""
+	})}))
+}
+
+const readSchema = `{"type":"object","properties":{"path":{"type":"string"},"limit":{"type":"integer","maximum":10}},"required":["path"],"additionalProperties":false}`
+
+func TestWithValidation(t *testing.T) {
+	c := newClient(t, facade.WithValidation())
+	server := newSchemaServer(readSchema)
+	server.register(t, c)
+	for _, wrong := range []struct {
+		args, path, rule, hint, text string
+	}{
+		{`{}`, "path", "required", "", "argument path: it is missing (required)"},
+		{``, "path", "required", "", "argument path: it is missing (required)"},
+		{`{"path":1}`, "path", "type", "", "argument path: it must be string, and is integer (type)"},
+		{`{"path":"p","limit":11}`, "limit", "maximum", "", "argument limit: it must be 10 or less (maximum)"},
+		{`{"path":"p","limt":1}`, "limt", "additionalProperties", "did you mean limit?", "argument limt: there is no such parameter (additionalProperties)"},
+	} {
+		_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage(wrong.args))
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e, wrong.args)
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+		require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+		require.False(t, e.Retryable())
+		require.Equal(t, wrong.hint, e.Hint)
+		require.Equal(t, "s", e.Server)
+		var a *facade.ArgumentError
+		require.ErrorAs(t, err, &a)
+		require.Equal(t, wrong.path, a.Path)
+		require.Equal(t, wrong.rule, a.Rule)
+		require.Equal(t, wrong.text, a.Error())
+		require.Contains(t, err.Error(), "call s/x: invalid: "+wrong.text)
+
+		toModel := schema.Text(c.CallToolForModel(t.Context(), "mcp__s__x", json.RawMessage(wrong.args)))
+		require.Contains(t, toModel, "The arguments for mcp__s__x cannot be used: "+wrong.text)
+		require.Contains(t, toModel, wrong.hint)
+	}
+	require.Zero(t, server.calls.Load(), "nothing was sent")
+
+	type arguments struct {
+		Path  string `json:"path"`
+		Limit int    `json:"limit,omitempty"`
+	}
+	for i, right := range []any{json.RawMessage(`{"path":"p"}`), map[string]any{"path": "p", "limit": 10}, arguments{Path: "p"}} {
+		_, err := c.CallTool(t.Context(), "s/x", right)
+		require.NoError(t, err)
+		require.EqualValues(t, i+1, server.calls.Load())
+	}
+	_, err := c.CallTool(t.Context(), "s/x", arguments{Path: "p", Limit: 11}, facade.WithWaitReady())
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	_, err = c.CallTool(t.Context(), "s/x", []int{1})
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, "not a JSON object")
+	require.NoError(t, c.Unregister(t.Context(), "s"))
+	_, err = c.CallTool(t.Context(), "s/x", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+}
+
+func TestWithValidation_is_off_by_default(t *testing.T) {
+	c := newClient(t)
+	server := newSchemaServer(readSchema)
+	server.register(t, c)
+	_, err := c.CallTool(t.Context(), "s/x", nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, server.calls.Load())
+}
+
+// A refreshed list replaces the schema.
+func TestWithValidation_follows_the_list(t *testing.T) {
+	c := newClient(t, facade.WithValidation())
+	server := newSchemaServer(readSchema)
+	server.register(t, c)
+	call := func() error { _, err := c.CallTool(t.Context(), "s/x", map[string]any{"file": "f"}); return err }
+	require.ErrorIs(t, call(), mcpvisor.ErrInvalid)
+	server.schema.Store(`{"type":"object","properties":{"file":{"type":"string"}},"required":["file"]}`)
+	require.NoError(t, c.Refresh(t.Context(), "s"))
+	require.NoError(t, call())
+	server.schema.Store(readSchema)
+	require.NoError(t, c.Refresh(t.Context(), "s"))
+	require.ErrorIs(t, call(), mcpvisor.ErrInvalid)
+}
+
+// syncBuffer is a buffer for a logger.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// A schema that cannot be used blocks no call, is logged once, and opens nothing.
+func TestWithValidation_schema_that_cannot_be_used(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	opened := make(chan bool)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			_ = conn.Close()
+		}
+		opened <- err == nil
+	}()
+	log := new(syncBuffer)
+	c := newClient(t, facade.WithValidation(), facade.WithLogger(zerolog.New(log)))
+	server := newSchemaServer(`{"type":"object","properties":{"a":{"$ref":"http://` + listener.Addr().String() + `/s.json"}},"required":["b"]}`)
+	server.register(t, c)
+	var calls sync.WaitGroup
+	for range 20 {
+		calls.Go(func() {
+			if _, err := c.CallTool(t.Context(), "s/x", map[string]any{"a": 1}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	require.EqualValues(t, 20, server.calls.Load())
+	require.NoError(t, listener.Close())
+	require.False(t, <-opened, "a server chose an address, and it was opened")
+	require.Equal(t, 1, strings.Count(log.String(), "not validated"), log.String())
+}
+
+// A schema that refers to itself without an end does not end the process.
+func TestWithValidation_schema_without_end(t *testing.T) {
+	c := newClient(t, facade.WithValidation())
+	server := newSchemaServer(`{"type":"object","allOf":[{"$ref":"#"}]}`)
+	server.register(t, c)
+	_, err := c.CallTool(t.Context(), "s/x", nil)
+	require.NoError(t, err)
+}

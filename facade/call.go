@@ -26,6 +26,13 @@ import (
 // ErrClosed. The Outcome of the *mcpvisor.Error says whether the server may have
 // executed the call.
 func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
+	if c.opts.interceptors != nil {
+		r, err := c.callIntercepted(ctx, tool, toolArguments{value: args}, opts)
+		if err != nil {
+			return nil, err
+		}
+		return c.decodeIntercepted(ctx, tool, r, opts)
+	}
 	var q tracked
 	defer q.abandon()
 	share := sharePool.Get().(*budget.Share)
@@ -49,6 +56,15 @@ var sharePool = sync.Pool{New: func() any { return new(budget.Share) }}
 // server sent it, undecoded: the JSON of an mcp.CallToolResult. It is the fastest way to
 // call, and works for results that the go-sdk cannot decode.
 func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
+	if c.opts.interceptors != nil {
+		r, err := c.callIntercepted(ctx, tool, toolArguments{raw: args}, opts)
+		return r.JSON, err
+	}
+	return c.callRaw(ctx, tool, args, opts)
+}
+
+// callRaw is CallToolRaw without interceptors.
+func (c *Client) callRaw(ctx context.Context, tool string, args json.RawMessage, opts []CallOption) (json.RawMessage, error) {
 	var q tracked
 	defer q.abandon()
 	r, err := c.callTool(ctx, &q, tool, toolArguments{raw: args}, opts, nil)

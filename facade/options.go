@@ -28,6 +28,7 @@ type options struct {
 	maxBufferBytes int
 	handlers       transport.Handlers
 	observer       mcpvisor.Observer // nil: none
+	interceptors   []Interceptor     // nil: none; the first is the outermost
 	roots          *transport.Roots  // nil: the client declares no roots
 	err            error             // what is wrong with the options, for New to return
 }

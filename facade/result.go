@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -18,7 +19,12 @@ func decodeToolResult(ctx context.Context, got *response) (*mcp.CallToolResult, 
 		})
 		return r, withRawHint(err)
 	}
-	raw := got.raw
+	r, err := decodeWholeToolResult(ctx, got.raw)
+	return r, withRawHint(err)
+}
+
+// decodeWholeToolResult decodes a result at once, without limits.
+func decodeWholeToolResult(ctx context.Context, raw json.RawMessage) (*mcp.CallToolResult, error) {
 	if r := textresult.Decode(ctx, raw); r != nil {
 		return r, nil
 	}
@@ -31,7 +37,7 @@ func decodeToolResult(ctx context.Context, got *response) (*mcp.CallToolResult, 
 		err = checkNoNil(r)
 	}
 	if err != nil {
-		return nil, withRawHint(unreadableResult(err))
+		return nil, unreadableResult(err)
 	}
 	return r, nil
 }

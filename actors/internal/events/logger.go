@@ -113,7 +113,44 @@ func (l *Logger) writeEvent(e mcpvisor.Event) {
 		l.log.WithLevel(serverLevel(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
 		return
 	}
-	l.log.WithLevel(eventLevel(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch).Msg(e.String())
+	record := l.log.WithLevel(eventLevel(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch)
+	addFields(record, &e)
+	record.Msg(e.String())
+}
+
+// addFields adds what an event says besides its server, kind and epoch. Durations are in
+// the unit of zerolog, milliseconds by default.
+func addFields(record *zerolog.Event, e *mcpvisor.Event) {
+	if e.PID != 0 {
+		record.Int("pid", e.PID)
+	}
+	if e.Attempt != 0 {
+		record.Int("attempt", e.Attempt).Int("max_attempts", e.MaxAttempts)
+	}
+	if e.Kind == mcpvisor.EventRetry || e.Kind == mcpvisor.EventParked {
+		record.Dur("delay", e.Delay)
+	}
+	if e.Downtime != 0 {
+		record.Dur("downtime", e.Downtime)
+	}
+	if e.FailedCalls != 0 {
+		record.Int("failed_calls", e.FailedCalls)
+	}
+	if e.Kind == mcpvisor.EventReady {
+		record.Int("tools", e.Tools)
+	}
+	if c := e.Cause; c != nil {
+		record.Str("cause", string(c.Kind)).Str("reason", c.Message)
+		if c.Permanent {
+			record.Bool("permanent", true)
+		}
+		if c.ExitCode != nil {
+			record.Int("exit_code", *c.ExitCode)
+		}
+		if c.Signal != "" {
+			record.Str("signal", c.Signal)
+		}
+	}
 }
 
 // eventLevel is the level at which an event is logged.

@@ -1,0 +1,161 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func interceptedClient(t *testing.T, all ...facade.Interceptor) *facade.Client {
+	t.Helper()
+	var opts []facade.Option
+	for _, f := range all {
+		opts = append(opts, facade.WithInterceptor(f))
+	}
+	c := newClient(t, opts...)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	return c
+}
+
+func textOf(t *testing.T, r *mcp.CallToolResult) string {
+	t.Helper()
+	require.Len(t, r.Content, 1)
+	return r.Content[0].(*mcp.TextContent).Text
+}
+
+func TestWithInterceptor(t *testing.T) {
+	ctx, args := t.Context(), map[string]any{"text": "x"}
+
+	t.Run("the first is the outermost, around all ways to call", func(t *testing.T) {
+		var order string
+		note := func(name string) facade.Interceptor {
+			return func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+				require.Equal(t, "s/echo", call.Name())
+				require.JSONEq(t, `{"text":"x"}`, string(call.Arguments))
+				require.True(t, call.Definition.Annotations.ReadOnlyHint)
+				order += "<" + name
+				r, err := next(ctx, call)
+				order += name + ">"
+				require.False(t, r.IsError())
+				return r, err
+			}
+		}
+		c := interceptedClient(t, note("a"), nil, note("b"))
+		r, err := c.CallTool(ctx, "s/echo", args)
+		require.NoError(t, err)
+		require.Equal(t, "x", textOf(t, r))
+		raw, err := c.CallToolRaw(ctx, mcpvisor.Alias("s", "echo"), json.RawMessage(`{"text":"x"}`))
+		require.NoError(t, err)
+		require.Contains(t, string(raw), `"x"`)
+		require.Equal(t, "x", textOf(t, c.CallToolForModel(ctx, "s/echo", args)))
+		require.Equal(t, "<a<bb>a><a<bb>a><a<bb>a>", order)
+		require.Len(t, callsOf(c, "tools/call"), 3)
+	})
+	t.Run("a refusal sends and counts nothing", func(t *testing.T) {
+		declined := errors.New("the user declined")
+		c := interceptedClient(t, func(context.Context, facade.ToolCall, facade.CallNext) (facade.CallResult, error) {
+			return facade.CallResult{}, declined
+		})
+		_, err := c.CallTool(ctx, "s/echo", args)
+		require.Equal(t, declined, err)
+		require.Empty(t, callsOf(c, "tools/call"))
+	})
+	t.Run("an answer of its own", func(t *testing.T) {
+		c := interceptedClient(t, func(context.Context, facade.ToolCall, facade.CallNext) (facade.CallResult, error) {
+			return facade.NewCallResult(&mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "not allowed"}}})
+		})
+		r, err := c.CallTool(ctx, "s/echo", args)
+		require.NoError(t, err)
+		require.True(t, r.IsError)
+		require.Equal(t, "not allowed", textOf(t, r))
+		require.Empty(t, callsOf(c, "tools/call"))
+	})
+	t.Run("other arguments, another tool", func(t *testing.T) {
+		c := interceptedClient(t, func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			call.Tool, call.Arguments = "fail", json.RawMessage(`{"text":"changed"}`)
+			r, err := next(ctx, call)
+			require.True(t, r.IsError())
+			decoded, decodeErr := r.Decode()
+			require.NoError(t, decodeErr)
+			require.Equal(t, "changed", textOf(t, decoded))
+			return r, err
+		})
+		r, err := c.CallTool(ctx, "s/echo", args)
+		require.NoError(t, err)
+		require.Equal(t, "changed", textOf(t, r))
+	})
+	t.Run("the outcome of a crash", func(t *testing.T) {
+		var seen mcpvisor.Outcome
+		c := interceptedClient(t, func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			r, err := next(ctx, call)
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			seen = e.Outcome
+			return r, err
+		})
+		_, err := c.CallTool(ctx, "s/crash", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		require.Equal(t, mcpvisor.OutcomeUnknown, seen)
+	})
+	t.Run("names and arguments are checked before", func(t *testing.T) {
+		var calls atomic.Int32
+		c := interceptedClient(t, func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			calls.Add(1)
+			require.Nil(t, call.Definition)
+			return next(ctx, call)
+		})
+		_, err := c.CallTool(ctx, "other/echo", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+		_, err = c.CallTool(ctx, "s/echo", 7)
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+		require.Zero(t, calls.Load())
+		require.EqualValues(t, 1, c.Stats().UnknownServer)
+		status, _ := c.ServerStatus("s")
+		require.EqualValues(t, 1, status.Totals.Refused[mcpvisor.KindInvalid])
+		_, err = c.CallTool(ctx, "s/ecco", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
+		require.ErrorContains(t, err, "call s/ecco")
+		require.EqualValues(t, 1, calls.Load())
+	})
+	t.Run("neither a result nor an error", func(t *testing.T) {
+		c := interceptedClient(t, func(context.Context, facade.ToolCall, facade.CallNext) (facade.CallResult, error) {
+			return facade.CallResult{}, nil
+		})
+		_, err := c.CallTool(ctx, "s/echo", args)
+		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+		require.ErrorContains(t, err, "neither a result nor an error")
+	})
+	t.Run("results are decoded within the limits", func(t *testing.T) {
+		pass := func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			return next(ctx, call)
+		}
+		c := newClient(t, facade.WithInterceptor(pass))
+		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
+			Limits: mcpvisor.Limits{MaxDecodedBytes: 100 << 10}}))
+		_, err := c.CallTool(ctx, "s/big", map[string]any{"bytes": 1 << 20})
+		require.ErrorIs(t, err, mcpvisor.ErrProtocol)
+		r, err := c.CallTool(ctx, "s/echo", args)
+		require.NoError(t, err)
+		require.Equal(t, "x", textOf(t, r))
+	})
+}
+
+// callsOf are the calls with that method that the client has made.
+func callsOf(c *facade.Client, method string) (all []mcpvisor.CallRecord) {
+	records, _ := c.RecentCalls(0)
+	for _, r := range records {
+		if r.Method == method {
+			all = append(all, r)
+		}
+	}
+	return all
+}

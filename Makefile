@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo adapters real browser conformance chaos bench bench-check fuzz ci
+.PHONY: help test race soak vet fmt lint demo shells adapters real browser conformance chaos bench bench-check fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ fmt: ## fail if a file is not formatted
 
 lint: ## golangci-lint, at a pinned version built into bin/
 	@.ci/run lint
+
+shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
+	@.ci/run shells
 
 demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo

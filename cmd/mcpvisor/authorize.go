@@ -14,7 +14,7 @@ import (
 )
 
 type authorizeCmd struct {
-	Server string `arg:"" help:"Server to authorize this program at. Its entry has \"auth\"."`
+	Server string `arg:"" help:"Server to authorize this program at. Its entry has \"auth\"." complete:"server"`
 	Open   bool   `help:"Open the URL in a browser, too."`
 	Again  bool   `help:"Authorize even if the server is ready."`
 	Forget bool   `help:"Delete the stored tokens instead."`

@@ -15,8 +15,8 @@ import (
 )
 
 type callCmd struct {
-	Name      string        `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool."`
-	Arguments []string      `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value"`
+	Name      string        `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool." complete:"tool"`
+	Arguments []string      `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value" complete:"argument"`
 	Timeout   time.Duration `help:"How long the call may take without progress (default: the server's own timeout, 60s)." placeholder:"DURATION"`
 	NoCheck   bool          `help:"Send the arguments without comparing them with the parameters of the tool."`
 }
@@ -133,7 +133,7 @@ func resourceText(r *mcp.ResourceContents) string {
 }
 
 type readCmd struct {
-	Server string `arg:"" help:"Name of the server that has the resource."`
+	Server string `arg:"" help:"Name of the server that has the resource." complete:"server"`
 	URI    string `arg:"" help:"URI of the resource." name:"uri"`
 }
 
@@ -165,7 +165,7 @@ func (cmd *readCmd) Run(inv *invocation) error {
 }
 
 type promptCmd struct {
-	Server    string   `arg:"" help:"Name of the server that has the prompt."`
+	Server    string   `arg:"" help:"Name of the server that has the prompt." complete:"server"`
 	Name      string   `arg:"" help:"Name of the prompt."`
 	Arguments []string `arg:"" optional:"" help:"Arguments, as key=value." placeholder:"key=value"`
 }

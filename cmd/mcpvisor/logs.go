@@ -18,7 +18,7 @@ import (
 const followInterval = 250 * time.Millisecond
 
 type logsCmd struct {
-	Server string `arg:"" help:"Name of the server."`
+	Server string `arg:"" help:"Name of the server." complete:"server"`
 	Follow bool   `help:"Print new lines as they come, also those of its next processes, until interrupted." short:"f"`
 	Lines  int    `help:"How many of the last lines to print; 0 for all that are kept." short:"n" default:"0" placeholder:"N"`
 }

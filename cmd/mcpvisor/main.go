@@ -41,9 +41,9 @@ With --json, stdout gets only the answer. An error is the last line on stderr: a
 
 // commandLine is the whole command line.
 type commandLine struct {
-	Config []string  `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" placeholder:"FILE"`
+	Config []string  `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" complete:"file" placeholder:"FILE"`
 	JSON   bool      `help:"Print JSON, also for errors." name:"json"`
-	Wait   waitValue `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout). For status also ready or any: wait until all servers of mcpvisor run are ready, or one." placeholder:"DURATION"`
+	Wait   waitValue `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout). For status also ready or any: wait until all servers of mcpvisor run are ready, or one." placeholder:"DURATION" complete:"ready,any"`
 	Fresh  bool      `help:"Start copies of the servers, also if mcpvisor run has them running."`
 
 	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
@@ -53,23 +53,25 @@ type commandLine struct {
 	Add    addCmd    `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
 	Remove removeCmd `cmd:"" help:"Remove a server from the configuration file."`
 
-	Status    statusCmd    `cmd:"" help:"Show the states of the servers."`
-	Tools     toolsCmd     `cmd:"" help:"List the tools of all servers."`
-	Resources resourcesCmd `cmd:"" help:"List the resources and resource templates of all servers."`
-	Prompts   promptsCmd   `cmd:"" help:"List the prompts of all servers."`
-	Call      callCmd      `cmd:"" help:"Call a tool."`
-	Read      readCmd      `cmd:"" help:"Read a resource."`
-	Prompt    promptCmd    `cmd:"" help:"Get a prompt."`
-	Run       runCmd       `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
-	Top       topCmd       `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
-	Logs      logsCmd      `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
-	Restart   restartCmd   `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
-	Authorize authorizeCmd `cmd:"" help:"Authorize this program at a server, in a browser."`
-	Doctor    doctorCmd    `cmd:"" help:"Start a copy of each server once and explain why it fails."`
-	Show      configCmd    `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
-	Schema    schemaCmd    `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
-	Version   versionCmd   `cmd:"" help:"Print the version and the revision."`
-	Help      helpCmd      `cmd:"" help:"Show help, also about one command."`
+	Status    statusCmd     `cmd:"" help:"Show the states of the servers."`
+	Tools     toolsCmd      `cmd:"" help:"List the tools of all servers."`
+	Resources resourcesCmd  `cmd:"" help:"List the resources and resource templates of all servers."`
+	Prompts   promptsCmd    `cmd:"" help:"List the prompts of all servers."`
+	Call      callCmd       `cmd:"" help:"Call a tool."`
+	Read      readCmd       `cmd:"" help:"Read a resource."`
+	Prompt    promptCmd     `cmd:"" help:"Get a prompt."`
+	Run       runCmd        `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
+	Top       topCmd        `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
+	Logs      logsCmd       `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Restart   restartCmd    `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
+	Authorize authorizeCmd  `cmd:"" help:"Authorize this program at a server, in a browser."`
+	Doctor    doctorCmd     `cmd:"" help:"Start a copy of each server once and explain why it fails."`
+	Show      configCmd     `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
+	Schema    schemaCmd     `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
+	Version   versionCmd    `cmd:"" help:"Print the version and the revision."`
+	Complete  completionCmd `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
+	Man       manCmd        `cmd:"" help:"Print the manual page."`
+	Help      helpCmd       `cmd:"" help:"Show help, also about one command."`
 }
 
 // invocation is one run of the program: its options and its streams.
@@ -106,8 +108,12 @@ func main() {
 
 // run is main without the process. It returns the exit code. Without arguments it prints help.
 func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == completeName:
+		complete(ctx, args[1:], out)
+		return exitOK
 	}
 	var cli commandLine
 	exited := -1 // the code that kong would exit with; -1 if it would not
@@ -146,7 +152,7 @@ func newParser(cli *commandLine, out, errs io.Writer, exit func(code int)) (*kon
 }
 
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"Command to show the help of."`
+	Command []string `arg:"" optional:"" help:"Command to show the help of." complete:"command"`
 }
 
 // Run implements kong's command.

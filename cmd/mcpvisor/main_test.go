@@ -16,7 +16,29 @@ import (
 
 func TestMain(m *testing.M) {
 	mcptest.Main()
-	testscript.Main(m, map[string]func(){"mcpvisor": main})
+	testscript.Main(ownCache{m}, map[string]func(){"mcpvisor": main})
+}
+
+// ownCache runs tests with a cache directory of their own, so that they leave that of the user
+// as it is.
+type ownCache struct{ *testing.M }
+
+func (m ownCache) Run() int {
+	dir, err := os.MkdirTemp("", "mv")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if builds, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" { // tests build the program
+		err = os.Setenv("GOCACHE", filepath.Join(builds, "go-build"))
+		if err != nil {
+			panic(err)
+		}
+	}
+	if err := os.Setenv("XDG_CACHE_HOME", dir); err != nil {
+		panic(err)
+	}
+	return m.M.Run()
 }
 
 func TestScripts(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 type restartCmd struct {
-	Servers []string `arg:"" help:"Names of the servers."`
+	Servers []string `arg:"" help:"Names of the servers." complete:"server"`
 }
 
 // restarted is what became of one restart.

@@ -18,7 +18,7 @@ import (
 
 type runCmd struct {
 	HTTP      string `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
-	TokenFile string `help:"File with the token that the page requires." placeholder:"FILE"`
+	TokenFile string `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
 	Controls  bool   `help:"Allow users of the page to call tools and restart servers."`
 }
 

@@ -24,7 +24,7 @@ const (
 )
 
 type statusCmd struct {
-	Servers []string      `arg:"" optional:"" help:"Names of servers: show only these."`
+	Servers []string      `arg:"" optional:"" help:"Names of servers: show only these." complete:"server"`
 	Timeout time.Duration `help:"How long --wait ready and --wait any wait (default: about as long as a start may take, 95s)." placeholder:"DURATION"`
 }
 

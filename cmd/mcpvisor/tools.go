@@ -15,7 +15,7 @@ import (
 )
 
 type toolsCmd struct {
-	Name string `arg:"" optional:"" help:"Server, or tool as in fs/list_directory, or alias of a tool: show only these, with their parameters." placeholder:"SERVER[/TOOL]"`
+	Name string `arg:"" optional:"" help:"Server, or tool as in fs/list_directory, or alias of a tool: show only these, with their parameters." placeholder:"SERVER[/TOOL]" complete:"target"`
 }
 
 // listedTool is one tool of a list. Its schema is as the server sent it, so that the order
@@ -53,7 +53,13 @@ func (cmd *toolsCmd) Run(inv *invocation) error {
 	if cmd.Name != "" {
 		return inv.describeTools(cmd.Name)
 	}
-	read := func(c *session, ctx context.Context) (json.RawMessage, error) { return c.Tools(ctx, "") }
+	read := func(c *session, ctx context.Context) (json.RawMessage, error) {
+		data, err := c.Tools(ctx, "")
+		if err == nil {
+			inv.rememberTools(data)
+		}
+		return data, err
+	}
 	return inv.list("TOOL\tDESCRIPTION", read, func(data []byte) (rows [][]any, err error) {
 		tools, err := listedTools(data)
 		for _, t := range tools {

@@ -69,6 +69,8 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor":                     {". supervisor facade web config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/socket":     {folders: "internal/filelock"},
 	"cmd/mcpvisor/internal/prompt":     {},
+	"cmd/mcpvisor/internal/completion": {foreign: []string{"github.com/alecthomas/kong"}},
+	"cmd/mcpvisor/internal/manpage":    {foreign: []string{"github.com/alecthomas/kong"}},
 	"cmd/mcpvisor/internal/form":       {"facade internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/prompt", []string{sdk}},
 	"cmd/mcpvisor/internal/metrics":    {"facade telemetry", []string{otel, "github.com/prometheus/client_golang/"}},
 	"cmd/mcpvisor/internal/table":      {"internal/display", []string{"golang.org/x/term"}},

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+type completionCmd struct {
+	Shell string `arg:"" help:"The shell: bash, zsh or fish." complete:"bash,zsh,fish"`
+}
+
+// Run implements kong's command.
+func (cmd *completionCmd) Run(inv *invocation) error {
+	script, err := completion.Script(cmd.Shell)
+	if err != nil {
+		return usageError("%v", err)
+	}
+	_, err = io.WriteString(inv.out, script)
+	return err
+}
+
+// completeName is the command that the scripts of the shells run. It is not for users, so no
+// help shows it.
+const completeName = "__complete"
+
+// completeTimeout bounds how long a shell waits for candidates.
+const completeTimeout = time.Second
+
+// complete prints candidates for the line that is typed in a shell, one on each line, and
+// nothing if it has none. args are "bash", the characters that break words, and the line; or
+// "words" and the words of the line. It starts no server, asks the user nothing, and is
+// silent about what fails.
+func complete(ctx context.Context, args []string, out io.Writer) {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	parser, err := newParser(new(commandLine), io.Discard, io.Discard, func(int) {})
+	if err != nil || len(args) == 0 {
+		return
+	}
+	words, broken, isBash := args[1:], "", args[0] == "bash"
+	if isBash {
+		if len(args) != 3 {
+			return
+		}
+		words, broken = completion.SplitLine(args[2], args[1])
+	}
+	names := &completionNames{ctx: ctx, sources: newSources(completion.Flag(parser.Model, words, "config"))}
+	defer names.close()
+	for _, c := range completion.Complete(parser.Model, words, names) {
+		switch {
+		case isBash && c.Value == completion.Files: // bash completes files if nothing is printed
+		case isBash:
+			fmt.Fprintln(out, c.Value[min(len(broken), len(c.Value)):])
+		default:
+			fmt.Fprintf(out, "%s\t%s\n", c.Value, table.OneLine(c.Description, 80))
+		}
+	}
+}
+
+// completionNames are the names of a configuration: from its `mcpvisor run` if that is
+// running, else from its files and what an earlier command has seen.
+type completionNames struct {
+	ctx     context.Context
+	sources sources
+
+	looked bool
+	run    *attach.Client // nil without one
+	names  []string       // of the servers, if there is a run
+}
+
+// attached returns the client of the running `mcpvisor run`; nil without one.
+func (n *completionNames) attached() *attach.Client {
+	if !n.looked {
+		n.looked = true
+		if c, info, err := attach.Find(n.ctx, n.sources.key); err == nil {
+			n.run, n.names = c, info.Servers
+		}
+	}
+	return n.run
+}
+
+func (n *completionNames) close() {
+	if n.run != nil {
+		n.run.Close()
+	}
+}
+
+// Servers implements completion.Names.
+func (n *completionNames) Servers() (all []completion.Candidate) {
+	if n.attached() != nil {
+		for _, name := range n.names {
+			all = append(all, completion.Candidate{Value: name, Description: "server"})
+		}
+		return all
+	}
+	file, err := config.LoadFiles(n.sources.paths)
+	if err != nil {
+		return nil
+	}
+	for _, s := range file.Servers {
+		if !s.Disabled {
+			all = append(all, completion.Candidate{Value: s.Spec.Name, Description: "server"})
+		}
+	}
+	for _, e := range unusableEntries(file) { // for example because a variable is not set here
+		all = append(all, completion.Candidate{Value: e.Name, Description: "server"})
+	}
+	return all
+}
+
+// Tools implements completion.Names.
+func (n *completionNames) Tools() []completion.Candidate {
+	if c := n.attached(); c != nil {
+		if data, err := c.Tools(n.ctx, ""); err == nil {
+			return toolCandidates(data)
+		}
+	}
+	tools := completion.DefaultCache().Tools(n.sources.key, n.sources.digest())
+	if tools != nil {
+		return tools
+	}
+	for _, s := range n.Servers() { // the beginning of the name, at least
+		tools = append(tools, completion.Candidate{Value: s.Value + "/"})
+	}
+	return tools
+}
+
+// Arguments implements completion.Names.
+func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
+	c := n.attached()
+	if c == nil {
+		return nil
+	}
+	data, err := c.Tool(n.ctx, tool)
+	if err != nil {
+		return nil
+	}
+	tools, err := listedTools(data)
+	if err != nil || len(tools) == 0 {
+		return nil
+	}
+	for _, p := range params.New(tools[0].Definition.InputSchema).Params {
+		for _, value := range p.Enum {
+			all = append(all, completion.Candidate{Value: p.Name + "=" + params.Plain(value), Description: p.Description})
+		}
+		if len(p.Enum) == 0 {
+			all = append(all, completion.Candidate{Value: p.Name + "=", Description: p.Description})
+		}
+	}
+	return all
+}
+
+func toolCandidates(data []byte) (all []completion.Candidate) {
+	tools, err := listedTools(data)
+	if err != nil {
+		return nil
+	}
+	for _, t := range tools {
+		all = append(all, completion.Candidate{Value: t.Name, Description: t.Definition.Description})
+	}
+	return all
+}
+
+// rememberTools keeps the names of tools for shells that complete a line later.
+func (inv *invocation) rememberTools(data []byte) {
+	tools := toolCandidates(data)
+	for i := range tools {
+		tools[i].Description = table.OneLine(tools[i].Description, 80)
+	}
+	completion.DefaultCache().Store(inv.sources.key, inv.sources.digest(), tools)
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// candidates returns what a shell gets for a line.
+func candidates(t *testing.T, words ...string) []string {
+	t.Helper()
+	var out, errs strings.Builder
+	require.Zero(t, run(t.Context(), append([]string{completeName, "words"}, words...), strings.NewReader(""), &out, &errs))
+	require.Empty(t, errs.String())
+	var values []string
+	for line := range strings.Lines(out.String()) {
+		value, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		values = append(values, value)
+	}
+	return values
+}
+
+// Names come from a running run; without one from the configuration and from what an earlier
+// command has seen. No server is started for them.
+func TestComplete_names(t *testing.T) {
+	dir, server := recorded(t)
+	servers := map[string]any{"one": server, "odd": map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}}
+	b := startRun(t, servers, "run")
+	b.await(" ready  ")
+	require.Equal(t, []string{"one/echo", "one/env"}, candidates(t, "-c", b.config, "call", "one/e"))
+	require.Equal(t, []string{"text="}, candidates(t, "-c", b.config, "call", "one/echo", ""))
+	require.Equal(t, []string{"one"}, candidates(t, "-c", b.config, "restart", ""))
+	b.stop()
+	started := len(mcptest.PIDs(dir))
+
+	require.Equal(t, []string{"one", "odd"}, candidates(t, "-c", b.config, "status", ""))
+	require.Equal(t, []string{"one/"}, candidates(t, "-c", b.config, "call", "one"))
+	require.Empty(t, candidates(t, "-c", b.config, "call", "one/echo", ""))
+	require.Empty(t, candidates(t, "-c", filepath.Join(t.TempDir(), "absent.json"), "call", ""))
+	require.Len(t, mcptest.PIDs(dir), started, "no server was started")
+	code, _, errs := b.command("tools")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, candidates(t, "-c", b.config, "call", "one"), "one/echo")
+	require.NoError(t, os.WriteFile(b.config, []byte(`{"mcpServers":{"two":{"command":"x"}}}`), 0o600))
+	require.Equal(t, []string{"two/"}, candidates(t, "-c", b.config, "call", ""))
+
+	require.Equal(t, []string{"ready", "any"}, candidates(t, "--wait", ""))
+	require.Contains(t, candidates(t, ""), "status")
+	require.NotContains(t, candidates(t, ""), completeName)
+}
+
+// Each shell completes commands, servers, tools and parameters with its script.
+func TestComplete_shells(t *testing.T) {
+	program := buildProgram(t)
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
+	b.await(" ready  ")
+	environment := fmt.Sprintf("env XDG_RUNTIME_DIR=%s MCPVISOR_CONFIG=%s PATH=%s:$PATH PS1='> ' ", os.Getenv("XDG_RUNTIME_DIR"), b.config, filepath.Dir(program))
+	for _, shell := range []struct{ name, command, setup string }{
+		{"bash", "bash --norc --noprofile -i", "source <(mcpvisor completion bash)"},
+		{"zsh", "zsh -f -i", "autoload -U compinit; compinit -u -D; source <(mcpvisor completion zsh)"},
+	} {
+		t.Run(shell.name, func(t *testing.T) {
+			if _, err := exec.LookPath(shell.name); err != nil {
+				t.Skip(shell.name + " is not installed")
+			}
+			term := newTerminal(t, shortDir(t), environment+shell.command)
+			term.await(`>|%|#`)
+			term.press(shell.setup+"; echo set-up; clear; echo fin''ished", "Enter")
+			term.await(`(?m)^finished`)
+			term.press("mcpvisor sta", "Tab")
+			term.await(`mcpvisor status\b`)
+			term.press("--wait re", "Tab")
+			term.await(`mcpvisor status --wait ready\b`)
+			term.press("C-u")
+			term.press("mcpvisor --js", "Tab", "call one/ec", "Tab")
+			term.await(`mcpvisor --json call one/echo\b`)
+			term.press("te", "Tab", "hello", "Enter")
+			term.await(`call one/echo text=hello\s*\n\{"content":\[\{`)
+		})
+	}
+	t.Run("fish", func(t *testing.T) {
+		if _, err := exec.LookPath("fish"); err != nil {
+			t.Skip("fish is not installed")
+		}
+		for line, want := range map[string]string{
+			"mcpvisor sta":                    "status\tShow the states of the servers",
+			"mcpvisor --json call one/ec":     "one/echo\tAnswers with its text.",
+			"mcpvisor call one/echo te":       "text=",
+			"mcpvisor restart ":               "one\tserver",
+			"mcpvisor --config=x call one/ec": "",
+		} {
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", environment+`HOME="$1" fish --no-config -c "mcpvisor completion fish | source; complete -C '$2'"`, "sh", t.TempDir(), line)
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Equal(t, want, strings.TrimSpace(string(out)), line)
+		}
+	})
+}
+
+func TestCompletion_unknown_shell(t *testing.T) {
+	out, code := runTool(t, "completion", "tcsh")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, out, "name one of: bash, zsh, fish")
+}
+
+// The manual page of the program has no mistake that mandoc finds, and names every command.
+func TestMan(t *testing.T) {
+	out, code := runTool(t, "man")
+	require.Equal(t, exitOK, code)
+	for _, command := range []string{"status", "call", "run", "completion"} {
+		require.Contains(t, out, ".Ss mcpvisor "+command+"\n")
+	}
+	mandoc, err := exec.LookPath("mandoc")
+	if err != nil {
+		t.Skip("mandoc is not installed")
+	}
+	path := filepath.Join(t.TempDir(), "mcpvisor.1")
+	require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
+	problems, err := exec.CommandContext(t.Context(), mandoc, "-Tlint", path).CombinedOutput()
+	require.NoError(t, err, string(problems))
+	require.Empty(t, string(problems))
+}

@@ -10,8 +10,6 @@ import (
 
 	"github.com/cloudwego/eino/components/model"
 	"github.com/cloudwego/eino/components/tool"
-	"github.com/cloudwego/eino/compose"
-	"github.com/cloudwego/eino/flow/agent/react"
 	einoschema "github.com/cloudwego/eino/schema"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -44,8 +42,7 @@ func TestTools_agent_survives_a_crash(t *testing.T) {
 	killed := make(chan error, 1)
 	go func() { killed <- killDuringCount(ctx, c, script.StateDir) }()
 	m := &scriptedModel{}
-	agent, err := react.NewAgent(ctx, &react.AgentConfig{ToolCallingModel: m,
-		ToolsConfig: compose.ToolsNodeConfig{Tools: eino.Tools(c)}})
+	agent, err := newAgent(ctx, c, m)
 	require.NoError(t, err)
 	answer, err := agent.Generate(ctx, []*einoschema.Message{einoschema.UserMessage("Count, then echo.")})
 	require.NoError(t, err)

@@ -43,11 +43,7 @@ func TestTools_request_survives_a_crash(t *testing.T) {
 	var m scriptedModel
 	g := gk.Init(ctx)
 	model := gk.DefineModel(g, "test/scripted", &ai.ModelOptions{Supports: &ai.ModelSupports{Tools: true, Multiturn: true}}, m.generate)
-	var refs []ai.ToolRef
-	for _, tool := range genkit.Tools(c) {
-		refs = append(refs, tool)
-	}
-	response, err := gk.Generate(ctx, g, ai.WithModel(model), ai.WithPrompt("Count, then echo."), ai.WithTools(refs...))
+	response, err := generate(ctx, c, g, model, "Count, then echo.")
 	require.NoError(t, err)
 	require.NoError(t, <-killed)
 	require.Equal(t, "finished: still here", response.Text())

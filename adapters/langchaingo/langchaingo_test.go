@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/tmc/langchaingo/agents"
-	"github.com/tmc/langchaingo/chains"
 	"github.com/tmc/langchaingo/llms"
 	"go.uber.org/goleak"
 
@@ -117,8 +115,7 @@ func TestTools_agent_survives_a_crash(t *testing.T) {
 	defer cancel()
 	c, stateDir, killed := newFixture(ctx, t)
 	m := &scriptedModel{wrap: true}
-	agent := agents.NewOpenAIFunctionsAgent(m, langchaingo.Tools(c))
-	answer, err := chains.Run(ctx, agents.NewExecutor(agent), "Count, then echo.")
+	answer, err := run(ctx, c, m, "Count, then echo.")
 	require.NoError(t, err)
 	require.NoError(t, <-killed)
 	m.check(t, answer, stateDir)

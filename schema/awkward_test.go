@@ -40,6 +40,7 @@ func awkward() (tools []mcpvisor.Tool) {
 		{"patterns", `{"type":"object","properties":{"ok":{"type":"string","pattern":"^[a-z0-9_.-]+\\d{2,}$"},"look":{"type":"string","pattern":"^(?!x)"},"uni":{"type":"string","pattern":"^\\p{L}+$"},"named":{"type":"string","pattern":"(?<y>\\d{4})"},"bad":{"type":"string","pattern":"["},"end":{"type":"string","pattern":"a\\"}},"patternProperties":{"^\\p{L}":{"type":"string"},"^x-":{"type":"number"}}}`},
 		{"keys", `{"type":"object","properties":{"ok.key-1":{"type":"string"},"has space":{"type":"string"},"@type":{"type":"string"},"":{"type":"string"}},"required":["@type","ok.key-1"]}`},
 		{"unknown-keywords", `{"type":"object","properties":{"a":{"type":"string","x-order":1,"optional":true,"$vendor":2,"default":{"deep":[1]}}}}`},
+		{"types-that-are-objects", `{"type":"object","properties":{"a":{"allOf":[{"type":{}},{"type":[{}]},{"type":"string"}],"nullable":"yes"}},"oneOf":[{"properties":{"k":{"const":1,"type":["integer","null"]}}},{"properties":{"k":{"const":2,"type":["integer","null"]}}}]}`},
 		{"tuple", `{"type":"object","properties":{"p":{"type":"array","prefixItems":[{"type":"number"},{"type":"number"}],"minItems":2,"maxItems":2}}}`},
 		{"nested-union", `{"type":"object","properties":{"v":{"oneOf":[{"type":"string"},{"type":"object","properties":{"id":{"const":5}},"additionalProperties":{"type":"string"}}],"anyOf":[{"minLength":1}]},"w":{"oneOf":[{"type":"string"},{"type":"null"}]}}}`},
 	} {

@@ -150,6 +150,10 @@ func (z *normalizer) combine(flat map[string]any, keyword string, v any, at path
 			}
 		}
 	case "type":
+		if len(asTexts(have)) == 0 {
+			flat[keyword] = v
+			return
+		}
 		if both := commonTypes(have, v); both != nil {
 			flat[keyword] = both
 			return
@@ -204,8 +208,8 @@ func common(a, b []any) (both []any) {
 // are none. Integers are numbers.
 func commonTypes(a, b any) any {
 	var names []any
-	for _, x := range asList(a) {
-		for _, y := range asList(b) {
+	for _, x := range asTexts(a) {
+		for _, y := range asTexts(b) {
 			switch {
 			case x == y, x == "integer" && y == "number":
 				names = append(names, x)
@@ -224,11 +228,18 @@ func commonTypes(a, b any) any {
 	return names
 }
 
-func asList(v any) []any {
-	if list, ok := v.([]any); ok {
-		return list
+// asTexts returns a text, or the texts in a list.
+func asTexts(v any) (texts []string) {
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
 	}
-	return []any{v}
+	for _, e := range list {
+		if text, ok := e.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // tighter sets a bound to the stricter one of two.

@@ -31,7 +31,7 @@ var keywords = map[string]form{
 	"minimum": formNumber, "maximum": formNumber, "exclusiveMinimum": formNumber, "exclusiveMaximum": formNumber, "multipleOf": formNumber,
 	"minLength": formCount, "maxLength": formCount, "minItems": formCount, "maxItems": formCount,
 	"minProperties": formCount, "maxProperties": formCount, "minContains": formCount, "maxContains": formCount,
-	"uniqueItems": formFlag, "deprecated": formFlag, "readOnly": formFlag, "writeOnly": formFlag,
+	"uniqueItems": formFlag, "deprecated": formFlag, "readOnly": formFlag, "writeOnly": formFlag, "nullable": formFlag,
 	"default": formAny, "const": formAny, "examples": formList, "enum": formList,
 	"required": formNames, "dependentRequired": formDependents,
 	"items": formSchema, "not": formSchema, "if": formSchema, "then": formSchema, "else": formSchema, "contains": formSchema,

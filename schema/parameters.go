@@ -2,6 +2,7 @@ package schema
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -129,7 +130,7 @@ func eitherValue(alternatives []any) (any, bool) {
 		delete(own, "const")
 		delete(own, "enum")
 		for keyword, v := range own {
-			if keyword == "type" && merged["type"] != nil && merged["type"] != v {
+			if keyword == "type" && merged["type"] != nil && !reflect.DeepEqual(merged["type"], v) {
 				return nil, false
 			}
 			if _, ok := merged[keyword]; !ok {

@@ -29,7 +29,7 @@ const (
 
 // drafts are the values of "$schema" that the validator knows. It reads others as the
 // latest draft, if the keyword is missing.
-var drafts = map[any]bool{
+var drafts = map[string]bool{
 	"http://json-schema.org/draft-07/schema#": true, "https://json-schema.org/draft-07/schema#": true,
 	"https://json-schema.org/draft/2020-12/schema": true,
 }
@@ -47,7 +47,7 @@ func Compile(raw json.RawMessage) (s *Schema, err error) {
 	if !isObject {
 		return nil, errors.New("it is not a schema of an object")
 	}
-	if !drafts[m["$schema"]] {
+	if draft, _ := m["$schema"].(string); !drafts[draft] {
 		delete(m, "$schema")
 	}
 	delete(m, "$id")

@@ -121,6 +121,7 @@ func TestCheck_is_bounded(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 5000) + `1` + strings.Repeat(`}`, 5000)
 	for _, c := range [][2]string{
 		{`{"$ref":"#"}`, `{}`},
+		{`{"$schema":{},"$id":[1]}`, `{}`},
 		{`{"allOf":[{"$ref":"#"}]}`, `{}`},
 		{`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"not":{"$ref":"#/$defs/a"}}}}`, `{}`},
 		{`{"if":{"$ref":"#"},"then":{}}`, `{}`},

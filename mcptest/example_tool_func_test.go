@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // Stdio runs the binary again, so the tool must be registered before main
 	mcptest.RegisterTool("greet", func(_ context.Context, arguments json.RawMessage) (any, error) {
 		var args struct{ Name string }
 		if err := json.Unmarshal(arguments, &args); err != nil {

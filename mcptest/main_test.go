@@ -15,6 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	RegisterTool("forecast", forecast)
 	Main()
 	goleak.VerifyTestMain(m)
 }

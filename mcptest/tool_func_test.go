@@ -11,27 +11,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func init() {
-	RegisterTool("forecast", func(ctx context.Context, arguments json.RawMessage) (any, error) {
-		var args struct{ City string }
-		if err := json.Unmarshal(arguments, &args); err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: " + err.Error()}
-		}
-		switch args.City {
-		case "":
-			return nil, errors.New("no city")
-		case "nowhere":
-			return nil, nil
-		case "list":
-			return []int{1}, nil
-		case "channel":
-			return make(chan int), nil
-		case "wait":
-			<-ctx.Done()
-			return "canceled", nil
-		}
-		return map[string]any{"city": args.City, "degrees": 21}, nil
-	})
+// forecast is the tool that TestMain registers.
+func forecast(ctx context.Context, arguments json.RawMessage) (any, error) {
+	var args struct{ City string }
+	if err := json.Unmarshal(arguments, &args); err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: " + err.Error()}
+	}
+	switch args.City {
+	case "":
+		return nil, errors.New("no city")
+	case "nowhere":
+		return nil, nil
+	case "list":
+		return []int{1}, nil
+	case "channel":
+		return make(chan int), nil
+	case "wait":
+		<-ctx.Done()
+		return "canceled", nil
+	}
+	return map[string]any{"city": args.City, "degrees": 21}, nil
 }
 
 func TestRegisterTool(t *testing.T) {

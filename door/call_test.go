@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -112,14 +113,14 @@ func TestCallTool_progress(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s := openRaw(t, Transport(c, WithCallOptions(facade.WithTimeout(time.Minute))))
 	for _, token := range []string{`"t\u0041"`, `-7.5`} {
-		s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":3},"_meta":{"progressToken":`+token+`}}`)
-		for n := 1; n <= 3; n++ {
+		s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":100},"_meta":{"progressToken":`+token+`}}`)
+		for n := 1; n <= 100; n++ {
 			r, ok := s.read().(*jsonrpc.Request)
 			require.True(t, ok, "progress comes before the result")
 			require.Equal(t, "notifications/progress", r.Method)
 			require.Equal(t, token, member(t, r.Params, "progressToken"))
-			require.Equal(t, string('0'+rune(n)), member(t, r.Params, "progress"))
-			require.Equal(t, "3", member(t, r.Params, "total"))
+			require.Equal(t, strconv.Itoa(n), member(t, r.Params, "progress"))
+			require.Equal(t, "100", member(t, r.Params, "total"))
 		}
 		require.NoError(t, s.read().(*jsonrpc.Response).Error)
 	}

@@ -130,10 +130,7 @@ func (r raw) read() jsonrpc.Message {
 // call sends a request and returns its answer, which must be the next message.
 func (r raw) call(method, params string) *jsonrpc.Response {
 	r.t.Helper()
-	r.send(1, method, params)
-	answer, ok := r.read().(*jsonrpc.Response)
-	require.True(r.t, ok)
-	return answer
+	return r.callWith(1, method, params)
 }
 
 // callWith is call with an id.
@@ -142,5 +139,6 @@ func (r raw) callWith(id float64, method, params string) *jsonrpc.Response {
 	r.send(id, method, params)
 	answer, ok := r.read().(*jsonrpc.Response)
 	require.True(r.t, ok)
+	require.EqualValues(r.t, id, answer.ID.Raw())
 	return answer
 }

@@ -3,8 +3,10 @@ package door
 import (
 	"context"
 	"io"
+	"sync"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -108,6 +110,56 @@ func TestConnection_Close(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.ErrorIs(t, s.conn.Write(t.Context(), nil), mcp.ErrConnectionClosed)
 	until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+}
+
+// Many sessions of one client call at once. Those that are closed in the middle leave nothing
+// behind and do not disturb the others.
+func TestTransport_many_sessions(t *testing.T) {
+	const sessions = 40
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	transport := Transport(c)
+	subscribe := `{"uri":"` + c.Resources()[0].URI + `"}`
+	var opened []raw
+	for range sessions {
+		s := openRaw(t, transport)
+		opened = append(opened, s)
+		require.NoError(t, s.call("resources/subscribe", subscribe).Error)
+		s.send(1, "tools/call", `{"name":"a/hang"}`)
+	}
+	until(t, func() bool { return len(c.CallsInFlight()) == sessions })
+	var all sync.WaitGroup
+	for n, s := range opened {
+		if n%2 == 0 {
+			all.Go(func() { _ = s.conn.Close() })
+		}
+		all.Go(func() {
+			for id := range 20 {
+				made, _ := jsonrpc.MakeID(float64(id + 10))
+				_ = s.conn.Write(t.Context(), &jsonrpc.Request{ID: made, Method: "tools/call", Params: []byte(`{"name":"a/echo","arguments":{"text":"x"}}`)})
+			}
+		})
+		all.Go(func() {
+			for range 20 {
+				if _, err := s.conn.Read(t.Context()); err != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	until(t, func() bool { return len(c.CallsInFlight()) == sessions/2 })
+	for n, s := range opened {
+		if n%2 == 1 {
+			require.NoError(t, s.callWith(7, "ping", "").Error, "the session works")
+		}
+		require.NoError(t, s.conn.Close())
+	}
+	d := transport.(*door)
+	until(t, func() bool {
+		d.subscriptions.mu.Lock()
+		defer d.subscriptions.mu.Unlock()
+		return len(c.CallsInFlight()) == 0 && len(d.subscriptions.sessions) == 0
+	})
 }
 
 // When the client is closed, requests in flight are answered, and then the session ends.

@@ -22,7 +22,9 @@
 //   - Draft 4 and OpenAPI forms become those of draft 2020-12. Keywords with values of the
 //     wrong type are removed.
 //   - The top level becomes an object with properties; "anyOf", "oneOf" and "allOf" there
-//     are combined. "allOf" is combined everywhere.
+//     are combined. "allOf" is combined everywhere, and "oneOf" becomes "anyOf".
+//   - "not", "if", "unevaluatedProperties" and the like are removed: where another change
+//     allows more, they would forbid more.
 //   - Beyond a depth of 32 (Gemini: 16), and beyond 5,000 schemas, any value is allowed.
 //   - Descriptions of functions are shortened to 1,024 characters for OpenAI.
 //   - For Gemini and Ollama the keywords that they do not know are removed.

@@ -32,6 +32,9 @@ func (z *normalizer) combineInto(flat, raw map[string]any, at path, active refs,
 		z.notes.add(at, "after %d references and alternatives in one schema the rest was left out", maxFollowed)
 		return flat, active
 	}
+	raw = maps.Clone(raw)
+	z.modernize(raw, at)
+	z.keepUnits(flat, raw, at)
 	for _, keyword := range slices.Sorted(maps.Keys(raw)) {
 		if keyword != "$ref" && keyword != "$dynamicRef" && keyword != "$recursiveRef" && keyword != "allOf" {
 			z.combine(flat, keyword, raw[keyword], at)
@@ -55,6 +58,35 @@ func (z *normalizer) combineInto(flat, raw map[string]any, at path, active refs,
 		z.notes.add(at, "allOf was combined into one schema")
 	}
 	return flat, active
+}
+
+// units are keywords that mean something together only.
+var units = [][]string{{"if", "then", "else"}, {"prefixItems", "items"}, {"contains", "minContains", "maxContains"}}
+
+// keepUnits removes from raw the units of which flat has another one: parts of two would
+// say what neither says.
+func (z *normalizer) keepUnits(flat, raw map[string]any, at path) {
+	if _, conditional := raw["if"]; !conditional {
+		delete(raw, "then")
+		delete(raw, "else")
+	}
+	for _, unit := range units {
+		some, same := false, true
+		for _, keyword := range unit {
+			_, has := flat[keyword]
+			some = some || has
+			same = same && reflect.DeepEqual(flat[keyword], raw[keyword])
+		}
+		if !some || same {
+			continue
+		}
+		for _, keyword := range unit {
+			if _, has := raw[keyword]; has {
+				z.notes.add(at, "of two different %s only the first was kept", unit[0])
+				delete(raw, keyword)
+			}
+		}
+	}
 }
 
 // follow combines what a reference refers to.
@@ -166,7 +198,7 @@ func (z *normalizer) combine(flat map[string]any, keyword string, v any, at path
 		if tighter(flat, keyword, have, v, func(a, b float64) float64 { return min(a, b) }) {
 			return
 		}
-	case "additionalProperties", "unevaluatedProperties", "items":
+	case "additionalProperties":
 		if isTrue(v) {
 			return
 		}

@@ -36,7 +36,6 @@ var geminiFormats = []string{"date-time", "date", "time", "int32", "int64", "flo
 // toGemini changes one schema in normal form to what Gemini takes.
 func toGemini(m map[string]any, at path, n *notes) {
 	constToEnum(m, at, n)
-	oneOfToAnyOf(m, at, n)
 	geminiEnum(m, at, n)
 	if f, ok := m["format"].(string); ok && !slices.Contains(geminiFormats, f) {
 		n.add(at, "the format %.40q was removed: Gemini does not know it", f)
@@ -68,21 +67,6 @@ func constToEnum(m map[string]any, at path, n *notes) {
 	n.add(at, "const was replaced by enum")
 	delete(m, "const")
 	m["enum"] = []any{v}
-}
-
-// oneOfToAnyOf writes "oneOf" as "anyOf", which providers treat alike.
-func oneOfToAnyOf(m map[string]any, at path, n *notes) {
-	list, ok := m["oneOf"]
-	if !ok {
-		return
-	}
-	delete(m, "oneOf")
-	if _, has := m["anyOf"]; has {
-		n.add(at, "oneOf was removed: there is an anyOf, too")
-		return
-	}
-	n.add(at, "oneOf was replaced by anyOf")
-	m["anyOf"] = list
 }
 
 // geminiEnum keeps an enum of texts or numbers. Null in it becomes an alternative.

@@ -20,6 +20,8 @@ const (
 	formSchemas          // a list of schemas
 	formSchemaMap        // an object whose values are schemas
 	formDependents       // an object whose values are lists of texts
+	formNegative         // removed: where another change allows more, it would forbid more
+	formBranch           // a schema that holds under a condition; only its properties are of use
 	formMeaningless      // removed without a note: it says nothing about arguments
 )
 
@@ -30,12 +32,13 @@ var keywords = map[string]form{
 	"contentEncoding": formText, "contentMediaType": formText,
 	"minimum": formNumber, "maximum": formNumber, "exclusiveMinimum": formNumber, "exclusiveMaximum": formNumber, "multipleOf": formNumber,
 	"minLength": formCount, "maxLength": formCount, "minItems": formCount, "maxItems": formCount,
-	"minProperties": formCount, "maxProperties": formCount, "minContains": formCount, "maxContains": formCount,
+	"minProperties": formCount, "maxProperties": formCount, "minContains": formCount, "maxContains": formNegative,
 	"uniqueItems": formFlag, "deprecated": formFlag, "readOnly": formFlag, "writeOnly": formFlag, "nullable": formFlag,
 	"default": formAny, "const": formAny, "examples": formList, "enum": formList,
 	"required": formNames, "dependentRequired": formDependents,
-	"items": formSchema, "not": formSchema, "if": formSchema, "then": formSchema, "else": formSchema, "contains": formSchema,
-	"propertyNames": formSchema, "additionalProperties": formSchema, "unevaluatedItems": formSchema, "unevaluatedProperties": formSchema,
+	"items": formSchema, "not": formNegative, "if": formNegative, "then": formBranch, "else": formBranch, "contains": formSchema,
+	"propertyNames": formSchema, "additionalProperties": formSchema,
+	"unevaluatedItems": formNegative, "unevaluatedProperties": formNegative,
 	"anyOf": formSchemas, "oneOf": formSchemas, "prefixItems": formSchemas,
 	"properties": formSchemaMap, "patternProperties": formSchemaMap, "dependentSchemas": formSchemaMap,
 

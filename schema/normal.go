@@ -14,8 +14,7 @@ const (
 )
 
 // normalizer brings one input schema into normal form: draft 2020-12, without
-// references, "allOf" and boolean schemas (but for additionalProperties and
-// unevaluatedProperties), and with values of the right form only.
+// references, "allOf" and boolean schemas (but for additionalProperties), and with values of the right form only.
 type normalizer struct {
 	root     any // the input schema as decoded
 	notes    *notes
@@ -48,7 +47,7 @@ func (z *normalizer) schema(v any, at path, active refs) (m map[string]any, poss
 		return map[string]any{}, true
 	}
 	raw, active = z.flatten(raw, at, active)
-	z.modernize(raw, at)
+	z.nullable(raw, at)
 	m = make(map[string]any, len(raw))
 	for _, keyword := range slices.Sorted(maps.Keys(raw)) {
 		z.keyword(m, keyword, raw[keyword], at, active)
@@ -72,14 +71,17 @@ func (z *normalizer) keyword(m map[string]any, keyword string, v any, at path, a
 		return
 	case f == formMeaningless:
 		return
+	case f == formNegative, f == formBranch && at != nil:
+		z.notes.add(at, "%s was removed: where another change allows more, it would forbid more", keyword)
+		return
 	case !f.fits(v):
 		z.notes.add(at, "%s was removed: its value has the wrong form", keyword)
 		return
 	}
 	inner := at.to(keyword)
 	switch f {
-	case formSchema:
-		if keyword == "additionalProperties" || keyword == "unevaluatedProperties" {
+	case formSchema, formBranch:
+		if keyword == "additionalProperties" {
 			if _, isBool := v.(bool); isBool {
 				m[keyword] = v
 				return
@@ -100,7 +102,7 @@ func (z *normalizer) keyword(m map[string]any, keyword string, v any, at path, a
 			}
 		}
 		if len(list) > 0 {
-			m[keyword] = list
+			z.setAlternatives(m, keyword, list, at)
 		}
 	case formSchemaMap:
 		schemas := map[string]any{}
@@ -123,6 +125,21 @@ func (z *normalizer) keyword(m map[string]any, keyword string, v any, at path, a
 	default:
 		m[keyword] = v
 	}
+}
+
+// setAlternatives sets a list of schemas. "oneOf" becomes "anyOf": an alternative that a
+// change lets match more could otherwise match together with another one. At the top level
+// both are combined later.
+func (z *normalizer) setAlternatives(m map[string]any, keyword string, list []any, at path) {
+	if keyword == "oneOf" && at != nil {
+		if _, has := m["anyOf"]; has {
+			z.notes.add(at, "oneOf was removed: there is an anyOf, too")
+			return
+		}
+		z.notes.add(at, "oneOf was replaced by anyOf")
+		keyword = "anyOf"
+	}
+	m[keyword] = list
 }
 
 // typeKeyword normalizes "type".
@@ -176,13 +193,6 @@ func (z *normalizer) modernize(raw map[string]any, at path) {
 		}
 	}
 	delete(raw, "additionalItems")
-	if nullable, isBool := raw["nullable"].(bool); isBool {
-		delete(raw, "nullable")
-		if nullable {
-			z.notes.add(at, "nullable was replaced by the type null")
-			allowNull(raw)
-		}
-	}
 	if _, isBool := raw["required"].(bool); isBool {
 		z.notes.add(at, "required was removed: it has to be a list in the object around it")
 		delete(raw, "required")
@@ -193,8 +203,18 @@ func (z *normalizer) modernize(raw map[string]any, at path) {
 	}
 }
 
-// allowNull adds null to what a schema allows.
-func allowNull(raw map[string]any) {
+// nullable replaces the keyword of OpenAPI. It is handled last, because what is combined may
+// have the type.
+func (z *normalizer) nullable(raw map[string]any, at path) {
+	nullable, isBool := raw["nullable"].(bool)
+	if !isBool {
+		return
+	}
+	delete(raw, "nullable")
+	if !nullable {
+		return
+	}
+	z.notes.add(at, "nullable was replaced by the type null")
 	switch t := raw["type"].(type) {
 	case string:
 		raw["type"] = []any{t, "null"}
@@ -211,11 +231,6 @@ func (z *normalizer) finish(m map[string]any, at path) {
 	if n, ok := m["multipleOf"].(float64); ok && n <= 0 {
 		z.notes.add(at, "multipleOf was removed: it has to be above 0")
 		delete(m, "multipleOf")
-	}
-	for _, key := range []string{"then", "else"} {
-		if _, conditional := m["if"]; !conditional {
-			delete(m, key) // without effect
-		}
 	}
 	if dependents, ok := m["dependentRequired"].(map[string]any); ok {
 		for name, list := range dependents {

@@ -68,10 +68,8 @@ func dropPatterns(m map[string]any, at path, n *notes) {
 
 // allowOthers lets a schema allow further properties, because it no longer describes all.
 func allowOthers(m map[string]any) {
-	for _, keyword := range []string{"additionalProperties", "unevaluatedProperties"} {
-		if m[keyword] == false {
-			delete(m, keyword)
-		}
+	if m["additionalProperties"] == false {
+		delete(m, "additionalProperties")
 	}
 }
 

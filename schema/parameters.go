@@ -57,7 +57,7 @@ func (z *normalizer) asObject(m map[string]any) map[string]any {
 			z.addAlternatives(properties, []any{branch})
 		}
 	}
-	for _, keyword := range []string{"not", "enum", "const", "if", "then", "else"} {
+	for _, keyword := range []string{"enum", "const", "then", "else"} {
 		if _, ok := m[keyword]; ok {
 			z.notes.add(nil, "%s at the top level was removed: providers reject it there", keyword)
 			delete(m, keyword)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -22,6 +23,10 @@ type authorizeCmd struct {
 
 // Run implements kong's command.
 func (cmd *authorizeCmd) Run(inv *invocation) error {
+	running := inv.besideRun("authorize starts a copy of the server, because it must ask the user")
+	if running != nil {
+		defer running.stop()
+	}
 	c, stop, err := inv.start(cmd.Server)
 	if err != nil {
 		return err
@@ -46,7 +51,22 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 	if s.State != supervisor.StateReady {
 		return unavailableError(s, "server %s is authorized and not available: %s", cmd.Server, inv.reason(s))
 	}
-	return inv.printMessage("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool"))
+	if err := inv.printMessage("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool")); err != nil {
+		return err
+	}
+	return cmd.restart(inv, running)
+}
+
+// restart lets the server of `mcpvisor run` use the new tokens. running may be nil.
+func (cmd *authorizeCmd) restart(inv *invocation, running *session) error {
+	if running == nil || !slices.Contains(running.info.Servers, cmd.Server) {
+		return nil
+	}
+	if err := running.Restart(inv.ctx, cmd.Server); err != nil {
+		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet, restart %s there: %w", running.info.PID, cmd.Server, err)
+	}
+	inv.note("mcpvisor run (pid %d) restarts server %s with it", running.info.PID, cmd.Server)
+	return nil
 }
 
 // authorize prints the authorization URL and waits for the redirect that follows the

@@ -103,6 +103,31 @@ func TestAuthorize(t *testing.T) {
 	require.NotEqual(t, exitOK, code)
 }
 
+// A server of a running run uses the tokens that authorize has obtained beside it.
+func TestAuthorize_beside_run(t *testing.T) {
+	text, err := os.ReadFile(guardedConfig(t))
+	require.NoError(t, err)
+	var file struct {
+		Servers map[string]any `json:"mcpServers"`
+	}
+	require.NoError(t, json.Unmarshal(text, &file))
+	b := startRun(t, file.Servers, "run")
+	b.await("(1 of 2 ready)")
+	code, _, _ := b.command("--wait", "ready", "status") // ends when web is unauthorized
+	require.Equal(t, exitUnavailable, code)
+	code, out, errs := command(t, strings.NewReader(""), func(url string) {
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}, "-c", b.config, "authorize", "web")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "authorized: server web is ready")
+	require.Regexp(t, `^mcpvisor run \(pid \d+\) goes on; authorize starts a copy of the server, .*\nmcpvisor run \(pid \d+\) restarts server web with it\n$`, errs)
+	code, out, _ = b.command("--wait", "ready", "status", "--timeout", "1m")
+	require.Equal(t, exitOK, code, out)
+}
+
 // A user whose browser is on another machine pastes the URL at which it ends.
 func TestAuthorize_by_pasted_URL(t *testing.T) {
 	path := guardedConfig(t)

@@ -21,6 +21,9 @@ func (doctorCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
+	if running := inv.besideRun("doctor starts copies of its servers, because it must see a start"); running != nil {
+		running.stop()
+	}
 	findings, code := fileFindings(file)
 	specs := file.Specs()
 	var interrupted error

@@ -47,7 +47,8 @@ func shortDir(t *testing.T) string {
 // startRunIn is startRun with a directory for the socket.
 func startRunIn(t *testing.T, runtimeDir string, servers map[string]any, args ...string) *background {
 	t.Helper()
-	t.Cleanup(func() { goleak.VerifyNone(t) })
+	before := goleak.IgnoreCurrent() // servers of the test
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 	t.Setenv("XDG_RUNTIME_DIR", runtimeDir)
 	b := &background{t: t, config: filepath.Join(t.TempDir(), "c.json"), lines: make(chan string)}
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})

@@ -62,6 +62,20 @@ func (inv *invocation) attachOnly(command string) (*session, error) {
 	return c, err
 }
 
+// besideRun returns the running `mcpvisor run` of the configuration for a command that starts
+// copies all the same, and says so; nil without one. why says what the copies are for.
+func (inv *invocation) besideRun(why string) *session {
+	if inv.fresh {
+		return nil
+	}
+	c, info, err := attach.Find(inv.ctx, inv.sources.key)
+	if err != nil {
+		return nil
+	}
+	inv.note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
+	return &session{Client: c, info: info, stop: c.Close}
+}
+
 // open attaches, or starts copies of the named servers, or of all without names. It waits
 // until each has become ready or has failed.
 func (inv *invocation) open(names ...string) (*session, error) {

@@ -65,15 +65,17 @@ func Write(out io.Writer, colored bool, header []string, rows [][]any) error {
 	}
 	var b strings.Builder
 	for n, line := range texts {
+		pad := ""
 		for i, text := range line {
-			pad := ""
-			if i < len(line)-1 {
-				pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
+			if text == "" && i == len(line)-1 {
+				break // the line does not end with spaces
 			}
+			b.WriteString(pad)
+			pad = strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)) + gap
 			if n > 0 && colored {
 				text = paint(text, color(rows[n-1][i]))
 			}
-			b.WriteString(text + pad)
+			b.WriteString(text)
 		}
 		b.WriteByte('\n')
 	}

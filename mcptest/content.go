@@ -8,8 +8,8 @@ import (
 
 // ToolDef is one tool of a [Script].
 type ToolDef struct {
-	// Name is the tool's name. Required. A tool with a name of [DefaultTools] or of
-	// [RegisterTool] behaves like that tool.
+	// Name is the tool's name. Required. A tool with a name of [DefaultTools] behaves
+	// like that tool.
 	Name string `json:"name"`
 	// Description is listed with the tool. Default: none.
 	Description string `json:"description,omitempty"`
@@ -20,10 +20,10 @@ type ToolDef struct {
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	// Annotations is an object such as {"readOnlyHint":true}. Default: none.
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	// As names the default or registered tool that this one behaves like. Default: the one of Name.
+	// As names the default tool that this one behaves like. Default: the one of Name.
 	As string `json:"as,omitempty"`
 	// Text is a fixed answer, given unless As is set. A tool with neither, and
-	// whose name is neither a default nor a registered tool's, answers with its arguments.
+	// whose name is not a default tool's, answers with its arguments.
 	Text string `json:"text,omitempty"`
 	// Structured is the structuredContent that goes with Text.
 	Structured json.RawMessage `json:"structured,omitempty"`

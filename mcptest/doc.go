@@ -12,7 +12,7 @@
 //     the go-sdk.
 //
 // A script without content of its own offers a default set of tools, two resources, a
-// template and two prompts; see [DefaultTools]. [RegisterTool] adds tools of your own.
+// template and two prompts; see [DefaultTools].
 //
 // With a StateDir a server counts over its processes: [Starts], [Executions] of the
 // tool count, [PIDs]. One StateDir belongs to one server.

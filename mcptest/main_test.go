@@ -15,7 +15,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	RegisterTool("forecast", forecast)
 	Main()
 	goleak.VerifyTestMain(m)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/mcptest/internal/tools"
 )
 
 // Protocol versions that a [Script] can speak.
@@ -93,8 +95,8 @@ func (s Script) Validate() error {
 				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is not JSON; correct it", ErrScript, t.Name, raw))
 			}
 		}
-		if _, ok := toolNamed(t.As); !ok && t.As != "" {
-			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is the name of neither a default nor a registered tool; see DefaultTools for their names, or register it with RegisterTool before Main", ErrScript, t.Name, t.As))
+		if _, ok := tools.Named(t.As); !ok && t.As != "" {
+			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is not the name of a default tool; see DefaultTools for their names", ErrScript, t.Name, t.As))
 		}
 	}
 	for i, f := range s.Faults {

@@ -51,16 +51,16 @@ func DefaultTools() []ToolDef {
 }
 
 // behaviourOf returns what a tool of a script does: what another tool does, a fixed
-// answer, or what the default or registered tool of its name does.
+// answer, or what the default tool of its name does.
 func behaviourOf(def ToolDef) tools.Tool {
 	if def.As != "" {
-		t, _ := toolNamed(def.As) // Validate has checked the name
+		t, _ := tools.Named(def.As) // Validate has checked the name
 		return t
 	}
 	if def.Text != "" || len(def.Structured) > 0 || def.IsError {
 		return fixedAnswer(tools.Result{Text: def.Text, Structured: def.Structured, IsError: def.IsError})
 	}
-	if t, ok := toolNamed(def.Name); ok {
+	if t, ok := tools.Named(def.Name); ok {
 		return t
 	}
 	return tools.Echo

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -88,6 +89,8 @@ func serveClient(c *facade.Client, info control.Info, own *socket.Listener, p *p
 // them.
 func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info) error {
 	printer := newChangePrinter(inv, specs)
+	service := inv.newService(c)
+	defer service.close()
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := c.Watch(context.WithoutCancel(inv.ctx))
 	printed := make(chan error, 1)
@@ -97,14 +100,19 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 			if err := printer.print(ev); err != nil && failed == nil {
 				failed = err
 			}
+			if slices.Contains(lifecycleEvents, ev.Kind) {
+				service.update()
+			}
 		}
 		printed <- failed
 	}()
 	failed := printer.begin(info)
 	applied := c.Apply(inv.ctx, specs)
 	if applied == nil {
+		service.ready()
 		<-inv.ctx.Done()
 	}
+	service.stopping()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

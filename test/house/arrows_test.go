@@ -78,6 +78,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/keyring":    {"", []string{keyring}},
 	"cmd/mcpvisor/internal/configfile": {"config", []string{"github.com/tailscale/hujson"}},
 	"cmd/mcpvisor/internal/hosts":      {". config internal/ cmd/mcpvisor/internal/configfile", []string{"github.com/tailscale/hujson", "github.com/BurntSushi/toml"}},
+	"cmd/mcpvisor/internal/sdnotify":   {},
 	"cmd/mcpvisor/internal/presets":    {folders: "cmd/mcpvisor/internal/configfile"},
 	"cmd/mcpvisor/internal/control":    {". facade web", []string{sdk}},
 	"cmd/mcpvisor/internal/top":        {". supervisor web internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},

@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxSteps bounds how many schemas are compared with values, in all.
-	maxSteps = 100_000
+	maxSteps = 30_000
 	// maxDepth bounds how deep a comparison is nested.
 	maxDepth = 200
 	// bytesPerStep is how much of a value counts as one more step: the validator writes

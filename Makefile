@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo shells adapters real browser conformance chaos bench bench-check fuzz ci
+.PHONY: help test race soak vet fmt lint demo shells adapters packaging real browser conformance chaos bench bench-check fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ adapters: ## the adapters for frameworks, each a module of its own with the real
 
 real: ## tests against real servers from npm; needs node
 	@.ci/run real
+
+packaging: ## the program of a release, its packages, and the unit of systemd
+	@.ci/run packaging
 
 browser: ## the page for operators in a real browser; needs chromium-headless-shell and npm
 	@.ci/run browser

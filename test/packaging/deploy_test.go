@@ -1,0 +1,169 @@
+package packaging
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{root}, parts...)...))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// The image has a static program that is process 1 and runs without rights.
+func TestDockerfile(t *testing.T) {
+	text := read(t, "deploy", "Dockerfile")
+	last := text[strings.LastIndex(text, "\nFROM "):]
+	for _, pattern := range []string{`(?m)^USER 65532:65532$`, `(?m)^ENTRYPOINT \["/usr/local/bin/mcpvisor"\]$`, `(?m)^CMD \["run"\]$`, `(?m)^COPY --from=build /mcpvisor /usr/local/bin/mcpvisor$`} {
+		require.Regexp(t, pattern, last)
+	}
+	require.Contains(t, text, "CGO_ENABLED=0 go build -trimpath")
+	module := read(t, "go.mod")
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(module)[1]
+	require.Contains(t, text, "FROM golang:"+version+"-", "the version of go.mod")
+}
+
+// The unit has what run does: it notifies, answers the watchdog and ends its servers.
+func TestUnit(t *testing.T) {
+	text := read(t, "deploy", "systemd", "mcpvisor.service")
+	for _, line := range []string{"Type=notify", "NotifyAccess=main", "WatchdogSec=30s", "KillMode=mixed", "RestartPreventExitStatus=2", "DynamicUser=yes"} {
+		require.Contains(t, text, "\n"+line+"\n")
+	}
+	_, err := config.Parse([]byte(read(t, "deploy", "systemd", "mcp.json")), "mcp.json")
+	require.NoError(t, err)
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed, so the unit is not verified")
+	}
+	path := builtProgram(t)
+	unit := filepath.Join(t.TempDir(), "mcpvisor.service")
+	text = strings.ReplaceAll(text, "/usr/bin/mcpvisor", path)
+	require.NoError(t, os.WriteFile(unit, []byte(text), 0o600))
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for line := range strings.Lines(string(out)) {
+		require.NotContains(t, line, filepath.Base(unit)+":", "a line that systemd does not know")
+	}
+}
+
+// The example for Kubernetes runs the image with what it needs, and its configuration and
+// its probes are those that the program has.
+func TestSidecar(t *testing.T) {
+	var all []map[string]any
+	for d := yaml.NewDecoder(strings.NewReader(read(t, "deploy", "kubernetes", "sidecar.yaml"))); ; {
+		var one map[string]any
+		err := d.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		all = append(all, one)
+	}
+	require.Len(t, all, 3)
+	data, ok := all[0]["data"].(map[string]any)
+	require.True(t, ok)
+	text, ok := data["mcp.json"].(string)
+	require.True(t, ok)
+	f, err := config.Parse([]byte(text), "mcp.json")
+	require.NoError(t, err)
+	for _, p := range f.Problems {
+		require.Contains(t, p.Message, "${file:/run/secrets/mcpvisor/github}", "only the secret is missing here")
+	}
+	sidecar := at(t, all[2], "spec", "template", "spec", "initContainers", 0)
+	require.Equal(t, "Always", at(t, sidecar, "restartPolicy"))
+	require.Equal(t, "/healthz", at(t, sidecar, "livenessProbe", "httpGet", "path"))
+	require.Equal(t, "/readyz?server=github", at(t, sidecar, "readinessProbe", "httpGet", "path"))
+	require.Equal(t, true, at(t, sidecar, "securityContext", "readOnlyRootFilesystem"))
+	require.Equal(t, true, at(t, all[2], "spec", "template", "spec", "securityContext", "runAsNonRoot"))
+	require.Equal(t, 65532, at(t, all[2], "spec", "template", "spec", "securityContext", "runAsUser"), "the user of the image")
+}
+
+// at returns a part of a YAML document.
+func at(t *testing.T, v any, path ...any) any {
+	t.Helper()
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			object, ok := v.(map[string]any)
+			require.True(t, ok, "%v", path)
+			v = object[step]
+		case int:
+			list, ok := v.([]any)
+			require.True(t, ok && len(list) > step, "%v", path)
+			v = list[step]
+		}
+	}
+	return v
+}
+
+// The package is built, installed into a directory of its own, and removed again. It is made
+// of the list that goreleaser reads.
+func TestPackage(t *testing.T) {
+	for _, tool := range []string{"dpkg-deb", "dpkg"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed")
+		}
+	}
+	path := builtProgram(t)
+	p := readRelease(t).Nfpms[0]
+	tree := t.TempDir()
+	install := func(dst string, text []byte, mode os.FileMode) {
+		target := filepath.Join(tree, filepath.FromSlash(dst))
+		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
+		require.NoError(t, os.WriteFile(target, text, mode))
+	}
+	binary, err := os.ReadFile(path)
+	require.NoError(t, err)
+	install(p.Bindir+"/mcpvisor", binary, 0o755)
+	var conffiles []string
+	for _, c := range p.Contents {
+		text := []byte("made by release-files\n")
+		if !strings.HasPrefix(c.Src, ".release/") {
+			text = []byte(read(t, filepath.FromSlash(c.Src)))
+		}
+		install(c.Dst, text, 0o644)
+		if strings.HasPrefix(c.Type, "config") {
+			conffiles = append(conffiles, c.Dst+"\n")
+		}
+	}
+	architecture, err := exec.Command("dpkg", "--print-architecture").Output()
+	require.NoError(t, err)
+	install("DEBIAN/control", []byte("Package: "+p.PackageName+"\nVersion: 0.0.1\nArchitecture: "+string(bytes.TrimSpace(architecture))+"\nMaintainer: "+p.Maintainer+
+		"\nSection: "+p.Section+"\nPriority: optional\nHomepage: "+p.Homepage+"\nDescription: "+p.Description+"\n"), 0o644)
+	install("DEBIAN/conffiles", []byte(strings.Join(conffiles, "")), 0o644)
+	deb := filepath.Join(t.TempDir(), "mcpvisor.deb")
+	out, err := exec.Command("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, deb).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+
+	machine := t.TempDir()
+	for _, dir := range []string{"info", "updates", "triggers"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(machine, "var/lib/dpkg", dir), 0o755))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(machine, "var/lib/dpkg/status"), nil, 0o644))
+	dpkg := func(args ...string) {
+		out, err := exec.Command("dpkg", append([]string{"--root=" + machine, "--force-not-root", "--force-bad-path"}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	dpkg("--install", deb)
+	out, err = exec.Command(filepath.Join(machine, "usr/bin/mcpvisor"), "--config", filepath.Join(machine, "etc/mcpvisor/mcp.json"), "config").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.FileExists(t, filepath.Join(machine, "usr/lib/systemd/system/mcpvisor.service"))
+	own := filepath.Join(machine, "etc/mcpvisor/mcp.json")
+	require.NoError(t, os.WriteFile(own, []byte(`{"mcpServers": {"mine": {"command": "x"}}}`), 0o600))
+	dpkg("--remove", "mcpvisor")
+	require.NoFileExists(t, filepath.Join(machine, "usr/bin/mcpvisor"))
+	require.FileExists(t, own, "the configuration of the user stays")
+}

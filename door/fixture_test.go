@@ -139,6 +139,6 @@ func (r raw) callWith(id float64, method, params string) *jsonrpc.Response {
 	r.send(id, method, params)
 	answer, ok := r.read().(*jsonrpc.Response)
 	require.True(r.t, ok)
-	require.EqualValues(r.t, id, answer.ID.Raw())
+	require.Equal(r.t, int64(id), answer.ID.Raw())
 	return answer
 }

@@ -48,12 +48,16 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		return t, invalidParams("params of tools/call cannot be read: " + err.Error())
 	case t.name == "":
 		return t, invalidParams("params of tools/call have no name of a tool")
+	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
+		return t, invalidParams("the arguments in params of tools/call are not an object")
 	}
 	t.name = strings.Clone(t.name) // it would keep the arguments
 	return t, checkVersion(t.version)
 }
 
-// callTool answers tools/call (MCP, server, tools).
+// callTool answers tools/call (MCP, server, tools). Arguments that the tool does not take are an
+// error of the tool, which the model can correct; a request that is not one of tools/call, and
+// an unknown tool, are JSON-RPC errors (there: error handling).
 func (c *connection) callTool(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	t, err := readToolCall(raw)
 	if err != nil {
@@ -63,7 +67,7 @@ func (c *connection) callTool(ctx context.Context, raw json.RawMessage) (json.Ra
 	switch {
 	case err == nil:
 		return result, nil
-	case isMistake(err) || errors.Is(err, mcpvisor.ErrRPC):
+	case isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC):
 		return nil, c.protocolError(t.name, err)
 	}
 	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)

@@ -39,7 +39,7 @@ func TestCallTool_errors(t *testing.T) {
 		require.EqualValues(t, jsonrpc.CodeInvalidParams, wire("z/x", nil).Code)
 		e = wire("a/echo", []int{1})
 		require.EqualValues(t, jsonrpc.CodeInvalidParams, e.Code)
-		require.Contains(t, e.Message, "must be a JSON object")
+		require.Contains(t, e.Message, "are not an object")
 		e = wire("raw/x", nil)
 		require.EqualValues(t, -32042, e.Code)
 		require.Equal(t, "visit the URL", e.Message)
@@ -69,6 +69,29 @@ func member(t *testing.T, object json.RawMessage, name string) string {
 	var members map[string]json.RawMessage
 	require.NoError(t, json.Unmarshal(object, &members))
 	return string(members[name])
+}
+
+// What the host refuses is an error of the tool, which the model can act on.
+func TestCallTool_refused_by_the_host(t *testing.T) {
+	c, err := facade.New(facade.WithValidation(), facade.WithInterceptor(
+		func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			if call.Tool == "add" {
+				return facade.CallResult{}, errors.New("the user has not agreed")
+			}
+			return next(ctx, call)
+		}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+	s := connect(t, Transport(c), mcptest.Version20260728, nil)
+	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": 7}})
+	failure := modelError(t, r, err)
+	require.Equal(t, "invalid", failure.Code)
+	require.Contains(t, failure.Message, "The arguments for a/echo cannot be used")
+	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/add", Arguments: map[string]any{"a": 1, "b": 2}})
+	require.Contains(t, modelError(t, r, err).Message, "the user has not agreed")
+	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": "on"}})
+	require.Equal(t, "on", text(t, r, err))
 }
 
 // A call whose context ends is canceled at the server.

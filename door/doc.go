@@ -24,6 +24,8 @@
 //   - The server is down, crashed, was given up, is overloaded or did not answer in time: a
 //     result with IsError, whose text says what happened, and whether the call may have had
 //     an effect or is safe to repeat. Its structured content is a facade.ModelError.
+//   - The tool does not take these arguments (facade.WithValidation), or an interceptor
+//     refused the call (facade.WithInterceptor): a result with IsError, too.
 //   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
 //   - A JSON-RPC error of the server: the same error, with its code and data.
 //

@@ -25,16 +25,16 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 	}
 	result := c.client.ErrorForModel(target, err)
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
-	if isMistake(err) {
+	if isUnknown(err) || errors.Is(err, mcpvisor.ErrInvalid) {
 		e.Code = jsonrpc.CodeInvalidParams
 	}
 	e.Data, _ = json.Marshal(result.StructuredContent) // a ModelError always marshals
 	return e
 }
 
-// isMistake reports whether the request could not be sent as it is, to any server.
-func isMistake(err error) bool {
-	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer) || errors.Is(err, mcpvisor.ErrInvalid)
+// isUnknown reports whether the name of the request stands for nothing.
+func isUnknown(err error) bool {
+	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer)
 }
 
 func textOf(result *mcp.CallToolResult) string {

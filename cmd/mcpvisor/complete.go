@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -143,7 +144,7 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 	if err != nil {
 		return nil
 	}
-	tools, err := listedTools(data)
+	tools, err := toolview.Parse(data)
 	if err != nil || len(tools) == 0 {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 }
 
 func toolCandidates(data []byte) (all []completion.Candidate) {
-	tools, err := listedTools(data)
+	tools, err := toolview.Parse(data)
 	if err != nil {
 		return nil
 	}

@@ -213,7 +213,7 @@ func (inv *invocation) listPresets() error {
 
 type removeCmd struct {
 	targetFlags
-	Name string `arg:"" help:"Name of the entry."`
+	Name string `arg:"" help:"Name of the entry." complete:"server"`
 }
 
 // Run implements kong's command.

@@ -48,6 +48,46 @@ func TestSet_adds(t *testing.T) {
 	}
 }
 
+// A comment before a key is no part of its indentation.
+func TestSet_comment_before_the_key(t *testing.T) {
+	for _, comment := range []string{"/* my servers */", "/* 1\n   2 */"} {
+		f := open(t, "{\n  "+comment+" \"mcpServers\": {\n    \"a\": {}\n  }\n}")
+		require.NoError(t, f.Set("b", Object{{"command", "b"}}))
+		require.Equal(t, "{\n  "+comment+" \"mcpServers\": {\n    \"a\": {},\n    \"b\": {\n"+
+			"      \"command\": \"b\"\n    }\n  }\n}", string(f.Bytes()))
+		require.True(t, f.Remove("a"))
+		require.True(t, f.Remove("b"))
+		require.NoError(t, f.Set("c", Object{}))
+		require.Equal(t, "{\n  "+comment+" \"mcpServers\": {\n    \"c\": {}\n  }\n}", string(f.Bytes()))
+	}
+}
+
+// The list takes the place of a value that lists nothing. Any other value is an error.
+func TestSet_without_a_list(t *testing.T) {
+	for before, want := range map[string]string{
+		`{"mcpServers":null}`:            `{"mcpServers":{"c": {}}}`,
+		`{"mcpServers":[]}`:              `{"mcpServers":{"c": {}}}`,
+		`{"a": 1, "servers": null /**/}`: `{"a": 1, "servers": {"c": {}} /**/}`,
+	} {
+		f := open(t, before)
+		require.NoError(t, f.Set("c", Object{}))
+		var got, wanted any
+		text, err := hujson.Standardize(f.Bytes())
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &got))
+		text, err = hujson.Standardize([]byte(want))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &wanted))
+		require.Equal(t, wanted, got)
+		require.Len(t, f.top().object.Members, strings.Count(before, ":"), "there is one list")
+	}
+	for _, text := range []string{`{"mcpServers": [1]}`, `{"mcpServers": "x"}`, `{"servers": false}`} {
+		f := open(t, text)
+		require.ErrorContains(t, f.Set("c", Object{}), "is not an object")
+		require.Equal(t, text, string(f.Bytes()))
+	}
+}
+
 func TestSet_replaces(t *testing.T) {
 	f := open(t, "{\n  \"mcpServers\": {\n    // about a\n    \"a\": {\"command\": \"a\"}, // behind\n    \"b\": {}\n  }\n}\n")
 	require.NoError(t, f.Set("a", Object{{"url", "https://h/?a&b"}}))
@@ -98,7 +138,7 @@ func TestAddInput(t *testing.T) {
 }
 
 // extras are what may stand between the parts of a file.
-var extras = []string{"", " ", "\n", "\n  ", " // c\n  ", "/* c */", "\n  /* a\n b */\n  ", "\r\n\t", " /**/ // x\n"}
+var extras = []string{"", " ", "\n", "\n  ", " // c\n  ", "/* c */", "\n  /* a\n b */\n  ", "\r\n\t", " /**/ // x\n", "\n  /* d */ ", "/* 1\n 2 */ "}
 
 // Any sequence of changes leaves valid JSON, and every other entry and comment of the top.
 func TestFile_any_sequence_of_changes(t *testing.T) {

@@ -115,12 +115,30 @@ func (f *File) Set(name string, entry Object) error {
 		return f.style.replace(list, i, entry)
 	}
 	if list = f.firstList(); list == nil {
-		if err := f.style.add(f.top(), listKeys[0], Object{}); err != nil {
+		if err := f.addList(); err != nil {
 			return err
 		}
 		list = f.firstList()
 	}
 	return f.style.add(list, name, entry)
+}
+
+// addList makes an empty list. It takes the place of null or of an empty array; any other
+// value stays, and is an error.
+func (f *File) addList() error {
+	top := f.top()
+	for i := range top.object.Members {
+		key, value := memberName(&top.object.Members[i]), &top.object.Members[i].Value
+		if !slices.Contains(listKeys, key) {
+			continue
+		}
+		array, isArray := value.Value.(*hujson.Array)
+		if value.Value.Kind() == 'n' || isArray && len(array.Elements) == 0 {
+			return f.style.replace(top, i, Object{})
+		}
+		return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", key, f.path)
+	}
+	return f.style.add(top, listKeys[0], Object{})
 }
 
 // Remove removes an entry with the comments that belong to it. It reports false if the

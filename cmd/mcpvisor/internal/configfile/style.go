@@ -22,7 +22,7 @@ func styleOf(data []byte) style {
 	}
 	for line := range bytes.Lines(data) {
 		text := bytes.TrimLeft(line, " \t")
-		if indent := line[:len(line)-len(text)]; len(indent) > 0 && bytes.HasPrefix(text, []byte(`"`)) {
+		if indent := line[:len(line)-len(text)]; len(indent) > 0 && bytes.IndexAny(text, `"/`) == 0 {
 			s.unit = string(indent)
 			break
 		}
@@ -30,13 +30,14 @@ func styleOf(data []byte) style {
 	return s
 }
 
-// indentOf returns the whitespace at the start of the line that an extra ends in.
+// indentOf returns the whitespace at the start of the line that an extra ends in. Comments
+// are no part of it, and lines within block comments do not count.
 func indentOf(extra hujson.Extra) string {
-	i := bytes.LastIndexByte(extra, '\n')
-	if i < 0 {
-		return ""
+	var line hujson.Extra
+	for _, rest := splitLine(extra); rest != nil; _, rest = splitLine(line) {
+		line = rest[bytes.IndexByte(rest, '\n')+1:]
 	}
-	return string(extra[i+1:])
+	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
 // add adds a member at the end of an object. A comment behind the last member stays there.

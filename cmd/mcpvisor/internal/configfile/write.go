@@ -27,7 +27,11 @@ var ErrChanged = errors.New("it has been changed since it was read; try again")
 // Write replaces the file by its new text: a reader sees the old text or the new one, also
 // after a power failure. The mode of the file stays; the target of a symbolic link is
 // replaced, and the link stays. It returns [ErrChanged] if the file is not what was read.
+// A file that its user may not write is not replaced.
 func (f *File) Write() error {
+	if f.mode&0o200 == 0 {
+		return fmt.Errorf("%s was not written, because it is read-only; make it writable first, or name another file with --config", f.path)
+	}
 	text := f.Bytes()
 	if _, err := parse(f.path, text); err != nil {
 		return fmt.Errorf("nothing was written, because the change would break the file: %w", err)

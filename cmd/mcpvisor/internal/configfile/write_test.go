@@ -76,6 +76,18 @@ func TestWrite_refused(t *testing.T) {
 	require.Empty(t, names(t, dir), "nothing is left behind")
 }
 
+func TestWrite_read_only(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{}`), 0o400))
+	f, err := Open(path)
+	require.NoError(t, err)
+	require.NoError(t, f.Set("a", server("x")))
+	require.ErrorContains(t, f.Write(), "it is read-only; make it writable first")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, `{}`, string(text))
+}
+
 func TestWrite_new_file(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "dir", "mcp.json")
 	f, err := Open(path)

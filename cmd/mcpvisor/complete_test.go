@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +56,20 @@ func TestComplete_names(t *testing.T) {
 	require.Equal(t, []string{"ready", "any"}, candidates(t, "--wait", ""))
 	require.Contains(t, candidates(t, ""), "status")
 	require.NotContains(t, candidates(t, ""), completeName)
+}
+
+// What a server names reaches no shell in a form that is more than a word, nor a terminal in
+// one that changes it.
+func TestComplete_hostile_names(t *testing.T) {
+	script := mcptest.Script{Tools: []mcptest.ToolDef{
+		{Name: "good", Description: "One\x1b[2J\nline\tand more", InputSchema: json.RawMessage(`{"properties":{"a;b":{},"c\nd":{},"e":{"enum":["x","$(y)"]},"f":{}}}`)},
+		{Name: "x;touch evil"}, {Name: "$(touch evil)"}, {Name: "two\nlines"}}}
+	b := startRun(t, map[string]any{"one": entry(script)}, "run")
+	b.await(" ready  ")
+	var out strings.Builder
+	require.Zero(t, run(t.Context(), []string{completeName, "words", "-c", b.config, "call", ""}, strings.NewReader(""), &out, io.Discard))
+	require.Equal(t, "one/good\tOne[2J line and more\n", out.String())
+	require.Equal(t, []string{"e=x", "f="}, candidates(t, "-c", b.config, "call", "one/good", ""))
 }
 
 // Each shell completes commands, servers, tools and parameters with its script.

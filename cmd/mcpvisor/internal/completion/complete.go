@@ -37,11 +37,19 @@ func Complete(model *kong.Application, words []string, names Names) []Candidate 
 	if len(all) == 1 && all[0].Value == Files {
 		return all
 	}
-	all = slices.DeleteFunc(all, func(c Candidate) bool { return !strings.HasPrefix(c.Value, word) })
+	all = slices.DeleteFunc(all, func(c Candidate) bool { return !strings.HasPrefix(c.Value, word) || !isPlainWord(c.Value) })
 	for i := range all {
 		all[i].Value = prefix + all[i].Value
 	}
 	return all
+}
+
+// isPlainWord reports whether a shell takes a text as it is. Names come from servers, and
+// shells insert candidates without quotes: a name such as "x;y" would be a second command.
+func isPlainWord(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_./:=@%+,-", r)
+	})
 }
 
 // position is where in a line a word is typed.

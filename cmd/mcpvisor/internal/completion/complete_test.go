@@ -42,7 +42,8 @@ func (names) Servers() []completion.Candidate {
 }
 
 func (names) Tools() []completion.Candidate {
-	return []completion.Candidate{{Value: "fs/list"}, {Value: "fs/read"}, {Value: "git/log"}}
+	return []completion.Candidate{{Value: "fs/list"}, {Value: "fs/read"},
+		{Value: "fs/x;y"}, {Value: "fs/$(x)"}, {Value: "fs/a b"}, {Value: "fs/a\nb"}, {Value: "fs/*"}, {Value: "fs/\x1b"}, {Value: "fs/`x`"}, {Value: "fs/ü"}, {Value: "git/log"}}
 }
 
 func (names) Arguments(tool string) []completion.Candidate {

@@ -29,10 +29,12 @@ const maxNotifications = 1024
 
 // Transport is a transport of mcp-go over one of the go-sdk. Safe for concurrent use.
 type Transport struct {
-	inner sdk.Transport
+	inner    sdk.Transport
+	starting chan struct{} // holds a value while Start connects
 
 	mu             sync.Mutex // guards the fields below
 	conn           sdk.Connection
+	stop           context.CancelFunc // ends the context of Connect; nil before Start
 	closed         bool
 	lost           error // why the connection ended by itself
 	pending        map[jsonrpc.ID]chan *jsonrpc.Response
@@ -49,28 +51,61 @@ var _ transport.Interface = (*Transport)(nil)
 // New returns a transport for client.NewClient of mcp-go, such as of door.Transport. It
 // connects when it is started, once.
 func New(inner sdk.Transport) *Transport {
-	return &Transport{inner: inner, pending: map[jsonrpc.ID]chan *jsonrpc.Response{}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &Transport{inner: inner, starting: make(chan struct{}, 1), pending: map[jsonrpc.ID]chan *jsonrpc.Response{}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// Start connects. It does nothing if the transport was started already, and fails if it was
-// closed.
+// Start connects. It does nothing if the transport was started already, and fails if it is
+// closed, even while it connects.
 func (t *Transport) Start(ctx context.Context) error {
+	select {
+	case t.starting <- struct{}{}:
+		defer func() { <-t.starting }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, started, err := t.beginStart(ctx)
+	if started || err != nil {
+		return err
+	}
+	conn, err := t.inner.Connect(ctx)
+	if !t.endStart(conn, err) {
+		if err == nil {
+			_ = conn.Close()
+		}
+		return transport.ErrTransportClosed
+	}
+	if err != nil {
+		return err
+	}
+	go t.read(conn)
+	go t.deliver()
+	return nil
+}
+
+// beginStart returns the context of Connect, which ends with Close.
+func (t *Transport) beginStart(ctx context.Context) (connect context.Context, started bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
 	case t.closed:
-		return transport.ErrTransportClosed
+		return nil, false, transport.ErrTransportClosed
 	case t.conn != nil:
-		return nil
+		return nil, true, nil
 	}
-	conn, err := t.inner.Connect(ctx)
-	if err != nil {
-		return err
+	connect, t.stop = context.WithCancel(ctx)
+	return connect, false, nil
+}
+
+// endStart keeps the connection. It reports false if the transport was closed meanwhile.
+func (t *Transport) endStart(conn sdk.Connection, err error) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil || t.closed {
+		t.stop()
+	} else {
+		t.conn = conn
 	}
-	t.conn = conn
-	go t.read(conn)
-	go t.deliver()
-	return nil
+	return !t.closed
 }
 
 // read passes on what the server sends, until the connection ends.
@@ -186,9 +221,15 @@ func (t *Transport) SendRequest(ctx context.Context, request transport.JSONRPCRe
 	case r := <-answer:
 		return response(request.ID, r), nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
 	case <-t.ended:
-		return nil, fmt.Errorf("%w: %w", transport.ErrTransportClosed, t.lost)
+		err = fmt.Errorf("%w: %w", transport.ErrTransportClosed, t.lost)
+	}
+	select { // both may have happened: an answer that was read counts
+	case r := <-answer:
+		return response(request.ID, r), nil
+	default:
+		return nil, err
 	}
 }
 
@@ -245,11 +286,15 @@ func (t *Transport) SetConnectionLostHandler(handler func(error)) {
 	t.onLost = handler
 }
 
-// Close ends the session. It may be called more than once.
+// Close ends the session, and the context of a Start that still connects. It may be called
+// more than once.
 func (t *Transport) Close() error {
 	t.mu.Lock()
 	conn, again := t.conn, t.closed
 	t.closed = true
+	if t.stop != nil {
+		defer t.stop()
+	}
 	t.mu.Unlock()
 	if conn == nil || again {
 		return nil

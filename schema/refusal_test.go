@@ -43,7 +43,7 @@ func TestFormats_refuse_no_arguments_that_the_tool_takes(t *testing.T) {
 			}
 		}
 	})
-	require.Greater(t, taken, 20, "the test has arguments to send")
+	require.NotZero(t, taken, "the test has arguments to send")
 }
 
 func resolve(t *rapid.T, m map[string]any) *jsonschema.Resolved {

@@ -213,7 +213,7 @@ func (inv *invocation) listPresets() error {
 
 type removeCmd struct {
 	targetFlags
-	Name string `arg:"" help:"Name of the entry." complete:"server"`
+	Name string `arg:"" help:"Name of the entry."`
 }
 
 // Run implements kong's command.

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 )
 
 // jsonExample shows how arguments are written.
@@ -52,7 +51,7 @@ func (cmd *callCmd) prepare(inv *invocation, c *session, object json.RawMessage)
 	if err != nil {
 		return nil, err
 	}
-	tools, err := toolview.Parse(data)
+	tools, err := listedTools(data)
 	if err != nil {
 		return nil, err
 	}
@@ -64,26 +63,26 @@ func (cmd *callCmd) prepare(inv *invocation, c *session, object json.RawMessage)
 	}
 	if object == nil {
 		if object, err = list.Parse(cmd.Arguments); err != nil {
-			return nil, cmd.refused(list, err.Error())
+			return nil, cmd.refused(inv, list, err.Error())
 		}
 	}
 	if cmd.NoCheck {
 		return object, nil
 	}
 	if problems := list.Check(object); len(problems) > 0 {
-		return nil, cmd.refused(list, strings.Join(problems, "; "))
+		return nil, cmd.refused(inv, list, strings.Join(problems, "; "))
 	}
 	return object, nil
 }
 
 // refused is the error about arguments that the tool would not accept. Its details are the
 // parameters of the tool.
-func (cmd *callCmd) refused(list params.List, problems string) error {
+func (cmd *callCmd) refused(inv *invocation, list params.List, problems string) error {
 	server, _, _ := mcpvisor.SplitName(cmd.Name)
 	report := errorReport{Kind: kindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
 	if len(list.Params) > 0 {
 		var table strings.Builder
-		if err := toolview.PrintParams(&table, list); err != nil {
+		if err := inv.printParams(&table, list); err != nil {
 			return err
 		}
 		report.details = "\n" + table.String()

@@ -10,7 +10,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -144,7 +143,7 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 	if err != nil {
 		return nil
 	}
-	tools, err := toolview.Parse(data)
+	tools, err := listedTools(data)
 	if err != nil || len(tools) == 0 {
 		return nil
 	}
@@ -160,7 +159,7 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 }
 
 func toolCandidates(data []byte) (all []completion.Candidate) {
-	tools, err := toolview.Parse(data)
+	tools, err := listedTools(data)
 	if err != nil {
 		return nil
 	}

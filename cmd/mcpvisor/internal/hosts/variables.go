@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -109,7 +110,11 @@ func variableName(text string) string {
 func (p *protector) protectMap(key string, values object, name func(string) string) object {
 	out := object{}
 	for _, m := range values {
-		if text, ok := m.Value.(string); ok && isSecret(m.Key, text) {
+		text, ok := m.Value.(string)
+		if n, isNumber := m.Value.(json.Number); isNumber { // a number is taken as written
+			text, ok = n.String(), true
+		}
+		if ok && isSecret(m.Key, text) {
 			kept := scheme.FindString(text)
 			m.Value = kept + p.variable(key+"."+m.Key, name(m.Key), text[len(kept):])
 		}
@@ -118,13 +123,21 @@ func (p *protector) protectMap(key string, values object, name func(string) stri
 	return out
 }
 
+// switches are short values that are no secrets under any name.
+var switches = []string{"true", "false", "yes", "no", "on", "off", "null", "none", "auto"}
+
 // isSecret reports whether a named value is a secret, or holds one.
 func isSecret(name, value string) bool {
 	rest := reference.ReplaceAllString(value, "")
 	if strings.TrimSpace(scheme.ReplaceAllString(rest+" ", "")) == "" {
 		return false
 	}
-	if rest != value { // a part of it is a variable already, so the name says little
+	if len(rest) < secret.MinLength { // too short to be masked in other texts, but a secret all the same
+		if slices.Contains(switches, strings.ToLower(rest)) {
+			return false
+		}
+		rest = strings.Repeat(rest, (secret.MinLength+len(rest)-1)/len(rest))
+	} else if rest != value { // a part of it is a variable already, so the name says little
 		name = "value"
 	}
 	var found secret.List
@@ -164,16 +177,20 @@ func (p *protector) protectArgs(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range args {
 		text, ok := arg.(string)
-		if !ok || found.Empty() {
+		if !ok {
 			continue
 		}
-		name := "SECRET"
-		if flag, _, assigned := strings.Cut(text, "="); assigned && strings.HasPrefix(flag, "-") {
-			name = strings.TrimLeft(flag, "-")
+		name, before, value := "SECRET", "", ""
+		if flag, assigned, ok := strings.Cut(text, "="); ok && strings.HasPrefix(flag, "-") {
+			name, before, value = strings.TrimLeft(flag, "-"), flag+"=", assigned
 		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") {
-			name = strings.TrimLeft(plain[i-1], "-")
+			name, value = strings.TrimLeft(plain[i-1], "-"), text
 		}
-		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, mask.Replace(text), p.named(name))
+		masked := mask.Replace(text)
+		if masked == text && !strings.HasPrefix(value, "-") && isSecret(name, value) { // a short one
+			masked = before + secret.Mask
+		}
+		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, masked, p.named(name))
 	}
 	return out
 }

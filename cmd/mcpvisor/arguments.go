@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
@@ -35,6 +36,10 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 	}
 	// null stands for no arguments.
 	switch text := bytes.TrimSpace(args); {
+	case !utf8.Valid(text): // JSON would replace the rest
+		return nil, usageError("the arguments are not UTF-8; encode what is binary, for instance as base64, if the tool takes that")
+	case !json.Valid(text) && cmd.Arguments[0] != "-" && !bytes.HasPrefix(text, []byte("{")):
+		return nil, usageError("argument %q is not key=value; %s", cmd.Arguments[0], jsonExample)
 	case !json.Valid(text):
 		return nil, usageError("the arguments are not valid JSON; %s", jsonExample)
 	case text[0] != '{' && string(text) != "null":

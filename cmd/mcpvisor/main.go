@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -138,10 +139,23 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	case inv.waitFor != "" && parsed.Selected().Name != "status":
 		err = usageError("--wait %s is for status only; write a duration such as --wait 30s", inv.waitFor)
 	default:
-		err = parsed.Run(inv)
+		if err = refuseBytes(parsed.Selected().Name, args); err == nil {
+			err = parsed.Run(inv)
+		}
 	}
 	inv.reportError(err)
 	return exitCode(err)
+}
+
+// refuseBytes is an error if a word that is sent to a server is not UTF-8. The parser has
+// replaced such bytes in what the command gets.
+func refuseBytes(command string, args []string) error {
+	for _, word := range args {
+		if (command == "call" || command == "prompt") && !utf8.ValidString(word) {
+			return usageError("argument %q is not UTF-8, and JSON cannot hold it; encode it, for instance as base64, if the server takes that", word)
+		}
+	}
+	return nil
 }
 
 // newParser makes the parser of the command line.

@@ -119,6 +119,16 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// JSON holds only UTF-8. Other bytes are refused, because the tool would get other ones.
+func TestParse_not_UTF8(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "img.bin")
+	require.NoError(t, os.WriteFile(file, []byte("\x89PNG\r\n\xff"), 0o600))
+	for _, word := range []string{"query=@" + file, "any=@" + file, `any:="` + "\xff\"", "query=\xff"} {
+		_, err := params.New([]byte(searchSchema)).Parse([]string{word})
+		require.ErrorContains(t, err, "is not UTF-8", "%q", word)
+	}
+}
+
 // Without a schema every name and every text is accepted.
 func TestParse_no_schema(t *testing.T) {
 	for _, schema := range []string{``, `true`, `[]`, `{"type":"object"}`, `{"properties":3}`, `{"properties":{"a":{"type":"string"}},"additionalProperties":{}}`} {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // pair matches a word that sets one parameter.
@@ -46,6 +47,9 @@ func (l List) Parse(words []string) (json.RawMessage, error) {
 				return nil, fmt.Errorf("the value of %s cannot be read: %w; write %s:='\"@…\"' for a text that begins with @", name, err, name)
 			}
 			text = string(content)
+		}
+		if !utf8.ValidString(text) { // JSON would replace what is not UTF-8
+			return nil, fmt.Errorf("the value of %s is not UTF-8, and JSON cannot hold it; encode it, for instance as base64, if the tool takes that", name)
 		}
 		value, err := param.value(name, text, parts[2] != "")
 		if err != nil {

@@ -10,10 +10,15 @@ const (
 	// maxSteps bounds how many schemas are compared with values, in all.
 	maxSteps = 30_000
 	// maxDepth bounds how deep a comparison is nested.
-	maxDepth = 200
-	// bytesPerStep is how much of a value counts as one more step: the validator writes
-	// values into the errors of alternatives.
-	bytesPerStep = 256
+	maxDepth = 64
+	// bytesPerStep is how much of a value counts as one more step, and levelsPerStep how
+	// much depth: the validator writes values into the errors of alternatives, and each
+	// level copies the errors of those below.
+	bytesPerStep  = 256
+	levelsPerStep = 8
+	// bytesPerMatch is how much of a text counts as one more step, if it has to match a
+	// pattern.
+	bytesPerMatch = 16
 )
 
 // guard counts at most what the validator would do.
@@ -29,7 +34,10 @@ func (g *guard) visit(schema, value any, depth int) {
 	if g.exceeded || !ok {
 		return
 	}
-	g.steps += 1 + size(value)/bytesPerStep
+	g.steps += (1 + size(value)/bytesPerStep) * (1 + depth/levelsPerStep)
+	if text, ok := value.(string); ok && m["pattern"] != nil {
+		g.steps += len(text) / bytesPerMatch
+	}
 	if list, ok := m["enum"].([]any); ok {
 		g.steps += len(list)
 	}
@@ -49,11 +57,9 @@ func (g *guard) visit(schema, value any, depth int) {
 	for _, keyword := range []string{"not", "if", "then", "else"} {
 		g.visit(m[keyword], value, depth+1)
 	}
-	for _, keyword := range []string{"dependentSchemas", "dependencies"} {
-		dependent, _ := m[keyword].(map[string]any)
-		for _, s := range dependent {
-			g.visit(s, value, depth+1)
-		}
+	dependent, _ := m["dependentSchemas"].(map[string]any)
+	for _, s := range dependent {
+		g.visit(s, value, depth+1)
 	}
 	switch value := value.(type) {
 	case []any:
@@ -65,14 +71,11 @@ func (g *guard) visit(schema, value any, depth int) {
 
 func (g *guard) visitItems(m map[string]any, list []any, depth int) {
 	for i, v := range list {
-		for _, keyword := range []string{"items", "prefixItems"} {
-			if tuple, ok := m[keyword].([]any); ok && i < len(tuple) {
-				g.visit(tuple[i], v, depth)
-			}
+		if tuple, ok := m["prefixItems"].([]any); ok && i < len(tuple) {
+			g.visit(tuple[i], v, depth)
 		}
-		for _, keyword := range []string{"items", "additionalItems", "contains", "unevaluatedItems"} {
-			g.visit(m[keyword], v, depth)
-		}
+		g.visit(m["items"], v, depth)
+		g.visit(m["contains"], v, depth)
 	}
 }
 
@@ -82,10 +85,10 @@ func (g *guard) visitProperties(m, object map[string]any, depth int) {
 	for name, v := range object {
 		g.visit(properties[name], v, depth)
 		for _, s := range patterns {
+			g.steps += 1 + len(name)/bytesPerMatch
 			g.visit(s, v, depth)
 		}
 		g.visit(m["additionalProperties"], v, depth)
-		g.visit(m["unevaluatedProperties"], v, depth)
 		g.visit(m["propertyNames"], name, depth)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
@@ -68,10 +69,11 @@ type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 //   - call next again. That is only safe if nothing was sent ([mcpvisor.OutcomeNotSent]),
 //     or if the tool is idempotent.
 //
-// The error of an interceptor is returned to the caller as it is. Names are resolved
-// before the first interceptor: a call of an unknown server never comes here. A call that
-// goes on is checked, waits for its server, and is counted as any other; one that does
-// not is in no statistic and no trace.
+// The error of an interceptor is returned to the caller as it is. Names and arguments are
+// checked before the first interceptor: a call of an unknown server or tool never comes
+// here, unless the server is down, when its tools are not known. A call that goes on is
+// checked again, waits for its server, and is counted as any other; one that does not is
+// in no statistic and no trace.
 type Interceptor func(ctx context.Context, call ToolCall, next CallNext) (CallResult, error)
 
 // WithInterceptor calls f around every call of a tool by CallTool, CallToolRaw and
@@ -99,7 +101,10 @@ func (c *Client) callIntercepted(ctx context.Context, tool string, args toolArgu
 	if listed {
 		call.Definition = t.Definition
 	}
-	if call.Arguments, err = args.append(nil); err != nil {
+	if call.Arguments, err = args.append(nil); err == nil {
+		err = c.checkCall(view, tool, call)
+	}
+	if err != nil {
 		var q tracked
 		c.begin(ctx, &q, view, "tools/call", name, listed)
 		return CallResult{}, withOp(q.end(c, err), "call "+tool)
@@ -110,6 +115,14 @@ func (c *Client) callIntercepted(ctx context.Context, tool string, args toolArgu
 			Op: "call " + tool, Cause: errNoResult, Hint: "return what next has returned, a result of NewCallResult, or an error"}
 	}
 	return r, err
+}
+
+// checkCall refuses what the server would not get anyway, so that no user is asked about it.
+func (c *Client) checkCall(view *actors.View, tool string, call ToolCall) error {
+	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !c.opts.validation {
+		return err
+	}
+	return c.checkArguments(view, call.Tool, toolArguments{raw: call.Arguments})
 }
 
 // errNoResult is the cause of a call whose interceptor has returned nothing.

@@ -108,22 +108,33 @@ func TestWithInterceptor(t *testing.T) {
 	})
 	t.Run("names and arguments are checked before", func(t *testing.T) {
 		var calls atomic.Int32
-		c := interceptedClient(t, func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
-			calls.Add(1)
-			require.Nil(t, call.Definition)
-			return next(ctx, call)
-		})
-		_, err := c.CallTool(ctx, "other/echo", nil)
-		require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
-		_, err = c.CallTool(ctx, "s/echo", 7)
-		require.ErrorIs(t, err, mcpvisor.ErrInvalid)
-		require.Zero(t, calls.Load())
+		c := newClient(t, facade.WithValidation(), facade.WithInterceptor(
+			func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+				calls.Add(1)
+				return next(ctx, call)
+			}))
+		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Tools: mcpvisor.ToolFilter{Deny: []string{"pid"}}}))
+		for tool, row := range map[string]struct {
+			args any
+			want error
+		}{
+			"other/echo": {nil, mcpvisor.ErrUnknownServer},
+			"s/ecco":     {nil, mcpvisor.ErrUnknownTool},
+			"s/pid":      {nil, mcpvisor.ErrUnknownTool},
+			"s/add":      {7, mcpvisor.ErrInvalid},
+			"s/count":    {map[string]any{"kee": "x"}, mcpvisor.ErrInvalid},
+		} {
+			_, err := c.CallTool(ctx, tool, row.args)
+			require.ErrorIs(t, err, row.want, tool)
+			require.ErrorContains(t, err, "call "+tool)
+		}
+		require.Zero(t, calls.Load(), "no user is asked about such calls")
 		require.EqualValues(t, 1, c.Stats().UnknownServer)
 		status, _ := c.ServerStatus("s")
-		require.EqualValues(t, 1, status.Totals.Refused[mcpvisor.KindInvalid])
-		_, err = c.CallTool(ctx, "s/ecco", nil)
-		require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
-		require.ErrorContains(t, err, "call s/ecco")
+		require.EqualValues(t, 2, status.Totals.Refused[mcpvisor.KindInvalid])
+		require.EqualValues(t, 2, status.Totals.Refused[mcpvisor.KindUnknownTool])
+		_, err := c.CallTool(ctx, "s/count", map[string]any{"key": "x"})
+		require.NoError(t, err)
 		require.EqualValues(t, 1, calls.Load())
 	})
 	t.Run("neither a result nor an error", func(t *testing.T) {

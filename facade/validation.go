@@ -20,8 +20,10 @@ import (
 // A schema is compiled at its first call, once for each time that the server lists it. It
 // may refer to itself; a reference to a file or a URL is never opened. A schema that
 // cannot be used (such a reference, "$dynamicRef", invalid JSON) is logged once, and does
-// not block calls. The same holds for arguments whose comparison would take too long.
-// Regular expressions that Go cannot compile are not compared, and formats are not.
+// not block calls. The same holds for arguments whose comparison would take too long. Some
+// keywords are not compared, so that nothing is refused that the schema allows: formats,
+// regular expressions that Go cannot compile or that are long, uniqueItems, unevaluated…,
+// steps such as 0.01 that have no exact value, and values that are not as the standard wants.
 //
 // Default: arguments are not compared, which costs nothing; the server does it.
 func WithValidation() Option { return func(o *options) { o.validation = true } }

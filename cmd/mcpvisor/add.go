@@ -23,7 +23,7 @@ type addCmd struct {
 	Replace bool     `help:"Replace the entry of that name."`
 	List    bool     `help:"List the presets, and add nothing."`
 
-	Name string   `arg:"" optional:"" help:"Name of the server, or of a preset: ${presets}."`
+	Name string   `arg:"" optional:"" help:"Name of the server, or of a preset: ${presets}." complete:"preset"`
 	Args []string `arg:"" optional:"" help:"The address of the server; the arguments of a preset; or -- and a command with its arguments."`
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -154,6 +155,21 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 		if len(p.Enum) == 0 {
 			all = append(all, completion.Candidate{Value: p.Name + "=", Description: p.Description})
 		}
+	}
+	return all
+}
+
+// Others implements completion.Names.
+func (n *completionNames) Others(kind string) (all []completion.Candidate) {
+	var values []string
+	switch kind {
+	case "preset":
+		values = presets.Names()
+	case "host":
+		values = hostIDs()
+	}
+	for _, value := range values {
+		all = append(all, completion.Candidate{Value: value, Description: kind})
 	}
 	return all
 }

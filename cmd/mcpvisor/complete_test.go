@@ -54,6 +54,8 @@ func TestComplete_names(t *testing.T) {
 	require.Equal(t, []string{"two/"}, candidates(t, "-c", b.config, "call", ""))
 
 	require.Equal(t, []string{"ready", "any"}, candidates(t, "--wait", ""))
+	require.Contains(t, candidates(t, "add", "file"), "filesystem")
+	require.Contains(t, candidates(t, "import", ""), "codex")
 	require.Contains(t, candidates(t, ""), "status")
 	require.NotContains(t, candidates(t, ""), completeName)
 }

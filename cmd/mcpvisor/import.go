@@ -85,7 +85,7 @@ type importCmd struct {
 	Write   bool     `help:"Write the file. Without it the command only shows what it would do."`
 	Replace bool     `help:"Replace entries of the same name." xor:"clash"`
 	Rename  bool     `help:"Add an entry whose name is taken as NAME-HOST." xor:"clash"`
-	Hosts   []string `arg:"" optional:"" help:"Hosts to import from: ${hosts} (default: all)."`
+	Hosts   []string `arg:"" optional:"" help:"Hosts to import from: ${hosts} (default: all)." complete:"host"`
 }
 
 // Run implements kong's command. It never writes the file of a host.

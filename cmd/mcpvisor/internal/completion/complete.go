@@ -143,12 +143,15 @@ func (p *position) arguments(model *kong.Application, names Names) []Candidate {
 		return commands(model.Node)
 	case kindFile:
 		return []Candidate{{Value: Files}}
+	case "":
+		return nil
 	default:
+		if !strings.Contains(kind, ",") {
+			return names.Others(kind)
+		}
 		var all []Candidate
 		for one := range strings.SplitSeq(kind, ",") {
-			if one != "" {
-				all = append(all, Candidate{Value: one})
-			}
+			all = append(all, Candidate{Value: one})
 		}
 		return all
 	}

@@ -29,6 +29,10 @@ type grammar struct {
 	Show struct {
 		Shell string `arg:"" complete:"bash,zsh"`
 	} `cmd:""`
+	Add struct {
+		Preset string `arg:"" complete:"preset"`
+		Plain  string `arg:"" optional:""`
+	} `cmd:""`
 	Help struct {
 		Command []string `arg:"" optional:"" complete:"command"`
 	} `cmd:""`
@@ -50,11 +54,15 @@ func (names) Arguments(tool string) []completion.Candidate {
 	return []completion.Candidate{{Value: "of=" + tool}, {Value: "path=", Description: "Where."}}
 }
 
+func (names) Others(kind string) []completion.Candidate {
+	return []completion.Candidate{{Value: kind + "1"}}
+}
+
 func TestComplete(t *testing.T) {
 	parser, err := kong.New(new(grammar), kong.Name("mcpvisor"))
 	require.NoError(t, err)
 	for line, want := range map[string]string{
-		"":                           "call tools restart show help",
+		"":                           "call tools restart show add help",
 		"c":                          "call",
 		"--js":                       "--json",
 		"--json --w":                 "--wait",
@@ -76,6 +84,8 @@ func TestComplete(t *testing.T) {
 		"restart fs ":                "git",
 		"show ":                      "bash zsh",
 		"help s":                     "show",
+		"add ":                       "preset1",
+		"add x ":                     "",
 		"nothing x":                  "",
 	} {
 		var values []string

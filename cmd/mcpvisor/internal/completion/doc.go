@@ -38,6 +38,9 @@ type Names interface {
 	Tools() []Candidate
 	// Arguments are beginnings of key=value for a tool.
 	Arguments(tool string) []Candidate
+	// Others are values of a kind that the tag of an argument names and this package does not
+	// know.
+	Others(kind string) []Candidate
 }
 
 var (

@@ -3,6 +3,7 @@ package schema
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // form is what the value of a keyword has to be.
@@ -12,7 +13,7 @@ const (
 	formAny         form = iota + 1
 	formText             // a text
 	formNumber           // a number
-	formCount            // a whole number of 0 or more
+	formCount            // a whole number of 0 to maxCount
 	formFlag             // true or false
 	formList             // a list with at least one element
 	formNames            // a list of texts
@@ -43,8 +44,20 @@ var keywords = map[string]form{
 	"properties": formSchemaMap, "patternProperties": formSchemaMap, "dependentSchemas": formSchemaMap,
 
 	"$schema": formMeaningless, "$id": formMeaningless, "id": formMeaningless, "$anchor": formMeaningless, "$dynamicAnchor": formMeaningless,
-	"$comment": formMeaningless, "$vocabulary": formMeaningless, "$defs": formMeaningless, "definitions": formMeaningless,
+	"contentSchema": formMeaningless, "$comment": formMeaningless, "$vocabulary": formMeaningless, "$defs": formMeaningless, "definitions": formMeaningless,
 }
+
+// maxCount is the largest count that is kept: every number in JSON holds it exactly.
+const maxCount = 1 << 53
+
+// lowerKeywords are all keywords in lower case.
+var lowerKeywords = func() map[string]bool {
+	lower := map[string]bool{"type": true, "allof": true, "additionalitems": true, "dependencies": true}
+	for keyword := range keywords {
+		lower[strings.ToLower(keyword)] = true
+	}
+	return lower
+}()
 
 // fits reports whether the value of a keyword has its form. Schemas within are not
 // checked.
@@ -58,7 +71,7 @@ func (f form) fits(v any) bool {
 		return ok
 	case formCount:
 		n, ok := v.(float64)
-		return ok && n >= 0 && n == math.Trunc(n)
+		return ok && n >= 0 && n <= maxCount && n == math.Trunc(n)
 	case formFlag:
 		_, ok := v.(bool)
 		return ok

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // The bounds of a schema after its references were replaced. A few references that
@@ -65,6 +66,9 @@ func (z *normalizer) keyword(m map[string]any, keyword string, v any, at path, a
 		return
 	case !known && len(keyword) > 0 && keyword[0] == '$':
 		z.notes.add(at, "%.40s was removed: it is not supported", keyword)
+		return
+	case !known && lowerKeywords[strings.ToLower(keyword)]:
+		z.notes.add(at, "%.40s was removed: programs that ignore case take it for another keyword", keyword)
 		return
 	case !known:
 		m[keyword] = v

@@ -66,12 +66,9 @@ func dropPatterns(m map[string]any, at path, n *notes) {
 	}
 }
 
-// allowOthers lets a schema allow further properties, because it no longer describes all.
-func allowOthers(m map[string]any) {
-	if m["additionalProperties"] == false {
-		delete(m, "additionalProperties")
-	}
-}
+// allowOthers lets a schema allow any further properties: what it no longer describes would
+// be among them.
+func allowOthers(m map[string]any) { delete(m, "additionalProperties") }
 
 // plainEscapes are the letters that may follow a backslash in JavaScript, Python and Go
 // with the same meaning.

@@ -26,10 +26,31 @@ func List(tools []mcpvisor.Tool, format Format) (functions []map[string]any, not
 
 // Parameters returns the input schema of a tool in a form that most providers take: an
 // object with properties, without references. Adapters to frameworks use it if they do
-// not know the provider.
+// not know the provider. Frameworks compare arguments with it by validators of older drafts,
+// so what those cannot read, or read in another way, is removed.
 func Parameters(t mcpvisor.Tool) (parameters map[string]any, changed []Note) {
 	n := notes{tool: t.Name}
-	return jsonSchema(t, &n), n.all()
+	m := jsonSchema(t, &n)
+	each(m, nil, func(m map[string]any, at path) {
+		dropPatterns(m, at, &n)
+		dropRest(m, at, &n)
+		if _, has := m["minContains"]; has {
+			n.add(at, "contains was removed: older drafts do not know minContains")
+			delete(m, "contains")
+			delete(m, "minContains")
+		}
+	})
+	return m, n.all()
+}
+
+// dropRest removes "items" beside "prefixItems": a reader that does not know the latter
+// takes the former for all elements.
+func dropRest(m map[string]any, at path, n *notes) {
+	_, prefix := m["prefixItems"]
+	if _, rest := m["items"]; prefix && rest {
+		n.add(at, "items was removed: it is about the elements after those of prefixItems")
+		delete(m, "items")
+	}
 }
 
 // name is the name of a function: the alias of the tool.

@@ -18,7 +18,6 @@ package eino
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/cloudwego/eino/components/tool"
 	einoschema "github.com/cloudwego/eino/schema"
@@ -51,16 +50,17 @@ type invokable struct {
 
 var _ tool.InvokableTool = (*invokable)(nil)
 
-// Info implements [tool.BaseTool].
+// Info implements [tool.BaseTool]. It returns no error: one would take the tools of all
+// servers from the agent. If Eino cannot read a schema, any arguments are allowed.
 func (i *invokable) Info(context.Context) (*einoschema.ToolInfo, error) {
 	parameters, _ := schema.Parameters(i.tool)
-	text, err := json.Marshal(parameters)
-	if err != nil {
-		return nil, fmt.Errorf("the schema of %s cannot be written: %w", i.tool.Name, err)
-	}
 	s := new(jsonschema.Schema)
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, fmt.Errorf("the schema of %s cannot be read by eino: %w", i.tool.Name, err)
+	text, err := json.Marshal(parameters)
+	if err == nil {
+		err = json.Unmarshal(text, s)
+	}
+	if err != nil {
+		s = &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties()}
 	}
 	return &einoschema.ToolInfo{Name: i.tool.Alias, Desc: i.tool.Definition.Description,
 		ParamsOneOf: einoschema.NewParamsOneOfByJSONSchema(s)}, nil

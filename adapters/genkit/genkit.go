@@ -15,12 +15,15 @@
 // error, so these tools return none: the model gets a text that it can act on, which also
 // says whether the call may have had an effect (facade.Client.CallToolForModel).
 //
-// Genkit itself compares arguments with the tool's schema, and ends the request if they do
-// not match.
+// Genkit itself compares arguments with the tool's schema, also with the formats in it, and
+// ends the request if they do not match. What its validator cannot read is removed, and if
+// that is not enough, any arguments are allowed: the server, or facade.WithValidation,
+// checks them.
 package genkit
 
 import (
 	"github.com/firebase/genkit/go/ai"
+	"github.com/xeipuuv/gojsonschema"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -40,6 +43,9 @@ func Tools(c *facade.Client, opts ...facade.CallOption) []ai.Tool {
 
 func newTool(c *facade.Client, t mcpvisor.Tool, opts []facade.CallOption) ai.Tool {
 	parameters, _ := schema.Parameters(t)
+	if _, err := gojsonschema.NewSchema(gojsonschema.NewGoLoader(parameters)); err != nil {
+		parameters = map[string]any{"type": "object", "properties": map[string]any{}}
+	}
 	call := func(ctx *ai.ToolContext, args any) (string, error) {
 		result := c.CallToolForModel(ctx, t.Alias, args, opts...)
 		if result.IsError {

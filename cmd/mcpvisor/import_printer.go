@@ -40,6 +40,9 @@ func (inv *invocation) printPlan(plan *hosts.Plan, path string, written bool) er
 	default:
 		fmt.Fprintf(&b, "Nothing was written. With --write, %s gets %s.\n", path, display.Count(changed, "server"))
 	}
+	if changed > 0 {
+		b.WriteString("Look through the rest: a secret that looks like an ordinary text is taken over as it is.\n")
+	}
 	_, err := inv.out.Write([]byte(display.Text(b.String())))
 	return err
 }
@@ -68,7 +71,7 @@ func printVariables(b *strings.Builder, variables []*hosts.Variable) {
 	if len(variables) == 0 {
 		return
 	}
-	b.WriteString("Secrets stay where they are. Set these variables before the servers start:\n")
+	b.WriteString("What looks like a secret stays where it is. Set these variables before the servers start:\n")
 	width := 0
 	for _, v := range variables {
 		width = max(width, len(v.Name))

@@ -25,6 +25,8 @@ type Host struct {
 	convert func(entry object) (converted object, notes []string, err error)
 	// bareVariables says that $VAR is a variable there, not only ${VAR}.
 	bareVariables bool
+	// noVariables says that the host replaces none, so that ${ is text there.
+	noVariables bool
 }
 
 // All are the hosts, in the order in which they are read.
@@ -40,7 +42,7 @@ func ByID(id string) (Host, bool) {
 }
 
 var table = []Host{
-	{ID: "claude-desktop", Name: "Claude Desktop", read: readMember("mcpServers"), convert: common,
+	{ID: "claude-desktop", Name: "Claude Desktop", read: readMember("mcpServers"), convert: common, noVariables: true,
 		user: func(e Environment) []string { return []string{e.appDir("Claude", "claude_desktop_config.json")} }},
 	{ID: "claude-code", Name: "Claude Code", read: readClaudeCode, convert: withMilliseconds,
 		user: func(e Environment) []string {
@@ -63,7 +65,7 @@ var table = []Host{
 		project: func(e Environment) []string {
 			return []string{e.project(".vscode", "mcp.json"), e.project(".vscode", "settings.json")}
 		}},
-	{ID: "codex", Name: "Codex", read: readCodex, convert: codex,
+	{ID: "codex", Name: "Codex", read: readCodex, convert: codex, noVariables: true,
 		user: func(e Environment) []string {
 			if e.CodexHome != "" {
 				return []string{filepath.Join(e.CodexHome, "config.toml")}

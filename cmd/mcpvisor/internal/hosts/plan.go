@@ -167,6 +167,9 @@ func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 		item.Name = cmp.Or(mcpvisor.SuggestServerName(r.name), "server")
 		item.Notes = append(item.Notes, fmt.Sprintf("called %q, because %q cannot name a server", item.Name, r.name))
 	}
+	if s.Host.noVariables {
+		r.entry = literal(r.entry, s.Host.Name, item)
+	}
 	entry, notes, err := s.Host.convert(r.entry)
 	if err != nil {
 		return nil, err
@@ -187,6 +190,19 @@ func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 	item.Target = target(entry)
 	item.inputs, item.variables = referencesIn(entry)
 	return entry, nil
+}
+
+// literal keeps ${ a text: a host that replaces no variables starts the server with it.
+func literal(entry object, host string, item *Item) object {
+	changed := false
+	kept, _ := mapTexts(entry, func(text string) string {
+		changed = changed || strings.Contains(text, "${")
+		return strings.ReplaceAll(text, "${", "$${")
+	}).(object)
+	if changed {
+		item.Notes = append(item.Notes, "${ is written as $${, because "+host+" replaces no variables; write ${ where you want one replaced")
+	}
+	return kept
 }
 
 // atProject makes paths of a project absolute, for a file that is elsewhere.

@@ -50,6 +50,7 @@ type protector struct {
 // protect returns a copy of an entry in which variables stand for its secrets.
 func (v *variables) protect(server, place string, entry object) object {
 	p := &protector{variables: v, server: server, place: place}
+	command, _ := entry.Get("command").(string)
 	var out object
 	for _, m := range entry {
 		switch value := m.Value.(type) {
@@ -64,7 +65,7 @@ func (v *variables) protect(server, place string, entry object) object {
 			}
 		case []any:
 			if m.Key == "args" {
-				m.Value = p.protectArgs(value)
+				m.Value = p.protectArgs(command, value)
 			}
 		case string:
 			switch m.Key {
@@ -140,6 +141,9 @@ func isSecret(name, value string) bool {
 	} else if rest != value { // a part of it is a variable already, so the name says little
 		name = "value"
 	}
+	if isLikelySecret(name, rest) {
+		return true
+	}
 	var found secret.List
 	found.AddEnv([]string{strings.ReplaceAll(name, "-", "_") + "=" + rest})
 	return !found.Empty()
@@ -165,7 +169,7 @@ func (p *protector) protectAuth(key string, auth object) object {
 }
 
 // protectArgs replaces the secrets among the arguments of a program.
-func (p *protector) protectArgs(args []any) []any {
+func (p *protector) protectArgs(command string, args []any) []any {
 	plain := make([]string, len(args))
 	for i, arg := range args {
 		text, _ := arg.(string)
@@ -183,11 +187,19 @@ func (p *protector) protectArgs(args []any) []any {
 		name, before, value := "SECRET", "", ""
 		if flag, assigned, ok := strings.Cut(text, "="); ok && strings.HasPrefix(flag, "-") {
 			name, before, value = strings.TrimLeft(flag, "-"), flag+"=", assigned
-		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") {
+		} else if i > 0 && strings.HasPrefix(plain[i-1], "-") && !strings.Contains(plain[i-1], "=") &&
+			likelyArgument(command, "", plain[i-1]) == "" { // a secret is no name
 			name, value = strings.TrimLeft(plain[i-1], "-"), text
 		}
-		masked := mask.Replace(text)
-		if masked == text && !strings.HasPrefix(value, "-") && isSecret(name, value) { // a short one
+		masked, last := mask.Replace(text), ""
+		if i > 0 {
+			last = plain[i-1]
+		}
+		if likely := likelyArgument(command, last, plain[i]); masked != text {
+			// what package secret finds is enough
+		} else if likely != "" {
+			masked = strings.Replace(text, likely, secret.Mask, 1)
+		} else if !strings.HasPrefix(value, "-") && isSecret(name, value) { // a short one
 			masked = before + secret.Mask
 		}
 		out[i] = p.substitute(fmt.Sprintf("args[%d]", i), text, masked, p.named(name))

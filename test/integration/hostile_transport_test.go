@@ -5,6 +5,7 @@ package integration
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"testing"
@@ -28,7 +29,7 @@ type lines struct{ server *mcpvisor.InMemory }
 func (l lines) Connect(ctx context.Context) (mcp.Connection, error) {
 	stdin, toServer := io.Pipe()
 	fromServer, stdout := io.Pipe()
-	c := &linesConn{in: bufio.NewReader(fromServer), out: toServer, from: fromServer}
+	c := &linesConn{in: bufio.NewReaderSize(fromServer, 64<<10), out: toServer, from: fromServer}
 	go func() {
 		_ = stdout.CloseWithError(l.server.Serve(ctx, stdin, stdout, io.Discard))
 		_ = stdin.Close()
@@ -44,12 +45,29 @@ type linesConn struct {
 
 func (c *linesConn) Read(context.Context) (jsonrpc.Message, error) {
 	for {
-		line, err := c.in.ReadBytes('\n')
+		line, err := c.readLine()
+		if err != nil {
+			return nil, err
+		}
 		if m, bad := jsonrpc.DecodeMessage(line); bad == nil {
 			return m, nil
 		}
-		if err != nil {
-			return nil, err
+	}
+}
+
+// maxLine is the longest message that the transport takes: few servers send longer ones.
+const maxLine = 24 << 20
+
+// readLine reads a line. Of one that is longer than a transport should take it keeps the
+// beginning, which is not a message.
+func (c *linesConn) readLine() (line []byte, err error) {
+	for {
+		part, err := c.in.ReadSlice('\n')
+		if len(line) < maxLine {
+			line = append(line, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
 		}
 	}
 }
@@ -119,6 +137,7 @@ func TestHostileTransport(t *testing.T) {
 		change := row.spec
 		row.spec = func(s *mcpvisor.ServerSpec) {
 			s.Stdio, s.InMemory, s.Transport = nil, nil, linesTransport(server)
+			s.Timeouts.Shutdown = 10 * shutdownTimeout // Read may be copying a long line
 			if change != nil {
 				change(s)
 			}

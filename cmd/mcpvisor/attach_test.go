@@ -70,12 +70,12 @@ func TestAttach(t *testing.T) {
 	}
 	require.Len(t, mcptest.PIDs(dir), 1, "no command has started a process")
 
-	code, out, errs := b.command("doctor")
+	code, _, errs := b.command("doctor")
 	require.Equal(t, exitOK, code, errs)
 	require.Regexp(t, `^mcpvisor run \(pid \d+\) goes on; doctor starts copies of its servers, because it must see a start\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 2)
 
-	code, out, errs = b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
+	code, out, errs := b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
 	require.Equal(t, exitOK, code, errs)
 	require.Equal(t, "own\n", out)
 	require.Contains(t, errs, "started own copies of 1 server ")

@@ -27,7 +27,8 @@ type processOne struct {
 	cmd   *exec.Cmd
 	mark  string // is in the environment of everything that it starts
 	lines *bufio.Scanner
-	pid   int // of the run, outside of the namespace
+	errs  bytes.Buffer // of the run and of unshare; complete after Wait
+	pid   int          // of the run, outside of the namespace
 }
 
 // startProcessOne starts it with one server, whose processes include an orphan that has left
@@ -56,7 +57,7 @@ func startProcessOne(t *testing.T) *processOne {
 	t.Cleanup(cancel)
 	p.cmd = exec.CommandContext(ctx, "unshare", append(namespace, program, "--config", filepath.Join(dir, "c.json"), "run")...)
 	p.cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir, "GORACE=atexit_sleep_ms=0")
-	p.cmd.Stderr = os.Stderr
+	p.cmd.Stderr = &p.errs
 	out, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
@@ -125,7 +126,7 @@ func TestRun_as_process_1(t *testing.T) {
 
 	require.NoError(t, syscall.Kill(p.pid, syscall.SIGTERM))
 	p.await("stopped 1 server")
-	require.NoError(t, p.cmd.Wait())
+	require.NoError(t, p.cmd.Wait(), "%s", &p.errs)
 	require.Empty(t, p.marked())
 }
 

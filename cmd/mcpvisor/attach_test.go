@@ -39,10 +39,10 @@ func TestAttach(t *testing.T) {
 	b.await(" ready  ")
 	require.Len(t, mcptest.PIDs(dir), 1)
 	for args, want := range map[string]string{
-		"call one/echo {\"text\":\"hello\"}":        `^hello\n$`,
-		"call mcp__one__echo {\"text\":\"hello\"}":  `^hello\n$`,
+		"call one/echo {\"text\":\"hello\"}":        `^hello$`,
+		"call mcp__one__echo {\"text\":\"hello\"}":  `^hello$`,
 		"--json call one/echo {\"text\":\"a<b\"}":   `^\{"content":\[\{.*a<b`,
-		"call one/add a=2 b=3":                      `^\{"sum":5\}\n$`,
+		"call one/add a=2 b=3":                      `^\{"sum":5\}$`,
 		"tools":                                     `(?m)^one/echo +`,
 		"tools one":                                 `(?m)^one/add  \(read-only, idempotent\)\n`,
 		"tools one/add":                             `^one/add  .*\n.*\n  PARAMETER .*\n  a +number +yes `,
@@ -77,7 +77,7 @@ func TestAttach(t *testing.T) {
 
 	code, out, errs := b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
 	require.Equal(t, exitOK, code, errs)
-	require.Equal(t, "own\n", out)
+	require.Equal(t, "own", out)
 	require.Contains(t, errs, "started own copies of 1 server ")
 	require.Len(t, mcptest.PIDs(dir), 3, "--fresh has started one")
 
@@ -237,7 +237,7 @@ func TestAttach_waits_for_a_start(t *testing.T) {
 	}
 	code, out, errs := b.command("call", "one/echo", `{"text":"late"}`)
 	require.Equal(t, exitOK, code, errs)
-	require.Equal(t, "late\n", out)
+	require.Equal(t, "late", out)
 }
 
 // status --wait waits for a run that has not started yet, and for its servers.

@@ -70,7 +70,7 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage) (err error)
 	case inv.json:
 		err = printRaw(inv.out, raw)
 	case len(result.Content) > 0:
-		err = inv.printContents(decodeContents(result.Content))
+		err = inv.contents().print(decodeContents(result.Content))
 	case len(result.Structured) > 0 && string(result.Structured) != "null":
 		var text bytes.Buffer
 		if err = json.Indent(&text, result.Structured, "", "  "); err == nil {
@@ -81,55 +81,6 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage) (err error)
 		err = &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: tool + " reports an error"}}
 	}
 	return err
-}
-
-// decodeContents decodes each block by itself. A block of a kind that the go-sdk
-// does not know becomes nil.
-func decodeContents(blocks []json.RawMessage) []mcp.Content {
-	list := make([]mcp.Content, len(blocks))
-	for i, block := range blocks {
-		var one mcp.CallToolResult
-		whole := append(append([]byte(`{"content":[`), block...), "]}"...)
-		if json.Unmarshal(whole, &one) == nil && len(one.Content) == 1 {
-			list[i] = one.Content[0]
-		}
-	}
-	return list
-}
-
-// printContents prints text as it is, and describes other content.
-func (inv *invocation) printContents(list []mcp.Content) error {
-	for _, one := range list {
-		var text string
-		switch c := one.(type) {
-		case *mcp.TextContent:
-			text = c.Text
-		case *mcp.ImageContent:
-			text = fmt.Sprintf("[image %s, %s; --json shows it]", c.MIMEType, display.Count(len(c.Data), "byte"))
-		case *mcp.AudioContent:
-			text = fmt.Sprintf("[audio %s, %s; --json shows it]", c.MIMEType, display.Count(len(c.Data), "byte"))
-		case *mcp.ResourceLink:
-			text = fmt.Sprintf("[resource %s %s]", c.URI, c.Name)
-		case *mcp.EmbeddedResource:
-			text = resourceText(c.Resource)
-		default:
-			text = "[content of an unknown kind; --json shows it]"
-		}
-		if _, err := fmt.Fprintln(inv.out, strings.TrimSuffix(display.Text(text), "\n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func resourceText(r *mcp.ResourceContents) string {
-	switch {
-	case r == nil:
-		return "[empty resource]"
-	case r.Blob != nil:
-		return fmt.Sprintf("[%s %s, %s; --json shows it]", r.URI, r.MIMEType, display.Count(len(r.Blob), "byte"))
-	}
-	return r.Text
 }
 
 type readCmd struct {
@@ -156,8 +107,9 @@ func (cmd *readCmd) Run(inv *invocation) error {
 	if err := json.Unmarshal(raw, &res); err != nil {
 		return err
 	}
+	printer := inv.contents()
 	for _, r := range res.Contents {
-		if _, err := fmt.Fprintln(inv.out, strings.TrimSuffix(display.Text(resourceText(r)), "\n")); err != nil {
+		if err := printer.printResource(r); err != nil {
 			return err
 		}
 	}
@@ -199,7 +151,7 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 	}
 	for _, m := range res.Messages {
 		fmt.Fprintf(inv.out, "%s: ", display.Text(string(m.Role)))
-		if err := inv.printContents([]mcp.Content{m.Content}); err != nil {
+		if err := newContentPrinter(inv.out, true).print([]mcp.Content{m.Content}); err != nil {
 			return err
 		}
 	}

@@ -58,8 +58,8 @@ type commandLine struct {
 	Tools     toolsCmd      `cmd:"" help:"List the tools of all servers."`
 	Resources resourcesCmd  `cmd:"" help:"List the resources and resource templates of all servers."`
 	Prompts   promptsCmd    `cmd:"" help:"List the prompts of all servers."`
-	Call      callCmd       `cmd:"" help:"Call a tool."`
-	Read      readCmd       `cmd:"" help:"Read a resource."`
+	Call      callCmd       `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
+	Read      readCmd       `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
 	Prompt    promptCmd     `cmd:"" help:"Get a prompt."`
 	Run       runCmd        `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
 	Top       topCmd        `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`

@@ -24,6 +24,14 @@ func configFile(t *testing.T, script mcptest.Script) string {
 	return path
 }
 
+// A terminal gets the result of a call without what would change it.
+func TestCall_safe_in_terminal(t *testing.T) {
+	program, dir := buildProgram(t), shortDir(t)
+	path := configFile(t, mcptest.Script{Tools: []mcptest.ToolDef{{Name: "t", Text: "a\x1b[2J\u202eb\r\nc"}}})
+	term := newTerminal(t, dir, "XDG_RUNTIME_DIR="+dir+" "+program+" -c "+path+" call one/t; cat")
+	term.await(`(?m)^a\[2Jb$\n^c$`)
+}
+
 // Every command prints texts of servers, and none prints a character that could
 // change what the terminal shows.
 func TestOutput_safe_for_terminals(t *testing.T) {
@@ -41,10 +49,16 @@ func TestOutput_safe_for_terminals(t *testing.T) {
 				var out, errs bytes.Buffer
 				all := append(strings.Fields(format), append([]string{"-c", path}, strings.Fields(args)...)...)
 				require.Equal(t, exitOK, run(t.Context(), all, strings.NewReader(""), &out, &errs), errs.String())
-				if args != "status" || format != "" {
+				verbatim := format == "" && (args == "call one/t" || args == "read one x://1")
+				if !verbatim && (args != "status" || format != "") {
 					require.Regexp(t, `a(\\u202e)?b`, out.String(), "the text is printed")
 				}
-				for _, r := range out.String() + errs.String() {
+				shown := out.String() + errs.String()
+				if verbatim {
+					require.Equal(t, evil, out.String(), "a program gets the text of the server")
+					shown = errs.String()
+				}
+				for _, r := range shown {
 					require.False(t, r != '\n' && display.IsUnsafe(r), "%q in %q", r, out.String())
 				}
 			})

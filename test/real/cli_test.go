@@ -84,7 +84,7 @@ func TestCLI_with_real_servers(t *testing.T) {
 	require.NoError(t, err)
 	out, errs, code = run(t, bin, "--config", path, "call", "filesystem/list_directory", string(args))
 	require.Zero(t, code, errs)
-	require.Equal(t, "[FILE] hello.txt\n", out)
+	require.Equal(t, "[FILE] hello.txt", out)
 
 	out, _, code = run(t, bin, "--config", path, "doctor")
 	require.Equal(t, 3, code)

@@ -33,7 +33,7 @@ func newConnection(d *door) *connection {
 	c := &connection{door: d, out: make(chan jsonrpc.Message, outBuffer), notify: newNotifier(), inFlight: map[jsonrpc.ID]context.CancelFunc{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	events := d.client.Watch(c.ctx, watchedKinds...) // before the lists are read, so that no change is missed
-	go c.follow(events)
+	go c.follow(events, c.readOffers())
 	return c
 }
 

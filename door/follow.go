@@ -6,13 +6,28 @@ import "github.com/mcpvisor/mcpvisor"
 var watchedKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventChanged,
 	mcpvisor.EventUnregistered, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
-// follow reports the events of the client to the session, until one of them ends.
-func (c *connection) follow(events <-chan mcpvisor.Event) {
-	offered := map[string]lists{} // which lists of each ready server have entries
+// readOffers returns which lists of each ready server have entries.
+func (c *connection) readOffers() map[string]lists {
+	offered := map[string]lists{}
 	for _, s := range c.client.Status() {
 		offered[s.Name] = listsOf(s.Catalog.Tools, s.Catalog.Prompts, s.Catalog.Resources+s.Catalog.Templates)
+		if s.Session != nil {
+			c.memory.learn(s.Name, s.Catalog.Resources, s.Catalog.Templates, s.Catalog.Prompts)
+		}
 	}
+	return offered
+}
+
+// follow reports the events of the client to the session, until one of them ends. It owns
+// offered, which it keeps up to date.
+func (c *connection) follow(events <-chan mcpvisor.Event, offered map[string]lists) {
 	for e := range events {
+		switch e.Kind {
+		case mcpvisor.EventReady, mcpvisor.EventChanged:
+			c.memory.learn(e.Server, e.Resources, e.Templates, e.Prompts)
+		case mcpvisor.EventUnregistered:
+			c.memory.forget(e.Server)
+		}
 		switch e.Kind {
 		case mcpvisor.EventReady:
 			now := listsOf(e.Tools, e.Prompts, e.Resources+e.Templates)

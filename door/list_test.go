@@ -3,7 +3,9 @@ package door
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Pages together are the whole list, with each size, although entries come and go between
@@ -106,6 +109,37 @@ func TestResources_of_two_servers(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, templates.ResourceTemplates, 2)
 	require.Equal(t, "mcpvisor://a/"+c.ResourceTemplates()[0].URITemplate, templates.ResourceTemplates[0].URITemplate)
+}
+
+// While a server is down, the names of what it has listed still lead to it.
+func TestNames_while_a_server_is_down(t *testing.T) {
+	ctx := t.Context()
+	spec := fixture("a", mcptest.Script{Prompts: []mcptest.PromptDef{{Name: "odd name!"}}})
+	spec.Policy = supervisor.Retry(1, time.Hour)
+	c := newClient(t, spec)
+	s := connect(t, Transport(c), mcptest.Version20251125, nil)
+	alias, uri := mcpvisor.Alias("a", "odd name!"), c.Resources()[0].URI
+	expansion := strings.NewReplacer("{", "", "}", "").Replace(c.ResourceTemplates()[0].URITemplate)
+	try := func() (errs []error) {
+		_, err := s.GetPrompt(ctx, &mcp.GetPromptParams{Name: alias})
+		errs = append(errs, err)
+		for _, uri := range []string{uri, expansion} {
+			_, err := s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+			errs = append(errs, err)
+		}
+		return errs
+	}
+	require.NoError(t, try()[0])
+	_, err := c.CallTool(ctx, "a/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	for _, err := range try() {
+		require.ErrorContains(t, err, "the server of")
+		require.ErrorContains(t, err, "is not available at the moment; nothing was done")
+	}
+	require.NoError(t, c.Unregister(ctx, "a"))
+	for _, err := range try()[1:] {
+		require.ErrorContains(t, err, "no server has the resource")
+	}
 }
 
 func TestMayExpandTo(t *testing.T) {

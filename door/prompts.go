@@ -47,9 +47,11 @@ func (c *connection) findPrompt(name string) (server, own string, ok bool) {
 	if server, own, ok = mcpvisor.SplitAlias(name); ok {
 		return server, own, true
 	}
-	for _, p := range c.client.Prompts() {
-		if mcpvisor.Alias(p.Server, p.OriginalName) == name {
-			return p.Server, p.OriginalName, true
+	for _, prompts := range [][]mcpvisor.Prompt{c.client.Prompts(), c.memory.prompts()} {
+		for _, p := range prompts {
+			if mcpvisor.Alias(p.Server, p.OriginalName) == name {
+				return p.Server, p.OriginalName, true
+			}
 		}
 	}
 	return "", "", false

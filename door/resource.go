@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // resource is a resource, or a resource template, of one server.
@@ -25,39 +27,58 @@ func splitQualified(uri string) (r resource, ok bool) {
 }
 
 // findResource finds the server of a resource: the one that lists it, or else the one with a
-// template that it may be an expansion of.
+// template that it may be an expansion of. If it is not found, what servers that are down
+// have listed counts, too.
 func (c *connection) findResource(uri string) (resource, error) {
 	if r, ok := splitQualified(uri); ok {
 		return r, nil
 	}
-	var found []resource
-	for _, r := range c.client.Resources() {
-		if r.URI == uri {
-			found = append(found, resource{r.Server, uri})
-		}
-	}
+	found := resourcesOf(uri, c.client.Resources(), c.client.ResourceTemplates())
 	if len(found) == 0 {
-		for _, t := range c.client.ResourceTemplates() {
-			if mayExpandTo(t.URITemplate, uri) && (len(found) == 0 || found[len(found)-1].server != t.Server) {
-				found = append(found, resource{t.Server, uri})
-			}
-		}
+		all, templates := c.memory.resources()
+		found = resourcesOf(uri, all, templates)
 	}
 	return c.theOnly("resource", uri, found)
 }
 
-// findTemplate finds the server that lists a resource template.
+// resourcesOf returns the resources that a URI may stand for.
+func resourcesOf(uri string, all []mcpvisor.Resource, templates []mcpvisor.ResourceTemplate) (found []resource) {
+	for _, r := range all {
+		if r.URI == uri {
+			found = append(found, resource{r.Server, uri})
+		}
+	}
+	if len(found) > 0 {
+		return found
+	}
+	for _, t := range templates {
+		if mayExpandTo(t.URITemplate, uri) && (len(found) == 0 || found[len(found)-1].server != t.Server) {
+			found = append(found, resource{t.Server, uri})
+		}
+	}
+	return found
+}
+
+// findTemplate finds the server that lists a resource template, in the same way.
 func (c *connection) findTemplate(template string) (resource, error) {
 	if r, ok := splitQualified(template); ok {
 		return r, nil
 	}
-	var found []resource
-	for _, t := range c.client.ResourceTemplates() {
+	found := templatesOf(template, c.client.ResourceTemplates())
+	if len(found) == 0 {
+		_, templates := c.memory.resources()
+		found = templatesOf(template, templates)
+	}
+	return c.theOnly("resource template", template, found)
+}
+
+func templatesOf(template string, all []mcpvisor.ResourceTemplate) (found []resource) {
+	for _, t := range all {
 		if t.URITemplate == template {
 			found = append(found, resource{t.Server, template})
 		}
 	}
-	return c.theOnly("resource template", template, found)
+	return found
 }
 
 // codeResourceNotFound is that of versions before 2026-07-28; later ones use that of invalid

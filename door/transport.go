@@ -68,7 +68,8 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 			opt(&o)
 		}
 	}
-	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, sessions: map[resource]int{}}}
+	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, sessions: map[resource]int{}},
+		memory: memory{client: client, servers: map[string]offer{}}}
 }
 
 // door is what the sessions of one transport share.
@@ -76,6 +77,7 @@ type door struct {
 	client        *facade.Client
 	opts          options // read only
 	subscriptions subscriptions
+	memory        memory
 }
 
 // Connect implements [mcp.Transport]. It does not wait for any server.

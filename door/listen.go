@@ -2,19 +2,22 @@ package door
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
-// reports it until the request is canceled. The answer comes when the client is closed.
+// reports it until the request is canceled. The answer comes when the client is closed. A
+// server that does not accept a subscription in time is not in the acknowledgement.
 func (c *connection) listen(ctx context.Context, r *jsonrpc.Request, p *params) (any, error) {
 	if p.Notifications == nil {
 		return nil, invalidParams("params of subscriptions/listen have no notifications")
 	}
 	ended := make(chan struct{})
-	l := &listener{id: r.ID, uris: map[string]resource{}, ended: ended}
+	l := &listener{id: r.ID, ended: ended}
 	granted := mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
 		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged}
 	for _, wanted := range []struct {
@@ -25,18 +28,18 @@ func (c *connection) listen(ctx context.Context, r *jsonrpc.Request, p *params) 
 			l.lists |= wanted.list
 		}
 	}
+	wanted := map[string]resource{}
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
-		if _, twice := l.uris[uri]; err != nil || twice {
+		if _, twice := wanted[uri]; err != nil || twice {
 			continue
 		}
 		c.subscriptions.hold(found)
 		defer c.subscriptions.release(found)
-		if c.subscriptions.subscribe(ctx, found) == nil {
-			l.uris[uri] = found
-			granted.ResourceSubscriptions = append(granted.ResourceSubscriptions, uri)
-		}
+		wanted[uri] = found
 	}
+	l.uris = c.subscriptions.subscribeAll(ctx, wanted)
+	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
 	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 	if c.notify.listen(l) {
 		defer c.notify.leave(l)

@@ -12,6 +12,7 @@ import (
 // client is asked by the first and by the last of them. The zero value lacks its fields.
 type subscriptions struct {
 	client *facade.Client
+	bound  time.Duration // of subscribeAll; read only
 
 	mu       sync.Mutex
 	sessions map[resource]int
@@ -28,6 +29,29 @@ func (s *subscriptions) hold(r resource) {
 // subscribe asks the client, which does nothing if the subscription stands.
 func (s *subscriptions) subscribe(ctx context.Context, r resource) error {
 	return s.client.Subscribe(ctx, r.server, r.uri)
+}
+
+// subscribeAllTimeout is the bound of a transport.
+const subscribeAllTimeout = 5 * time.Second
+
+// subscribeAll asks the client for all of them at once, and returns those that stand in time.
+func (s *subscriptions) subscribeAll(ctx context.Context, wanted map[string]resource) map[string]resource {
+	ctx, cancel := context.WithTimeout(ctx, s.bound)
+	defer cancel()
+	stand := make(map[string]resource, len(wanted))
+	var mu sync.Mutex // guards stand
+	var all sync.WaitGroup
+	for uri, r := range wanted {
+		all.Go(func() {
+			if s.subscribe(ctx, r) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				stand[uri] = r
+			}
+		})
+	}
+	all.Wait()
+	return stand
 }
 
 // unsubscribeTimeout bounds the request that ends a subscription. Nothing waits for it.

@@ -68,7 +68,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 			opt(&o)
 		}
 	}
-	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, sessions: map[resource]int{}},
+	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}},
 		memory: memory{client: client, servers: map[string]offer{}}}
 }
 

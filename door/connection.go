@@ -24,13 +24,14 @@ type connection struct {
 	notify *notifier            // all other notifications, for Read
 
 	mu       sync.Mutex
+	turns    map[string]chan struct{}          // of each URI that changes: ends with the last request about it
 	inFlight map[jsonrpc.ID]context.CancelFunc // nil value: canceled by the peer, which expects no answer
 	serving  int                               // requests whose answers Read has not got; those in inFlight, and more
 	draining bool                              // the client is closed: what is in flight is answered, the rest refused
 }
 
 func newConnection(d *door) *connection {
-	c := &connection{door: d, out: make(chan jsonrpc.Message, outBuffer), notify: newNotifier(), inFlight: map[jsonrpc.ID]context.CancelFunc{}}
+	c := &connection{door: d, out: make(chan jsonrpc.Message, outBuffer), notify: newNotifier(), turns: map[string]chan struct{}{}, inFlight: map[jsonrpc.ID]context.CancelFunc{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	events := d.client.Watch(c.ctx, watchedKinds...) // before the lists are read, so that no change is missed
 	go c.follow(events, c.readOffers())
@@ -103,7 +104,7 @@ func (c *connection) receiveRequest(r *jsonrpc.Request) {
 	case refused:
 		go c.refuse(r, cancel, "the client is closed")
 	default:
-		go c.serve(ctx, cancel, r)
+		go c.serve(ctx, cancel, r, c.takeTurn(r))
 	}
 }
 
@@ -113,11 +114,13 @@ func (c *connection) refuse(r *jsonrpc.Request, cancel context.CancelFunc, why s
 	c.send(&jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}})
 }
 
-// serve answers one request.
-func (c *connection) serve(ctx context.Context, cancel context.CancelFunc, r *jsonrpc.Request) {
+// serve answers one request, when it is its turn.
+func (c *connection) serve(ctx context.Context, cancel context.CancelFunc, r *jsonrpc.Request, t *turn) {
 	defer cancel()
 	defer c.endServing()
+	t.await()
 	result, err := c.answerSafely(ctx, r)
+	c.endTurn(t)
 	if !c.endRequest(r.ID) {
 		return
 	}

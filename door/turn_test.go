@@ -1,0 +1,31 @@
+package door
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// Requests that change one subscription take effect in the order in which they were written.
+func TestSubscribe_in_order(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	transport := Transport(c)
+	uri := `{"uri":"` + c.Resources()[0].URI + `"}`
+	for range 20 {
+		s := openRaw(t, transport)
+		s.send(1, "resources/subscribe", uri)
+		s.send(2, "resources/unsubscribe", uri)
+		s.read()
+		s.read()
+		conn := s.conn.(*connection)
+		conn.notify.mu.Lock()
+		require.Empty(t, conn.notify.session.uris)
+		conn.notify.mu.Unlock()
+		conn.mu.Lock()
+		require.Empty(t, conn.turns)
+		conn.mu.Unlock()
+		require.NoError(t, s.conn.Close())
+	}
+}

@@ -52,37 +52,43 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 // tool would not accept them. A tool that is not listed now is left to the call, whose error
 // says why.
 func (cmd *callCmd) prepare(inv *invocation, c *session, object json.RawMessage) (json.RawMessage, error) {
-	data, err := c.Tool(inv.ctx, cmd.Name)
+	list, err := paramsOf(c.SentTool(inv.ctx, cmd.Name))
 	if err != nil {
 		return nil, err
-	}
-	tools, err := listedTools(data)
-	if err != nil {
-		return nil, err
-	}
-	var list params.List
-	if len(tools) > 0 {
-		list = params.New(tools[0].Definition.InputSchema)
-	} else {
-		list = params.New(nil)
 	}
 	if object == nil {
 		if object, err = list.Parse(cmd.Arguments); err != nil {
-			return nil, cmd.refused(inv, list, err.Error())
+			return nil, cmd.refused(inv, c, err.Error())
 		}
 	}
 	if cmd.NoCheck {
 		return object, nil
 	}
 	if problems := list.Check(object); len(problems) > 0 {
-		return nil, cmd.refused(inv, list, strings.Join(problems, "; "))
+		return nil, cmd.refused(inv, c, strings.Join(problems, "; "))
 	}
 	return object, nil
 }
 
+// paramsOf returns the parameters of the first tool of a list; none if it is empty.
+func paramsOf(data json.RawMessage, err error) (params.List, error) {
+	if err != nil {
+		return params.List{}, err
+	}
+	tools, err := listedTools(data)
+	if err != nil || len(tools) == 0 {
+		return params.New(nil), err
+	}
+	return params.New(tools[0].Definition.InputSchema), nil
+}
+
 // refused is the error about arguments that the tool would not accept. Its details are the
 // parameters of the tool.
-func (cmd *callCmd) refused(inv *invocation, list params.List, problems string) error {
+func (cmd *callCmd) refused(inv *invocation, c *session, problems string) error {
+	list, err := paramsOf(c.Tool(inv.ctx, cmd.Name)) // without secrets
+	if err != nil {
+		return err
+	}
 	server, _, _ := mcpvisor.SplitName(cmd.Name)
 	report := errorReport{Kind: kindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
 	if len(list.Params) > 0 {

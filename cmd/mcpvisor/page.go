@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -109,11 +110,11 @@ type serving struct {
 	wg       sync.WaitGroup
 }
 
-// serve serves a client on its socket and at the address of the page. Both may be nil.
-func serve(c *facade.Client, info control.Info, own *socket.Listener, p *page) (*serving, error) {
+// serve serves a client of servers on its socket and at the address of the page. Both may be nil.
+func serve(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info, own *socket.Listener, p *page) (*serving, error) {
 	s := new(serving)
 	if own != nil {
-		h, err := control.New(c, info)
+		h, err := control.New(c, info, specs...)
 		if err != nil {
 			return nil, err
 		}

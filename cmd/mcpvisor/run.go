@@ -67,7 +67,7 @@ func (cmd *runCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	serving, err := serveClient(c, info, own, page, measured)
+	serving, err := serveClient(c, specs, info, own, page, measured)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
@@ -76,13 +76,13 @@ func (cmd *runCmd) Run(inv *invocation) error {
 }
 
 // serveClient is serve, with the metrics of the servers. measured may be nil.
-func serveClient(c *facade.Client, info control.Info, own *socket.Listener, p *page, measured *metrics.Metrics) (*serving, error) {
+func serveClient(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info, own *socket.Listener, p *page, measured *metrics.Metrics) (*serving, error) {
 	if measured != nil {
 		if err := measured.Attach(c); err != nil {
 			return nil, err
 		}
 	}
-	return serve(c, info, own, p)
+	return serve(c, specs, info, own, p)
 }
 
 // supervise runs the servers until the command is interrupted, and prints what happens to

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func (inv *invocation) noteFresh(servers int) {
 
 // ownSession returns a session of copies.
 func ownSession(own *configuredClient, stop func()) (*session, error) {
-	h, err := control.New(own.Client, control.Info{})
+	h, err := control.New(own.Client, control.Info{}, slices.Collect(maps.Values(own.specs))...)
 	if err != nil {
 		stop()
 		return nil, err

@@ -64,7 +64,7 @@ func (inv *invocation) superviseCopies() (*session, error) {
 			inv.warn("", "mcpvisor: %v", err)
 		}
 	}
-	h, err := control.New(c, control.Info{})
+	h, err := control.New(c, control.Info{}, specs...)
 	if err != nil {
 		stop()
 		return nil, err

@@ -80,7 +80,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/hosts":      {". config internal/ cmd/mcpvisor/internal/configfile", []string{"github.com/tailscale/hujson", "github.com/BurntSushi/toml"}},
 	"cmd/mcpvisor/internal/sdnotify":   {},
 	"cmd/mcpvisor/internal/presets":    {folders: "cmd/mcpvisor/internal/configfile"},
-	"cmd/mcpvisor/internal/control":    {". facade web", []string{sdk}},
+	"cmd/mcpvisor/internal/control":    {". facade internal/ web", []string{sdk}},
 	"cmd/mcpvisor/internal/top":        {". supervisor web internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":     {". web cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test":                             {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},

@@ -139,6 +139,12 @@ func (c *Client) Tool(ctx context.Context, name string) (json.RawMessage, error)
 	return c.raw(ctx, "run/tools?tool="+url.QueryEscape(name))
 }
 
+// SentTool is Tool with the definition as the server sent it: secrets are not hidden, because
+// arguments are compared with it. Do not show it.
+func (c *Client) SentTool(ctx context.Context, name string) (json.RawMessage, error) {
+	return c.raw(ctx, "run/tools?sent=true&tool="+url.QueryEscape(name))
+}
+
 // Resources returns the resources and templates of all servers, as --json prints them.
 func (c *Client) Resources(ctx context.Context) (json.RawMessage, error) {
 	return c.raw(ctx, "run/resources")

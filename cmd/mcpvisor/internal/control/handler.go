@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -52,16 +53,18 @@ type Handler struct {
 	info   Info
 	web    *web.Handler
 	routes *http.ServeMux
+	masks  map[string]*strings.Replacer // of the secrets that a server was given, by server
 }
 
-// New makes a handler. The Schema of info is set here.
-func New(client *facade.Client, info Info) (*Handler, error) {
+// New makes a handler. The Schema of info is set here. Lists hide the secrets that their
+// servers were given by specs.
+func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
 	page, err := web.New(client, web.Controls())
 	if err != nil {
 		return nil, err
 	}
 	info.Schema = Schema
-	h := &Handler{client: client, info: info, web: page, routes: http.NewServeMux()}
+	h := &Handler{client: client, info: info, web: page, routes: http.NewServeMux(), masks: masksOf(specs)}
 	h.routes.Handle("/", page)
 	h.routes.HandleFunc("GET /run/info", h.getInfo)
 	h.routes.HandleFunc("GET /run/tools", h.getTools)

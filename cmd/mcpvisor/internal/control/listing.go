@@ -19,7 +19,7 @@ type toolList struct {
 
 type toolEntry struct {
 	mcpvisor.Tool
-	Definition toolDefinition `json:"definition"`
+	Definition any `json:"definition"` // a toolDefinition, or that without secrets
 }
 
 type toolDefinition struct {
@@ -36,12 +36,16 @@ type annotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
 }
 
-func listTools(tools []mcpvisor.Tool) toolList {
+func (h *Handler) listTools(tools []mcpvisor.Tool, asSent bool) toolList {
 	list := toolList{Tools: make([]toolEntry, 0, len(tools))}
 	for _, t := range tools {
-		e := toolEntry{t, toolDefinition{Tool: t.Definition}}
+		d := toolDefinition{Tool: t.Definition}
 		if a := t.Definition.Annotations; a != nil {
-			e.Definition.Annotations = &annotations{a.Title, a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint}
+			d.Annotations = &annotations{a.Title, a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint}
+		}
+		e := toolEntry{t, d}
+		if !asSent {
+			e.Definition = h.masked(t.Server, d)
 		}
 		list.Tools = append(list.Tools, e)
 	}
@@ -49,12 +53,12 @@ func listTools(tools []mcpvisor.Tool) toolList {
 }
 
 type resourceList struct {
-	Resources []mcpvisor.Resource         `json:"resources"`
-	Templates []mcpvisor.ResourceTemplate `json:"resourceTemplates"`
+	Resources []any `json:"resources"`         // each a mcpvisor.Resource, or that without secrets
+	Templates []any `json:"resourceTemplates"` // each a mcpvisor.ResourceTemplate, or that without secrets
 }
 
 type promptList struct {
-	Prompts []mcpvisor.Prompt `json:"prompts"`
+	Prompts []any `json:"prompts"` // each a mcpvisor.Prompt, or that without secrets
 }
 
 // readResult is the result of resources/read. Servers before 2026-07-28 send no
@@ -74,16 +78,18 @@ func readJSON(r *mcp.ReadResourceResult) readResult {
 	return out
 }
 
-// orEmpty returns a list that JSON shows as [] when it is empty.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
+// maskedList returns what servers list without their secrets. JSON shows an empty list as [].
+func maskedList[T any](h *Handler, list []T, serverOf func(T) string) []any {
+	all := make([]any, 0, len(list))
+	for _, one := range list {
+		all = append(all, h.masked(serverOf(one), one))
 	}
-	return list
+	return all
 }
 
 // getTools answers with all tools, those of ?server=NAME, or the one that ?tool=NAME names.
-// The list is empty if no tool has that name now.
+// The list is empty if no tool has that name now. Secrets of servers are hidden, except with
+// ?sent=true, because a call is compared with what the server has sent.
 func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
 	server, name := r.URL.Query().Get("server"), r.URL.Query().Get("tool")
 	var tools []mcpvisor.Tool
@@ -95,13 +101,16 @@ func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
 	default:
 		tools = slices.DeleteFunc(h.client.Tools(), func(t mcpvisor.Tool) bool { return server != "" && t.Server != server })
 	}
-	writeJSON(w, listTools(tools))
+	writeJSON(w, h.listTools(tools, r.URL.Query().Get("sent") == "true"))
 }
 
 func (h *Handler) getResources(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, resourceList{orEmpty(h.client.Resources()), orEmpty(h.client.ResourceTemplates())})
+	writeJSON(w, resourceList{
+		maskedList(h, h.client.Resources(), func(r mcpvisor.Resource) string { return r.Server }),
+		maskedList(h, h.client.ResourceTemplates(), func(t mcpvisor.ResourceTemplate) string { return t.Server }),
+	})
 }
 
 func (h *Handler) getPrompts(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, promptList{orEmpty(h.client.Prompts())})
+	writeJSON(w, promptList{maskedList(h, h.client.Prompts(), func(p mcpvisor.Prompt) string { return p.Server })})
 }

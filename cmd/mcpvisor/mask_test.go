@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// Servers may repeat in their lists what they were given. The commands hide that, and a value
+// that has it can be sent all the same.
+func TestLists_hide_secrets(t *testing.T) {
+	t.Setenv("PATHX", secretText)
+	secretFile := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secretFile, []byte("From-a-file-4711"), 0o600))
+	const about = "Uses " + secretText + " and From-a-file-4711."
+	server := entry(mcptest.Script{
+		Tools: []mcptest.ToolDef{{Name: "t", Description: about, Text: "ok", InputSchema: json.RawMessage(
+			`{"type":"object","properties":{"key":{"enum":["From-a-file-4711"]}}}`)}},
+		Prompts: []mcptest.PromptDef{{Name: "p", Description: about}},
+	})
+	env, _ := server["env"].(map[string]string)
+	env["THE_TOKEN"], env["OTHER"] = "${PATHX}", "${file:"+secretFile+"}"
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"one": server}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	for _, args := range [][]string{{"tools"}, {"tools", "one"}, {"--json", "tools", "one/t"}, {"prompts"}, {"--json", "prompts"}} {
+		out, code := runTool(t, append([]string{"-c", path}, args...)...)
+		require.Equal(t, exitOK, code, out)
+		require.Contains(t, out, "Uses *** and ***.")
+		require.NotContains(t, out, secretText)
+		require.NotContains(t, out, "From-a-file")
+	}
+	out, code := runTool(t, "-c", path, "call", "one/t", "key=From-a-file-4711")
+	require.Equal(t, exitOK, code, out)
+}

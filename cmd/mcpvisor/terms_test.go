@@ -37,8 +37,9 @@ var goNames = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|O
 var fieldPath = regexp.MustCompile(`\b(?:ServerSpec\.)?((?:Timeouts|Limits|Probe|Stdio|HTTP|Policy)(?:\.[A-Z]\w*)+)`)
 
 // notPrinted matches texts that no command prints: they are about servers in
-// memory, about handlers, about a RoundTripper of the host, or about options of package web.
-var notPrinted = regexp.MustCompile(`web: |web\.With|in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|FetchAuthorizationCode|HTTP\.Client`)
+// memory, about handlers and interceptors, about a RoundTripper of the host, or about options
+// of package web.
+var notPrinted = regexp.MustCompile(`web: |web\.With|in-memory|InMemory|RoundTripper|ClientInfo|WithRoots to New|CallRaw|CallToolRaw|FetchAuthorizationCode|HTTP\.Client|NewCallResult`)
 
 // No text of the library reaches the user of a command with a name of the Go API
 // in it, and each field that a text names exists.

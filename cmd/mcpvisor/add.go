@@ -1,15 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
@@ -74,9 +79,17 @@ func (cmd *addCmd) Run(inv *invocation) error {
 	if _, err := fmt.Fprintf(inv.out, "%s %s %s\n", cmd.Name, verb, table.OneLine(place(f, cmd.Name), maxChangeLength)); err != nil {
 		return err
 	}
-	if preset.Authorizes() {
+	running, info, err := attach.Find(inv.ctx, inv.sources.key)
+	if err == nil {
+		running.Close()
+		inv.note("mcpvisor run (pid %d) does not have it yet; restart that", info.PID)
+	}
+	switch {
+	case preset.Authorizes():
 		inv.note("next: mcpvisor authorize %s", cmd.Name)
-	} else {
+	case err == nil:
+		inv.note("next: mcpvisor --fresh status %s", cmd.Name)
+	default:
 		inv.note("next: mcpvisor status %s", cmd.Name)
 	}
 	return nil
@@ -95,6 +108,9 @@ func (cmd *addCmd) entry(inv *invocation) (configfile.Object, presets.Preset, er
 	case len(cmd.Args) == 1 && isAddress(cmd.Args[0]) && cmd.Preset == "":
 		entry = configfile.Object{{Key: "url", Value: cmd.Args[0]}}
 	default:
+		if err := cmd.checkAddress(); err != nil {
+			return nil, preset, err
+		}
 		var known bool
 		name := cmd.Name
 		if cmd.Preset != "" {
@@ -160,7 +176,34 @@ func (cmd *addCmd) addFlags(inv *invocation, entry configfile.Object, preset pre
 	if cmd.Cwd != "" {
 		entry.Set("cwd", cmd.Cwd)
 	}
+	if preset.Name == "" {
+		for _, found := range hosts.LikelySecrets(cmd.Name, entry) {
+			inv.warn("", "%s looks like a secret, and the file holds it now; better write a variable in its place, as in '${%s}'", found.Place, found.Variable)
+		}
+	}
 	return entry, preset, nil
+}
+
+// bareAddress matches an address without http:// or https:// in front.
+var bareAddress = regexp.MustCompile(`^([\w-]+\.)+[A-Za-z]{2,}(:\d+)?/|^[\w.-]+:\d+(/|$)`)
+
+// checkAddress refuses a first word that is no program, but an address of another kind.
+func (cmd *addCmd) checkAddress() error {
+	if len(cmd.Args) == 0 || cmd.Preset != "" {
+		return nil
+	}
+	word := cmd.Args[0]
+	scheme, _, isURL := strings.Cut(word, "://")
+	_, err := os.Stat(word)
+	switch {
+	case isURL && isAddress(word):
+		return usageError("an address stands alone; leave out what follows it, or write -- before a program")
+	case isURL:
+		return usageError("an address begins with http:// or https://, not with %s://; correct it, or write -- before a program", scheme)
+	case err != nil && bareAddress.MatchString(word):
+		return usageError("%s is not a file here; write https:// before an address, or -- before a program", word)
+	}
+	return nil
 }
 
 // warnSecret warns of a secret that is written into the file as it is.
@@ -213,7 +256,31 @@ func (inv *invocation) listPresets() error {
 
 type removeCmd struct {
 	targetFlags
-	Name string `arg:"" help:"Name of the entry."`
+	Name string `arg:"" help:"Name of the entry, or of its server."`
+}
+
+// entryName returns the entry of a server. Both have the same name, unless that of the entry
+// cannot name a server.
+func entryName(f *configfile.File, server string) string {
+	if _, _, ok := f.Entry(server); ok {
+		return server
+	}
+	entries := configfile.Object{}
+	for _, name := range f.Names() {
+		entries.Set(name, commandEntry([]string{"x"}))
+	}
+	text, err := json.Marshal(configfile.Object{{Key: "mcpServers", Value: entries}})
+	if err != nil {
+		return server
+	}
+	if file, err := config.Parse(text, f.Path()); err == nil {
+		for _, s := range file.Servers {
+			if s.Spec.Name == server {
+				return s.Entry
+			}
+		}
+	}
+	return server
 }
 
 // Run implements kong's command.
@@ -223,8 +290,9 @@ func (cmd *removeCmd) Run(inv *invocation) error {
 		if !f.Exists() {
 			return usageError("config %s does not exist, so there is nothing to remove; name the file with --config", f.Path())
 		}
-		from = place(f, cmd.Name)
-		if !f.Remove(cmd.Name) {
+		name := entryName(f, cmd.Name)
+		from = place(f, name)
+		if !f.Remove(name) {
 			hint := "it has none"
 			if names := f.Names(); len(names) > 0 {
 				hint = "it has: " + strings.Join(names, ", ")

@@ -209,6 +209,15 @@ func TestAttach_changed_configuration(t *testing.T) {
 	require.Contains(t, errs, `{"kind":"warning","message":"config `)
 }
 
+// A server that is added is not in the running run, so the next step does not ask that.
+func TestAdd_beside_a_run(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
+	b.await(" ready  ")
+	code, _, errs := b.command("add", "two", "--", "two-server")
+	require.Equal(t, exitOK, code, errs)
+	require.Regexp(t, `(?s)mcpvisor run \(pid \d+\) does not have it yet; restart that\nnext: mcpvisor --fresh status two\n$`, errs)
+}
+
 // A run whose socket cannot be made says so, and runs all the same.
 func TestRun_without_socket(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -7,10 +7,50 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 )
 
 // What an import writes is often shared, so it takes more for a secret than package secret,
 // which masks what users read. A variable too many has to be set; a secret too few is lost.
+
+// LikelySecret is a part of an entry that is likely a secret.
+type LikelySecret struct {
+	// Place is where it is, as in "args[1]".
+	Place string
+	// Variable is a name for a variable in its place.
+	Variable string
+}
+
+// LikelySecrets returns the likely secrets in the command, the arguments and the address of
+// an entry.
+func LikelySecrets(server string, entry configfile.Object) (found []LikelySecret) {
+	var plain object
+	for _, m := range entry {
+		switch m.Key {
+		case "args":
+			words, _ := m.Value.([]string)
+			args := make([]any, len(words))
+			for i := range words {
+				args[i] = words[i]
+			}
+			m.Value = args
+		case "command", "url":
+		default:
+			continue
+		}
+		plain = append(plain, m)
+	}
+	v := variables{lookup: func(string) (string, bool) { return "", false }}
+	v.protect(server, "", plain)
+	for _, one := range v.all {
+		for _, place := range one.For {
+			place, _, _ = strings.Cut(place, " of ")
+			found = append(found, LikelySecret{Place: place, Variable: one.Name})
+		}
+	}
+	return found
+}
 
 // likelyNames are the names of values that are likely secrets, beside those that package
 // secret knows. Short words count only as a whole.

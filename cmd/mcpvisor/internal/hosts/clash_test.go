@@ -74,7 +74,7 @@ func TestPlan_unreadable(t *testing.T) {
 	}
 	_, p := m.plan(t, filepath.Join(t.TempDir(), "mcp.json"), Keep)
 	require.Len(t, p.Unreadable, 3, "an empty file has no servers")
-	for i, says := range []string{"(Cursor): it is not valid JSON", "(Codex): it is not valid TOML", "(Gemini CLI): it is not a JSON object"} {
+	for i, says := range []string{"(Cursor): it is not valid JSON in line 1; correct", "(Codex): it is not valid TOML in line 1; correct", "(Gemini CLI): it is not a JSON object"} {
 		require.Contains(t, p.Unreadable[i], says)
 		require.NotContains(t, p.Unreadable[i], "ghp_")
 	}

@@ -17,7 +17,11 @@ func readCodex(text []byte, _ Environment) ([]raw, []input, error) {
 	var file map[string]any
 	meta, err := toml.Decode(string(text), &file)
 	if err != nil {
-		return nil, nil, errors.New("it is not valid TOML") // the decoder's error may show a secret
+		place := ""
+		if syntax, ok := errors.AsType[toml.ParseError](err); ok && syntax.Position.Line > 0 {
+			place = fmt.Sprintf(" in line %d", syntax.Position.Line)
+		}
+		return nil, nil, errors.New("it is not valid TOML" + place + "; correct it there") // the decoder's error may show a secret
 	}
 	servers, _ := file["mcp_servers"].(map[string]any)
 	var entries []raw

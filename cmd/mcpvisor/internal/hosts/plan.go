@@ -178,8 +178,10 @@ func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 	if s.Host.bareVariables {
 		entry, _ = mapTexts(entry, func(text string) string { return bareVariable.ReplaceAllString(text, "$${$1}") }).(object)
 	}
-	if s.Project && !sameFile(p.env.Dir, filepath.Dir(p.target.Path())) {
+	if elsewhere := !sameFile(p.env.Dir, filepath.Dir(p.target.Path())); elsewhere && s.Project {
 		entry = p.atProject(entry)
+	} else if elsewhere {
+		p.noteRelative(entry, item)
 	}
 	// What the loader would say is known before secrets are protected, and is shown without
 	// any value.
@@ -215,6 +217,27 @@ func (p *Plan) atProject(entry object) object {
 		}
 	}
 	return entry
+}
+
+// noteRelative says what of an entry of the user now begins at the directory of the target.
+// The host took the directory that was open, which no file of the user can name.
+func (p *Plan) noteRelative(entry object, item *Item) {
+	var relative []string
+	mapTexts(entry, func(text string) string {
+		if strings.Contains(text, "${workspaceFolder") && !slices.Contains(relative, "${workspaceFolder}") {
+			relative = append(relative, "${workspaceFolder}")
+		}
+		return text
+	})
+	for _, key := range []string{"cwd", "envFile"} {
+		if path, ok := entry.Get(key).(string); ok && path != "" && !filepath.IsAbs(path) && !strings.HasPrefix(path, "~") && !strings.HasPrefix(path, "$") {
+			relative = append(relative, key)
+		}
+	}
+	if len(relative) > 0 {
+		item.Notes = append(item.Notes, fmt.Sprintf("%s now begins at the directory of %s, not at the project; write the path in full",
+			strings.Join(relative, ", "), p.target.Path()))
+	}
 }
 
 // mapTexts returns a copy of a value with every text in it changed.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/tailscale/hujson"
 
@@ -52,6 +53,9 @@ func readFile(path string) ([]byte, error) {
 // maxDepth is how deep objects and lists may be nested: the parser is recursive.
 const maxDepth = 500
 
+// syntaxLine finds the line in an error of the parser.
+var syntaxLine = regexp.MustCompile(`^hujson: line (\d+), `)
+
 // parseJSON parses JSON with comments and trailing commas.
 func parseJSON(text []byte) (*hujson.Object, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
@@ -71,7 +75,11 @@ func parseJSON(text []byte) (*hujson.Object, error) {
 	}
 	root, err := hujson.Parse(text)
 	if err != nil {
-		return nil, errors.New("it is not valid JSON") // the parser's error may show a secret
+		place := ""
+		if found := syntaxLine.FindStringSubmatch(err.Error()); found != nil {
+			place = " in line " + found[1]
+		}
+		return nil, errors.New("it is not valid JSON" + place + "; correct it there") // the parser's error may show a secret
 	}
 	top, ok := root.Value.(*hujson.Object)
 	if !ok {
@@ -173,9 +181,15 @@ func readClaudeCode(text []byte, e Environment) ([]raw, []input, error) {
 	}
 	entries := entriesOf(text, objectAt(top, "mcpServers"))
 	projects := objectAt(top, "projects")
-	for _, dir := range []string{e.Dir, filepath.ToSlash(e.Dir)} {
-		if project := objectAt(projects, dir); project != nil {
-			return append(entries, entriesOf(text, objectAt(project, "mcpServers"))...), nil, nil
+	for _, same := range []func(string) bool{
+		func(dir string) bool { return dir == e.Dir || dir == filepath.ToSlash(e.Dir) },
+		func(dir string) bool { return sameFile(dir, e.Dir) }, // the host may resolve symbolic links
+	} {
+		for i := 0; projects != nil && i < len(projects.Members); i++ {
+			dir, _ := projects.Members[i].Name.Value.(hujson.Literal)
+			if project, ok := projects.Members[i].Value.Value.(*hujson.Object); ok && same(dir.String()) {
+				return append(entries, entriesOf(text, objectAt(project, "mcpServers"))...), nil, nil
+			}
 		}
 	}
 	return entries, nil, nil

@@ -15,7 +15,8 @@ import (
 // The value itself is shown nowhere.
 type Variable struct {
 	Name string `json:"name"`
-	// For are the places that the variable was made for, as in "env.TOKEN of github".
+	// For are the places that the variable was made for, as in "env.TOKEN of github". They
+	// say which part of the value it is, if it is not the whole one.
 	For []string `json:"for"`
 	// Set says that the variable is set in this process, and Differs that it is set to
 	// another value than the file has.
@@ -117,7 +118,7 @@ func (p *protector) protectMap(key string, values object, name func(string) stri
 		}
 		if ok && isSecret(m.Key, text) {
 			kept := scheme.FindString(text)
-			m.Value = kept + p.variable(key+"."+m.Key, name(m.Key), text[len(kept):])
+			m.Value = kept + p.variable(key+"."+m.Key, name(m.Key), kept, text[len(kept):], "")
 		}
 		out = append(out, m)
 	}
@@ -156,7 +157,7 @@ func (p *protector) protectAuth(key string, auth object) object {
 		switch text, isText := m.Value.(string); {
 		case isText && strings.HasSuffix(variableName(strings.ReplaceAll(m.Key, "_", "")), "CLIENTSECRET"):
 			if reference.ReplaceAllString(text, "") != "" {
-				m.Value = p.variable(key+"."+m.Key, p.named("CLIENT_SECRET"), text)
+				m.Value = p.variable(key+"."+m.Key, p.named("CLIENT_SECRET"), "", text, "")
 			}
 		default:
 			if inner, ok := m.Value.(object); ok {
@@ -238,12 +239,19 @@ func (p *protector) substitute(place, text, masked, name string) string {
 	if reference.ReplaceAllString(value, "") == "" {
 		return text
 	}
-	return before + p.variable(place, name, value) + after
+	return before + p.variable(place, name, before, value, after) + after
 }
 
-// variable returns the reference to a variable that stands for a value.
-func (p *protector) variable(place, name, value string) string {
+// variable returns the reference to a variable that stands for a value between two texts,
+// which stay.
+func (p *protector) variable(place, name, before, value, after string) string {
 	place += " of " + p.server + " (" + p.place + ")"
+	if before+after != "" {
+		place += fmt.Sprintf(", the part after %q", before)
+		if after != "" {
+			place += fmt.Sprintf(" and before %q", after)
+		}
+	}
 	candidate := variableNameOf(name)
 	for n := 1; ; n++ {
 		v := p.find(candidate)

@@ -120,10 +120,15 @@ func (cmd *importCmd) Run(inv *invocation) error {
 		return err
 	}
 	if inv.json {
-		return printJSON(inv.out, map[string]any{"file": target.Path(), "written": cmd.Write, "entries": listOf(plan.Items),
+		err = printJSON(inv.out, map[string]any{"file": target.Path(), "written": cmd.Write, "entries": listOf(plan.Items),
 			"variables": listOf(plan.Variables), "unreadable": listOf(plan.Unreadable)})
+	} else {
+		err = inv.printPlan(plan, target.Path(), cmd.Write)
 	}
-	return inv.printPlan(plan, target.Path(), cmd.Write)
+	if n := len(plan.Unreadable); err == nil && n > 0 {
+		err = &exitError{exitFailed, errorReport{Kind: kindFailed, Message: display.Count(n, "file") + " of other hosts not read, as said above; correct what is wrong there, and import again"}}
+	}
+	return err
 }
 
 // writePlan writes the file if the plan changes it.

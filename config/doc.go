@@ -40,7 +40,11 @@
 //	${VAR:-default}     the default if it is not set, or empty
 //	${env:VAR}          the same as ${VAR}
 //	${workspaceFolder}  the workspace
+//	${workspaceFolderBasename}
+//	                    the last part of its path
 //	${userHome}         the user's home directory
+//	${pathSeparator}, ${/}
+//	                    the separator of paths of the system
 //	${input:id}         the variable MCPVISOR_INPUT_ID, or what [WithInput]
 //	                    answers, or the default of the file's "inputs"
 //	${file:path}        the text of a file of at most 64 KiB, without line breaks at

@@ -167,3 +167,16 @@ func TestProbe(t *testing.T) {
 		require.Equal(t, want, f.Servers[0].Spec.Probe.Interval, text)
 	}
 }
+
+// A comment may stand behind quotes, as other readers of such files have it.
+func TestParseAssignment(t *testing.T) {
+	for line, want := range map[string]string{
+		`A="q v"`: "q v", `A="q v" # c`: "q v", `A='q "v"'# c`: `q "v"`, `A="a # b"`: "a # b", `A="a" # "b"`: "a",
+		`A=x # c`: "x # c", `A="a"b"`: `a"b`, `A="`: `"`, `A="x`: `"x`, `A=`: "", `export A="" # none`: "",
+	} {
+		name, value, ok := parseAssignment(line)
+		require.True(t, ok, line)
+		require.Equal(t, "A", name)
+		require.Equal(t, want, value, line)
+	}
+}

@@ -44,14 +44,21 @@ func (e *entry) readEnvFile(v *hujson.Value) {
 	}
 }
 
-// parseAssignment reads NAME=value, with or without export and quotes.
+// parseAssignment reads NAME=value, with or without export and quotes. Behind quotes a
+// comment may stand; without quotes # is a part of the value.
 func parseAssignment(line string) (name, value string, ok bool) {
 	name, value, ok = strings.Cut(strings.TrimPrefix(line, "export "), "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if !ok || name == "" || variableLen(name) < len(name) {
 		return "", "", false
 	}
-	if len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+	if value == "" || value[0] != '"' && value[0] != '\'' {
+		return name, value, true
+	}
+	if inner, after, closed := strings.Cut(value[1:], value[:1]); closed && strings.HasPrefix(strings.TrimSpace(after), "#") {
+		return name, inner, true
+	}
+	if len(value) >= 2 && value[len(value)-1] == value[0] {
 		value = value[1 : len(value)-1]
 	}
 	return name, value, true

@@ -25,11 +25,13 @@
 //     are combined. "allOf" is combined everywhere, and "oneOf" becomes "anyOf".
 //   - "not", "if", "unevaluatedProperties" and the like are removed: where another change
 //     allows more, they would forbid more.
-//   - Beyond a depth of 32 (Gemini: 16), and beyond 5,000 schemas, any value is allowed.
+//   - Beyond a depth of 32 (Gemini: 16), 5,000 schemas, or 1 MB of texts and values, any
+//     value is allowed.
 //   - Descriptions of functions are shortened to 1,024 characters for OpenAI.
 //   - For Gemini and Ollama the keywords that they do not know are removed.
 //
-// A change refuses no arguments that the tool takes. It may allow more; the server, or
+// No change is meant to refuse arguments that the tool takes: drawn schemas and arguments are
+// compared in the tests. A change may allow more; the server, or
 // facade.WithValidation, still checks the call. There are two exceptions. A property that
 // only one alternative at the top level describes has that description in all of them.
 // And Anthropic takes no parameters with unusual names, so they are removed.

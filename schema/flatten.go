@@ -32,6 +32,10 @@ func (z *normalizer) combineInto(flat, raw map[string]any, at path, active refs,
 		z.notes.add(at, "after %d references and alternatives in one schema the rest was left out", maxFollowed)
 		return flat, active
 	}
+	if !z.take(raw) {
+		z.notes.add(at, "after %d bytes of texts and values the rest was left out", maxBytes)
+		return flat, active
+	}
 	raw = maps.Clone(raw)
 	z.modernize(raw, at)
 	z.keepUnits(flat, raw, at)
@@ -182,11 +186,15 @@ func (z *normalizer) combine(flat map[string]any, keyword string, v any, at path
 			}
 		}
 	case "type":
-		if len(asTexts(have)) == 0 {
+		a, b := typesIn(have), typesIn(v)
+		if len(a) == 0 {
 			flat[keyword] = v
 			return
 		}
-		if both := commonTypes(have, v); both != nil {
+		if len(b) == 0 {
+			return
+		}
+		if both := commonTypes(a, b); both != nil {
 			flat[keyword] = both
 			return
 		}
@@ -228,8 +236,12 @@ func combineProperties(a, b map[string]any) map[string]any {
 
 // common returns the elements that are in both lists, in the order of the first.
 func common(a, b []any) (both []any) {
+	in := make(map[any]bool, len(b))
+	for _, v := range b {
+		in[key(v)] = true
+	}
 	for _, v := range a {
-		if slices.ContainsFunc(b, func(e any) bool { return reflect.DeepEqual(e, v) }) {
+		if in[key(v)] {
 			both = append(both, v)
 		}
 	}
@@ -238,10 +250,10 @@ func common(a, b []any) (both []any) {
 
 // commonTypes returns the types that two values of "type" have in common; nil if there
 // are none. Integers are numbers.
-func commonTypes(a, b any) any {
+func commonTypes(a, b []string) any {
 	var names []any
-	for _, x := range asTexts(a) {
-		for _, y := range asTexts(b) {
+	for _, x := range a {
+		for _, y := range b {
 			switch {
 			case x == y, x == "integer" && y == "number":
 				names = append(names, x)
@@ -250,28 +262,33 @@ func commonTypes(a, b any) any {
 			}
 		}
 	}
-	switch len(names) {
+	switch names, _ = unique(names); len(names) {
 	case 0:
 		return nil
 	case 1:
 		return names[0]
 	}
-	names, _ = unique(names)
 	return names
 }
 
-// asTexts returns a text, or the texts in a list.
-func asTexts(v any) (texts []string) {
+// typesIn returns the types that a value of "type" allows; none if it has a name that
+// JSON Schema does not know, which may mean any type.
+func typesIn(v any) (names []string) {
 	list, isList := v.([]any)
 	if !isList {
 		list = []any{v}
 	}
 	for _, e := range list {
-		if text, ok := e.(string); ok {
-			texts = append(texts, text)
+		name, _ := e.(string)
+		normal, known := typeNames[name]
+		if !known {
+			return nil
+		}
+		if !slices.Contains(names, normal) {
+			names = append(names, normal)
 		}
 	}
-	return texts
+	return names
 }
 
 // tighter sets a bound to the stricter one of two.

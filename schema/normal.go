@@ -2,7 +2,6 @@ package schema
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -21,6 +20,7 @@ type normalizer struct {
 	notes    *notes
 	maxDepth int
 	schemas  int // made so far
+	bytes    int // what they say; see take
 }
 
 // depthPerSchema is how many steps of a path usually lead to the next schema:
@@ -146,7 +146,8 @@ func (z *normalizer) setAlternatives(m map[string]any, keyword string, list []an
 	m[keyword] = list
 }
 
-// typeKeyword normalizes "type".
+// typeKeyword normalizes "type". A list with an unknown name, which may mean any type, is
+// removed as a whole.
 func (z *normalizer) typeKeyword(m map[string]any, v any, at path) {
 	list, isList := v.([]any)
 	if !isList {
@@ -156,13 +157,14 @@ func (z *normalizer) typeKeyword(m map[string]any, v any, at path) {
 	for _, e := range list {
 		name, _ := e.(string)
 		normal, known := typeNames[name]
-		switch {
-		case !known:
-			z.notes.add(at, "the type %.40q was removed: JSON Schema has no such type", name)
-		case normal != name:
+		if !known {
+			z.notes.add(at, "the type was removed: JSON Schema has no type %.40q", name)
+			return
+		}
+		if normal != name {
 			z.notes.add(at, "the type %q was replaced by %q", name, normal)
 		}
-		if known && !slices.Contains(names, normal) {
+		if !slices.Contains(names, normal) {
 			names = append(names, normal)
 		}
 	}
@@ -228,6 +230,15 @@ func (z *normalizer) nullable(raw map[string]any, at path) {
 	if list, ok := raw["enum"].([]any); ok && !slices.Contains(list, nil) {
 		raw["enum"] = append(slices.Clone(list), nil)
 	}
+	if v, ok := raw["const"]; ok && v != nil {
+		delete(raw, "const")
+		raw["enum"] = []any{v, nil}
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		if list, ok := raw[keyword].([]any); ok && len(list) > 0 {
+			raw[keyword] = append(slices.Clone(list), map[string]any{"type": "null"})
+		}
+	}
 }
 
 // finish makes the keywords of one schema agree.
@@ -246,21 +257,14 @@ func (z *normalizer) finish(m map[string]any, at path) {
 // unique returns a list without repeated elements, as a copy.
 func unique(list []any) (once []any, repeated bool) {
 	once = make([]any, 0, len(list))
-	seen := map[any]bool{} // of the elements that can be a key
+	seen := make(map[any]bool, len(list))
 	for _, v := range list {
-		switch v.(type) {
-		case string, float64, bool, nil:
-			if seen[v] {
-				repeated = true
-				continue
-			}
-			seen[v] = true
-		default:
-			if slices.ContainsFunc(once, func(e any) bool { return reflect.DeepEqual(e, v) }) {
-				repeated = true
-				continue
-			}
+		k := key(v)
+		if seen[k] {
+			repeated = true
+			continue
 		}
+		seen[k] = true
 		once = append(once, v)
 	}
 	return once, repeated

@@ -28,6 +28,7 @@ var (
 // toOllama changes a schema in normal form to what Ollama reads.
 func toOllama(m map[string]any, known []string, at path, n *notes) {
 	constToEnum(m, at, n)
+	dropRest(m, at, n)
 	keepOnly(m, known, at, n, "Ollama")
 	properties, _ := m["properties"].(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(properties)) {

@@ -52,11 +52,7 @@ func (z *normalizer) asObject(m map[string]any) map[string]any {
 			m["required"] = alsoRequired(m["required"], z.addAlternatives(properties, list))
 		}
 	}
-	for _, keyword := range []string{"then", "else"} {
-		if branch, ok := m[keyword]; ok {
-			z.addAlternatives(properties, []any{branch})
-		}
-	}
+	z.addAlternatives(properties, []any{m["then"], m["else"]})
 	for _, keyword := range []string{"enum", "const", "then", "else"} {
 		if _, ok := m[keyword]; ok {
 			z.notes.add(nil, "%s at the top level was removed: providers reject it there", keyword)
@@ -72,13 +68,13 @@ func (z *normalizer) asObject(m map[string]any) map[string]any {
 // addAlternatives adds the properties of alternatives. A property that alternatives
 // describe differently may be as any of them says. It returns what all require.
 func (z *normalizer) addAlternatives(properties map[string]any, list []any) (required []any) {
-	own := maps.Clone(properties)
+	described := map[string][]any{}
 	for i, e := range list {
 		alternative, _ := e.(map[string]any)
 		if nested, ok := alternative["properties"].(map[string]any); ok {
-			for _, name := range slices.Sorted(maps.Keys(nested)) {
-				if _, has := own[name]; !has {
-					properties[name] = either(properties[name], nested[name])
+			for name, v := range nested {
+				if _, has := properties[name]; !has {
+					described[name] = append(described[name], v)
 				}
 			}
 		}
@@ -89,27 +85,31 @@ func (z *normalizer) addAlternatives(properties map[string]any, list []any) (req
 			required = common(required, needs)
 		}
 	}
+	for name, alternatives := range described {
+		properties[name] = either(alternatives)
+	}
 	return required
 }
 
-// either returns a schema that allows what a or b allows. a may be nil.
-func either(a, b any) any {
-	if a == nil {
-		return b
+// either returns a schema that allows what one of the alternatives allows.
+func either(alternatives []any) any {
+	var flat []any
+	for _, a := range alternatives {
+		m, _ := a.(map[string]any)
+		if list, ok := m["anyOf"].([]any); ok && len(m) == 1 {
+			flat = append(flat, list...)
+		} else {
+			flat = append(flat, a)
+		}
 	}
-	m, _ := a.(map[string]any)
-	alternatives := []any{a}
-	if list, ok := m["anyOf"].([]any); ok && len(m) == 1 {
-		alternatives = slices.Clone(list)
+	flat, _ = unique(flat)
+	if len(flat) == 1 {
+		return flat[0]
 	}
-	alternatives, _ = unique(append(alternatives, b))
-	if len(alternatives) == 1 {
-		return a
-	}
-	if merged, ok := eitherValue(alternatives); ok {
+	if merged, ok := eitherValue(flat); ok {
 		return merged
 	}
-	return map[string]any{"anyOf": alternatives}
+	return map[string]any{"anyOf": flat}
 }
 
 // eitherValue combines alternatives of texts that are given by "const" or "enum": they

@@ -111,7 +111,14 @@ func drawObject(t *rapid.T, depth int) map[string]any {
 		m["properties"] = properties
 	}
 	add("required", func() any { return []any{drawName.Draw(t, "name")} })
-	add("additionalProperties", func() any { return rapid.Bool().Draw(t, "more") })
+	add("additionalProperties", func() any {
+		if rapid.Bool().Draw(t, "described") {
+			return drawSchema(t, depth-1)
+		}
+		return rapid.Bool().Draw(t, "more")
+	})
+	add("prefixItems", func() any { return []any{drawSchema(t, depth-1)} })
+	add("contains", func() any { return drawSchema(t, depth-1) })
 	add("patternProperties", func() any {
 		return map[string]any{rapid.SampledFrom([]string{"^a", `^\p{L}$`}).Draw(t, "pattern"): drawSchema(t, depth-1)}
 	})

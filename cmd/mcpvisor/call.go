@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -15,10 +16,10 @@ import (
 )
 
 type callCmd struct {
-	Name      string        `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool." complete:"tool"`
-	Arguments []string      `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value" complete:"argument"`
-	Timeout   time.Duration `help:"How long the call may take without progress (default: the server's own timeout, 60s)." placeholder:"DURATION"`
-	NoCheck   bool          `help:"Send the arguments without comparing them with the parameters of the tool."`
+	Name      string       `arg:"" help:"Qualified name, as in fs/list_directory, or alias of the tool." complete:"tool"`
+	Arguments []string     `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value" complete:"argument"`
+	Timeout   timeoutValue `help:"How long the call may take without progress (default: the server's own timeout, 60s)." placeholder:"DURATION"`
+	NoCheck   bool         `help:"Send the arguments without comparing them with the parameters of the tool."`
 }
 
 // Run implements kong's command.
@@ -37,7 +38,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	options := attach.CallOptions{Timeout: cmd.Timeout}
+	options := attach.CallOptions{Timeout: cmd.Timeout.Duration}
 	if inv.progress != nil {
 		options.Progress = inv.progress.show
 	}
@@ -45,11 +46,27 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	raw, err := c.CallTool(inv.ctx, cmd.Name, arguments, options)
 	inv.progress.clear()
 	if err != nil {
-		return err
+		return cmd.explained(c, err)
 	}
 	took := time.Since(began)
 	err = inv.printResult(cmd.Name, raw)
 	inv.note("%s answered in %s", cmd.Name, display.Duration(took))
+	return err
+}
+
+// explained returns the error of a call in the words of this command. It says why `mcpvisor
+// run` does not have the server, and what raises a time that the command has set.
+func (cmd *callCmd) explained(c *session, err error) error {
+	server, _, qualified := mcpvisor.SplitName(cmd.Name)
+	if qualified && c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
+		return c.unknownServer(server)
+	}
+	report := reportOf(err)
+	if before := report.Message; cmd.Timeout.Duration > 0 {
+		if report.Message = strings.Replace(before, `raise "call" in "timeouts"`, "raise --timeout", 1); report.Message != before {
+			return &exitError{exitCode(err), report}
+		}
+	}
 	return err
 }
 
@@ -97,6 +114,9 @@ func (cmd *readCmd) Run(inv *invocation) error {
 	}
 	defer c.stop()
 	raw, err := c.ReadResource(inv.ctx, cmd.Server, cmd.URI)
+	if c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
+		return c.unknownServer(cmd.Server)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,6 +159,9 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 	}
 	defer c.stop()
 	raw, err := c.GetPrompt(inv.ctx, cmd.Server, cmd.Name, args)
+	if c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
+		return c.unknownServer(cmd.Server)
+	}
 	if err != nil {
 		return err
 	}

@@ -191,7 +191,11 @@ func (inv *invocation) reportWaiting(all []mcpvisor.ServerStatus, wait time.Dura
 		}
 	}
 	if len(names) > 0 && !inv.json {
-		fmt.Fprintf(inv.err, "waiting for %s (up to %v; --wait shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second))
+		flag := "--wait"
+		if inv.waitFor != "" {
+			flag = "--timeout" // of status
+		}
+		fmt.Fprintf(inv.err, "waiting for %s (up to %v; %s shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
 	}
 }
 

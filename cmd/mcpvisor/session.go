@@ -202,7 +202,12 @@ func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) er
 	defer cancel()
 	// The number of the last event is read before the states, so that no change is missed.
 	before, err := c.Status(ctx)
-	if err != nil {
+	switch {
+	case inv.ctx.Err() != nil:
+		return errInterrupted
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	done := make(chan error, 1)

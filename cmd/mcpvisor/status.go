@@ -24,13 +24,13 @@ const (
 )
 
 type statusCmd struct {
-	Servers []string      `arg:"" optional:"" help:"Names of servers: show only these." complete:"server"`
-	Timeout time.Duration `help:"How long --wait ready and --wait any wait (default: about as long as a start may take, 95s)." placeholder:"DURATION"`
+	Servers []string     `arg:"" optional:"" help:"Names of servers: show only these." complete:"server"`
+	Timeout timeoutValue `help:"How long --wait ready and --wait any wait (default: about as long as a start may take, 95s)." placeholder:"DURATION"`
 }
 
 // Run implements kong's command.
 func (cmd *statusCmd) Run(inv *invocation) error {
-	if cmd.Timeout < 0 || cmd.Timeout > 0 && inv.waitFor == "" {
+	if cmd.Timeout.Duration > 0 && inv.waitFor == "" {
 		return usageError("--timeout is about --wait ready and --wait any; write for instance --wait ready --timeout 30s")
 	}
 	slices.Sort(cmd.Servers)

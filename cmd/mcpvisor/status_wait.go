@@ -37,13 +37,24 @@ func (w *waitValue) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
+// timeoutValue is the value of --timeout: a duration that is more than 0.
+type timeoutValue struct{ time.Duration }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *timeoutValue) UnmarshalText(text []byte) (err error) {
+	if t.Duration, err = time.ParseDuration(string(text)); err != nil || t.Duration <= 0 {
+		return errors.New("must be a duration such as 30s, and more than 0; leave it out for the default")
+	}
+	return nil
+}
+
 // runInterval is how often a command looks for a `mcpvisor run` that it waits for.
 const runInterval = 50 * time.Millisecond
 
 // timeout is how long --wait ready and --wait any wait.
 func (cmd *statusCmd) timeout() time.Duration {
-	if cmd.Timeout > 0 {
-		return cmd.Timeout
+	if cmd.Timeout.Duration > 0 {
+		return cmd.Timeout.Duration
 	}
 	return mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + startSlack
 }
@@ -67,7 +78,7 @@ func (cmd *statusCmd) awaitRun(inv *invocation) (*session, error) {
 		}
 		c, err := inv.attach()
 		if err == nil {
-			cmd.Timeout = max(cmd.timeout()-time.Since(began), time.Millisecond)
+			cmd.Timeout.Duration = max(cmd.timeout()-time.Since(began), time.Millisecond)
 		}
 		if !errors.Is(err, attach.ErrNotRunning) {
 			return c, err

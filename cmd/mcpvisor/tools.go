@@ -50,6 +50,7 @@ func listedTools(data []byte) ([]listedTool, error) {
 
 // Run implements kong's command.
 func (cmd *toolsCmd) Run(inv *invocation) error {
+	inv.askForms() // servers list the same tools as for call
 	if cmd.Name != "" {
 		return inv.describeTools(cmd.Name)
 	}

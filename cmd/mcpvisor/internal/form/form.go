@@ -149,6 +149,7 @@ func (t *Terminal) consent(ctx context.Context, question string) (action string,
 			fmt.Fprintln(t.out)
 			return cancel, err
 		}
+		fmt.Fprintln(t.out, "  answer y, n or c")
 	}
 }
 
@@ -179,6 +180,7 @@ func (t *Terminal) field(ctx context.Context, p params.Param) (json.RawMessage, 
 			return nil, err
 		}
 	}
+	fmt.Fprintln(t.out, "  too many answers were not valid; the form is canceled")
 	return nil, io.EOF
 }
 
@@ -202,9 +204,9 @@ func (t *Terminal) question(p params.Param) string {
 	notes := []string{p.Type}
 	switch {
 	case len(p.Enum) > 0 && p.IsList():
-		notes = []string{"numbers with commas"}
+		notes = []string{"numbers or texts, with commas"}
 	case len(p.Enum) > 0:
-		notes = []string{"number"}
+		notes = []string{"number or text"}
 	case p.Type == "boolean":
 		notes = []string{"y or n"}
 	}

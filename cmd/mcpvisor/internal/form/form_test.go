@@ -66,14 +66,14 @@ func TestFill(t *testing.T) {
 		"all": {"y\nfour\n0\n\nada\nada@example.org\nA\nAda\nyes\nGreen\n2\nhello\n", "accept",
 			map[string]any{"name": "Ada", "count": 3.0, "sure": true, "mail": "ada@example.org", "mode": "s", "color": "#0f0", "note": "hello"},
 			[]string{"server one asks: Deploy?[31m\n", "Who you are.[2J\n", "name (string): ", "it must have at least 2 characters", "count (integer) [3]: ", "it must be an integer",
-				"it must be at least 1", "sure (y or n): ", "it must be an e-mail address", "  1  fast\n  2  slow\nmode (number, optional): ", "note (string, optional): "}},
+				"it must be at least 1", "sure (y or n): ", "it must be an e-mail address", "  1  fast\n  2  slow\nmode (number or text, optional): ", "note (string, optional): "}},
 		"defaults and required": {"y\n\n\na@b\nAda\nn\n\n\n\n", "accept",
 			map[string]any{"name": "Ada", "count": 3.0, "sure": false, "mail": "a@b"}, []string{"it is required"}},
 		"decline":                {"n\n", "decline", nil, []string{"Answer 7 questions for it? y: yes, n: decline, c: cancel: "}},
-		"cancel":                 {"what\nc\n", "cancel", nil, nil},
+		"cancel":                 {"what\nc\n", "cancel", nil, []string{"  answer y, n or c\n"}},
 		"end of the input":       {"", "cancel", nil, nil},
 		"end within the form":    {"y\nAda\n", "cancel", nil, nil},
-		"too many wrong answers": {"y\n" + strings.Repeat("A\n", 9), "cancel", nil, nil},
+		"too many wrong answers": {"y\n" + strings.Repeat("A\n", 9), "cancel", nil, []string{"too many answers were not valid; the form is canceled"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out buffer

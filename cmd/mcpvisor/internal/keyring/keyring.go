@@ -6,6 +6,7 @@ package keyring
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"time"
 
 	"github.com/zalando/go-keyring"
@@ -35,6 +36,8 @@ func lookup(service, account string, get func(service, account string) (string, 
 		switch {
 		case errors.Is(r.err, keyring.ErrNotFound):
 			return "", errors.New("the keyring has no such entry; store it there, or correct the name")
+		case errors.Is(r.err, exec.ErrNotFound):
+			return "", fmt.Errorf("there is no keyring on this machine; use ${VAR} or ${file:…}: %w", r.err)
 		case r.err != nil:
 			return "", fmt.Errorf("the keyring cannot be used; unlock it, or use ${VAR} or ${file:…}: %w", r.err)
 		}

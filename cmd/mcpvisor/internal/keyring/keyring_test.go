@@ -2,6 +2,7 @@ package keyring
 
 import (
 	"errors"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ func TestLookup(t *testing.T) {
 	keyring.MockInitWithError(errors.New("locked"))
 	_, err = Lookup("service", "me/work")
 	require.EqualError(t, err, "the keyring cannot be used; unlock it, or use ${VAR} or ${file:…}: locked")
+	keyring.MockInitWithError(&exec.Error{Name: "dbus-launch", Err: exec.ErrNotFound})
+	_, err = Lookup("service", "me/work")
+	require.ErrorContains(t, err, "there is no keyring on this machine; use ${VAR} or ${file:…}")
 }
 
 // A keyring that waits for the user is given up.

@@ -99,7 +99,7 @@ func TestParse(t *testing.T) {
 		`limit=NaN`:                              `limit must be an integer, and is "NaN"; write for instance limit=3`,
 		`mode=slow`:                              `mode must be one of fast, exact, and is "slow"; write for instance mode=fast`,
 		`dry_run=yes`:                            `dry_run must be a boolean, and is "yes"; write for instance dry_run=true`,
-		`filter=x`:                               `filter must be an object, and is "x"; write for instance filter:='{"…": "…"}'`,
+		`filter=x`:                               `filter must be an object, and is "x"; write for instance filter:='{"kind":"…"}'`,
 		`limit:=three`:                           `the value of limit is not valid JSON: three; write limit=… for plain text`,
 		`qurey=x`:                                `qurey is not a parameter; did you mean query?`,
 		`zzzzzzzz=x`:                             `zzzzzzzz is not a parameter`,
@@ -117,6 +117,19 @@ func TestParse(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		})
 	}
+}
+
+// An example of a list or an object has the types of the schema.
+func TestExample(t *testing.T) {
+	list := params.New([]byte(`{"properties":{
+		"edits":{"type":"array","items":{"type":"object","required":["oldText","newText"],"properties":{"oldText":{"type":"string"},"newText":{"type":"string"},"more":{}}}},
+		"ids":{"type":"array","items":{"type":"integer"}},"names":{"type":"array","items":{"type":"string"}},
+		"free":{"type":"object"},"deep":{"type":"array","items":{"$ref":"#/properties/deep"}}}}`))
+	var examples []string
+	for _, p := range list.Params {
+		examples = append(examples, p.Example())
+	}
+	require.Equal(t, []string{`edits:='[{"oldText":"…","newText":"…"}]'`, `ids:='[1]'`, `names:='["…"]'`, `free:='{"…": "…"}'`, `deep:='[[["…"]]]'`}, examples)
 }
 
 // JSON holds only UTF-8. Other bytes are refused, because the tool would get other ones.

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 )
 
 // jsonExample shows how arguments are written.
@@ -75,7 +76,7 @@ func paramsOf(data json.RawMessage, err error) (params.List, error) {
 	if err != nil {
 		return params.List{}, err
 	}
-	tools, err := listedTools(data)
+	tools, err := toolview.Parse(data)
 	if err != nil || len(tools) == 0 {
 		return params.New(nil), err
 	}
@@ -93,7 +94,7 @@ func (cmd *callCmd) refused(inv *invocation, c *session, problems string) error 
 	report := errorReport{Kind: kindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
 	if len(list.Params) > 0 {
 		var table strings.Builder
-		if err := inv.printParams(&table, list); err != nil {
+		if err := toolview.PrintParams(&table, list); err != nil {
 			return err
 		}
 		report.details = "\n" + table.String()

@@ -174,8 +174,8 @@ func TestLogs(t *testing.T) {
 		return mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: text}
 	}
 	_, server := recorded(t, says("first line"), says("second \x1b[31mline"))
-	b := startRun(t, map[string]any{"one": server}, "run")
-	b.await(" ready  ")
+	b := startRun(t, map[string]any{"one": server, "second": entry(mcptest.Script{Faults: []mcptest.Fault{says("third")}})}, "run")
+	b.await("(2 of 2 ready)")
 	code, out, errs := b.command("logs", "one")
 	require.Equal(t, exitOK, code, errs)
 	require.Equal(t, "first line\nsecond [31mline\n", out)
@@ -183,6 +183,11 @@ func TestLogs(t *testing.T) {
 	require.Equal(t, "second [31mline\n", out)
 	_, out, _ = b.command("--json", "logs", "one", "-n", "1")
 	require.JSONEq(t, `{"server":"one","epoch":1,"line":"second [31mline"}`, out)
+	code, out, errs = b.command("logs")
+	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, "one     first line\none     second [31mline\nsecond  third\n", out)
+	_, out, _ = b.command("--json", "logs", "-n", "1")
+	require.Equal(t, 2, strings.Count(out, "\n"), out)
 }
 
 // A second run of the same configuration fails, and starts no server.

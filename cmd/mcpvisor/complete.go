@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -144,7 +145,7 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 	if err != nil {
 		return nil
 	}
-	tools, err := listedTools(data)
+	tools, err := toolview.Parse(data)
 	if err != nil || len(tools) == 0 {
 		return nil
 	}
@@ -175,7 +176,7 @@ func (n *completionNames) Others(kind string) (all []completion.Candidate) {
 }
 
 func toolCandidates(data []byte) (all []completion.Candidate) {
-	tools, err := listedTools(data)
+	tools, err := toolview.Parse(data)
 	if err != nil {
 		return nil
 	}

@@ -38,3 +38,14 @@ func TestCall_form_in_terminal(t *testing.T) {
 	require.Regexp(t, `"name": ?"Ada"`, screen)
 	require.Contains(t, screen, "one/consult answered in ")
 }
+
+// The table of status has colours on a terminal, unless the user does not want them.
+func TestStatus_colors_in_terminal(t *testing.T) {
+	program, path, dir := buildProgram(t), configFile(t, mcptest.Script{}), shortDir(t)
+	command := fmt.Sprintf("export XDG_RUNTIME_DIR=%s; %s -c %s status; NO_COLOR=1 %s -c %s status; echo ended; cat", dir, program, path, program, path)
+	term := newTerminal(t, dir, command)
+	term.await(`ended`)
+	colored := term.run("capture-pane", "-e", "-p", "-t", "t")
+	require.Equal(t, 2, strings.Count(colored, "ready"), colored)
+	require.Equal(t, 1, strings.Count(colored, "\x1b[32mready"), colored)
+}

@@ -18,9 +18,9 @@ import (
 const followInterval = 250 * time.Millisecond
 
 type logsCmd struct {
-	Server string `arg:"" help:"Name of the server." complete:"server"`
+	Server string `arg:"" optional:"" help:"Name of the server (default: all that are processes, each line after the name of its server)." complete:"server"`
 	Follow bool   `help:"Print new lines as they come, also those of its next processes, until interrupted." short:"f"`
-	Lines  int    `help:"How many of the last lines to print; 0 for all that are kept." short:"n" default:"0" placeholder:"N"`
+	Lines  int    `help:"How many of the last lines of each server to print; 0 for all that are kept." short:"n" default:"0" placeholder:"N"`
 }
 
 // Run implements kong's command.
@@ -30,43 +30,87 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.stop()
-	server, err := c.described(inv.ctx, cmd.Server)
+	printers, err := cmd.printers(inv, c)
 	if err != nil {
 		return err
 	}
-	if server.Status.Transport != "stdio" {
-		return usageError("server %s is reached over %s and has no stderr here", cmd.Server, server.Status.Transport)
+	for _, p := range printers {
+		if err := p.printKept(cmd.Lines); err != nil {
+			return err
+		}
 	}
-	p := &linePrinter{inv: inv, server: cmd.Server, stderr: web.Stderr{ServerStderr: server.Stderr}}
-	if err := p.printKept(cmd.Lines); err != nil || !cmd.Follow {
-		return err
+	if !cmd.Follow {
+		return nil
 	}
 	for backoff.Sleep(inv.ctx, followInterval) == nil {
-		next, err := c.Stderr(inv.ctx, cmd.Server, p.stderr.Total)
-		if err == nil && next.Epoch != p.stderr.Epoch {
-			next, err = c.Stderr(inv.ctx, cmd.Server, 0)
-		}
-		switch {
-		case inv.ctx.Err() != nil:
-			return nil
-		case errors.Is(err, attach.ErrNotRunning), errors.Is(err, mcpvisor.ErrUnavailable), errors.Is(err, mcpvisor.ErrUnknownServer):
-			inv.note("mcpvisor run has ended") // or is ending, and has removed the server
-			return nil
-		case err != nil:
-			return err
-		}
-		if err := p.printNew(next); err != nil {
-			return err
+		for _, p := range printers {
+			next, err := p.next(c)
+			switch {
+			case inv.ctx.Err() != nil:
+				return nil
+			case errors.Is(err, attach.ErrNotRunning), errors.Is(err, mcpvisor.ErrUnavailable), errors.Is(err, mcpvisor.ErrUnknownServer):
+				inv.note("mcpvisor run has ended") // or is ending, and has removed the server
+				return nil
+			case err != nil:
+				return err
+			}
+			if err := p.printNew(next); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// printers returns a printer for each server.
+func (cmd *logsCmd) printers(inv *invocation, c *session) (all []*linePrinter, err error) {
+	names := []string{cmd.Server}
+	if cmd.Server == "" {
+		status, err := c.Status(inv.ctx)
+		if err != nil {
+			return nil, err
+		}
+		names = status.Names
+	}
+	width := 0
+	for _, name := range names {
+		server, err := c.described(inv.ctx, name)
+		switch {
+		case err != nil:
+			return nil, err
+		case server.Status.Transport == "stdio":
+			all = append(all, &linePrinter{inv: inv, server: name, stderr: web.Stderr{ServerStderr: server.Stderr}})
+			width = max(width, len(name))
+		case cmd.Server != "":
+			return nil, usageError("server %s is reached over %s and has no stderr here", name, server.Status.Transport)
+		}
+	}
+	if len(all) == 0 {
+		return nil, usageError("no server of this configuration is a process, so none has a stderr here")
+	}
+	for _, p := range all {
+		if cmd.Server == "" {
+			p.prefix = fmt.Sprintf("%-*s  ", width, p.server)
+		}
+	}
+	return all, nil
 }
 
 // linePrinter prints the stderr of one server.
 type linePrinter struct {
 	inv    *invocation
 	server string
+	prefix string     // before each line
 	stderr web.Stderr // what was read last; Total lines are printed
+}
+
+// next reads the lines after those that were read last, or all of a new process.
+func (p *linePrinter) next(c *session) (web.Stderr, error) {
+	next, err := c.Stderr(p.inv.ctx, p.server, p.stderr.Total)
+	if err == nil && next.Epoch != p.stderr.Epoch {
+		next, err = c.Stderr(p.inv.ctx, p.server, 0)
+	}
+	return next, err
 }
 
 // printKept prints the last lines that are kept, or all with 0.
@@ -81,7 +125,7 @@ func (p *linePrinter) printKept(last int) error {
 		if err := p.printLines(s.First); err != nil {
 			return err
 		}
-		p.inv.note("... %s not kept", display.Count(s.Total-kept, "line"))
+		p.inv.note("%s... %s not kept", p.prefix, display.Count(s.Total-kept, "line"))
 		lines = s.Lines
 	}
 	return p.printLines(lines)
@@ -90,10 +134,10 @@ func (p *linePrinter) printKept(last int) error {
 // printNew prints the lines that were not printed yet.
 func (p *linePrinter) printNew(next web.Stderr) error {
 	if next.Epoch != p.stderr.Epoch {
-		p.inv.note("--- start %d, pid %d ---", next.Epoch, next.PID)
+		p.inv.note("%s--- start %d, pid %d ---", p.prefix, next.Epoch, next.PID)
 	}
 	if next.Dropped > 0 {
-		p.inv.note("... %s not kept", display.Count(next.Dropped, "line"))
+		p.inv.note("%s... %s not kept", p.prefix, display.Count(next.Dropped, "line"))
 	}
 	p.stderr = next
 	return p.printLines(next.Lines)
@@ -109,7 +153,7 @@ func (p *linePrinter) printLines(lines []string) error {
 				err = printRaw(p.inv.out, data)
 			}
 		} else {
-			_, err = fmt.Fprintln(p.inv.out, display.Line(line))
+			_, err = fmt.Fprintln(p.inv.out, p.prefix+display.Line(line))
 		}
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(ownCache{m}, map[string]func(){"mcpvisor": main})
 }
 
-// ownCache runs tests with a cache directory of their own, so that they leave that of the user
+// ownCache runs tests with a cache directory of their own, where they build programs, too, so that they leave that of the user
 // as it is.
 type ownCache struct{ *testing.M }
 
@@ -29,6 +29,7 @@ func (m ownCache) Run() int {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	programDir = dir
 	if builds, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" { // tests build the program
 		err = os.Setenv("GOCACHE", filepath.Join(builds, "go-build"))
 		if err != nil {

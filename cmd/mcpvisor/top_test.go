@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,11 +80,22 @@ func TestTop_in_terminal(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(screen, "\n"), 24)
 }
 
-// buildProgram builds the command.
+// programDir is a directory for the program of buildProgram. The tests remove it at their end.
+var programDir string
+
+var build = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(programDir, "bin", "mcpvisor")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return path, err
+})
+
+// buildProgram builds the command, once for all tests.
 func buildProgram(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "mcpvisor")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".").CombinedOutput()
-	require.NoError(t, err, string(out))
+	path, err := build()
+	require.NoError(t, err)
 	return path
 }

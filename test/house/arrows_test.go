@@ -68,6 +68,7 @@ var arrows = map[string]arrow{
 	"cmd":                              {". supervisor facade web telemetry config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor":                     {". supervisor facade web config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/socket":     {folders: "internal/filelock"},
+	"cmd/mcpvisor/internal/toolview":   {". internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table", nil},
 	"cmd/mcpvisor/internal/prompt":     {},
 	"cmd/mcpvisor/internal/completion": {foreign: []string{"github.com/alecthomas/kong"}},
 	"cmd/mcpvisor/internal/manpage":    {foreign: []string{"github.com/alecthomas/kong"}},

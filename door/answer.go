@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -82,9 +83,21 @@ func readParams(raw json.RawMessage) (*params, error) {
 		return p, nil
 	}
 	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, invalidParams("params cannot be read: " + err.Error())
+		return nil, invalidParams("params cannot be read: " + wrongType(err))
 	}
 	return p, nil
+}
+
+// wrongType is the text of an error of readParams without names of Go's types.
+func wrongType(err error) string {
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case !errors.As(err, &wrong):
+		return err.Error()
+	case wrong.Field == "":
+		return "they are no object but " + wrong.Value
+	}
+	return "the value of " + wrong.Field + " must not be " + wrong.Value
 }
 
 // encodeResult encodes a result. Since 2026-07-28 it says that it is complete.

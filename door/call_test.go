@@ -191,6 +191,7 @@ func TestMalformed(t *testing.T) {
 		"call, unknown version":    {"tools/call", `{"name":"a/echo","_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}`, mcp.CodeUnsupportedProtocolVersion},
 		"list, unknown version":    {"tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}`, mcp.CodeUnsupportedProtocolVersion},
 		"list, params a number":    {"tools/list", `7`, jsonrpc.CodeInvalidParams},
+		"ping, params a list":      {"ping", `[1]`, jsonrpc.CodeInvalidParams},
 		"list, cursor a number":    {"tools/list", `{"cursor":7}`, jsonrpc.CodeInvalidParams},
 		"list, cursor made up":     {"tools/list", `{"cursor":"x!"}`, jsonrpc.CodeInvalidParams},
 		"list, cursor of another":  {"tools/list", `{"cursor":"eHg"}`, jsonrpc.CodeInvalidParams},
@@ -212,6 +213,7 @@ func TestMalformed(t *testing.T) {
 			require.ErrorAs(t, s.call(m.method, m.params).Error, &wire)
 			require.Equal(t, m.code, wire.Code, wire.Message)
 			require.NotEmpty(t, wire.Message)
+			require.NotContains(t, wire.Message, "Go ")
 		})
 	}
 	for _, m := range []struct{ method, params string }{

@@ -82,6 +82,7 @@ func TestNotifier_coalesces(t *testing.T) {
 		n.reportUpdate("a", "file:///x")
 		n.reportUpdate("a", "file:///x/part")
 		n.reportUpdate("a", "file:///y")
+		n.reportUpdate("a", "file:///xy")
 		n.reportUpdate("b", "file:///x")
 		n.reportLog(mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
 	}
@@ -101,6 +102,17 @@ func TestNotifier_coalesces(t *testing.T) {
 	require.Equal(t, `notifications/message {"level":"info","data":999}`, got[len(got)-1], "the oldest messages are dropped")
 	require.Equal(t, []resource{{"a", "file:///x"}}, n.close())
 	require.False(t, n.subscribe(resource{"a", "file:///z"}, "file:///z"))
+}
+
+// A part of a resource goes on with a path, a query or a fragment.
+func TestIsPartOf(t *testing.T) {
+	for _, uri := range []string{"mem://a", "mem://a/b", "mem://a?b", "mem://a#b"} {
+		require.True(t, isPartOf(uri, "mem://a"), uri)
+	}
+	for _, uri := range []string{"mem://ab", "mem://", "mem://b/a", ""} {
+		require.False(t, isPartOf(uri, "mem://a"), uri)
+	}
+	require.True(t, isPartOf("file:///folder/file", "file:///folder/"))
 }
 
 // An update reaches the sessions that subscribed, and no other. The subscription stays while

@@ -40,7 +40,9 @@
 // are one. An update of a resource is reported to the sessions that subscribed to it; after
 // a restart of its server each subscribed resource counts as updated. Progress is passed on
 // if the request has a progress token. Log messages are passed on after logging/setLevel,
-// which sets the level of all servers registered then; servers register later keep theirs.
+// which sets the level of all servers registered then; servers registered later keep theirs.
+// The level stays after the session: MCP has no request that resets it, so the host sets the
+// one that it wants with facade.Client.SetLoggingLevel.
 //
 // # Requests of servers
 //

@@ -166,7 +166,7 @@ func (n *notifier) reportUpdate(server, uri string) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		for name, r := range l.uris {
-			if server != "" && r.server != server || !strings.HasPrefix(uri, r.uri) && uri != "" {
+			if server != "" && r.server != server || uri != "" && !isPartOf(uri, r.uri) {
 				continue
 			}
 			if uri != "" {
@@ -179,6 +179,13 @@ func (n *notifier) reportUpdate(server, uri string) {
 	}
 	n.mu.Unlock()
 	n.signal()
+}
+
+// isPartOf reports whether a URI is a resource, or below it: after its URI the path, the query
+// or the fragment goes on.
+func isPartOf(uri, resource string) bool {
+	rest, ok := strings.CutPrefix(uri, resource)
+	return ok && (rest == "" || strings.HasSuffix(resource, "/") || strings.ContainsRune("/?#", rune(rest[0])))
 }
 
 // setLogLevel passes on messages of that level and above; see loggingLevels.

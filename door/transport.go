@@ -56,8 +56,9 @@ func WithCallOptions(opts ...facade.CallOption) Option {
 // Two transports of one client do not know each other's subscriptions, nor those of the
 // host: the first that unsubscribes ends a subscription for all.
 //
-// Sessions end with Close, and when the client is closed, after the requests in flight have
-// been answered. Connect fails only if client is nil, which panics. Safe for concurrent use.
+// Sessions end with Close, and when the client is closed, after the answers to the requests in
+// flight have been read: a session that no caller reads ends with Close only. Transport panics if
+// client is nil. Connect does not fail. Safe for concurrent use.
 func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 	if client == nil {
 		panic("door.Transport: the client is nil")

@@ -10,10 +10,10 @@ import (
 
 // Requests that change one subscription take effect in the order in which they were written.
 func TestSubscribe_in_order(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{}))
+	c := newClient(t, fixture("a", mcptest.Script{Versions: []string{mcptest.Version20251125}}))
 	transport := Transport(c)
 	uri := `{"uri":"` + c.Resources()[0].URI + `"}`
-	for range 20 {
+	for range 100 {
 		s := openRaw(t, transport)
 		s.send(1, "resources/subscribe", uri)
 		s.send(2, "resources/unsubscribe", uri)

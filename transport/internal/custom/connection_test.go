@@ -293,3 +293,23 @@ func TestConnection_same_transport_twice(t *testing.T) {
 		require.Equal(t, "the server closed the connection; Transport.New returned the same transport as before, and most transports can connect only once", texts[1])
 	})
 }
+
+// dialer is a transport without an identity: each of its values can connect.
+type dialer struct{ url string }
+
+func (dialer) Connect(context.Context) (mcp.Connection, error) { return nil, errBroken }
+
+// Equal values are no repetition: a struct that holds an address connects any number of times.
+func TestConnection_equal_values(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		connector := NewConnector(&mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return dialer{"wss://example.org"}, nil }}, nil)
+		for range 2 {
+			p, _ := connector.Start()
+			<-p.Exited()
+			require.Contains(t, p.ExitCause().Message, errBroken.Error())
+			require.NotContains(t, p.ExitCause().Message, "the same transport")
+			p.Terminate(time.Hour)
+			require.NoError(t, p.Release())
+		}
+	})
+}

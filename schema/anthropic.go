@@ -26,20 +26,28 @@ var anthropicKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 // nothing to the server.
 func dropKeys(m map[string]any, n *notes) {
 	properties, _ := m["properties"].(map[string]any)
+	list, _ := m["required"].([]any)
+	required := make(map[any]bool, len(list))
+	for _, name := range list {
+		required[name] = true
+	}
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		if anthropicKey.MatchString(key) {
 			continue
 		}
 		delete(properties, key)
 		why := ""
-		if list, ok := m["required"].([]any); ok && slices.Contains(list, any(key)) {
+		if required[key] {
 			why = "; the tool requires it, so calls will fail"
-			if list = slices.DeleteFunc(slices.Clone(list), func(e any) bool { return e == key }); len(list) > 0 {
-				m["required"] = list
-			} else {
-				delete(m, "required")
-			}
+			delete(required, key)
 		}
 		n.add(nil, "the parameter %.80q was removed: the provider takes names of 1 to 64 characters of [a-zA-Z0-9_.-]%s", key, why)
+	}
+	kept := slices.DeleteFunc(slices.Clone(list), func(e any) bool { return !required[e] })
+	if len(kept) < len(list) {
+		m["required"] = kept
+	}
+	if len(kept) == 0 {
+		delete(m, "required")
 	}
 }

@@ -58,6 +58,11 @@ func TestFormats_long_lists(t *testing.T) {
 		f, _ := formats["openai"](tool("s", "t", "", input))
 		require.Contains(t, parametersOf(f)["properties"], "a")
 	}
+	names := func(format string) string {
+		return listed(20_000, func(i int) string { return fmt.Sprintf(format, i) })
+	}
+	f, _ := formats["anthropic"](tool("s", "t", "", `{"type":"object","properties":{`+names(`"%d ":{}`)+`},"required":[`+names(`"%d "`)+`]}`))
+	require.Empty(t, parametersOf(f)["properties"])
 }
 
 // TestFormats_still_take: arguments that a change once refused.

@@ -78,6 +78,9 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 			if call.Tool == "add" {
 				return facade.CallResult{}, errors.New("the user has not agreed")
 			}
+			if call.Tool == "count" {
+				return facade.CallResult{JSON: json.RawMessage(`{"content":[`)}, nil
+			}
 			return next(ctx, call)
 		}))
 	require.NoError(t, err)
@@ -90,6 +93,8 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 	require.Contains(t, failure.Message, "The arguments for a/echo cannot be used")
 	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/add", Arguments: map[string]any{"a": 1, "b": 2}})
 	require.Contains(t, modelError(t, r, err).Message, "the user has not agreed")
+	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/count", Arguments: map[string]any{"key": "x"}})
+	require.Equal(t, "invalid", modelError(t, r, err).Code, "a result that is not JSON cannot be passed on")
 	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": "on"}})
 	require.Equal(t, "on", text(t, r, err))
 }

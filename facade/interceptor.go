@@ -110,9 +110,13 @@ func (c *Client) callIntercepted(ctx context.Context, tool string, args toolArgu
 		return CallResult{}, withOp(q.end(c, err), "call "+tool)
 	}
 	r, err := c.intercept(ctx, call, 0, opts)
-	if err == nil && len(r.JSON) == 0 {
+	if err == nil && !json.Valid(r.JSON) {
+		cause := errNoResult
+		if len(r.JSON) > 0 {
+			cause = errNotJSON
+		}
 		err = &mcpvisor.Error{Server: view.Name, Gen: view.Gen, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeUnknown,
-			Op: "call " + tool, Cause: errNoResult, Hint: "return what next has returned, a result of NewCallResult, or an error"}
+			Op: "call " + tool, Cause: cause, Hint: "return what next has returned, a result of NewCallResult, or an error"}
 	}
 	return r, err
 }
@@ -125,8 +129,11 @@ func (c *Client) checkCall(view *actors.View, tool string, call ToolCall) error 
 	return c.checkArguments(view, call.Tool, toolArguments{raw: call.Arguments})
 }
 
-// errNoResult is the cause of a call whose interceptor has returned nothing.
-var errNoResult = errors.New("an interceptor returned neither a result nor an error")
+// The causes of a call whose interceptor has returned nothing that can be passed on.
+var (
+	errNoResult = errors.New("an interceptor returned neither a result nor an error")
+	errNotJSON  = errors.New("an interceptor returned a result that is not JSON")
+)
 
 // intercept calls the interceptors from the one with that index on, and then the server.
 func (c *Client) intercept(ctx context.Context, call ToolCall, index int, opts []CallOption) (CallResult, error) {

@@ -65,7 +65,7 @@ func TestCLI_with_real_servers(t *testing.T) {
 	// Four of the five servers work.
 	out, errs, code := run(t, bin, "--config", path, "--json", "tools")
 	require.Zero(t, code, errs)
-	require.Contains(t, errs, "server broken is evicted") // printed in a warning
+	require.Contains(t, errs, "server broken has failed") // printed in a warning
 	var list struct {
 		Tools []mcpvisor.Tool `json:"tools"`
 	}

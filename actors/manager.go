@@ -180,7 +180,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	m.rt.desired.Store(gen, subscription.NewDesired())
 	m.setView(name, view)
 	if msg.Accepted != nil {
-		msg.Accepted <- gen
+		m.afterPublish(func() { msg.Accepted <- gen })
 	}
 	c.Send(m.servers, &messages.Start{Spec: spec, Gen: gen})
 	if spec.StartSupervised {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -203,6 +204,29 @@ func TestRegisterRejectsATakenName(t *testing.T) {
 		err = h.rt.Register(context.Background(), mcpvisor.ServerSpec{Name: "fs"})
 		require.ErrorIs(t, err, mcpvisor.ErrExists)
 		require.Contains(t, err.Error(), "still being removed")
+	})
+}
+
+// A caller that gives up sees its server in the snapshot until it is removed: once it is
+// gone, its name is free.
+func TestRegister_accepts_when_the_snapshot_shows_the_server(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{})
+		h.register(mcpvisor.ServerSpec{Name: "fs"}) // starts the manager
+		h.script("a", script{openHangs: true})
+		h.script("b", script{openHangs: true})
+		first, second := make(chan uint64, 1), make(chan uint64) // the manager waits for the second one's receiver
+		h.rt.inbox.mu.Lock()
+		h.rt.inbox.messages = append(h.rt.inbox.messages,
+			&messages.Register{Spec: mcpvisor.ServerSpec{Name: "a"}, Reply: make(chan error, 1), Accepted: first},
+			&messages.Register{Spec: mcpvisor.ServerSpec{Name: "b"}, Reply: make(chan error, 1), Accepted: second})
+		h.rt.inbox.mu.Unlock()
+		h.send(h.rt.manager.Load(), &wake{})
+		a, shown := <-first, h.rt.Snapshot()
+		b := <-second
+		require.EqualValues(t, 2, a)
+		require.EqualValues(t, 3, b)
+		require.NotNil(t, shown.Server("a"))
 	})
 }
 

@@ -27,7 +27,8 @@ type Register struct {
 	Base
 	Spec  mcpvisor.ServerSpec
 	Reply chan<- error
-	// Accepted receives the generation as soon as the name is taken.
+	// Accepted receives the generation once the snapshot shows the server: a caller that
+	// gives up sees it until it is removed. It needs room for one.
 	Accepted chan<- uint64
 }
 

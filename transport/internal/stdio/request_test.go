@@ -105,9 +105,11 @@ func TestRequest_timeouts_count_from_Began(t *testing.T) {
 				time.Sleep(20 * time.Second)
 				ended := p.startRequest(t.Context(), r)
 				p.readMessage()
-				go p.readMessage()
+				read := make(chan transporttest.Message, 1)
+				go func() { read <- p.readMessage() }()
 				require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
 				require.InDelta(t, time.Minute, time.Since(r.Began), float64(jsonrpc.SweepGrain))
+				require.Equal(t, "notifications/cancelled", (<-read).Method)
 			})
 		})
 	}

@@ -2,6 +2,7 @@ package configfile
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tailscale/hujson"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/config"
 )
 
 // server is an entry for tests.
@@ -68,10 +71,17 @@ func TestSet_without_a_list(t *testing.T) {
 		`{"mcpServers":null}`:            `{"mcpServers":{"c": {}}}`,
 		`{"mcpServers":[]}`:              `{"mcpServers":{"c": {}}}`,
 		`{"a": 1, "servers": null /**/}`: `{"a": 1, "servers": {"c": {}} /**/}`,
+		`{"mcp": {"servers": null}}`:     `{"mcp": {"servers": {"c": {}}}}`,
+		`{"mcp": {"servers": []}}`:       `{"mcp": {"servers": {"c": {}}}}`,
+		`{"mcp": {"inputs": []}}`:        `{"mcp": {"inputs": []}, "mcpServers": {"c": {}}}`,
+		`{"mcp": null}`:                  `{"mcp": null, "mcpServers": {"c": {}}}`,
+		// The loader reads no file in which one of several lists is null.
+		`{"servers": null, "mcp": {"mcpServers": {}, "servers": null}}`: `{"servers": {"c": {}}, "mcp": {"mcpServers": {}, "servers": {}}}`,
+		`{"mcp": {"servers": null}, "mcpServers": {"c": {}}}`:           `{"mcp": {"servers": {}}, "mcpServers": {"c": {}}}`,
 	} {
 		f := open(t, before)
 		require.NoError(t, f.Set("c", Object{}))
-		var got, wanted any
+		var got, wanted map[string]any
 		text, err := hujson.Standardize(f.Bytes())
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &got))
@@ -79,9 +89,13 @@ func TestSet_without_a_list(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &wanted))
 		require.Equal(t, wanted, got)
-		require.Len(t, f.top().object.Members, strings.Count(before, ":"), "there is one list")
+		require.Len(t, f.top().object.Members, len(wanted), "no key is there twice")
+		loaded, err := config.Parse(f.Bytes(), "mcp.json")
+		require.NoError(t, err, "the loader can read it")
+		require.Contains(t, fmt.Sprint(loaded.Problems), `server "c" has neither "command" nor "url"`)
 	}
-	for _, text := range []string{`{"mcpServers": [1]}`, `{"mcpServers": "x"}`, `{"servers": false}`} {
+	for _, text := range []string{`{"mcpServers": [1]}`, `{"mcpServers": "x"}`, `{"servers": false}`,
+		`{"mcp": {"servers": 5}}`, `{"mcpServers": null, "mcp": {"servers": [{}]}}`, `{"mcpServers": {}, "servers": 5}`} {
 		f := open(t, text)
 		require.ErrorContains(t, f.Set("c", Object{}), "is not an object")
 		require.Equal(t, text, string(f.Bytes()))

@@ -108,37 +108,52 @@ func (f *File) Entry(name string) (value json.RawMessage, line int, ok bool) {
 	return v.Pack(), 1 + bytes.Count(f.root.Pack()[:list.object.Members[i].Name.StartOffset], []byte("\n")), true
 }
 
-// Set adds an entry at the end of the list, or replaces the one of that name in its place.
+// Set adds an entry at the end of the list, or replaces the one of that name in its place. A
+// list that is null or an empty array becomes an object, because no file with one can be read.
+// It is an error if a list is any other value, which stays.
 func (f *File) Set(name string, entry Object) error {
+	if err := f.makeLists(); err != nil {
+		return err
+	}
 	list, i := f.find(name)
 	if list != nil {
 		return f.style.replace(list, i, entry)
 	}
-	if list = f.firstList(); list == nil {
-		if err := f.addList(); err != nil {
-			return err
-		}
-		list = f.firstList()
-	}
-	return f.style.add(list, name, entry)
+	return f.style.add(f.lists()[0], name, entry)
 }
 
-// addList makes an empty list. It takes the place of null or of an empty array; any other
-// value stays, and is an error.
-func (f *File) addList() error {
-	top := f.top()
-	for i := range top.object.Members {
-		key, value := memberName(&top.object.Members[i]), &top.object.Members[i].Value
-		if !slices.Contains(listKeys, key) {
-			continue
-		}
-		array, isArray := value.Value.(*hujson.Array)
-		if value.Value.Kind() == 'n' || isArray && len(array.Elements) == 0 {
-			return f.style.replace(top, i, Object{})
-		}
-		return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", key, f.path)
+// makeLists makes an object of each list, and a list if the file has none.
+func (f *File) makeLists() error {
+	members := f.listMembers()
+	if len(members) == 0 {
+		return f.style.add(f.top(), listKeys[0], Object{})
 	}
-	return f.style.add(top, listKeys[0], Object{})
+	var empty []listMember
+	for _, m := range members {
+		switch value := m.parent.object.Members[m.index].Value.Value.(type) {
+		case *hujson.Object:
+		case hujson.Literal:
+			if value.Kind() != 'n' {
+				return f.noListError(m)
+			}
+			empty = append(empty, m)
+		case *hujson.Array:
+			if len(value.Elements) > 0 {
+				return f.noListError(m)
+			}
+			empty = append(empty, m)
+		}
+	}
+	for _, m := range empty {
+		if err := f.style.replace(m.parent, m.index, Object{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *File) noListError(m listMember) error {
+	return fmt.Errorf("nothing was changed: %q in %s is not an object, so it can list no server; correct it first, or name another file with --config", m.path, f.path)
 }
 
 // Remove removes an entry with the comments that belong to it. It reports false if the
@@ -199,33 +214,43 @@ func (f *File) top() *list {
 	return &list{object, ""}
 }
 
-// lists returns the lists of servers, also those below "mcp" in VS Code's settings.
-func (f *File) lists() (found []*list) {
+// listMember is the member of an object whose value is a list of servers, or should be one.
+type listMember struct {
+	parent *list
+	index  int
+	path   string // of the key, as in "mcp.servers"
+}
+
+// listMembers returns the members that list servers, also those below "mcp" in VS Code's
+// settings.
+func (f *File) listMembers() (found []listMember) {
+	add := func(parent *list, prefix string) {
+		for i := range parent.object.Members {
+			if key := memberName(&parent.object.Members[i]); slices.Contains(listKeys, key) {
+				found = append(found, listMember{parent, i, prefix + key})
+			}
+		}
+	}
 	top := f.top()
+	add(top, "")
 	for i := range top.object.Members {
 		m := &top.object.Members[i]
-		inner, ok := m.Value.Value.(*hujson.Object)
-		switch {
-		case !ok:
-		case slices.Contains(listKeys, memberName(m)):
-			found = append(found, &list{inner, indentOf(m.Name.BeforeExtra)})
-		case memberName(m) == "mcp":
-			for j := range inner.Members {
-				n := &inner.Members[j]
-				if servers, ok := n.Value.Value.(*hujson.Object); ok && slices.Contains(listKeys, memberName(n)) {
-					found = append(found, &list{servers, indentOf(n.Name.BeforeExtra)})
-				}
-			}
+		if inner, ok := m.Value.Value.(*hujson.Object); ok && memberName(m) == "mcp" {
+			add(&list{inner, indentOf(m.Name.BeforeExtra)}, "mcp.")
 		}
 	}
 	return found
 }
 
-func (f *File) firstList() *list {
-	if lists := f.lists(); len(lists) > 0 {
-		return lists[0]
+// lists returns the lists of servers.
+func (f *File) lists() (found []*list) {
+	for _, m := range f.listMembers() {
+		member := &m.parent.object.Members[m.index]
+		if object, ok := member.Value.Value.(*hujson.Object); ok {
+			found = append(found, &list{object, indentOf(member.Name.BeforeExtra)})
+		}
 	}
-	return nil
+	return found
 }
 
 // find returns the list that has an entry, and the index of the entry.

@@ -76,7 +76,9 @@ var table = []Host{
 	{ID: "gemini", Name: "Gemini CLI", read: readMember("mcpServers"), convert: gemini, bareVariables: true,
 		user:    func(e Environment) []string { return []string{e.home(".gemini", "settings.json")} },
 		project: func(e Environment) []string { return []string{e.project(".gemini", "settings.json")} }},
-	{ID: "zed", Name: "Zed", read: readMember("context_servers"), convert: zed,
+	// zed.dev/docs/ai/mcp shows "command", "args", "env", "url" and "headers" with plain values,
+	// and names no variable. Issue 60459 of zed-industries/zed: "sent to the server verbatim".
+	{ID: "zed", Name: "Zed", read: readMember("context_servers"), convert: zed, noVariables: true,
 		user:    func(e Environment) []string { return []string{e.zedDir()} },
 		project: func(e Environment) []string { return []string{e.project(".zed", "settings.json")} }},
 	{ID: "windsurf", Name: "Windsurf", read: readMember("mcpServers"), convert: common,

@@ -53,6 +53,7 @@ func TestPlan_likely_secrets(t *testing.T) {
 func TestPlan_literal_text(t *testing.T) {
 	for id, text := range map[string]string{
 		"claude-desktop": `{"mcpServers": {"a": {"command": "x", "args": ["${PATHX:-d}", "a${HOME}b", "${file:/tmp/f.txt}", "$$${X}"]}}}`,
+		"zed":            `{"context_servers": {"a": {"command": "x", "args": ["${PATHX:-d}", "a${HOME}b", "${file:/tmp/f.txt}", "$$${X}"]}}}`,
 		"codex":          "[mcp_servers.a]\ncommand = \"x\"\nargs = [\"${PATHX:-d}\", \"a${HOME}b\", \"${file:/tmp/f.txt}\", \"$$${X}\"]\nenv_vars = [\"MINE\"]\n",
 	} {
 		written, p := planOf(t, id, text)

@@ -256,7 +256,7 @@ func (inv *invocation) listPresets() error {
 
 type removeCmd struct {
 	targetFlags
-	Name string `arg:"" help:"Name of the entry, or of its server." complete:"server"`
+	Name string `arg:"" help:"Name of the entry, or of its server." complete:"entry"`
 }
 
 // entryName returns the entry of a server. Both have the same name, unless that of the entry

@@ -49,7 +49,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		return cmd.explained(c, err)
 	}
 	took := time.Since(began)
-	err = inv.printResult(cmd.Name, raw)
+	err = inv.printResult(cmd.Name, raw, c.own == nil)
 	inv.note("%s answered in %s", cmd.Name, display.Duration(took))
 	return err
 }
@@ -70,8 +70,9 @@ func (cmd *callCmd) explained(c *session, err error) error {
 	return err
 }
 
-// printResult prints the result of a call. It is an error if the tool reports one.
-func (inv *invocation) printResult(tool string, raw json.RawMessage) (err error) {
+// printResult prints the result of a call. It is an error if the tool reports one. attached
+// says that the tool is one of `mcpvisor run`.
+func (inv *invocation) printResult(tool string, raw json.RawMessage, attached bool) (err error) {
 	server, _, _ := mcpvisor.SplitName(tool)
 	// The go-sdk's type would reject the whole result for one block of an unknown
 	// kind, and would change numbers.
@@ -95,7 +96,11 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage) (err error)
 		}
 	}
 	if err == nil && result.IsError {
-		err = &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: tool + " reports an error"}}
+		message := tool + " reports an error"
+		if asksUser(result.Content) {
+			message += inv.formAdvice(attached)
+		}
+		err = &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: message}}
 	}
 	return err
 }

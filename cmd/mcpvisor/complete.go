@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
@@ -54,7 +56,7 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 		}
 		words, broken = completion.SplitLine(args[2], args[1])
 	}
-	names := &completionNames{ctx: ctx, sources: newSources(completion.Flag(parser.Model, words, "config"))}
+	names := &completionNames{ctx: ctx, sources: newSources(completion.Flag(parser.Model, words, "config")), user: slices.Contains(words, "--user")}
 	defer names.close()
 	for _, c := range completion.Complete(parser.Model, words, names) {
 		switch {
@@ -72,6 +74,7 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 type completionNames struct {
 	ctx     context.Context
 	sources sources
+	user    bool // the line has --user
 
 	looked bool
 	run    *attach.Client // nil without one
@@ -168,11 +171,27 @@ func (n *completionNames) Others(kind string) (all []completion.Candidate) {
 		values = presets.Names()
 	case "host":
 		values = hostIDs()
+	case "entry":
+		values = n.entries()
 	}
 	for _, value := range values {
 		all = append(all, completion.Candidate{Value: value, Description: kind})
 	}
 	return all
+}
+
+// entries returns the names in the file that a command changes, also of entries that are
+// disabled or cannot be used.
+func (n *completionNames) entries() []string {
+	path, err := n.sources.target(targetFlags{n.user})
+	if err != nil {
+		return nil
+	}
+	f, err := configfile.Open(path)
+	if err != nil {
+		return nil
+	}
+	return f.Names()
 }
 
 func toolCandidates(data []byte) (all []completion.Candidate) {

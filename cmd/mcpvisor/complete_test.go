@@ -60,6 +60,27 @@ func TestComplete_names(t *testing.T) {
 	require.NotContains(t, candidates(t, ""), completeName)
 }
 
+// remove completes every entry of the file that it changes, and no other file's.
+func TestComplete_entries(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("AppData", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	write := func(path, text string) string {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	first := write(filepath.Join(dir, "first.json"), `{"servers": {"other": {"command": "x"}}}`)
+	last := write(filepath.Join(dir, "last.json"), `{"servers": {"on": {"command": "x"}, "off": {"command": "x", "disabled": true}, "odd": {"comand": 1}}}`)
+	require.Equal(t, []string{"on", "off", "odd"}, candidates(t, "-c", first, "-c", last, "remove", ""))
+	require.Equal(t, []string{"on", "odd"}, candidates(t, "-c", last, "restart", ""), "a disabled one cannot be restarted")
+	if path := userConfig(); strings.HasPrefix(path, home) {
+		write(path, `{"servers": {"mine": {"command": "x"}}}`)
+		require.Equal(t, []string{"mine"}, candidates(t, "remove", "--user", ""))
+	}
+}
+
 // What a server names reaches no shell in a form that is more than a word, nor a terminal in
 // one that changes it.
 func TestComplete_hostile_names(t *testing.T) {

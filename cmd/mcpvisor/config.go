@@ -41,6 +41,9 @@ func (configCmd) Run(inv *invocation) error {
 		if s.Entry != s.Spec.Name {
 			e.Entry = s.Entry
 		}
+		if s.Disabled {
+			e.Target = writtenTarget(s.Path, s.Entry)
+		}
 		entries = append(entries, e)
 	}
 	if inv.json {

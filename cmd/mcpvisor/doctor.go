@@ -65,7 +65,7 @@ func (doctorCmd) Run(inv *invocation) error {
 // fileFindings returns the findings about the file itself.
 func fileFindings(file *config.File) (findings []finding, code int) {
 	for _, p := range file.Problems {
-		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: p.File, Summary: problemSummary(p)}
+		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: writtenTarget(p.File, p.Server), Summary: problemSummary(p)}
 		if p.Severity == config.SeverityError {
 			code = exitUsage
 			f.OK, f.Level = false, levelFail // the problem says what to do

@@ -23,6 +23,25 @@ func TestCall_form_without_terminal(t *testing.T) {
 	require.NotContains(t, out, "Who are you")
 }
 
+// The error says how the user can answer a form: of a server that asks, and of one that has
+// learnt that nothing is asked here.
+func TestCall_form_attached(t *testing.T) {
+	refuses := mcptest.ToolDef{Name: "refuses", IsError: true, Text: "the client lacks the capability Elicitation"}
+	servers := map[string]any{"one": entry(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "consult"}, {Name: "fail"}, refuses}})}
+	b := startRun(t, servers, "run")
+	b.await(" ready  ")
+	for args, want := range map[string]string{
+		"call one/consult " + strings.ReplaceAll(formArguments, " ", ""): "(mcpvisor --fresh call asks on a terminal what a form or a URL needs)\n",
+		"call one/refuses":         "one/refuses reports an error; if it needs a form, mcpvisor --fresh call asks you on a terminal, and mcpvisor run asks nothing\n",
+		"--fresh call one/refuses": "one/refuses reports an error; if it needs a form, call it on a terminal, and without --json\n",
+		"call one/fail":            "one/fail reports an error\n",
+	} {
+		code, _, errs := b.command(strings.Split(args, " ")...)
+		require.Equal(t, exitFailed, code, errs)
+		require.Contains(t, errs, want, args)
+	}
+}
+
 // On a terminal the user answers the form of a server during the call.
 func TestCall_form_in_terminal(t *testing.T) {
 	program, path, dir := buildProgram(t), configFile(t, mcptest.Script{}), shortDir(t)

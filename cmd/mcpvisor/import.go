@@ -20,7 +20,7 @@ type initCmd struct {
 
 // Run implements kong's command. It never replaces a file.
 func (cmd *initCmd) Run(inv *invocation) error {
-	path, err := inv.targetPath(cmd.targetFlags)
+	path, err := inv.sources.target(cmd.targetFlags)
 	if err != nil {
 		return err
 	}

@@ -162,10 +162,13 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *session) (all []statusE
 	return all, nil
 }
 
-// runningReason says in one line why a server of a running `mcpvisor run` is not ready, and
-// when it is tried again.
+// runningReason says in one line why a server of a running `mcpvisor run` is not ready: what
+// it waits for, when it is tried again, and why it is down.
 func runningReason(s mcpvisor.ServerStatus, now time.Time) string {
 	var parts []string
+	if waits := waitsFor[s.State]; waits != "" {
+		parts = append(parts, "starting, "+display.Duration(now.Sub(s.Since))+", waits for "+waits)
+	}
 	if s.RetryAt != nil {
 		parts = append(parts, "next try in "+display.Duration(s.RetryAt.Sub(now)))
 	}
@@ -173,6 +176,12 @@ func runningReason(s mcpvisor.ServerStatus, now time.Time) string {
 		parts = append(parts, s.LastCause.Describe())
 	}
 	return strings.Join(parts, ": ")
+}
+
+// waitsFor is what a server that is starting has not sent yet.
+var waitsFor = map[supervisor.State]string{
+	supervisor.StateConnecting:  "its first answer",
+	supervisor.StateDiscovering: "its lists of tools, resources and prompts",
 }
 
 func sortEntries(all []statusEntry) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -30,5 +32,34 @@ func TestWaitEnds(t *testing.T) {
 	} {
 		require.Equal(t, c.ready, waitEnds(waitReady, []string{"one", "two"}, c.servers), "ready: %v", c.servers)
 		require.Equal(t, c.any, waitEnds(waitAny, []string{"one", "two"}, c.servers), "any: %v", c.servers)
+	}
+}
+
+// The note of a server that is not ready says what it waits for, and why it went down.
+func TestRunningReason(t *testing.T) {
+	now := time.Now()
+	soon := now.Add(2 * time.Second)
+	cause := &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: "no such program"}
+	for want, s := range map[string]mcpvisor.ServerStatus{
+		"starting, 3.0s, waits for its first answer":                          {State: supervisor.StateConnecting},
+		"starting, 3.0s, waits for its first answer: no such program":         {State: supervisor.StateConnecting, LastCause: cause},
+		"starting, 3.0s, waits for its lists of tools, resources and prompts": {State: supervisor.StateDiscovering},
+		"next try in 2.0s: no such program":                                   {State: supervisor.StateBackoff, LastCause: cause, RetryAt: &soon},
+		"":                                                                    {State: supervisor.StateReady, LastCause: cause},
+	} {
+		s.Since = now.Add(-3 * time.Second)
+		require.Equal(t, want, runningReason(s, now))
+	}
+}
+
+// status of a run shows it for a server that is starting.
+func TestStatus_starting(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entryWith(nil, hangingStart...)}, "run")
+	b.await("1 server of ")
+	for { // until it is registered
+		if _, out, _ := b.command("--json", "status"); strings.Contains(out, `"state": "connecting"`) {
+			require.Regexp(t, `"reason": "starting, \S+, waits for its first answer"`, out)
+			return
+		}
 	}
 }

@@ -13,25 +13,25 @@ type targetFlags struct {
 	User bool `help:"Change the user's file, ${user}, instead of ${config} in this directory."`
 }
 
-// targetPath returns the file that a command changes: the user's file with --user, else the
-// last file that the user has named, else that of this directory.
-func (inv *invocation) targetPath(flags targetFlags) (string, error) {
+// target returns the file that a command changes: the user's file with --user, else the last
+// file that the user has named, else that of this directory.
+func (s sources) target(flags targetFlags) (string, error) {
 	switch {
 	case flags.User && userConfig() == "":
 		return "", usageError("there is no directory for the user's configuration; set HOME, or use --config")
-	case flags.User && inv.sources.chosen:
+	case flags.User && s.chosen:
 		return "", usageError("--user names a file, and so does --config or %s; use one of them", configVariable)
 	case flags.User:
 		return userConfig(), nil
-	case inv.sources.chosen:
-		return inv.sources.paths[len(inv.sources.paths)-1], nil
+	case s.chosen:
+		return s.paths[len(s.paths)-1], nil
 	}
 	return config.DefaultPath, nil
 }
 
 // openTarget opens the file that a command changes. It need not exist.
 func (inv *invocation) openTarget(flags targetFlags) (*configfile.File, error) {
-	path, err := inv.targetPath(flags)
+	path, err := inv.sources.target(flags)
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type entry struct {
 	fileEnv      map[string]string // of "envFile"
 	tools        toolKeys
 	disabled     bool
+	skipped      bool
 
 	kind         string        // "type", as written
 	kindValue    *hujson.Value // the value of "type"; nil without it
@@ -45,8 +46,8 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 	e.spec.Origin = p.origin(&m.Name)
 	p.secrets = nil
 	object, ok := m.Value.Value.(*hujson.Object)
-	if ok && isDisabled(object) { // what it lacks is not a problem
-		e.disabled = true
+	e.disabled, e.skipped = ok && isDisabled(object), p.skips(name)
+	if e.disabled || e.skipped { // what it lacks is not a problem
 		e.spec = mcpvisor.ServerSpec{Name: e.spec.Name, Origin: e.spec.Origin}
 		e.add()
 		return
@@ -79,7 +80,7 @@ func isDisabled(object *hujson.Object) bool {
 // add adds the server to the file.
 func (e *entry) add() {
 	e.p.file.Servers = append(e.p.file.Servers, Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
-		Replaces: e.p.origins[e.name], Disabled: e.disabled})
+		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped})
 }
 
 // readMembers reads an object by the table of its keys, each key once.

@@ -29,7 +29,8 @@ type File struct {
 	// Format is the format of the first list in the file. A second list is read
 	// too, with a warning.
 	Format Format
-	// Servers are the usable entries, in the order of the files.
+	// Servers are the usable entries, in the order of the files, and those that [WithServers]
+	// has skipped.
 	Servers []Server
 	// Problems are what is wrong with the files, in the order of their lines.
 	Problems []Problem
@@ -55,6 +56,9 @@ type Server struct {
 	// their Spec is set: their variables may be missing, and the user is not asked
 	// for their inputs.
 	Disabled bool
+	// Skipped entries are not those of [WithServers]. Only the name of their Spec is set, and
+	// whether they could be used is not known.
+	Skipped bool
 }
 
 // Find returns the server with a name: that of the server, or else that of its
@@ -84,12 +88,12 @@ func (f *File) EntryName(server string) string {
 	return ""
 }
 
-// Specs returns the specs of the servers that are not disabled, in the order of
-// the file.
+// Specs returns the specs of the servers that are neither disabled nor skipped, in the order
+// of the file.
 func (f *File) Specs() []mcpvisor.ServerSpec {
 	var specs []mcpvisor.ServerSpec
 	for _, s := range f.Servers {
-		if !s.Disabled {
+		if !s.Disabled && !s.Skipped {
 			specs = append(specs, s.Spec)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // writeFiles writes files, by name, into a new directory.
@@ -96,6 +98,49 @@ func TestDisabled_asks_for_nothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, f.Problems)
 		require.True(t, f.Servers[0].Disabled)
+	}
+}
+
+// Nothing is read in entries of servers that are not asked for.
+func TestWithServers(t *testing.T) {
+	const text = `{"inputs": [{"id": "a"}], "servers": {
+		"one": {"command": "${input:a}", "cwd": "${NOT_SET:-d}"}, "two": {"command": "${input:b}", "env": {"A": "${keyring:a/b}"}},
+		"x/y": {"command": "${input:c}"}, "odd": {"comand": "${file:gone}"}, "off": {"disabled": true}, "text": 5, "two": {}}}`
+	for _, c := range []struct{ names, asked, read, problems string }{
+		{"one", "a", "one", ""},
+		{"", "", "", ""},
+		{"one off", "a", "one", ""},
+		{"x/y", "c", "x-y-bd3c90", "x/y"},
+		{"x-y-bd3c90", "c", "x-y-bd3c90", "x/y"},
+		{"odd text lost", "", "", "odd text"},
+		{"two", "b", "two", "two"}, // it is defined twice
+	} {
+		var asked, read, problems, opened []string
+		f, err := Parse([]byte(text), "mcp.json", WithServers(strings.Fields(c.names)...),
+			WithInput(func(i Input) (string, error) { asked = append(asked, i.ID); return i.ID, nil }),
+			WithKeyring(func(service, _ string) (string, error) { opened = append(opened, service); return "k", nil }))
+		require.NoError(t, err)
+		for _, s := range f.Specs() {
+			read = append(read, s.Name)
+		}
+		for _, p := range f.Problems {
+			problems = append(problems, p.Server)
+		}
+		require.Equal(t, strings.Fields(c.asked), append([]string{}, asked...), c.names)
+		require.Equal(t, strings.Fields(c.read), append([]string{}, read...), c.names)
+		require.Equal(t, strings.Fields(c.problems), append([]string{}, problems...), c.names)
+		require.Equal(t, c.names == "two", opened != nil, "the keyring stays closed")
+		var skipped []string
+		for _, s := range f.Servers {
+			if s.Skipped {
+				require.Equal(t, mcpvisor.ServerSpec{Name: s.Spec.Name, Origin: s.Spec.Origin}, s.Spec)
+				skipped = append(skipped, s.Entry)
+			}
+			require.Equal(t, s.Entry == "off", s.Disabled)
+		}
+		if c.names == "" {
+			require.Equal(t, []string{"one", "two", "x/y", "odd", "off", "text"}, skipped)
+		}
 	}
 }
 

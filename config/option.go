@@ -16,6 +16,14 @@ func WithKeyring(lookup func(service, account string) (string, error)) Option {
 	return func(p *parser) { p.keyring = lookup }
 }
 
+// WithServers limits what is read to some entries: those whose server has one of the names, or
+// whose name in the file is one of them. Nothing is read in the others, which are [Server.Skipped]:
+// the user is not asked for their inputs, no keyring is opened for them, and what is wrong with
+// them is no problem. Without names all entries are skipped, so that only their names are known.
+func WithServers(names ...string) Option {
+	return func(p *parser) { p.only, p.limited = names, true }
+}
+
 // WithWorkspace sets the directory that ${workspaceFolder} stands for and where
 // relative paths begin. The default is the directory of the file.
 func WithWorkspace(dir string) Option { return func(p *parser) { p.workspace = dir } }

@@ -1,6 +1,10 @@
 package config
 
-import "github.com/tailscale/hujson"
+import (
+	"slices"
+
+	"github.com/tailscale/hujson"
+)
 
 // parser holds the state of one call of [LoadFiles] or [Parse]. It belongs to the
 // caller's goroutine.
@@ -13,6 +17,8 @@ type parser struct {
 	ask       func(Input) (string, error)                   // nil if the user cannot be asked
 	keyring   func(service, account string) (string, error) // nil without a keyring
 	workspace string                                        // empty for the directory of each file
+	only      []string                                      // the servers or entries to read, if limited
+	limited   bool
 
 	inputs  map[string]Input  // the declared inputs, by id
 	answers map[string]answer // by the id of the input
@@ -52,6 +58,9 @@ func (p *parser) readEntries() {
 				continue
 			}
 			if line, twice := lines[name]; twice {
+				if p.skips(name) {
+					continue
+				}
 				p.addProblem(&m.Name, name, SeverityError, subjectServer+"is defined twice (first on line %d); rename or remove one", name, line)
 				continue
 			}
@@ -59,6 +68,11 @@ func (p *parser) readEntries() {
 			p.readEntry(name, m)
 		}
 	}
+}
+
+// skips reports whether nothing is read in an entry.
+func (p *parser) skips(name string) bool {
+	return p.limited && !slices.Contains(p.only, name) && !slices.Contains(p.only, p.names[name])
 }
 
 // noteReplaced keeps where an entry is that a later file replaces.

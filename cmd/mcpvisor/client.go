@@ -75,7 +75,7 @@ func (c *configuredClient) startTimeout() (longest time.Duration) {
 // has failed. Without names it starts all servers. The returned function stops
 // them.
 func (inv *invocation) start(names ...string) (*configuredClient, func(), error) {
-	file, err := inv.loadConfig()
+	file, err := inv.loadConfig(names...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,7 +136,7 @@ func (inv *invocation) warnProblems(file *config.File, specs []mcpvisor.ServerSp
 	for _, spec := range specs {
 		entries = append(entries, spec.Name, file.EntryName(spec.Name))
 	}
-	all := len(specs) == len(file.Specs())
+	all := len(specs) == len(file.Specs()) && !slices.ContainsFunc(file.Servers, func(s config.Server) bool { return s.Skipped })
 	for _, p := range file.Problems {
 		if all || slices.Contains(entries, p.Server) {
 			inv.warn(p.Server, "%s", p)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 func TestPrompter(t *testing.T) {
@@ -60,6 +63,32 @@ type forbidden struct{ t *testing.T }
 func (w forbidden) Write(p []byte) (int, error) {
 	w.t.Errorf("written: %q", p)
 	return len(p), nil
+}
+
+// The user of a terminal is asked only for the inputs of the servers that a command uses.
+func TestCall_asks_for_its_server_in_terminal(t *testing.T) {
+	program, dir := buildProgram(t), shortDir(t)
+	mine := entry(mcptest.Script{})
+	mine["env"].(map[string]string)["MINE"] = "${input:mine}"
+	data, err := json.Marshal(map[string]any{"servers": map[string]any{"other": map[string]any{"command": "x", "args": []string{"${input:other}"}}, "one": mine}})
+	require.NoError(t, err)
+	path := filepath.Join(dir, "c.json")
+	require.NoError(t, os.WriteFile(path, data, 0o600))
+	term := newTerminal(t, dir, fmt.Sprintf("XDG_RUNTIME_DIR=%s %s -c %s call one/echo text=hello; echo ended with $?; cat", dir, program, path))
+	term.await(`mine \(or set MCPVISOR_INPUT_MINE\):`)
+	term.press("a", "Enter")
+	screen := term.await(`ended with 0`)
+	require.Contains(t, screen, "hello")
+	require.NotContains(t, screen, "MCPVISOR_INPUT_OTHER")
+}
+
+// A tool without a server names all servers, also those that lack something, and asks nothing.
+func TestCall_names_of_servers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"servers": {"one": {"command": "${input:x}"}, "two": {"comand": "x"}, "off": {"disabled": true}}}`), 0o600))
+	out, code := runTool(t, "-c", path, "call", "echo")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, out, "name tools as server/tool, as in one/echo (servers: one, two)\n")
 }
 
 // Without a terminal, inputs come from variables and defaults. The error about the

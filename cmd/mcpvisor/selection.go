@@ -10,9 +10,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
-// loadConfig reads the configuration file. Its problems are left to the caller.
-func (inv *invocation) loadConfig() (*config.File, error) {
-	file, err := config.LoadFiles(inv.sources.paths, append(inv.inputOptions(), config.WithKeyring(keyring.Lookup))...)
+// loadConfig reads the configuration, or with names only the entries of these servers, so that
+// the user is asked for nothing that other servers need. The problems of the file are left to
+// the caller.
+func (inv *invocation) loadConfig(names ...string) (*config.File, error) {
+	options := append(inv.inputOptions(), config.WithKeyring(keyring.Lookup))
+	if len(names) > 0 {
+		options = append(options, config.WithServers(names...))
+	}
+	return inv.loadFiles(options...)
+}
+
+func (inv *invocation) loadFiles(options ...config.Option) (*config.File, error) {
+	file, err := config.LoadFiles(inv.sources.paths, options...)
 	if inv.inputInterrupted { // what the file lacks is not a problem of the file
 		return nil, errInterrupted
 	}
@@ -23,6 +33,24 @@ func (inv *invocation) loadConfig() (*config.File, error) {
 		return nil, usageError("%v", err)
 	}
 	return file, nil
+}
+
+// enabledNames returns the names of the servers that are not disabled. It reads nothing else
+// in their entries, which need not be usable.
+func (inv *invocation) enabledNames() (names []string, err error) {
+	file, err := inv.loadFiles(config.WithServers())
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range file.Servers {
+		if !s.Disabled {
+			names = append(names, s.Spec.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, noServerError(file)
+	}
+	return names, nil
 }
 
 // selectSpecs returns the specs of the named servers, or of all without names.

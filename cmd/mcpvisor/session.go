@@ -173,17 +173,7 @@ func (inv *invocation) serverNames() (names []string, err error) {
 	if !errors.Is(err, attach.ErrNotRunning) {
 		return nil, err
 	}
-	file, err := inv.loadConfig()
-	if err != nil {
-		return nil, err
-	}
-	for _, spec := range file.Specs() {
-		names = append(names, spec.Name)
-	}
-	if len(names) == 0 {
-		return nil, noServerError(file)
-	}
-	return names, nil
+	return inv.enabledNames()
 }
 
 // lifecycleEvents are the events after which a server may have another state.

@@ -52,7 +52,7 @@ func (cmd *statusCmd) Run(inv *invocation) error {
 // showCopies prints the states of copies of the servers. An interrupted command prints the
 // states so far, and fails.
 func (cmd *statusCmd) showCopies(inv *invocation) error {
-	file, err := inv.loadConfig()
+	file, err := inv.loadConfig(cmd.Servers...)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,8 @@ type Runtime struct {
 	system *actor.ActorSystem
 	root   *actor.PID
 
+	supervisors, ports *spawner
+
 	// What outlives a manager. managerState is owned by the current manager.
 	inbox        inbox
 	managerState managerState
@@ -71,6 +73,7 @@ func New(opts Options) *Runtime {
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)
 	rt.system = newActorSystem()
+	rt.supervisors, rt.ports = rt.newSpawner("supervisor"), rt.newSpawner("port")
 	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
 	return rt
 }

@@ -107,7 +107,7 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 		return
 	}
 	supervising := newSupervisingActor(s.rt, &spec, m.Gen, dialer)
-	pid, err := c.SpawnNamed(s.rt.props("supervisor", func() actor.Actor { return supervising }), actorName("supervisor", spec.Name, m.Gen))
+	pid, err := s.rt.supervisors.spawn(c, supervising, actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
 		s.rt.post(&supervisorEnded{name: spec.Name, gen: m.Gen, released: true})
 		return

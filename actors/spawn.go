@@ -3,18 +3,46 @@ package actors
 import (
 	"fmt"
 	"runtime/debug"
+	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 )
 
-// props makes the properties of every actor here: with the guard, and with a
-// supervision strategy that only stops.
+// props makes the properties of every actor here: with the guard, with a supervision
+// strategy that only stops, and with the mailbox that takes least memory. No call passes
+// through a mailbox, so its throughput matters less.
 func (rt *Runtime) props(role string, make func() actor.Actor) *actor.Props {
 	return actor.PropsFromProducer(make,
 		actor.WithReceiverMiddleware(rt.guard(role)),
 		actor.WithSupervisor(actor.NewOneForOneStrategy(0, 0, func(any) actor.Directive { return actor.StopDirective })),
+		actor.WithMailbox(actor.UnboundedLockfree()),
 	)
+}
+
+// spawner spawns the actors of one role. They share their properties: those of an actor of
+// its own would be kept as long as it lives. Safe for concurrent use.
+type spawner struct {
+	props *actor.Props
+
+	mu   sync.Mutex
+	next actor.Actor // what the props produce; guarded by mu
+}
+
+func (rt *Runtime) newSpawner(role string) *spawner {
+	s := &spawner{}
+	s.props = rt.props(role, func() actor.Actor { return s.next })
+	return s
+}
+
+// spawn starts a as a child of the actor of c. The actor library takes a from the props
+// before SpawnNamed returns, and never again: no actor here is restarted.
+func (s *spawner) spawn(c actor.Context, a actor.Actor, name string) (*actor.PID, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = a
+	defer func() { s.next = nil }()
+	return c.SpawnNamed(s.props, name)
 }
 
 // guard keeps panics out of the actor library. Its own handling can restart a stopped

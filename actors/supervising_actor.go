@@ -232,7 +232,7 @@ func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, stand
 		rt.send(self, &messages.Released{Epoch: epoch})
 	}))
 	name := fmt.Sprintf("port-%s.%d.%d", s.name, s.gen, epoch)
-	pid, err := c.SpawnNamed(rt.props("port", func() actor.Actor { return newPort(rt, inc) }), name)
+	pid, err := rt.ports.spawn(c, newPort(rt, inc), name)
 	if err != nil {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Err: err, Message: "the port of the session could not be spawned: " + err.Error()})
 	}

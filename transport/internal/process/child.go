@@ -34,7 +34,8 @@ const (
 // are safe for concurrent use.
 type Child struct {
 	// Set by Start, constant afterwards.
-	cmd        *exec.Cmd
+	process    *os.Process
+	path       string // of the program
 	group      *processGroup
 	stdin      *os.File
 	stdout     *os.File
@@ -81,7 +82,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 		return nil, startCause(s, cmd.Err)
 	}
 	cmd.Dir, cmd.Env = s.Dir, Environ(s)
-	c := &Child{cmd: cmd, stderr: NewStderrTail(o.StderrLines, o.Redact),
+	c := &Child{path: cmd.Path, stderr: NewStderrTail(o.StderrLines, o.Redact),
 		exited: make(chan struct{}), reapDone: make(chan struct{}),
 		shutdown: make(chan struct{}), graceOver: make(chan struct{})}
 	if !s.KeepDaemons {
@@ -90,10 +91,9 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 		}
 	}
 	openBeforeExec(cmd)
-	if err := c.startWithPipes(); err != nil {
+	if err := c.startWithPipes(cmd); err != nil {
 		return nil, startCause(s, err)
 	}
-	cmd.Env = nil // large, and not needed any more
 	c.stderrIn = readStderr(c.stderrPipe, c.stderr)
 	retags.add(c) // before reap removes it
 	if !c.group.onExit(func() { go c.reap() }) {
@@ -104,7 +104,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 
 // startWithPipes makes the three pipes and starts the command. After an error all
 // of them are closed.
-func (c *Child) startWithPipes() (err error) {
+func (c *Child) startWithPipes(cmd *exec.Cmd) (err error) {
 	var ours, theirs []*os.File
 	defer func() {
 		closeAll(theirs)
@@ -123,8 +123,9 @@ func (c *Child) startWithPipes() (err error) {
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
 	c.stdin, c.stdout, c.stderrPipe = ours[0], ours[1], ours[2]
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	c.group, err = startInGroup(c.cmd, c.tag)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	c.group, err = startInGroup(cmd, c.tag)
+	c.process = cmd.Process // and not cmd, which keeps the environment and the other ends
 	return err
 }
 
@@ -165,7 +166,7 @@ func (c *Child) reap() {
 		c.survivors = c.group.killDescendants(c.tag)
 	}
 	c.group.beforeReap()
-	_ = c.cmd.Wait()
+	_, _ = c.process.Wait()
 	c.group.afterReap()
 	close(c.reapDone)
 }
@@ -209,7 +210,7 @@ func (c *Child) Stdout() io.ReadCloser { return c.stdout }
 func (c *Child) GrowStdout() { growPipe(c.stdout) }
 
 // PID implements [Process].
-func (c *Child) PID() int { return c.cmd.Process.Pid }
+func (c *Child) PID() int { return c.process.Pid }
 
 // Exited implements [Process].
 func (c *Child) Exited() <-chan struct{} { return c.exited }
@@ -313,7 +314,7 @@ func (c *Child) Release() error {
 			<-c.reapDone
 			c.releaseErr = c.survivors
 		default:
-			c.releaseErr = fmt.Errorf("process %d (%s) is still running after SIGKILL", c.PID(), c.cmd.Path)
+			c.releaseErr = fmt.Errorf("process %d (%s) is still running after SIGKILL", c.PID(), c.path)
 		}
 	})
 	return c.releaseErr

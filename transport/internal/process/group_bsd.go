@@ -14,9 +14,9 @@ import (
 // waitid(2) in Go and no pidfd. So the exit is awaited by reaping the child, and
 // the group is killed just after that.
 type processGroup struct {
-	pgid   int
-	cmd    *exec.Cmd
-	reaped atomic.Bool
+	pgid    int
+	process *os.Process
+	reaped  atomic.Bool
 }
 
 // startInGroup starts the command as the leader of a process group of its own. There
@@ -26,7 +26,7 @@ func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	return &processGroup{pgid: cmd.Process.Pid, cmd: cmd}, nil
+	return &processGroup{pgid: cmd.Process.Pid, process: cmd.Process}, nil
 }
 
 // onExit reports false: waitExit waits for the exit.
@@ -34,12 +34,12 @@ func (*processGroup) onExit(func()) bool { return false }
 
 // waitExit reaps the child and returns its exit status; nil if that is not known.
 func (g *processGroup) waitExit() *syscall.WaitStatus {
-	_ = g.cmd.Wait()
+	state, err := g.process.Wait()
 	g.reaped.Store(true)
-	if g.cmd.ProcessState == nil {
+	if err != nil {
 		return nil
 	}
-	status, ok := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	status, ok := state.Sys().(syscall.WaitStatus)
 	if !ok {
 		return nil
 	}

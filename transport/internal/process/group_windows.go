@@ -15,8 +15,8 @@ import (
 // JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE everything in it ends when the last handle is
 // closed, also when this process is killed.
 type processGroup struct {
-	cmd *exec.Cmd
-	job windows.Handle
+	process *os.Process
+	job     windows.Handle
 }
 
 // startInGroup starts the command and assigns it to a job object of its own.
@@ -40,15 +40,15 @@ func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
 		_ = windows.AssignProcessToJobObject(job, h)
 		_ = windows.CloseHandle(h)
 	}
-	return &processGroup{cmd: cmd, job: job}, nil
+	return &processGroup{process: cmd.Process, job: job}, nil
 }
 
 // openBeforeExec does nothing here: a start that hangs blocks its own thread only.
 func openBeforeExec(*exec.Cmd) {}
 
 func (g *processGroup) waitExit() *os.ProcessState {
-	_ = g.cmd.Wait()
-	return g.cmd.ProcessState
+	state, _ := g.process.Wait() // nil after an error
+	return state
 }
 
 // onExit reports false: waitExit waits for the exit.
@@ -59,7 +59,7 @@ func (g *processGroup) terminate() {}
 
 func (g *processGroup) kill() {
 	_ = windows.TerminateJobObject(g.job, 1)
-	_ = g.cmd.Process.Kill()
+	_ = g.process.Kill()
 }
 
 // awaitEmpty returns at once: the rest of the job is killed when its first process

@@ -160,6 +160,7 @@ func (p *threadPool) serve(t *parentThread) {
 			p.changed.Wait()
 		}
 		j := p.queue[0]
+		p.queue[0] = nil // or the array keeps the environment of the child
 		p.queue, p.lastTake, t.busy = p.queue[1:], time.Now(), true
 		p.mu.Unlock()
 		err := j.start()

@@ -2,6 +2,7 @@ package process
 
 import (
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -35,6 +36,33 @@ func TestThreadPool(t *testing.T) {
 		close(answer)
 		require.ErrorIs(t, <-returned, os.ErrDeadlineExceeded)
 		require.Zero(t, p.threads)
+	})
+	t.Run("keeps_nothing_of_a_start", func(t *testing.T) {
+		p := newThreadPool()
+		proceed, gone := make(chan struct{}), make(chan struct{}, 4)
+		threads := make([]*parentThread, cap(gone))
+		var starts sync.WaitGroup
+		for i := range threads { // several in the queue at once
+			starts.Go(func() {
+				environment := new([1 << 10]byte) // a small one shares its memory with others
+				runtime.AddCleanup(environment, func(c chan<- struct{}) { c <- struct{}{} }, gone)
+				var err error
+				threads[i], err = p.run(func() error { <-proceed; environment[0] = 1; return nil })
+				require.NoError(t, err)
+			})
+		}
+		require.Eventually(t, func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.queue) == cap(gone)-1
+		}, waitLimit, checkInterval)
+		close(proceed)
+		starts.Wait()
+		require.Eventually(t, func() bool { runtime.GC(); return len(gone) == cap(gone) }, waitLimit, checkInterval,
+			"the environment of a running server is kept, with its secrets")
+		for _, thread := range threads {
+			p.release(thread)
+		}
 	})
 	t.Run("threads_end_with_their_last_child", func(t *testing.T) {
 		p := newThreadPool()

@@ -182,7 +182,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	if msg.Accepted != nil {
 		m.afterPublish(func() { msg.Accepted <- gen })
 	}
-	c.Send(m.servers, &messages.Start{Spec: spec, Gen: gen})
+	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen})
 	if spec.StartSupervised {
 		m.answerRegister(m.state.registrations[name])
 	}

@@ -98,15 +98,15 @@ func (s *servers) awaitRelease(self *actor.PID, id string, ch child) {
 // start spawns the supervising actor of a registration.
 func (s *servers) start(c actor.Context, m *messages.Start) {
 	spec := m.Spec
-	dialer, err := s.newDialer(spec)
+	dialer, err := s.newDialer(*spec)
 	if err != nil {
 		cause := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err, Message: err.Error()}
 		s.rt.post(&report{name: spec.Name, gen: m.Gen,
-			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: &spec, State: supervisor.StateStopped, Cause: cause, stats: s.rt.statsOf(m.Gen)},
+			view:   &View{Name: spec.Name, Gen: m.Gen, Spec: spec, State: supervisor.StateStopped, Cause: cause, stats: s.rt.statsOf(m.Gen)},
 			events: []mcpvisor.Event{{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
-	supervising := newSupervisingActor(s.rt, &spec, m.Gen, dialer)
+	supervising := newSupervisingActor(s.rt, spec, m.Gen, dialer)
 	pid, err := s.rt.supervisors.spawn(c, supervising, actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
 		s.rt.post(&supervisorEnded{name: spec.Name, gen: m.Gen, released: true})

@@ -55,7 +55,7 @@ type CloseAll struct{ Base }
 // Start asks the parent of all servers for a supervising actor.
 type Start struct {
 	Base
-	Spec mcpvisor.ServerSpec
+	Spec *mcpvisor.ServerSpec // with defaults; shared and never changed
 	Gen  uint64
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -69,12 +70,19 @@ func runIdle(ctx context.Context, client string) (idleReport, error) {
 }
 
 // reportIdle is that process: it connects, waits until it is quiet, and prints its report.
+// The first server is not counted: with it come the parts of the program and what all
+// servers share.
 func reportIdle(ctx context.Context) bool {
-	before := costOfProcess()
-	closeAll, err := connectIdle(ctx, os.Getenv("BENCH_CLIENT"))
+	connect, closeAll, err := newIdleClient(ctx, os.Getenv("BENCH_CLIENT"))
 	if err == nil {
-		time.Sleep(time.Second) // what follows a handshake has ended by then
-		after := costOfProcess()
+		err = connect(1)
+	}
+	before := settledCost()
+	if err == nil {
+		err = connect(idleServers)
+	}
+	if err == nil {
+		after := settledCost()
 		err = json.NewEncoder(os.Stdout).Encode(idleReport{after.Heap - before.Heap, after.Stacks - before.Stacks, after.RSS - before.RSS, after.Goroutines - before.Goroutines})
 	}
 	closeAll()
@@ -85,37 +93,56 @@ func reportIdle(ctx context.Context) bool {
 	return true
 }
 
-// connectIdle connects one of the clients to its servers.
-func connectIdle(ctx context.Context, client string) (closeAll func(), err error) {
+// newIdleClient makes one of the clients. connect connects it to n servers more.
+func newIdleClient(ctx context.Context, client string) (connect func(n int) error, closeAll func(), err error) {
 	t := stdioTarget("fast")
 	if client == clientOurs {
 		c, err := facade.New()
 		if err != nil {
-			return func() {}, err
+			return nil, func() {}, err
 		}
-		return func() { _ = c.Close(ctx) }, inParallel(idleServers, func(i int) error {
-			s := spec(fmt.Sprintf("s%03d", i), t)
-			s.Timeouts = longTimeouts
-			return c.Register(ctx, s)
-		})
+		return func(n int) error {
+			return inParallel(n, func(i int) error {
+				s := spec(fmt.Sprintf("s%d-%03d", n, i), t)
+				s.Timeouts = longTimeouts
+				return c.Register(ctx, s)
+			})
+		}, func() { _ = c.Close(ctx) }, nil
 	}
 	open := map[string]openFunc{clientSDK: newSDKDriver, clientMCPGo: newMCPGoDriver, clientBare: newIdlePipe}[client]
 	if open == nil {
-		return func() {}, errors.New("unknown client " + client)
+		return nil, func() {}, errors.New("unknown client " + client)
 	}
-	drivers := make([]driver, idleServers)
-	return func() {
-			_ = inParallel(idleServers, func(i int) error {
-				if drivers[i] != nil {
-					drivers[i].close()
+	var mu sync.Mutex
+	var drivers []driver
+	return func(n int) error {
+			return inParallel(n, func(int) error {
+				d, err := open(ctx, t)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					drivers = append(drivers, d)
 				}
-				return nil
+				return err
 			})
-		}, inParallel(idleServers, func(i int) error {
-			var err error
-			drivers[i], err = open(ctx, t)
-			return err
-		})
+		}, func() {
+			_ = inParallel(len(drivers), func(i int) error { drivers[i].close(); return nil })
+		}, nil
+}
+
+// settledCost is what this process holds when it has been quiet for a while. The runtime
+// gives memory back in the background, for some seconds after a collection: what is resident
+// before that depends on when the collection was.
+func settledCost() idleReport {
+	time.Sleep(time.Second) // what follows a handshake has ended by then
+	cost := costOfProcess()
+	for quiet := 0; quiet < 4; quiet++ {
+		time.Sleep(500 * time.Millisecond)
+		if rss := residentBytes(); rss < cost.RSS {
+			cost.RSS, quiet = rss, 0
+		}
+	}
+	return cost
 }
 
 // costOfProcess is what this process holds, after a garbage collection.

@@ -200,7 +200,7 @@ func TestStandbyPublishesNoUpdates(t *testing.T) {
 }
 
 // Servers made with the go-sdk keep their listeners by session on a pipe: the end of any
-// stream makes them forget the listener of the lists.
+// stream makes them forget the listener of the lists, when they confirm that end.
 func TestStreamsOfServersWithSessionListeners(t *testing.T) {
 	var forgotten atomic.Bool
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
@@ -215,19 +215,25 @@ func TestStreamsOfServersWithSessionListeners(t *testing.T) {
 		if slices.Contains(about.ResourceSubscriptions, "x:bad") {
 			return "", rpcErr("no such resource")
 		}
-		return "", s.listen(ctx, r, time.Millisecond, about.ResourceSubscriptions)
+		err := s.listen(ctx, r, time.Millisecond, about.ResourceSubscriptions)
+		if r.Stream.Cancelled(); len(about.ResourceSubscriptions) > 0 {
+			s.pause(context.Background(), 100*time.Millisecond) // longer than the stream of the lists
+		}
+		return "", err
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 2 * subscription.MaxResourceStreams {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
-			time.Sleep(time.Millisecond)
+			time.Sleep(2 * time.Millisecond)
 			require.False(t, forgotten.Load())
 		}
 		require.Error(t, subscribe(t, rt, "x:bad"))
 		time.Sleep(time.Millisecond)
 		require.False(t, forgotten.Load())
-		require.NoError(t, rt.Subscribe(context.Background(), view(rt), "x:3", false))
-		time.Sleep(time.Second)
-		require.False(t, forgotten.Load())
+		for _, uri := range []string{"x:3", "x:31"} { // in a stream with others, and in one of its own
+			require.NoError(t, unsubscribe(t, rt, uri))
+			time.Sleep(time.Second)
+			require.False(t, forgotten.Load())
+		}
 	})
 }

@@ -39,8 +39,9 @@ func (c *Client) Subscribe(ctx context.Context, server, uri string) error {
 	return c.setSubscription(ctx, server, uri, true, "subscribe to "+server+" "+uri)
 }
 
-// Unsubscribe ends a subscription; without a subscription it does nothing. Errors as
-// for [Client.Subscribe].
+// Unsubscribe ends a subscription; without a subscription it does nothing. Since 2026-07-28
+// it returns when the server has been sent the cancellation, which need not be answered: an
+// update may still arrive after it. Errors as for [Client.Subscribe].
 func (c *Client) Unsubscribe(ctx context.Context, server, uri string) error {
 	return c.setSubscription(ctx, server, uri, false, "unsubscribe from "+server+" "+uri)
 }

@@ -182,6 +182,10 @@ type Stream struct {
 	// Sent, if set, gets the id of the request before it is sent. The notifications of the
 	// stream name this id.
 	Sent func(id int64)
+	// Cancelled, if set, is called after the context has ended, when the cancellation
+	// precedes all messages that are sent later, on a transport where Request then waits
+	// for CancelGrace. It must not block.
+	Cancelled func()
 	// CancelGrace is how long Request waits for an answer after it cancelled the stream,
 	// on a transport where closing a connection does not end the stream. Servers need not
 	// answer; an answer proves that the server has ended the stream.

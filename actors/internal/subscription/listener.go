@@ -28,15 +28,20 @@ const (
 // has ended. Servers made with the go-sdk need both on a pipe: they keep one
 // listener for each resource, and forget the listener of the lists when any stream
 // ends, even a rejected one. There the stream of the lists is opened again after
-// that.
+// that (see lists).
+//
+// On a pipe the end of a stream is known from the server's answer, which many servers
+// leave out (see cancelGrace). So only a new stream about the same resource waits for it,
+// and no caller of Unsubscribe.
 type Listener struct {
 	config  *Config
 	results *results
+	lists   lists
 
 	// Owned by the goroutine that runs [Subscriber.Reconcile].
-	lists       *stream   // nil before the first run
 	resources   []*stream // each about its own resources
-	streamEnded bool      // a stream ended since that of the lists was opened
+	ending      []*stream // stopped, and not known to have ended
+	streamEnded bool      // a stream was stopped or rejected in this run
 
 	mu sync.Mutex
 	// open are the streams by the id of their request. Guarded by mu, as are the
@@ -49,24 +54,25 @@ func newListener(config *Config, results *results) *Listener {
 	return &Listener{config: config, results: results, open: map[int64]*stream{}}
 }
 
-// listen opens and ends streams until they are about the given resources. It
-// returns when the server has acknowledged the new ones, or their time is over.
-func (l *Listener) listen(ctx context.Context, uris []string) {
-	first := l.lists == nil
+// listen opens and ends streams until they are about the given resources. It calls
+// stopped when those about other resources are cancelled. It returns when the server has
+// acknowledged the new ones, or their time is over.
+func (l *Listener) listen(ctx context.Context, uris []string, stopped func()) {
+	first := l.lists.get() == nil
 	if first {
 		l.openLists(false)
 	}
 	fresh := l.unheld(uris)
 	again := l.endOutdated(uris, len(fresh) > 0)
+	stopped()
 	l.openResources(ctx, again, true)
 	l.openResources(ctx, fresh, false)
-	if l.streamEnded && l.config.SharedPipe && !l.lists.isRejected() {
-		l.end(l.lists)
-		l.openLists(true)
+	if l.streamEnded && l.config.SharedPipe {
+		l.reopenLists(first)
 	}
 	l.streamEnded = false
 	if first {
-		l.awaitAck(ctx, l.lists)
+		l.awaitAck(ctx, l.lists.get())
 	}
 	for _, s := range l.resources {
 		l.results.retryNeeded = l.results.retryNeeded || !l.isAcked(s)
@@ -84,9 +90,9 @@ func (l *Listener) unheld(uris []string) (fresh []string) {
 	return fresh
 }
 
-// endOutdated ends the streams that have ended by themselves or are about a resource
+// endOutdated stops the streams that have ended by themselves or are about a resource
 // that is not desired any more. If a stream will be added and there are too many, it
-// also ends the smaller half of them. It returns the desired resources of the ended
+// also stops the smaller half of them. It returns the desired resources of the stopped
 // streams, which need a new one.
 func (l *Listener) endOutdated(uris []string, adding bool) (again []string) {
 	var over []*stream
@@ -110,36 +116,35 @@ func (l *Listener) endOutdated(uris []string, adding bool) (again []string) {
 		}
 	}
 	l.resources = kept
-	if len(over) > 0 {
-		if l.config.SharedPipe && l.lists.isOpen() {
-			over = append(over, l.lists)
-		}
-		l.end(over...)
-	}
+	l.stop(over...)
 	return again
 }
 
-// openLists opens the stream about the lists whose changes the server announces.
-// gap: there was a stream before, and changes may have been missed.
-func (l *Listener) openLists(gap bool) {
-	var about filter
-	if caps := l.config.Session.Info().Capabilities; caps != nil {
-		about.ToolsListChanged = caps.Tools != nil && caps.Tools.ListChanged
-		about.PromptsListChanged = caps.Prompts != nil && caps.Prompts.ListChanged
-		about.ResourcesListChanged = caps.Resources != nil && caps.Resources.ListChanged
-	}
-	l.lists = l.openStream(about, nil, gap)
-}
-
-// end stops streams and waits until they have ended.
-func (l *Listener) end(streams ...*stream) {
+// stop cancels streams, and returns when the cancellations precede whatever the host sends
+// next. It does not wait for the server.
+func (l *Listener) stop(streams ...*stream) {
 	for _, s := range streams {
 		s.stop()
 	}
 	for _, s := range streams {
-		<-s.ended
+		select {
+		case <-s.cancelled:
+		case <-s.ended:
+		}
 	}
-	l.streamEnded = true
+	if len(streams) > 0 {
+		l.ending = append(slices.DeleteFunc(l.ending, func(s *stream) bool { return !s.isOpen() }), streams...)
+		l.streamEnded = true
+	}
+}
+
+// awaitEnds waits for the end of the stopped streams about any of the resources.
+func (l *Listener) awaitEnds(uris []string) {
+	for _, s := range l.ending {
+		if slices.ContainsFunc(s.requested, func(uri string) bool { return slices.Contains(uris, uri) }) {
+			<-s.ended
+		}
+	}
 }
 
 // openResources opens a stream about resources. If the server rejects it because of some
@@ -154,6 +159,7 @@ func (l *Listener) openResources(ctx context.Context, uris []string, gap bool) {
 		}
 		return
 	}
+	l.awaitEnds(uris)
 	s := l.openStream(filter{ResourceSubscriptions: uris}, uris, gap)
 	ack := l.awaitAck(ctx, s)
 	switch {
@@ -173,7 +179,7 @@ func (l *Listener) openResources(ctx context.Context, uris []string, gap bool) {
 		}
 	default:
 		if l.keepHonored(s, ack.honored); len(s.uris) == 0 {
-			l.end(s)
+			l.stop(s)
 			return
 		}
 	}

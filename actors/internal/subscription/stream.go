@@ -22,7 +22,11 @@ const (
 	// pollInterval is how often the lists are read while the server accepts no
 	// stream about them.
 	pollInterval = 10 * time.Minute
-	// cancelGrace bounds the wait for a server that confirms the end of a stream.
+	// cancelGrace bounds the wait for a server that confirms the end of a stream. On a pipe
+	// the confirmation is the answer to subscriptions/listen. Servers of the go-sdk send it
+	// at once. Others never do, as a cancelled request should get no response (2026-07-28,
+	// cancellation): for these the whole wait passes before a new stream about the same
+	// resource is opened.
 	cancelGrace = time.Second
 )
 
@@ -44,6 +48,7 @@ func (f filter) isEmpty() bool {
 type stream struct {
 	requested []string // the resources it was opened for; none: it is about the lists
 	stop      context.CancelFunc
+	cancelled chan struct{} // closed when the cancellation precedes all that is sent later
 	ended     chan struct{} // closed when its goroutine has ended
 	// ack holds the latest result: an acknowledgement or a failure.
 	ack chan ackResult
@@ -74,7 +79,8 @@ type ackResult struct {
 // openStream starts a stream. An empty filter makes one that has ended already.
 func (l *Listener) openStream(about filter, uris []string, gap bool) *stream {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &stream{requested: uris, uris: uris, stop: stop, ended: make(chan struct{}), ack: make(chan ackResult, 1), gap: gap}
+	s := &stream{requested: uris, uris: uris, stop: stop,
+		cancelled: make(chan struct{}), ended: make(chan struct{}), ack: make(chan ackResult, 1), gap: gap}
 	params, err := json.Marshal(map[string]any{"notifications": about})
 	if about.isEmpty() || err != nil {
 		stop()
@@ -106,7 +112,8 @@ func (s *stream) isRejected() bool { return !s.isOpen() && s.rejected }
 // it for good.
 func (l *Listener) run(ctx context.Context, s *stream, params json.RawMessage) {
 	request := transport.Request{Method: "subscriptions/listen", Params: params,
-		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, CancelGrace: cancelGrace}}
+		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, CancelGrace: cancelGrace,
+			Cancelled: func() { close(s.cancelled) }}} // once: run ends after the request whose context has ended
 	polled := time.Now()
 	for pause := reopen.First; ; pause = reopen.Next(pause) {
 		opened := time.Now()

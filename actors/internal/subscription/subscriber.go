@@ -128,7 +128,7 @@ func (s *Subscriber) Reconcile(ctx context.Context, requests []Request, retry bo
 	s.results.errs, s.results.retryNeeded = map[string]error{}, false
 	level, uris, version := s.config.Desired.Snapshot()
 	if s.config.Session.Info().Era == mcpvisor.EraModern {
-		s.listener.listen(ctx, uris)
+		s.listener.listen(ctx, uris, func() { requests = s.answerStopped(requests) })
 		s.listener.awaitAcks(ctx, requests)
 	} else {
 		s.applyLevel(ctx, level)
@@ -165,6 +165,24 @@ func (s *Subscriber) forgetRejections(requests []Request, retry bool) {
 			delete(rejected, r.URI)
 		}
 	}
+}
+
+// answerStopped replies to the requests that no acknowledgement of the server can change,
+// and returns the others.
+func (s *Subscriber) answerStopped(requests []Request) (rest []Request) {
+	if s.config.Session.Cause() != nil {
+		return requests
+	}
+	var settled []Request
+	for _, r := range requests {
+		if r.On {
+			rest = append(rest, r)
+		} else {
+			settled = append(settled, r)
+		}
+	}
+	s.answer(settled)
+	return rest
 }
 
 // answer replies to each request. A subscription or level that the server rejects

@@ -57,7 +57,7 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 			if r.Stream == nil {
 				a = c.endWait(ctx, p)
 			} else {
-				a = c.cancelStream(ctx, p, r.Stream.CancelGrace)
+				a = c.cancelStream(ctx, p, r.Stream)
 			}
 		}
 	}
@@ -131,11 +131,14 @@ func (c *conn) endWait(ctx context.Context, p *pending) answer {
 }
 
 // cancelStream ends a stream whose context has ended. It gives the server the time
-// grace to confirm that with a response. The request is written before the
+// CancelGrace to confirm that with a response. The request is written before the
 // cancellation, also if it is still queued.
-func (c *conn) cancelStream(ctx context.Context, p *pending, grace time.Duration) answer {
+func (c *conn) cancelStream(ctx context.Context, p *pending, stream *transport.Stream) answer {
 	c.notifyCancelled(p.entry.ID, false)
-	t := time.NewTimer(grace)
+	if stream.Cancelled != nil {
+		stream.Cancelled()
+	}
+	t := time.NewTimer(stream.CancelGrace)
 	defer t.Stop()
 	select {
 	case a := <-p.answer:

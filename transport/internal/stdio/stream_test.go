@@ -44,6 +44,25 @@ func TestStream_ends_with_the_response(t *testing.T) {
 	require.Zero(t, p.discarded.Counts().Unmatched)
 }
 
+// TestStream_reports_its_cancellation: what is sent after Cancelled was called follows the
+// cancellation.
+func TestStream_reports_its_cancellation(t *testing.T) {
+	p := newPeer(t, osPipe, 1<<20)
+	ctx, stop := context.WithCancel(t.Context())
+	cancelled := make(chan struct{})
+	ended := p.startRequest(ctx, transport.Request{Method: "subscriptions/listen",
+		Stream: &transport.Stream{CancelGrace: time.Hour, Cancelled: func() {
+			p.postLine(&outgoing{text: []byte(`{"jsonrpc":"2.0","method":"notifications/after"}` + "\n")})
+			close(cancelled)
+		}}})
+	require.Equal(t, "subscriptions/listen", p.readMessage().Method)
+	stop()
+	require.Equal(t, "notifications/cancelled", p.readMessage().Method)
+	require.Equal(t, "notifications/after", p.readMessage().Method)
+	<-cancelled
+	require.Empty(t, ended, "the wait for a confirmation goes on")
+}
+
 // TestStream_cancelled_without_response: a server need not answer a cancelled request
 // (MCP, cancellation). The wait ends after CancelGrace, and the cancellation is sent
 // once.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
@@ -23,7 +24,7 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 	if len(cmd.Arguments) != 1 || params.IsPair(cmd.Arguments[0]) {
 		for _, word := range cmd.Arguments {
 			if !params.IsPair(word) {
-				return nil, usageError("argument %q is not key=value; %s", word, jsonExample)
+				return nil, cli.UsageError("argument %q is not key=value; %s", word, jsonExample)
 			}
 		}
 		return nil, nil
@@ -31,20 +32,20 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 	args := []byte(cmd.Arguments[0])
 	if cmd.Arguments[0] == "-" {
 		var err error
-		if args, err = io.ReadAll(io.LimitReader(inv.in, control.MaxArguments)); err != nil {
+		if args, err = io.ReadAll(io.LimitReader(inv.In, control.MaxArguments)); err != nil {
 			return nil, fmt.Errorf("the arguments cannot be read from standard input: %w", err)
 		}
 	}
 	// null stands for no arguments.
 	switch text := bytes.TrimSpace(args); {
 	case !utf8.Valid(text): // JSON would replace the rest
-		return nil, usageError("the arguments are not UTF-8; encode what is binary, for instance as base64, if the tool takes that")
+		return nil, cli.UsageError("the arguments are not UTF-8; encode what is binary, for instance as base64, if the tool takes that")
 	case !json.Valid(text) && cmd.Arguments[0] != "-" && !bytes.HasPrefix(text, []byte("{")):
-		return nil, usageError("argument %q is not key=value; %s", cmd.Arguments[0], jsonExample)
+		return nil, cli.UsageError("argument %q is not key=value; %s", cmd.Arguments[0], jsonExample)
 	case !json.Valid(text):
-		return nil, usageError("the arguments are not valid JSON; %s", jsonExample)
+		return nil, cli.UsageError("the arguments are not valid JSON; %s", jsonExample)
 	case text[0] != '{' && string(text) != "null":
-		return nil, usageError("the arguments are not a JSON object; %s", jsonExample)
+		return nil, cli.UsageError("the arguments are not a JSON object; %s", jsonExample)
 	}
 	return args, nil
 }
@@ -53,7 +54,7 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 // tool would not accept them. A tool that is not listed now is left to the call, whose error
 // says why.
 func (cmd *callCmd) prepare(inv *invocation, c *session, object json.RawMessage) (json.RawMessage, error) {
-	list, err := paramsOf(c.SentTool(inv.ctx, cmd.Name))
+	list, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -86,18 +87,18 @@ func paramsOf(data json.RawMessage, err error) (params.List, error) {
 // refused is the error about arguments that the tool would not accept. Its details are the
 // parameters of the tool.
 func (cmd *callCmd) refused(inv *invocation, c *session, problems string) error {
-	list, err := paramsOf(c.Tool(inv.ctx, cmd.Name)) // without secrets
+	list, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
 	if err != nil {
 		return err
 	}
 	server, _, _ := mcpvisor.SplitName(cmd.Name)
-	report := errorReport{Kind: kindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
+	report := cli.Report{Kind: cli.KindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
 	if len(list.Params) > 0 {
 		var table strings.Builder
 		if err := toolview.PrintParams(&table, list); err != nil {
 			return err
 		}
-		report.details = "\n" + table.String()
+		report.Details = "\n" + table.String()
 	}
-	return &exitError{exitUsage, report}
+	return &cli.ExitError{Code: cli.ExitUsage, Report: report}
 }

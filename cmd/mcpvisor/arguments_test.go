@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -20,10 +21,10 @@ func TestCall_arguments_refused(t *testing.T) {
 		"text=\xff":           `is not UTF-8`,
 	} {
 		out, code := runTool(t, "-c", path, "call", "one/echo", argument)
-		require.Equal(t, exitUsage, code, "%q: %s", argument, out)
+		require.Equal(t, cli.ExitUsage, code, "%q: %s", argument, out)
 		require.Contains(t, out, want)
 	}
 	out, code := runTool(t, "-c", path, "prompt", "one", "greet", "name=\xff")
-	require.Equal(t, exitUsage, code, out)
+	require.Equal(t, cli.ExitUsage, code, out)
 	require.Contains(t, out, "is not UTF-8")
 }

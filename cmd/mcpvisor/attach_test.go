@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -59,7 +60,7 @@ func TestAttach(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, errs := b.command(strings.Split(args, " ")...)
-			require.Equal(t, exitOK, code, errs)
+			require.Equal(t, cli.ExitOK, code, errs)
 			require.Regexp(t, want, out)
 			if strings.Contains(args, "--json") {
 				require.Empty(t, errs)
@@ -71,19 +72,19 @@ func TestAttach(t *testing.T) {
 	require.Len(t, mcptest.PIDs(dir), 1, "no command has started a process")
 
 	code, _, errs := b.command("doctor")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Regexp(t, `^mcpvisor run \(pid \d+\) goes on; doctor starts copies of its servers, because it must see a start\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 2)
 
 	code, out, errs := b.command("--fresh", "call", "one/echo", `{"text":"own"}`)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "own", out)
 	require.Contains(t, errs, "started own copies of 1 server ")
 	require.Len(t, mcptest.PIDs(dir), 3, "--fresh has started one")
 
 	b.stop()
 	code, _, errs = b.command("call", "one/echo", `{"text":"x"}`)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, errs, "started own copies")
 }
 
@@ -97,22 +98,22 @@ func TestAttach_errors(t *testing.T) {
 		code int
 		errs string
 	}{
-		"call good/ecco":            {exitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good".*did you mean good/echo`},
-		"call ecco":                 {exitUsage, `name tools as server/tool, as in bad/ecco \(servers: bad, good\)`},
-		"call lost/echo":            {exitUsage, `"kind":"unknown_server"`},
-		"call bad/echo":             {exitUnavailable, `"kind":"evicted","outcome":"not_sent","server":"bad".*exit status 7`},
-		"call good/fail":            {exitFailed, `"kind":"failed","outcome":"answered","server":"good","message":"good/fail reports an error"`},
-		"read good x://none":        {exitFailed, `"kind":"rpc","outcome":"answered","server":"good"`},
-		"prompt lost greet":         {exitUsage, `"kind":"unknown_server"`},
-		"call good/add a=1 c=2":     {exitUsage, `"kind":"usage","outcome":"not_sent","server":"good","message":"good/add was not called: c is not a parameter`},
-		"tools lost":                {exitUsage, `"kind":"unknown_server"`},
-		"tools bad":                 {exitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
-		"tools bad/x":               {exitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
-		"tools good/ecco":           {exitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good","message":"there is no tool \\"good/ecco\\"; did you mean good/echo\?"`},
-		"logs lost":                 {exitUsage, `"kind":"unknown_server"`},
-		"restart good lost":         {exitUsage, `"kind":"unknown_server"`},
-		"status":                    {exitUnavailable, `^$`},
-		"call good/echo {\"text\":": {exitUsage, `not valid JSON`},
+		"call good/ecco":            {cli.ExitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good".*did you mean good/echo`},
+		"call ecco":                 {cli.ExitUsage, `name tools as server/tool, as in bad/ecco \(servers: bad, good\)`},
+		"call lost/echo":            {cli.ExitUsage, `"kind":"unknown_server"`},
+		"call bad/echo":             {cli.ExitUnavailable, `"kind":"evicted","outcome":"not_sent","server":"bad".*exit status 7`},
+		"call good/fail":            {cli.ExitFailed, `"kind":"failed","outcome":"answered","server":"good","message":"good/fail reports an error"`},
+		"read good x://none":        {cli.ExitFailed, `"kind":"rpc","outcome":"answered","server":"good"`},
+		"prompt lost greet":         {cli.ExitUsage, `"kind":"unknown_server"`},
+		"call good/add a=1 c=2":     {cli.ExitUsage, `"kind":"usage","outcome":"not_sent","server":"good","message":"good/add was not called: c is not a parameter`},
+		"tools lost":                {cli.ExitUsage, `"kind":"unknown_server"`},
+		"tools bad":                 {cli.ExitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
+		"tools bad/x":               {cli.ExitUnavailable, `"server":"bad","message":"server bad is (backoff|evicted): server process ended with exit status 7`},
+		"tools good/ecco":           {cli.ExitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good","message":"there is no tool \\"good/ecco\\"; did you mean good/echo\?"`},
+		"logs lost":                 {cli.ExitUsage, `"kind":"unknown_server"`},
+		"restart good lost":         {cli.ExitUsage, `"kind":"unknown_server"`},
+		"status":                    {cli.ExitUnavailable, `^$`},
+		"call good/echo {\"text\":": {cli.ExitUsage, `not valid JSON`},
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, out, errs := b.command(append([]string{"--json"}, strings.Split(args, " ")...)...)
@@ -121,11 +122,11 @@ func TestAttach_errors(t *testing.T) {
 		})
 	}
 	code, out, _ := b.command("status")
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	require.Regexp(t, `(?m)^bad +(evicted|backoff) .*exit status 7`, out)
 	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +`, out)
 	code, _, errs := b.command("restart", "bad")
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	require.Regexp(t, `^attached to .*\nmcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
 }
 
@@ -135,14 +136,14 @@ func TestRestart(t *testing.T) {
 	b := startRun(t, map[string]any{"one": server, "two": entry(mcptest.Script{})}, "run")
 	b.await("(2 of 2 ready)")
 	code, out, errs := b.command("restart", "one", "two", "one")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Regexp(t, `^one is ready after \S+, pid \d+\ntwo is ready after \S+, pid \d+\n$`, out)
 	pids := mcptest.PIDs(dir)
 	require.Len(t, pids, 2)
 	require.Contains(t, out, "pid "+jsonText(t, pids[1]))
 
 	code, out, _ = b.command("--json", "restart", "one")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	var answer struct{ Restarted []restarted }
 	require.NoError(t, json.Unmarshal([]byte(out), &answer))
 	require.Equal(t, mcptest.PIDs(dir)[2], answer.Restarted[0].PID)
@@ -163,7 +164,7 @@ func TestLogs_needs_a_run(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers":{"one":`+jsonText(t, server)+`}}`), 0o600))
 	for _, command := range []string{"logs", "restart"} {
 		out, code := runTool(t, "-c", path, command, "one")
-		require.Equal(t, exitUnavailable, code)
+		require.Equal(t, cli.ExitUnavailable, code)
 		require.Regexp(t, `^mcpvisor: no mcpvisor run of .*c\.json is running, and `+command+` needs one; start it with: mcpvisor --config .*c\.json run\n$`, out)
 	}
 	require.Empty(t, mcptest.PIDs(dir))
@@ -177,14 +178,14 @@ func TestLogs(t *testing.T) {
 	b := startRun(t, map[string]any{"one": server, "second": entry(mcptest.Script{Faults: []mcptest.Fault{says("third")}})}, "run")
 	b.await("(2 of 2 ready)")
 	code, out, errs := b.command("logs", "one")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "first line\nsecond [31mline\n", out)
 	_, out, _ = b.command("logs", "one", "-n", "1")
 	require.Equal(t, "second [31mline\n", out)
 	_, out, _ = b.command("--json", "logs", "one", "-n", "1")
 	require.JSONEq(t, `{"server":"one","epoch":1,"line":"second [31mline"}`, out)
 	code, out, errs = b.command("logs")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "one     first line\none     second [31mline\nsecond  third\n", out)
 	_, out, _ = b.command("--json", "logs", "-n", "1")
 	require.Equal(t, 2, strings.Count(out, "\n"), out)
@@ -196,7 +197,7 @@ func TestRun_twice(t *testing.T) {
 	b := startRun(t, map[string]any{"one": server}, "run")
 	b.await(" ready  ")
 	code, out, errs := b.command("run")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Empty(t, out)
 	require.Regexp(t, `^mcpvisor: another mcpvisor run \(pid \d+\) has this configuration; mcpvisor status shows its servers, and an interrupt ends it\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 1)
@@ -208,7 +209,7 @@ func TestAttach_changed_configuration(t *testing.T) {
 	b.await(" ready  ")
 	require.NoError(t, os.WriteFile(b.config, []byte(`{"mcpServers":{}}`), 0o600))
 	code, _, errs := b.command("status")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `config .*c\.json has changed since mcpvisor run \(pid \d+\) read it at \d\d:\d\d:\d\d; restart that to use the new one, or use --fresh`, errs)
 	_, _, errs = b.command("--json", "status")
 	require.Contains(t, errs, `{"kind":"warning","message":"config `)
@@ -219,7 +220,7 @@ func TestAdd_beside_a_run(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	b.await(" ready  ")
 	code, _, errs := b.command("add", "two", "--", "two-server")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Regexp(t, `(?s)mcpvisor run \(pid \d+\) does not have it yet; restart that\nnext: mcpvisor --fresh status two\n$`, errs)
 }
 
@@ -250,7 +251,7 @@ func TestAttach_waits_for_a_start(t *testing.T) {
 		}
 	}
 	code, out, errs := b.command("call", "one/echo", `{"text":"late"}`)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Equal(t, "late", out)
 }
 
@@ -280,7 +281,7 @@ func TestStatus_wait_ready(t *testing.T) {
 	r := <-waited
 	interrupt()
 	require.Zero(t, <-ended)
-	require.Equal(t, exitOK, r.code, r.out+r.errs)
+	require.Equal(t, cli.ExitOK, r.code, r.out+r.errs)
 	require.Regexp(t, `(?m)^one +ready .*\ntwo +ready `, r.out)
 }
 
@@ -289,28 +290,28 @@ func TestStatus_wait(t *testing.T) {
 	servers["odd"] = map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}
 	b := startRun(t, servers, "run")
 	for args, want := range map[string]int{
-		"--wait any status":                 exitOK,
-		"--wait any status good":            exitOK,
-		"--wait ready status good":          exitOK,
-		"--wait ready status":               exitUnavailable, // at once: one was given up
-		"--wait any status bad":             exitUnavailable,
-		"--wait ready status odd":           exitUnavailable,
-		"--wait ready status --timeout 1ms": exitUnavailable,
+		"--wait any status":                 cli.ExitOK,
+		"--wait any status good":            cli.ExitOK,
+		"--wait ready status good":          cli.ExitOK,
+		"--wait ready status":               cli.ExitUnavailable, // at once: one was given up
+		"--wait any status bad":             cli.ExitUnavailable,
+		"--wait ready status odd":           cli.ExitUnavailable,
+		"--wait ready status --timeout 1ms": cli.ExitUnavailable,
 	} {
 		code, out, errs := b.command(strings.Split(args, " ")...)
 		require.Equal(t, want, code, args+"\n"+out+errs)
 	}
 	code, out, _ := b.command("status", "odd", "good")
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	require.Regexp(t, `(?m)^good +ready .*\nodd +not configured .*environment variable MCPVISOR_TEST_NOT_SET is not set`, out)
 	require.NotRegexp(t, `(?m)^bad`, out)
 	code, _, errs := b.command("status", "lost")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, `"lost"`)
 	b.stop()
 	code, _, errs = b.command("--wait", "any", "status", "--timeout", "60ms")
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	require.Contains(t, errs, "no mcpvisor run of ")
 	code, out, _ = b.command("--fresh", "--wait", "any", "status")
-	require.Equal(t, exitOK, code, out)
+	require.Equal(t, cli.ExitOK, code, out)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -33,7 +34,7 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 	}
 	defer stop()
 	if cmd.Forget {
-		if err := c.ForgetAuthorization(inv.ctx, cmd.Server); err != nil {
+		if err := c.ForgetAuthorization(inv.Context, cmd.Server); err != nil {
 			return err
 		}
 		return inv.printMessage("the stored authorization of %s is deleted; the server was not notified", cmd.Server)
@@ -49,7 +50,7 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 	}
 	s := c.ServerStatus(cmd.Server)
 	if s.State != supervisor.StateReady {
-		return unavailableError(s, "server %s is authorized and not available: %s", cmd.Server, inv.reason(s))
+		return cli.UnavailableError(s, "server %s is authorized and not available: %s", cmd.Server, inv.reason(s))
 	}
 	if err := inv.printMessage("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool")); err != nil {
 		return err
@@ -62,10 +63,10 @@ func (cmd *authorizeCmd) restart(inv *invocation, running *session) error {
 	if running == nil || !slices.Contains(running.info.Servers, cmd.Server) {
 		return nil
 	}
-	if err := running.Restart(inv.ctx, cmd.Server); err != nil {
+	if err := running.Restart(inv.Context, cmd.Server); err != nil {
 		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet, restart %s there: %w", running.info.PID, cmd.Server, err)
 	}
-	inv.note("mcpvisor run (pid %d) restarts server %s with it", running.info.PID, cmd.Server)
+	inv.Note("mcpvisor run (pid %d) restarts server %s with it", running.info.PID, cmd.Server)
 	return nil
 }
 
@@ -73,7 +74,7 @@ func (cmd *authorizeCmd) restart(inv *invocation, running *session) error {
 // user's consent. It comes from a browser on this machine, or the user pastes the
 // URL that a browser on another machine shows.
 func (cmd *authorizeCmd) authorize(inv *invocation, c *facade.Client) error {
-	ctx, cancel := context.WithCancel(inv.ctx)
+	ctx, cancel := context.WithCancel(inv.Context)
 	defer cancel()
 	done := make(chan error, 2)
 	go func() {
@@ -86,14 +87,14 @@ func (cmd *authorizeCmd) authorize(inv *invocation, c *facade.Client) error {
 }
 
 func (cmd *authorizeCmd) showURL(inv *invocation, url string) error {
-	if inv.json {
-		return printJSON(inv.out, map[string]string{"server": cmd.Server, "authorize": url})
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, map[string]string{"server": cmd.Server, "authorize": url})
 	}
-	fmt.Fprintf(inv.out, "Open this URL and consent:\n\n%s\n\n", display.Text(url))
-	fmt.Fprintln(inv.out, "If your browser is on another machine, paste here the URL that it ends at.")
+	fmt.Fprintf(inv.Out, "Open this URL and consent:\n\n%s\n\n", display.Text(url))
+	fmt.Fprintln(inv.Out, "If your browser is on another machine, paste here the URL that it ends at.")
 	if cmd.Open {
 		if err := openBrowser(url); err != nil {
-			inv.warn(cmd.Server, "no browser could be opened, so open the URL by hand: %v", err)
+			inv.Warn(cmd.Server, "no browser could be opened, so open the URL by hand: %v", err)
 		}
 	}
 	return nil
@@ -101,14 +102,14 @@ func (cmd *authorizeCmd) showURL(inv *invocation, url string) error {
 
 // readRedirect reads the URL that the user pastes.
 func (cmd *authorizeCmd) readRedirect(ctx context.Context, inv *invocation, c *facade.Client, done chan<- error) {
-	lines := bufio.NewScanner(inv.in)
+	lines := bufio.NewScanner(inv.In)
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || ctx.Err() != nil {
 			continue
 		}
 		if !strings.Contains(line, "state=") {
-			inv.warn(cmd.Server, "that is not the URL that the browser ends at; it begins with http and contains \"state=\"")
+			inv.Warn(cmd.Server, "that is not the URL that the browser ends at; it begins with http and contains \"state=\"")
 			continue
 		}
 		done <- c.FinishAuthorization(ctx, cmd.Server, line)
@@ -135,9 +136,9 @@ func openBrowser(url string) error {
 
 // printMessage prints one line of text, or an object with --json.
 func (inv *invocation) printMessage(format string, args ...any) error {
-	if inv.json {
-		return printJSON(inv.out, map[string]string{"message": fmt.Sprintf(format, args...)})
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, map[string]string{"message": fmt.Sprintf(format, args...)})
 	}
-	_, err := fmt.Fprintf(inv.out, format+"\n", args...)
+	_, err := fmt.Fprintf(inv.Out, format+"\n", args...)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
@@ -77,7 +78,7 @@ func TestAuthorize(t *testing.T) {
 	path := guardedConfig(t)
 	notAsked := func(string) { t.Error("the user was asked") }
 	code, _, errs := command(t, strings.NewReader(""), notAsked, "-c", path, "call", "web/echo", `{"text":"hello"}`)
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	require.Contains(t, errs, "mcpvisor authorize")
 	require.NotContains(t, errs, "state=")
 
@@ -87,20 +88,20 @@ func TestAuthorize(t *testing.T) {
 			_ = resp.Body.Close()
 		}
 	}, "-c", path, "authorize", "web")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "authorized: server web is ready")
 
 	code, out, errs = command(t, strings.NewReader(""), notAsked, "-c", path, "call", "web/echo", `{"text":"hello"}`)
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "hello")
 	code, out, _ = command(t, strings.NewReader(""), notAsked, "-c", path, "authorize", "web")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, out, "needs no authorization")
 
 	code, _, _ = command(t, strings.NewReader(""), notAsked, "-c", path, "authorize", "web", "--forget")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	code, _, _ = command(t, strings.NewReader(""), notAsked, "-c", path, "tools", "web")
-	require.NotEqual(t, exitOK, code)
+	require.NotEqual(t, cli.ExitOK, code)
 }
 
 // A server of a running run uses the tokens that authorize has obtained beside it.
@@ -114,18 +115,18 @@ func TestAuthorize_beside_run(t *testing.T) {
 	b := startRun(t, file.Servers, "run")
 	b.await("(1 of 2 ready)")
 	code, _, _ := b.command("--wait", "ready", "status") // ends when web is unauthorized
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	code, out, errs := command(t, strings.NewReader(""), func(url string) {
 		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url)
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 	}, "-c", b.config, "authorize", "web")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, out, "authorized: server web is ready")
 	require.Regexp(t, `^mcpvisor run \(pid \d+\) goes on; authorize starts a copy of the server, .*\nmcpvisor run \(pid \d+\) restarts server web with it\n$`, errs)
 	code, out, _ = b.command("--wait", "ready", "status", "--timeout", "1m")
-	require.Equal(t, exitOK, code, out)
+	require.Equal(t, cli.ExitOK, code, out)
 }
 
 // A user whose browser is on another machine pastes the URL at which it ends.
@@ -141,7 +142,7 @@ func TestAuthorize_by_pasted_URL(t *testing.T) {
 			_, _ = io.WriteString(keyboard, "not a URL\n"+resp.Header.Get("Location")+"\n")
 		}
 	}, "-c", path, "authorize", "web")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, errs, "that is not the URL")
 	require.Contains(t, out, "authorized")
 }
@@ -149,7 +150,7 @@ func TestAuthorize_by_pasted_URL(t *testing.T) {
 func TestAuthorize_server_without_auth(t *testing.T) {
 	path := guardedConfig(t)
 	code, _, errs := command(t, strings.NewReader(""), func(string) {}, "-c", path, "authorize", "open", "--again")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, errs, `"auth": {}`)
 }
 
@@ -169,7 +170,7 @@ func TestDoctor_advice_about_credentials(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "servers.json")
 		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
 		code, out, errs := command(t, strings.NewReader(""), func(string) {}, "-c", path, "doctor")
-		require.Equal(t, exitUnavailable, code, out+errs)
+		require.Equal(t, cli.ExitUnavailable, code, out+errs)
 		require.Contains(t, out, "      advice   "+want+"\n")
 		require.Equal(t, 1, strings.Count(out, "advice"), out)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -43,14 +44,14 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		options.Progress = inv.progress.show
 	}
 	began := time.Now()
-	raw, err := c.CallTool(inv.ctx, cmd.Name, arguments, options)
+	raw, err := c.CallTool(inv.Context, cmd.Name, arguments, options)
 	inv.progress.clear()
 	if err != nil {
 		return cmd.explained(c, err)
 	}
 	took := time.Since(began)
 	err = inv.printResult(cmd.Name, raw, c.own == nil)
-	inv.note("%s answered in %s", cmd.Name, display.Duration(took))
+	inv.Note("%s answered in %s", cmd.Name, display.Duration(took))
 	return err
 }
 
@@ -61,10 +62,10 @@ func (cmd *callCmd) explained(c *session, err error) error {
 	if qualified && c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
 		return c.unknownServer(server)
 	}
-	report := reportOf(err)
+	report := cli.ReportOf(err)
 	if before := report.Message; cmd.Timeout.Duration > 0 {
 		if report.Message = strings.Replace(before, `raise "call" in "timeouts"`, "raise --timeout", 1); report.Message != before {
-			return &exitError{exitCode(err), report}
+			return &cli.ExitError{Code: cli.ExitCode(err), Report: report}
 		}
 	}
 	return err
@@ -82,17 +83,17 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage, attached bo
 		IsError    bool              `json:"isError"`
 	}
 	if err := json.Unmarshal(raw, &result); err != nil {
-		return &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: fmt.Sprintf("the result of %s cannot be read: %v", tool, err)}}
+		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: fmt.Sprintf("the result of %s cannot be read: %v", tool, err)}}
 	}
 	switch {
-	case inv.json:
-		err = printRaw(inv.out, raw)
+	case inv.JSON:
+		err = cli.PrintRaw(inv.Out, raw)
 	case len(result.Content) > 0:
 		err = inv.contents().print(decodeContents(result.Content))
 	case len(result.Structured) > 0 && string(result.Structured) != "null":
 		var text bytes.Buffer
 		if err = json.Indent(&text, result.Structured, "", "  "); err == nil {
-			err = printRaw(inv.out, text.Bytes())
+			err = cli.PrintRaw(inv.Out, text.Bytes())
 		}
 	}
 	if err == nil && result.IsError {
@@ -100,7 +101,7 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage, attached bo
 		if asksUser(result.Content) {
 			message += inv.formAdvice(attached)
 		}
-		err = &exitError{exitFailed, errorReport{Kind: kindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: message}}
+		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: message}}
 	}
 	return err
 }
@@ -118,15 +119,15 @@ func (cmd *readCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.stop()
-	raw, err := c.ReadResource(inv.ctx, cmd.Server, cmd.URI)
+	raw, err := c.ReadResource(inv.Context, cmd.Server, cmd.URI)
 	if c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
 		return c.unknownServer(cmd.Server)
 	}
 	if err != nil {
 		return err
 	}
-	if inv.json {
-		return printIndented(inv.out, raw)
+	if inv.JSON {
+		return cli.PrintIndented(inv.Out, raw)
 	}
 	var res mcp.ReadResourceResult
 	if err := json.Unmarshal(raw, &res); err != nil {
@@ -153,7 +154,7 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 	for _, pair := range cmd.Arguments {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return usageError("argument %q is not key=value; write for instance name=Ada", pair)
+			return cli.UsageError("argument %q is not key=value; write for instance name=Ada", pair)
 		}
 		args[key] = value
 	}
@@ -163,23 +164,23 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.stop()
-	raw, err := c.GetPrompt(inv.ctx, cmd.Server, cmd.Name, args)
+	raw, err := c.GetPrompt(inv.Context, cmd.Server, cmd.Name, args)
 	if c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
 		return c.unknownServer(cmd.Server)
 	}
 	if err != nil {
 		return err
 	}
-	if inv.json {
-		return printIndented(inv.out, raw)
+	if inv.JSON {
+		return cli.PrintIndented(inv.Out, raw)
 	}
 	var res mcp.GetPromptResult
 	if err := json.Unmarshal(raw, &res); err != nil {
 		return err
 	}
 	for _, m := range res.Messages {
-		fmt.Fprintf(inv.out, "%s: ", display.Text(string(m.Role)))
-		if err := newContentPrinter(inv.out, true).print([]mcp.Content{m.Content}); err != nil {
+		fmt.Fprintf(inv.Out, "%s: ", display.Text(string(m.Role)))
+		if err := newContentPrinter(inv.Out, true).print([]mcp.Content{m.Content}); err != nil {
 			return err
 		}
 	}

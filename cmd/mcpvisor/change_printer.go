@@ -8,14 +8,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
-
-// maxChangeLength is the longest text of a line about a change, in characters.
-const maxChangeLength = 400
 
 // changePrinter prints what happens to the servers of `mcpvisor run`. With --json it prints
 // each event as one object in one line; as text it leaves out what an operator does not
@@ -37,33 +35,33 @@ func newChangePrinter(inv *invocation, specs []mcpvisor.ServerSpec) *changePrint
 
 // begin prints what is run, and where it can be looked at.
 func (p *changePrinter) begin(info control.Info) error {
-	if p.inv.json {
+	if p.inv.JSON {
 		if info.URL != "" { // stdout has events only
-			p.inv.writeReport(errorReport{Kind: kindNote, Message: "page: " + info.URL})
+			p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: "page: " + info.URL})
 		}
 		return nil
 	}
-	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), table.OneLine(info.Config, maxChangeLength), info.PID)
+	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), table.OneLine(info.Config, table.MaxText), info.PID)
 	if info.URL != "" {
 		text += "page: " + info.URL + "\n"
 	}
-	_, err := fmt.Fprint(p.inv.out, text)
+	_, err := fmt.Fprint(p.inv.Out, text)
 	return err
 }
 
 // end prints that all servers have stopped.
 func (p *changePrinter) end(took time.Duration) error {
-	if p.inv.json {
+	if p.inv.JSON {
 		return nil
 	}
-	_, err := fmt.Fprintf(p.inv.out, "stopped %s in %s\n", display.Count(p.servers, "server"), display.Duration(took))
+	_, err := fmt.Fprintf(p.inv.Out, "stopped %s in %s\n", display.Count(p.servers, "server"), display.Duration(took))
 	return err
 }
 
 // print prints one event. After an interrupt only --json prints any: every server stops.
 func (p *changePrinter) print(ev mcpvisor.Event) error {
-	ev.Cause = causeInConfigTerms(ev.Cause)
-	if p.inv.json {
+	ev.Cause = cli.CauseInConfigTerms(ev.Cause)
+	if p.inv.JSON {
 		return p.printObject(ev)
 	}
 	before := len(p.ready)
@@ -77,22 +75,22 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 	if word == "" || p.interrupted() {
 		return nil
 	}
-	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, table.OneLine(text, maxChangeLength)))
+	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, table.OneLine(text, table.MaxText)))
 	if len(p.ready) != before {
 		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.servers)
 	}
-	_, err := fmt.Fprintln(p.inv.out, line)
+	_, err := fmt.Fprintln(p.inv.Out, line)
 	return err
 }
 
-func (p *changePrinter) interrupted() bool { return p.inv.ctx.Err() != nil }
+func (p *changePrinter) interrupted() bool { return p.inv.Context.Err() != nil }
 
 func (p *changePrinter) printObject(ev mcpvisor.Event) error {
 	data, err := json.Marshal(ev)
 	if err != nil {
 		return err
 	}
-	return printRaw(p.inv.out, data)
+	return cli.PrintRaw(p.inv.Out, data)
 }
 
 // describeChange returns what an event says: a word, and the details. The word is empty for

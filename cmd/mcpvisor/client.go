@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -31,7 +32,7 @@ func (c *configuredClient) Status() []mcpvisor.ServerStatus {
 	for i := range all {
 		p := c.specs[all[i].Name].Policy
 		all[i].Policy, all[i].MaxAttempts = p.String(), p.MaxAttempts
-		all[i] = statusInConfigTerms(all[i])
+		all[i] = cli.StatusInConfigTerms(all[i])
 		if wouldRetry(all[i]) {
 			all[i].State = stateFailed
 		}
@@ -48,7 +49,7 @@ func wouldRetry(s mcpvisor.ServerStatus) bool {
 // ServerStatus returns the status of one server, in the words of the file.
 func (c *configuredClient) ServerStatus(server string) mcpvisor.ServerStatus {
 	s, _ := c.Client.ServerStatus(server) // it was registered at the start
-	return statusInConfigTerms(s)
+	return cli.StatusInConfigTerms(s)
 }
 
 // startSlack is added to the time that a start may take, because the error of a
@@ -116,13 +117,13 @@ func (inv *invocation) startServers(file *config.File, specs []mcpvisor.ServerSp
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			inv.warn("", "mcpvisor: %v", err)
+			inv.Warn("", "mcpvisor: %v", err)
 		}
 	}
-	if err := c.Apply(inv.ctx, once); err != nil {
+	if err := c.Apply(inv.Context, once); err != nil {
 		stop()
-		if inv.ctx.Err() != nil {
-			err = errInterrupted
+		if inv.Context.Err() != nil {
+			err = cli.ErrInterrupted
 		}
 		return nil, nil, err
 	}
@@ -139,20 +140,20 @@ func (inv *invocation) warnProblems(file *config.File, specs []mcpvisor.ServerSp
 	all := len(specs) == len(file.Specs()) && !slices.ContainsFunc(file.Servers, func(s config.Server) bool { return s.Skipped })
 	for _, p := range file.Problems {
 		if all || slices.Contains(entries, p.Server) {
-			inv.warn(p.Server, "%s", p)
+			inv.Warn(p.Server, "%s", p)
 		}
 	}
 }
 
 // awaitStarts waits until every server is ready or has failed: as long as --wait
-// says, or as long as the servers' own timeouts allow. It returns errInterrupted
+// says, or as long as the servers' own timeouts allow. It returns cli.ErrInterrupted
 // if the command is interrupted before.
 func (inv *invocation) awaitStarts(c *configuredClient) error {
-	wait := inv.wait
+	wait := inv.Wait
 	if wait <= 0 {
 		wait = c.startTimeout()
 	}
-	ctx, cancel := context.WithTimeout(inv.ctx, wait)
+	ctx, cancel := context.WithTimeout(inv.Context, wait)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, name := range c.Servers() {
@@ -171,8 +172,8 @@ func (inv *invocation) awaitStarts(c *configuredClient) error {
 		inv.reportWaiting(c.Status(), wait)
 		<-done
 	}
-	if inv.ctx.Err() != nil {
-		return errInterrupted
+	if inv.Context.Err() != nil {
+		return cli.ErrInterrupted
 	}
 	return nil
 }
@@ -190,12 +191,12 @@ func (inv *invocation) reportWaiting(all []mcpvisor.ServerStatus, wait time.Dura
 			names = append(names, s.Name)
 		}
 	}
-	if len(names) > 0 && !inv.json {
+	if len(names) > 0 && !inv.JSON {
 		flag := "--wait"
-		if inv.waitFor != "" {
+		if inv.WaitFor != "" {
 			flag = "--timeout" // of status
 		}
-		fmt.Fprintf(inv.err, "waiting for %s (up to %v; %s shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
+		fmt.Fprintf(inv.Err, "waiting for %s (up to %v; %s shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
 	}
 }
 
@@ -212,10 +213,10 @@ func (inv *invocation) warnUnready(all []mcpvisor.ServerStatus) error {
 		if s.State == stateFailed {
 			verb = "has "
 		}
-		inv.warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, inv.reason(s))
+		inv.Warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, inv.reason(s))
 	}
 	if len(unready) == len(all) {
-		return &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
+		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}
 	}
 	return nil
 }

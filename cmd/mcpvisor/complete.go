@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
@@ -25,9 +26,9 @@ type completionCmd struct {
 func (cmd *completionCmd) Run(inv *invocation) error {
 	script, err := completion.Script(cmd.Shell)
 	if err != nil {
-		return usageError("%v", err)
+		return cli.UsageError("%v", err)
 	}
-	_, err = io.WriteString(inv.out, script)
+	_, err = io.WriteString(inv.Out, script)
 	return err
 }
 
@@ -56,7 +57,7 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 		}
 		words, broken = completion.SplitLine(args[2], args[1])
 	}
-	names := &completionNames{ctx: ctx, sources: newSources(completion.Flag(parser.Model, words, "config")), user: slices.Contains(words, "--user")}
+	names := &completionNames{ctx: ctx, sources: cli.NewSources(completion.Flag(parser.Model, words, "config")), user: slices.Contains(words, "--user")}
 	defer names.close()
 	for _, c := range completion.Complete(parser.Model, words, names) {
 		switch {
@@ -73,7 +74,7 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 // running, else from its files and what an earlier command has seen.
 type completionNames struct {
 	ctx     context.Context
-	sources sources
+	sources cli.Sources
 	user    bool // the line has --user
 
 	looked bool
@@ -85,7 +86,7 @@ type completionNames struct {
 func (n *completionNames) attached() *attach.Client {
 	if !n.looked {
 		n.looked = true
-		if c, info, err := attach.Find(n.ctx, n.sources.key); err == nil {
+		if c, info, err := attach.Find(n.ctx, n.sources.Key); err == nil {
 			n.run, n.names = c, info.Servers
 		}
 	}
@@ -106,7 +107,7 @@ func (n *completionNames) Servers() (all []completion.Candidate) {
 		}
 		return all
 	}
-	file, err := config.LoadFiles(n.sources.paths)
+	file, err := config.LoadFiles(n.sources.Paths)
 	if err != nil {
 		return nil
 	}
@@ -128,7 +129,7 @@ func (n *completionNames) Tools() []completion.Candidate {
 			return toolCandidates(data)
 		}
 	}
-	tools := completion.DefaultCache().Tools(n.sources.key, n.sources.digest())
+	tools := completion.DefaultCache().Tools(n.sources.Key, n.sources.Digest())
 	if tools != nil {
 		return tools
 	}
@@ -170,28 +171,14 @@ func (n *completionNames) Others(kind string) (all []completion.Candidate) {
 	case "preset":
 		values = presets.Names()
 	case "host":
-		values = hostIDs()
+		values = edit.Hosts()
 	case "entry":
-		values = n.entries()
+		values = edit.Entries(n.sources, n.user)
 	}
 	for _, value := range values {
 		all = append(all, completion.Candidate{Value: value, Description: kind})
 	}
 	return all
-}
-
-// entries returns the names in the file that a command changes, also of entries that are
-// disabled or cannot be used.
-func (n *completionNames) entries() []string {
-	path, err := n.sources.target(targetFlags{n.user})
-	if err != nil {
-		return nil
-	}
-	f, err := configfile.Open(path)
-	if err != nil {
-		return nil
-	}
-	return f.Names()
 }
 
 func toolCandidates(data []byte) (all []completion.Candidate) {
@@ -211,5 +198,5 @@ func (inv *invocation) rememberTools(data []byte) {
 	for i := range tools {
 		tools[i].Description = table.OneLine(tools[i].Description, 80)
 	}
-	completion.DefaultCache().Store(inv.sources.key, inv.sources.digest(), tools)
+	completion.DefaultCache().Store(inv.Sources.Key, inv.Sources.Digest(), tools)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -48,7 +49,7 @@ func TestComplete_names(t *testing.T) {
 	require.Empty(t, candidates(t, "-c", filepath.Join(t.TempDir(), "absent.json"), "call", ""))
 	require.Len(t, mcptest.PIDs(dir), started, "no server was started")
 	code, _, errs := b.command("tools")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Contains(t, candidates(t, "-c", b.config, "call", "one"), "one/echo")
 	require.NoError(t, os.WriteFile(b.config, []byte(`{"mcpServers":{"two":{"command":"x"}}}`), 0o600))
 	require.Equal(t, []string{"two/"}, candidates(t, "-c", b.config, "call", ""))
@@ -75,7 +76,7 @@ func TestComplete_entries(t *testing.T) {
 	last := write(filepath.Join(dir, "last.json"), `{"servers": {"on": {"command": "x"}, "off": {"command": "x", "disabled": true}, "odd": {"comand": 1}}}`)
 	require.Equal(t, []string{"on", "off", "odd"}, candidates(t, "-c", first, "-c", last, "remove", ""))
 	require.Equal(t, []string{"on", "odd"}, candidates(t, "-c", last, "restart", ""), "a disabled one cannot be restarted")
-	if path := userConfig(); strings.HasPrefix(path, home) {
+	if path := cli.UserConfig(); strings.HasPrefix(path, home) {
 		write(path, `{"servers": {"mine": {"command": "x"}}}`)
 		require.Equal(t, []string{"mine"}, candidates(t, "remove", "--user", ""))
 	}
@@ -145,14 +146,14 @@ func TestComplete_shells(t *testing.T) {
 
 func TestCompletion_unknown_shell(t *testing.T) {
 	out, code := runTool(t, "completion", "tcsh")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, out, "name one of: bash, zsh, fish")
 }
 
 // The manual page of the program has no mistake that mandoc finds, and names every command.
 func TestMan(t *testing.T) {
 	out, code := runTool(t, "man")
-	require.Equal(t, exitOK, code)
+	require.Equal(t, cli.ExitOK, code)
 	for _, command := range []string{"status", "call", "run", "completion"} {
 		require.Contains(t, out, ".Ss mcpvisor "+command+"\n")
 	}

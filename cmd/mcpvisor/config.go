@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -12,7 +14,7 @@ type schemaCmd struct{}
 
 // Run implements kong's command.
 func (schemaCmd) Run(inv *invocation) error {
-	_, err := inv.out.Write(config.Schema())
+	_, err := inv.Out.Write(config.Schema())
 	return err
 }
 
@@ -42,16 +44,16 @@ func (configCmd) Run(inv *invocation) error {
 			e.Entry = s.Entry
 		}
 		if s.Disabled {
-			e.Target = writtenTarget(s.Path, s.Entry)
+			e.Target = configfile.Target(s.Path, s.Entry)
 		}
 		entries = append(entries, e)
 	}
-	if inv.json {
+	if inv.JSON {
 		problems := file.Problems
 		if problems == nil {
 			problems = []config.Problem{}
 		}
-		err = printJSON(inv.out, map[string]any{"files": file.Paths, "entries": entries, "problems": problems})
+		err = cli.PrintJSON(inv.Out, map[string]any{"files": file.Paths, "entries": entries, "problems": problems})
 	} else {
 		err = inv.printConfig(file, entries)
 	}
@@ -60,7 +62,7 @@ func (configCmd) Run(inv *invocation) error {
 	}
 	for _, p := range file.Problems {
 		if p.Severity == config.SeverityError {
-			return &exitError{code: exitUsage}
+			return &cli.ExitError{Code: cli.ExitUsage}
 		}
 	}
 	return nil
@@ -69,7 +71,7 @@ func (configCmd) Run(inv *invocation) error {
 // printConfig prints the files, a table of the entries, and the problems.
 func (inv *invocation) printConfig(file *config.File, entries []configEntry) error {
 	for _, path := range file.Paths {
-		if _, err := fmt.Fprintln(inv.out, "file", table.OneLine(path, maxChangeLength)); err != nil {
+		if _, err := fmt.Fprintln(inv.Out, "file", table.OneLine(path, table.MaxText)); err != nil {
 			return err
 		}
 	}
@@ -87,11 +89,11 @@ func (inv *invocation) printConfig(file *config.File, entries []configEntry) err
 		}
 		rows = append(rows, []any{e.Name, e.Target, e.Origin, strings.Join(notes, "; ")})
 	}
-	if err := inv.table(inv.out, "SERVER\tTARGET\tORIGIN\tNOTE", rows); err != nil {
+	if err := inv.Table("SERVER\tTARGET\tORIGIN\tNOTE", rows); err != nil {
 		return err
 	}
 	for _, p := range file.Problems {
-		inv.warn(p.Server, "%s", p)
+		inv.Warn(p.Server, "%s", p)
 	}
 	return nil
 }

@@ -94,6 +94,6 @@ func resourceText(r *mcp.ResourceContents) string {
 
 // contents returns the printer of answers. stdout that is no terminal gets texts unchanged.
 func (inv *invocation) contents() *contentPrinter {
-	file, isFile := inv.out.(*os.File)
-	return newContentPrinter(inv.out, isFile && term.IsTerminal(int(file.Fd())))
+	file, isFile := inv.Out.(*os.File)
+	return newContentPrinter(inv.Out, isFile && term.IsTerminal(int(file.Fd())))
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -30,22 +32,22 @@ func (doctorCmd) Run(inv *invocation) error {
 	if len(specs) > 0 {
 		servers, err := inv.serverFindings(file, specs)
 		switch {
-		case errors.Is(err, errInterrupted):
+		case errors.Is(err, cli.ErrInterrupted):
 			interrupted = err
 		case err != nil:
 			return err
 		}
 		for _, f := range servers {
 			if !f.OK {
-				code = max(code, exitUnavailable)
+				code = max(code, cli.ExitUnavailable)
 			}
 		}
 		findings = append(findings, servers...)
 	}
 	switch {
 	case len(findings) == 0:
-	case inv.json:
-		err = printJSON(inv.out, map[string]any{"findings": findings})
+	case inv.JSON:
+		err = cli.PrintJSON(inv.Out, map[string]any{"findings": findings})
 	default:
 		err = inv.printFindings(findings)
 	}
@@ -56,8 +58,8 @@ func (doctorCmd) Run(inv *invocation) error {
 		return interrupted
 	case len(specs) == 0:
 		return noServerError(file)
-	case code != exitOK:
-		return &exitError{code: code}
+	case code != cli.ExitOK:
+		return &cli.ExitError{Code: code}
 	}
 	return nil
 }
@@ -65,9 +67,9 @@ func (doctorCmd) Run(inv *invocation) error {
 // fileFindings returns the findings about the file itself.
 func fileFindings(file *config.File) (findings []finding, code int) {
 	for _, p := range file.Problems {
-		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: writtenTarget(p.File, p.Server), Summary: problemSummary(p)}
+		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: configfile.Target(p.File, p.Server), Summary: problemSummary(p)}
 		if p.Severity == config.SeverityError {
-			code = exitUsage
+			code = cli.ExitUsage
 			f.OK, f.Level = false, levelFail // the problem says what to do
 		}
 		findings = append(findings, f)
@@ -79,17 +81,17 @@ func fileFindings(file *config.File) (findings []finding, code int) {
 // the level already.
 func problemSummary(p config.Problem) string {
 	message := strings.TrimPrefix(p.Message, fmt.Sprintf("server %q ", p.Server))
-	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, configTerms(message))
+	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, cli.ConfigTerms(message))
 }
 
 // serverFindings starts servers, waits for them, stops them, and diagnoses each.
-// Beside an errInterrupted the findings are what is known so far.
+// Beside an cli.ErrInterrupted the findings are what is known so far.
 func (inv *invocation) serverFindings(file *config.File, specs []mcpvisor.ServerSpec) (findings []finding, err error) {
 	quiet := *inv
-	quiet.err = io.Discard // the problems of the file are findings already
+	quiet.Err = io.Discard // the problems of the file are findings already
 	c, stop, err := quiet.startServers(file, specs)
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		for _, spec := range specs {
 			findings = append(findings, finding{Server: spec.Name, Level: levelUnknown, Kind: "canceled", Target: spec.Target(),
 				Summary: "interrupted before it was started"})
@@ -155,10 +157,10 @@ func (inv *invocation) printFindings(findings []finding) error {
 		if f.Server == "" { // a problem of the file as a whole
 			subject = ""
 		}
-		fmt.Fprintf(&b, "%-4s  %s%s\n", levelLabels[f.Level], subject, table.OneLine(f.Summary, maxFindingLength))
+		fmt.Fprintf(&b, "%-4s  %s%s\n", levelLabels[f.Level], subject, table.OneLine(f.Summary, table.MaxText))
 		detail := func(label, text string) {
 			if text != "" {
-				fmt.Fprintf(&b, "      %-8s %s\n", label, table.OneLine(text, maxFindingLength))
+				fmt.Fprintf(&b, "      %-8s %s\n", label, table.OneLine(text, table.MaxText))
 			}
 		}
 		if f.Entry != "" {
@@ -175,6 +177,6 @@ func (inv *invocation) printFindings(findings []finding) error {
 		}
 		detail("advice", f.Advice)
 	}
-	_, err := inv.out.Write([]byte(b.String()))
+	_, err := inv.Out.Write([]byte(b.String()))
 	return err
 }

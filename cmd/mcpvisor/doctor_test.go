@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -98,7 +99,7 @@ func TestDoctor(t *testing.T) {
 			for _, text := range append(c.lacks, "Timeouts.", "Limits.") {
 				require.NotContains(t, out, text)
 			}
-			require.Equal(t, exitUnavailable, code)
+			require.Equal(t, cli.ExitUnavailable, code)
 		})
 	}
 }
@@ -107,7 +108,7 @@ func TestDoctor(t *testing.T) {
 func TestStatus_stderr(t *testing.T) {
 	path := entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "waiting for a lock"}, hangingStart[0], hangingStart[1]))
 	out, code := runTool(t, "-c", path, "--wait", "2s", "--json", "status")
-	require.Equal(t, exitUnavailable, code)
+	require.Equal(t, cli.ExitUnavailable, code)
 	require.Contains(t, out, `"reason": "not ready in time; raise --wait if it is slow to start; stderr: waiting for a lock"`)
 }
 
@@ -133,7 +134,7 @@ func TestInterrupt_during_start(t *testing.T) {
 				done <- run(ctx, append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
 			}()
 			interrupt()
-			require.Equal(t, exitFailed, <-done)
+			require.Equal(t, cli.ExitFailed, <-done)
 			require.Contains(t, errs.String(), "interrupted before the servers were ready")
 			require.NotContains(t, out.String()+errs.String(), "--wait")
 			require.Contains(t, out.String(), want)
@@ -152,7 +153,7 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out bytes.Buffer
-	inv := &invocation{ctx: ctx, in: strings.NewReader(""), out: &out, err: &out, sources: newSources([]string{path})}
+	inv := &invocation{Invocation: cli.Invocation{Context: ctx, In: strings.NewReader(""), Out: &out, Err: &out, Sources: cli.NewSources([]string{path})}}
 	file, err := inv.loadConfig()
 	require.NoError(t, err)
 	c, stop, err := inv.startServers(file, file.Specs())
@@ -162,11 +163,11 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	require.NoError(t, c.WaitReady(ctx, good))
 	require.Error(t, c.WaitReady(ctx, "broken"))
 	interrupt()
-	require.ErrorIs(t, inv.awaitStarts(c), errInterrupted)
+	require.ErrorIs(t, inv.awaitStarts(c), cli.ErrInterrupted)
 
 	require.NoError(t, inv.printStatus(inv.entriesOf(file, c), nil))
 	findings, err := inv.findingsOf(file, c)
-	require.ErrorIs(t, err, errInterrupted)
+	require.ErrorIs(t, err, cli.ErrInterrupted)
 	require.NoError(t, inv.printFindings(findings))
 	for _, want := range []string{
 		`(?m)^` + good + ` +ready .* entry "a good one" of the file$`, `(?m)^broken +failed .*exit status 7`, `(?m)^slow .*interrupted before it was ready`,
@@ -174,8 +175,20 @@ func TestInterrupt_with_servers_that_are_known(t *testing.T) {
 	} {
 		require.Regexp(t, want, out.String())
 	}
-	inv.json = true
+	inv.JSON = true
 	out.Reset()
 	require.NoError(t, inv.printStatus(inv.entriesOf(file, c), nil))
 	require.Contains(t, out.String(), `"entry": "a good one"`)
+}
+
+// The target of an entry that makes no server is not the file, and not empty.
+func TestDoctor_target_of_an_unusable_entry(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers": {"off": {"command": "off-server", "disabled": true},
+		"lacks": {"command": "node", "args": ["${MCPVISOR_TEST_NOT_SET}"]}, "odd": {"comand": "x"}}}`), 0o600))
+	out, code := runTool(t, "-c", path, "doctor")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Regexp(t, `FAIL  lacks: .*is not set.*\n      target   node\nFAIL  odd: .*unknown key "comand".*\n(mcpvisor|$)`, out)
+	out, _ = runTool(t, "-c", path, "config")
+	require.Regexp(t, `(?m)^off +off-server +\S+:1 +disabled$`, out)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -17,7 +18,7 @@ func TestAttach_explains(t *testing.T) {
 	b.await(" ready  ")
 	for _, args := range [][]string{{"call", "bad/x"}, {"read", "bad", "x://1"}, {"prompt", "bad", "p"}} {
 		code, _, errs := b.command(args...)
-		require.Equal(t, exitUsage, code, errs)
+		require.Equal(t, cli.ExitUsage, code, errs)
 		require.Contains(t, errs, "server bad is not configured: ")
 	}
 	_, out, errs := b.command("--wait", "any", "status", "--timeout", "1ns")
@@ -25,12 +26,12 @@ func TestAttach_explains(t *testing.T) {
 	require.NotContains(t, errs, "canceled")
 
 	code, _, errs := b.command("call", "one/hang", "--timeout", "50ms")
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, errs, "raise --timeout")
 	require.NotContains(t, errs, `"timeouts"`)
 	for _, timeout := range []string{"0", "0s", "5", "-1s"} {
 		code, _, errs = b.command("call", "one/hang", "--timeout="+timeout)
-		require.Equal(t, exitUsage, code)
+		require.Equal(t, cli.ExitUsage, code)
 		require.Contains(t, errs, "must be a duration such as 30s, and more than 0")
 	}
 }
@@ -38,7 +39,7 @@ func TestAttach_explains(t *testing.T) {
 // tools declares to servers what call declares: that it can ask the user of a terminal. Some
 // servers list other tools for that.
 func TestTools_declare_forms(t *testing.T) {
-	inv := &invocation{ctx: t.Context(), in: strings.NewReader(""), out: io.Discard, err: io.Discard, sources: newSources([]string{configFile(t, mcptest.Script{})})}
+	inv := &invocation{Invocation: cli.Invocation{Context: t.Context(), In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Sources: cli.NewSources([]string{configFile(t, mcptest.Script{})})}}
 	require.NoError(t, (&toolsCmd{}).Run(inv))
 	require.True(t, inv.forms)
 }

@@ -45,9 +45,6 @@ const (
 // levelLabels are the levels as text. Failures are in capitals.
 var levelLabels = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: "FAIL", levelUnknown: "????"}
 
-// maxFindingLength is the longest line of a finding, in characters.
-const maxFindingLength = 400
-
 // diagnose explains the state of a server after one attempt. malformed is how many
 // of its messages were not JSON-RPC.
 func (inv *invocation) diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, malformed uint64) finding {
@@ -63,7 +60,7 @@ func (inv *invocation) diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpe
 	case c != nil:
 		f.Kind, f.Summary, f.ExitCode, f.Signal = string(c.Kind), c.Error(), c.ExitCode, c.Signal
 		f.Advice = causeAdvice(s, spec)
-	case inv.ctx.Err() != nil:
+	case inv.Context.Err() != nil:
 		f.Level, f.Kind, f.Summary = levelUnknown, "canceled", "interrupted before it was ready"
 		return f
 	default:

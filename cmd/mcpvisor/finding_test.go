@@ -6,10 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 )
 
 func TestDiagnose_stray_output(t *testing.T) {
-	d := (&invocation{ctx: t.Context()}).diagnose(mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
+	d := (&invocation{Invocation: cli.Invocation{Context: t.Context()}}).diagnose(mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
 		StrayOutput: mcpvisor.StrayOutput{Text: "Ok to proceed? (y)", Reason: "it asks a question"}}}, mcpvisor.ServerSpec{}, 0)
 	require.Contains(t, d.Warnings, `its stdout says "Ok to proceed? (y)": it asks a question`)
 }

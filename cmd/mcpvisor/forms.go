@@ -40,7 +40,7 @@ func (inv *invocation) formAdvice(attached bool) string {
 // itself get them: those of `mcpvisor run` have a client without a user.
 func (inv *invocation) formOptions() []facade.Option {
 	in, out, ok := inv.questionTerminal()
-	if !ok || !inv.forms || inv.json {
+	if !ok || !inv.forms || inv.JSON {
 		return nil
 	}
 	terminal := form.New(in, out, inv.progress.pause)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -18,7 +19,7 @@ const formArguments = `{"method":"elicitation/create","params":{"mode":"form","m
 // Without a terminal a server learns that this client asks nothing.
 func TestCall_form_without_terminal(t *testing.T) {
 	out, code := runTool(t, "-c", configFile(t, mcptest.Script{}), "call", "one/consult", formArguments)
-	require.Equal(t, exitFailed, code)
+	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, out, "mcpvisor --fresh call asks on a terminal")
 	require.NotContains(t, out, "Who are you")
 }
@@ -37,7 +38,7 @@ func TestCall_form_attached(t *testing.T) {
 		"call one/fail":            "one/fail reports an error\n",
 	} {
 		code, _, errs := b.command(strings.Split(args, " ")...)
-		require.Equal(t, exitFailed, code, errs)
+		require.Equal(t, cli.ExitFailed, code, errs)
 		require.Contains(t, errs, want, args)
 	}
 }

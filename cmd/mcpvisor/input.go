@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/prompt"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -33,13 +34,13 @@ func (inv *invocation) inputOptions() []config.Option {
 	if !ok {
 		return nil
 	}
-	p := &prompter{ctx: inv.ctx, in: in, out: out, readPassword: func() ([]byte, error) {
+	p := &prompter{ctx: inv.Context, in: in, out: out, readPassword: func() ([]byte, error) {
 		return term.ReadPassword(int(in.Fd()))
 	}}
 	state, err := term.GetState(int(in.Fd()))
 	return []config.Option{config.WithInput(func(i config.Input) (string, error) {
 		value, failure := p.ask(i)
-		inv.inputInterrupted = inv.inputInterrupted || errors.Is(failure, errInterrupted)
+		inv.inputInterrupted = inv.inputInterrupted || errors.Is(failure, cli.ErrInterrupted)
 		if err == nil { // an interrupt during a password leaves the terminal without echo
 			_ = term.Restore(int(in.Fd()), state)
 		}
@@ -50,8 +51,8 @@ func (inv *invocation) inputOptions() []config.Option {
 // questionTerminal returns stdin and stderr if both are a terminal, so that the user can be
 // asked.
 func (inv *invocation) questionTerminal() (in, out *os.File, ok bool) {
-	in, isFile := inv.in.(*os.File)
-	out, shown := inv.err.(*os.File)
+	in, isFile := inv.In.(*os.File)
+	out, shown := inv.Err.(*os.File)
 	return in, out, isFile && shown && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
@@ -60,7 +61,7 @@ func (inv *invocation) questionTerminal() (in, out *os.File, ok bool) {
 func (p *prompter) ask(i config.Input) (string, error) {
 	for {
 		if p.ctx.Err() != nil {
-			return "", errInterrupted
+			return "", cli.ErrInterrupted
 		}
 		p.printQuestion(i)
 		value, err := p.readLine(i.Password)
@@ -128,6 +129,6 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 		}
 		return strings.TrimRight(r.line, "\r\n"), r.err
 	case <-p.ctx.Done():
-		return "", errInterrupted
+		return "", cli.ErrInterrupted
 	}
 }

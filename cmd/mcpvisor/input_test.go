@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
@@ -52,9 +53,9 @@ func TestPrompter_interrupted(t *testing.T) {
 	p := &prompter{ctx: ctx, in: in, out: io.Discard}
 	cancel()
 	_, err := p.ask(config.Input{ID: "a"})
-	require.ErrorIs(t, err, errInterrupted)
+	require.ErrorIs(t, err, cli.ErrInterrupted)
 	_, err = (&prompter{ctx: ctx, out: forbidden{t}}).ask(config.Input{ID: "b"})
-	require.ErrorIs(t, err, errInterrupted, "no further question is shown")
+	require.ErrorIs(t, err, cli.ErrInterrupted, "no further question is shown")
 }
 
 // forbidden is a writer that fails the test.
@@ -87,7 +88,7 @@ func TestCall_names_of_servers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"servers": {"one": {"command": "${input:x}"}, "two": {"comand": "x"}, "off": {"disabled": true}}}`), 0o600))
 	out, code := runTool(t, "-c", path, "call", "echo")
-	require.Equal(t, exitUsage, code)
+	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, out, "name tools as server/tool, as in one/echo (servers: one, two)\n")
 }
 
@@ -97,7 +98,7 @@ func TestLoadConfig_inputs_and_names(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
 		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
-	inv := &invocation{ctx: context.Background(), in: strings.NewReader(""), err: io.Discard, sources: newSources([]string{path})}
+	inv := &invocation{Invocation: cli.Invocation{Context: context.Background(), In: strings.NewReader(""), Err: io.Discard, Sources: cli.NewSources([]string{path})}}
 	file, err := inv.loadConfig()
 	require.NoError(t, err)
 	require.Empty(t, file.Servers)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -76,7 +77,7 @@ func TestJSON_empty_lists(t *testing.T) {
 	path := configFile(t, mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})
 	for command, want := range map[string]string{"tools": `{"tools": []}`, "prompts": `{"prompts": []}`, "resources": `{"resources": [], "resourceTemplates": []}`} {
 		out, code := runTool(t, "--json", "-c", path, command)
-		require.Equal(t, exitOK, code)
+		require.Equal(t, cli.ExitOK, code)
 		require.JSONEq(t, want, out)
 	}
 }
@@ -94,7 +95,7 @@ func TestStatus_unusable_entries(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "c.json")
 			require.NoError(t, os.WriteFile(path, data, 0o600))
 			out, code := runTool(t, "-c", path, "status")
-			require.Equal(t, exitUnavailable, code, out)
+			require.Equal(t, cli.ExitUnavailable, code, out)
 			require.Regexp(t, `(?m)^lost +not configured +- +- +0 +0 +0 +"url" must be a string`, out)
 			require.NotRegexp(t, `(?m)^off `, out)
 			if name != "alone" {
@@ -102,7 +103,7 @@ func TestStatus_unusable_entries(t *testing.T) {
 			}
 			var stdout, stderr strings.Builder
 			code = run(t.Context(), []string{"--json", "-c", path, "status"}, strings.NewReader(""), &stdout, &stderr)
-			require.Equal(t, exitUnavailable, code)
+			require.Equal(t, cli.ExitUnavailable, code)
 			var answer struct {
 				Servers []map[string]any `json:"servers"`
 			}

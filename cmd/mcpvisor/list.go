@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 )
 
 type resourcesCmd struct{}
@@ -49,22 +50,22 @@ func (inv *invocation) list(header string, read func(*session, context.Context) 
 		return err
 	}
 	defer c.stop()
-	data, err := read(c, inv.ctx)
+	data, err := read(c, inv.Context)
 	if err != nil {
 		return err
 	}
-	if inv.json {
-		err = printIndented(inv.out, data)
+	if inv.JSON {
+		err = cli.PrintIndented(inv.Out, data)
 	} else {
 		var rows [][]any
 		if rows, err = rowsOf(data); err == nil {
-			err = inv.table(inv.out, header, rows)
+			err = inv.Table(header, rows)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	all, err := c.servers(inv.ctx)
+	all, err := c.servers(inv.Context)
 	if err != nil {
 		return err
 	}

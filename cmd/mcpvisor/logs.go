@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -42,14 +43,14 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 	if !cmd.Follow {
 		return nil
 	}
-	for backoff.Sleep(inv.ctx, followInterval) == nil {
+	for backoff.Sleep(inv.Context, followInterval) == nil {
 		for _, p := range printers {
 			next, err := p.next(c)
 			switch {
-			case inv.ctx.Err() != nil:
+			case inv.Context.Err() != nil:
 				return nil
 			case errors.Is(err, attach.ErrNotRunning), errors.Is(err, mcpvisor.ErrUnavailable), errors.Is(err, mcpvisor.ErrUnknownServer):
-				inv.note("mcpvisor run has ended") // or is ending, and has removed the server
+				inv.Note("mcpvisor run has ended") // or is ending, and has removed the server
 				return nil
 			case err != nil:
 				return err
@@ -66,7 +67,7 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 func (cmd *logsCmd) printers(inv *invocation, c *session) (all []*linePrinter, err error) {
 	names := []string{cmd.Server}
 	if cmd.Server == "" {
-		status, err := c.Status(inv.ctx)
+		status, err := c.Status(inv.Context)
 		if err != nil {
 			return nil, err
 		}
@@ -74,7 +75,7 @@ func (cmd *logsCmd) printers(inv *invocation, c *session) (all []*linePrinter, e
 	}
 	width := 0
 	for _, name := range names {
-		server, err := c.described(inv.ctx, name)
+		server, err := c.described(inv.Context, name)
 		switch {
 		case err != nil:
 			return nil, err
@@ -82,11 +83,11 @@ func (cmd *logsCmd) printers(inv *invocation, c *session) (all []*linePrinter, e
 			all = append(all, &linePrinter{inv: inv, server: name, stderr: web.Stderr{ServerStderr: server.Stderr}})
 			width = max(width, len(name))
 		case cmd.Server != "":
-			return nil, usageError("server %s is reached over %s and has no stderr here", name, server.Status.Transport)
+			return nil, cli.UsageError("server %s is reached over %s and has no stderr here", name, server.Status.Transport)
 		}
 	}
 	if len(all) == 0 {
-		return nil, usageError("no server of this configuration is a process, so none has a stderr here")
+		return nil, cli.UsageError("no server of this configuration is a process, so none has a stderr here")
 	}
 	for _, p := range all {
 		if cmd.Server == "" {
@@ -106,9 +107,9 @@ type linePrinter struct {
 
 // next reads the lines after those that were read last, or all of a new process.
 func (p *linePrinter) next(c *session) (web.Stderr, error) {
-	next, err := c.Stderr(p.inv.ctx, p.server, p.stderr.Total)
+	next, err := c.Stderr(p.inv.Context, p.server, p.stderr.Total)
 	if err == nil && next.Epoch != p.stderr.Epoch {
-		next, err = c.Stderr(p.inv.ctx, p.server, 0)
+		next, err = c.Stderr(p.inv.Context, p.server, 0)
 	}
 	return next, err
 }
@@ -125,7 +126,7 @@ func (p *linePrinter) printKept(last int) error {
 		if err := p.printLines(s.First); err != nil {
 			return err
 		}
-		p.inv.note("%s... %s not kept", p.prefix, display.Count(s.Total-kept, "line"))
+		p.inv.Note("%s... %s not kept", p.prefix, display.Count(s.Total-kept, "line"))
 		lines = s.Lines
 	}
 	return p.printLines(lines)
@@ -134,10 +135,10 @@ func (p *linePrinter) printKept(last int) error {
 // printNew prints the lines that were not printed yet.
 func (p *linePrinter) printNew(next web.Stderr) error {
 	if next.Epoch != p.stderr.Epoch {
-		p.inv.note("%s--- start %d, pid %d ---", p.prefix, next.Epoch, next.PID)
+		p.inv.Note("%s--- start %d, pid %d ---", p.prefix, next.Epoch, next.PID)
 	}
 	if next.Dropped > 0 {
-		p.inv.note("%s... %s not kept", p.prefix, display.Count(next.Dropped, "line"))
+		p.inv.Note("%s... %s not kept", p.prefix, display.Count(next.Dropped, "line"))
 	}
 	p.stderr = next
 	return p.printLines(next.Lines)
@@ -146,14 +147,14 @@ func (p *linePrinter) printNew(next web.Stderr) error {
 func (p *linePrinter) printLines(lines []string) error {
 	for _, line := range lines {
 		var err error
-		if p.inv.json {
+		if p.inv.JSON {
 			var data []byte
 			data, err = json.Marshal(map[string]any{"server": p.server, "epoch": p.stderr.Epoch, "line": line})
 			if err == nil {
-				err = printRaw(p.inv.out, data)
+				err = cli.PrintRaw(p.inv.Out, data)
 			}
 		} else {
-			_, err = fmt.Fprintln(p.inv.out, p.prefix+display.Line(line))
+			_, err = fmt.Fprintln(p.inv.Out, p.prefix+display.Line(line))
 		}
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -32,7 +33,7 @@ func TestLogs_follow(t *testing.T) {
 		require.True(t, lines.Scan())
 		require.Equal(t, "listening", lines.Text())
 		code, _, failed := b.command("restart", "one")
-		require.Equal(t, exitOK, code, failed)
+		require.Equal(t, cli.ExitOK, code, failed)
 		require.True(t, lines.Scan())
 		require.Equal(t, "listening", lines.Text(), "the next process")
 		if ends == "interrupt" {
@@ -41,7 +42,7 @@ func TestLogs_follow(t *testing.T) {
 			b.stop()
 		}
 		require.False(t, lines.Scan())
-		require.Equal(t, exitOK, <-ended, errs.String())
+		require.Equal(t, cli.ExitOK, <-ended, errs.String())
 		require.Regexp(t, `(?m)^--- start \d, pid \d+ ---$`, errs.String())
 	}
 }

@@ -14,21 +14,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/config"
-)
-
-// Exit codes.
-const (
-	exitOK          = 0
-	exitFailed      = 1 // the tool or the server failed, or the command was interrupted
-	exitUsage       = 2 // the command line or the configuration is wrong
-	exitUnavailable = 3 // a server is not available
 )
 
 // description is the first part of --help.
@@ -49,10 +42,10 @@ type commandLine struct {
 
 	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
 
-	Init   initCmd   `cmd:"" help:"Make a configuration file, and name other hosts' files that have servers."`
-	Import importCmd `cmd:"" help:"Take over servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf. Shows what it would do; --write does it."`
-	Add    addCmd    `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
-	Remove removeCmd `cmd:"" help:"Remove a server from the configuration file."`
+	Init   edit.Init   `cmd:"" help:"Make a configuration file, and name other hosts' files that have servers."`
+	Import edit.Import `cmd:"" help:"Take over servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf. Shows what it would do; --write does it."`
+	Add    edit.Add    `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
+	Remove edit.Remove `cmd:"" help:"Remove a server from the configuration file."`
 
 	Status    statusCmd     `cmd:"" help:"Show the states of the servers."`
 	Tools     toolsCmd      `cmd:"" help:"List the tools of all servers."`
@@ -75,21 +68,9 @@ type commandLine struct {
 	Help      helpCmd       `cmd:"" help:"Show help, also about one command."`
 }
 
-// invocation is one run of the program: its options and its streams.
+// invocation is one run of the program, for the commands that talk to servers.
 type invocation struct {
-	ctx  context.Context
-	in   io.Reader
-	out  io.Writer
-	err  io.Writer
-	json bool
-	wait time.Duration
-	// waitFor is what status waits for; empty if --wait has a duration, or is not set.
-	waitFor string
-	fresh   bool
-	// sources are the configuration files.
-	sources sources
-	// command are the words after --; nil without it.
-	command []string
+	cli.Invocation
 
 	// forms is set if servers may ask the user; progress is the line that forms replace, and
 	// nil without a terminal.
@@ -114,37 +95,37 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		args = []string{"--help"}
 	case args[0] == completeName:
 		complete(ctx, args[1:], out)
-		return exitOK
+		return cli.ExitOK
 	}
-	var cli commandLine
+	var line commandLine
 	exited := -1 // the code that kong would exit with; -1 if it would not
-	parser, err := newParser(&cli, out, errs, func(code int) { exited = code })
+	parser, err := newParser(&line, out, errs, func(code int) { exited = code })
 	if err != nil {
 		fmt.Fprintln(errs, "mcpvisor:", err)
-		return exitUsage
+		return cli.ExitUsage
 	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 { // --help
 		return exited
 	}
-	inv := &invocation{ctx: ctx, in: in, out: out, err: errs, sources: newSources(cli.Config), json: cli.JSON,
-		wait: cli.Wait.duration, waitFor: cli.Wait.condition, fresh: cli.Fresh}
+	inv := &invocation{Invocation: cli.Invocation{Context: ctx, In: in, Out: out, Err: errs, Sources: cli.NewSources(line.Config), JSON: line.JSON,
+		Wait: line.Wait.duration, WaitFor: line.Wait.condition, Fresh: line.Fresh}}
 	if i := slices.Index(args, "--"); i >= 0 {
-		inv.command = append([]string{}, args[i+1:]...)
+		inv.Words = append([]string{}, args[i+1:]...)
 	}
 	switch {
 	case err != nil:
-		inv.json = slices.Contains(args, "--json") // cli is empty
-		err = usageError("%v; see mcpvisor --help", err)
-	case inv.waitFor != "" && parsed.Selected().Name != "status":
-		err = usageError("--wait %s is for status only; write a duration such as --wait 30s", inv.waitFor)
+		inv.JSON = slices.Contains(args, "--json") // cli is empty
+		err = cli.UsageError("%v; see mcpvisor --help", err)
+	case inv.WaitFor != "" && parsed.Selected().Name != "status":
+		err = cli.UsageError("--wait %s is for status only; write a duration such as --wait 30s", inv.WaitFor)
 	default:
 		if err = refuseBytes(parsed.Selected().Name, args); err == nil {
-			err = parsed.Run(inv)
+			err = parsed.Run(inv, &inv.Invocation)
 		}
 	}
-	inv.reportError(err)
-	return exitCode(err)
+	inv.ReportError(err)
+	return cli.ExitCode(err)
 }
 
 // refuseBytes is an error if a word that is sent to a server is not UTF-8. The parser has
@@ -152,17 +133,17 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 func refuseBytes(command string, args []string) error {
 	for _, word := range args {
 		if (command == "call" || command == "prompt") && !utf8.ValidString(word) {
-			return usageError("argument %q is not UTF-8, and JSON cannot hold it; encode it, for instance as base64, if the server takes that", word)
+			return cli.UsageError("argument %q is not UTF-8, and JSON cannot hold it; encode it, for instance as base64, if the server takes that", word)
 		}
 	}
 	return nil
 }
 
 // newParser makes the parser of the command line.
-func newParser(cli *commandLine, out, errs io.Writer, exit func(code int)) (*kong.Kong, error) {
-	return kong.New(cli, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
-		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": userConfig(),
-			"presets": strings.Join(presets.Names(), ", "), "hosts": strings.Join(hostIDs(), ", ")}, kong.Exit(exit))
+func newParser(line *commandLine, out, errs io.Writer, exit func(code int)) (*kong.Kong, error) {
+	return kong.New(line, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
+		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": cli.UserConfig(),
+			"presets": strings.Join(presets.Names(), ", "), "hosts": strings.Join(edit.Hosts(), ", ")}, kong.Exit(exit))
 }
 
 type helpCmd struct {
@@ -171,8 +152,8 @@ type helpCmd struct {
 
 // Run implements kong's command.
 func (cmd *helpCmd) Run(inv *invocation) error {
-	if code := run(inv.ctx, append(slices.Clone(cmd.Command), "--help"), inv.in, inv.out, inv.err); code != exitOK {
-		return &exitError{code: code} // it was reported
+	if code := run(inv.Context, append(slices.Clone(cmd.Command), "--help"), inv.In, inv.Out, inv.Err); code != cli.ExitOK {
+		return &cli.ExitError{Code: code} // it was reported
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/manpage"
 )
 
@@ -10,7 +11,7 @@ type manCmd struct{}
 
 // Run implements kong's command.
 func (manCmd) Run(inv *invocation) error {
-	parser, err := newParser(new(commandLine), inv.out, inv.err, func(int) {})
+	parser, err := newParser(new(commandLine), inv.Out, inv.Err, func(int) {})
 	if err != nil {
 		return err
 	}
@@ -19,13 +20,13 @@ func (manCmd) Run(inv *invocation) error {
 		changed = time.Now()
 	}
 	page := manpage.Page{Model: parser.Model, Summary: "start, call and supervise MCP servers", Date: changed, Sections: manSections}
-	return page.Write(inv.out)
+	return page.Write(inv.Out)
 }
 
 // manSections are the parts of the manual page that the command line does not have.
 var manSections = []manpage.Section{
 	{Title: "ENVIRONMENT", Items: [][2]string{
-		{configVariable, "Configuration files, as PATH lists directories. --config replaces it."},
+		{cli.ConfigVariable, "Configuration files, as PATH lists directories. --config replaces it."},
 		{tokenVariable, "The token that the page of run requires, unless --token-file names a file with it."},
 		{"NO_COLOR", "If it is set, tables and top have no colours."},
 		{"XDG_RUNTIME_DIR", "The directory below which run makes its unix socket. Without it, that is in the user's cache directory."},

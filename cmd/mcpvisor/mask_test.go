@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -31,11 +32,11 @@ func TestLists_hide_secrets(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	for _, args := range [][]string{{"tools"}, {"tools", "one"}, {"--json", "tools", "one/t"}, {"prompts"}, {"--json", "prompts"}} {
 		out, code := runTool(t, append([]string{"-c", path}, args...)...)
-		require.Equal(t, exitOK, code, out)
+		require.Equal(t, cli.ExitOK, code, out)
 		require.Contains(t, out, "Uses *** and ***.")
 		require.NotContains(t, out, secretText)
 		require.NotContains(t, out, "From-a-file")
 	}
 	out, code := runTool(t, "-c", path, "call", "one/t", "key=From-a-file-4711")
-	require.Equal(t, exitOK, code, out)
+	require.Equal(t, cli.ExitOK, code, out)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -43,13 +44,13 @@ type page struct {
 func (cmd *runCmd) listen() (*page, error) {
 	if cmd.HTTP == "" {
 		if cmd.TokenFile != "" || cmd.Controls {
-			return nil, usageError("--token-file and --controls are about the page; set its address with --http")
+			return nil, cli.UsageError("--token-file and --controls are about the page; set its address with --http")
 		}
 		return nil, nil //nolint:nilnil // no page was asked for
 	}
 	address, err := net.ResolveTCPAddr("tcp", cmd.HTTP)
 	if err != nil {
-		return nil, usageError("--http %q is not an address: %v; write for instance 127.0.0.1:7777", cmd.HTTP, err)
+		return nil, cli.UsageError("--http %q is not an address: %v; write for instance 127.0.0.1:7777", cmd.HTTP, err)
 	}
 	token, err := cmd.token()
 	if err != nil {
@@ -62,13 +63,13 @@ func (cmd *runCmd) listen() (*page, error) {
 		// requests do not have it.
 		p.options = append(p.options, web.WithToken(token), web.WithHosts("*"))
 	case !address.IP.IsLoopback():
-		return nil, usageError("--http %s can be reached from other machines, so it needs a token; set --token-file or %s, or listen on 127.0.0.1", cmd.HTTP, tokenVariable)
+		return nil, cli.UsageError("--http %s can be reached from other machines, so it needs a token; set --token-file or %s, or listen on 127.0.0.1", cmd.HTTP, tokenVariable)
 	}
 	if cmd.Controls {
 		p.options = append(p.options, web.Controls())
 	}
 	if p.Listener, err = net.ListenTCP("tcp", address); err != nil {
-		return nil, &exitError{exitFailed, errorReport{Kind: kindFailed, Message: fmt.Sprintf("the page cannot be served: %v; choose another port", err)}}
+		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the page cannot be served: %v; choose another port", err)}}
 	}
 	return p, nil
 }
@@ -81,11 +82,11 @@ func (cmd *runCmd) token() (string, error) {
 	}
 	text, err := os.ReadFile(cmd.TokenFile)
 	if err != nil {
-		return "", usageError("the token cannot be read: %v", err)
+		return "", cli.UsageError("the token cannot be read: %v", err)
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" {
-		return "", usageError("token file %s is empty; write a secret into it, for instance with: openssl rand -hex 32", cmd.TokenFile)
+		return "", cli.UsageError("token file %s is empty; write a secret into it, for instance with: openssl rand -hex 32", cmd.TokenFile)
 	}
 	return token, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
 )
@@ -64,7 +65,7 @@ func TestRun_page(t *testing.T) {
 			status, _ = request(t, http.MethodGet, page+"readyz", "")
 			require.Equal(t, http.StatusOK, status)
 			code, _, errs := b.command("call", "one/echo", `{"text":"x"}`)
-			require.Equal(t, exitOK, code, errs)
+			require.Equal(t, cli.ExitOK, code, errs)
 			status, body = request(t, http.MethodGet, page+"metrics", "")
 			require.Equal(t, http.StatusOK, status)
 			require.Regexp(t, `(?m)^mcp_client_operation_duration_seconds_count\{.*gen_ai_tool_name="echo".*\} 1$`, body, errs)
@@ -76,7 +77,7 @@ func TestRun_page(t *testing.T) {
 			require.Equal(t, http.StatusNotFound, status)
 
 			code, out, errs := b.command("--json", "status")
-			require.Contains(t, []int{exitOK, exitUnavailable}, code, errs) // it may be starting again
+			require.Contains(t, []int{cli.ExitOK, cli.ExitUnavailable}, code, errs) // it may be starting again
 			require.Contains(t, out, `"url": "`+page+`"`)
 			b.stop()
 			require.Zero(t, b.code, b.errs.String())
@@ -115,7 +116,7 @@ func TestRun_page_refused(t *testing.T) {
 			dir, server := recorded(t)
 			b := startRun(t, map[string]any{"one": server}, append([]string{"run"}, strings.Split(args, " ")...)...)
 			require.Empty(t, b.stop())
-			require.Equal(t, exitUsage, b.code)
+			require.Equal(t, cli.ExitUsage, b.code)
 			require.Regexp(t, want, b.errs.String())
 			require.Empty(t, mcptest.PIDs(dir))
 		})

@@ -26,8 +26,8 @@ type progressLine struct {
 
 // progressLine returns a line if stderr is a terminal.
 func (inv *invocation) progressLine() *progressLine {
-	file, ok := inv.err.(*os.File)
-	if !ok || inv.json || !term.IsTerminal(int(file.Fd())) {
+	file, ok := inv.Err.(*os.File)
+	if !ok || inv.JSON || !term.IsTerminal(int(file.Fd())) {
 		return nil
 	}
 	width, _, err := term.GetSize(int(file.Fd()))

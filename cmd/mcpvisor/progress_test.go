@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 )
 
 func TestProgressLine(t *testing.T) {
@@ -26,5 +27,5 @@ func TestProgressLine(t *testing.T) {
 	p.pause(false)
 	p.show(mcpvisor.Progress{Progress: 9})
 	require.NotEmpty(t, out.String())
-	require.Nil(t, (&invocation{err: &out}).progressLine(), "not a terminal")
+	require.Nil(t, (&invocation{Invocation: cli.Invocation{Err: &out}}).progressLine(), "not a terminal")
 }

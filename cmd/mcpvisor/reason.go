@@ -16,7 +16,7 @@ func (inv *invocation) reason(s mcpvisor.ServerStatus) string {
 	if n := malformedCount(s); n > 0 {
 		text = "not ready in time; " + malformedText(s, n)
 	}
-	if inv.ctx.Err() != nil {
+	if inv.Context.Err() != nil {
 		text = "interrupted before it was ready"
 	}
 	if lines := stderrOf(s); len(lines) > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -31,7 +32,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.stop()
-	status, err := c.Status(inv.ctx)
+	status, err := c.Status(inv.Context)
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 	}
 	began := time.Now()
 	for _, name := range names {
-		if err := c.Restart(inv.ctx, name); err != nil {
+		if err := c.Restart(inv.Context, name); err != nil {
 			return err
 		}
 	}
@@ -52,7 +53,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 	err = inv.awaitStatus(c, func(status web.Status) bool {
 		for _, s := range status.Servers {
 			if slices.Contains(names, s.Name) {
-				results[s.Name] = resultOf(statusInConfigTerms(s), time.Since(began))
+				results[s.Name] = resultOf(cli.StatusInConfigTerms(s), time.Since(began))
 			}
 		}
 		return !slices.ContainsFunc(names, func(name string) bool { return isOnItsWay(results[name].State) })
@@ -86,27 +87,27 @@ func (inv *invocation) printRestarts(names []string, results map[string]restarte
 		r := results[name]
 		all = append(all, r)
 		if r.State != supervisor.StateReady {
-			failure = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Server: name,
+			failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Server: name,
 				Message: fmt.Sprintf("server %s is %s after the restart: %s", name, r.State, r.Message)}}
 			if r.Message == "" {
-				failure = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Server: name,
+				failure = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Server: name,
 					Message: fmt.Sprintf("server %s is still %s; mcpvisor status shows when it is ready", name, r.State)}}
 			}
 			continue
 		}
-		if inv.json {
+		if inv.JSON {
 			continue
 		}
 		text := fmt.Sprintf("%s is ready after %s", name, display.Duration(time.Duration(r.TookMs)*time.Millisecond))
 		if r.PID != 0 {
 			text += fmt.Sprintf(", pid %d", r.PID)
 		}
-		if _, err := fmt.Fprintln(inv.out, text); err != nil {
+		if _, err := fmt.Fprintln(inv.Out, text); err != nil {
 			return err
 		}
 	}
-	if inv.json {
-		if err := printJSON(inv.out, map[string]any{"restarted": all}); err != nil {
+	if inv.JSON {
+		if err := cli.PrintJSON(inv.Out, map[string]any{"restarted": all}); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/metrics"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
@@ -25,13 +26,13 @@ type runCmd struct {
 
 // Run implements kong's command.
 func (cmd *runCmd) Run(inv *invocation) error {
-	info := control.Info{PID: os.Getpid(), Version: programVersion().Version, Started: time.Now().Round(0), Config: inv.sources.String(), Digest: inv.sources.digest()}
+	info := control.Info{PID: os.Getpid(), Version: programVersion().Version, Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
 	file, err := inv.loadConfig()
 	if err != nil {
 		return err
 	}
 	for _, p := range file.Problems {
-		inv.warn(p.Server, "%s", p)
+		inv.Warn(p.Server, "%s", p)
 	}
 	specs := file.Specs()
 	if len(specs) == 0 {
@@ -92,7 +93,7 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 	service := inv.newService(c)
 	defer service.close()
 	// The watch outlives the interrupt, so that events of the end are printed too.
-	events := c.Watch(context.WithoutCancel(inv.ctx))
+	events := c.Watch(context.WithoutCancel(inv.Context))
 	printed := make(chan error, 1)
 	go func() {
 		var failed error
@@ -107,10 +108,10 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 		printed <- failed
 	}()
 	failed := printer.begin(info)
-	applied := c.Apply(inv.ctx, specs)
+	applied := c.Apply(inv.Context, specs)
 	if applied == nil {
 		service.ready()
-		<-inv.ctx.Done()
+		<-inv.Context.Done()
 	}
 	service.stopping()
 	began := time.Now()
@@ -131,7 +132,7 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 // servers run all the same. It is an error if the configuration has a `mcpvisor run`
 // already.
 func (inv *invocation) listenOnSocket() (*socket.Listener, error) {
-	path, err := socket.Path(inv.sources.key)
+	path, err := socket.Path(inv.Sources.Key)
 	if err == nil {
 		var l *socket.Listener
 		if l, err = socket.Listen(path); err == nil {
@@ -139,10 +140,10 @@ func (inv *invocation) listenOnSocket() (*socket.Listener, error) {
 		}
 	}
 	if inUse := (*socket.InUseError)(nil); errors.As(err, &inUse) {
-		return nil, &exitError{exitFailed, errorReport{Kind: kindFailed,
+		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed,
 			Message: inUse.Error() + "; mcpvisor status shows its servers, and an interrupt ends it"}}
 	}
-	inv.warn("", "other commands cannot attach to this run: %v", err)
+	inv.Warn("", "other commands cannot attach to this run: %v", err)
 	return nil, nil //nolint:nilnil // it was warned of
 }
 

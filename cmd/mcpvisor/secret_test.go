@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/testutil"
@@ -98,7 +99,7 @@ func allOutput(t *testing.T, server map[string]any, commands ...string) map[stri
 	for _, command := range commands {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append([]string{"-c", path}, strings.Fields(command)...), strings.NewReader(""), &out, &errs)
-		require.Equal(t, exitUnavailable, code, "%s: %s", out.String(), errs.String())
+		require.Equal(t, cli.ExitUnavailable, code, "%s: %s", out.String(), errs.String())
 		shown[command] = out.String() + errs.String()
 	}
 

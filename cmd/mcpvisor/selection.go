@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/keyring"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -22,15 +23,15 @@ func (inv *invocation) loadConfig(names ...string) (*config.File, error) {
 }
 
 func (inv *invocation) loadFiles(options ...config.Option) (*config.File, error) {
-	file, err := config.LoadFiles(inv.sources.paths, options...)
+	file, err := config.LoadFiles(inv.Sources.Paths, options...)
 	if inv.inputInterrupted { // what the file lacks is not a problem of the file
-		return nil, errInterrupted
+		return nil, cli.ErrInterrupted
 	}
 	switch {
-	case errors.Is(err, os.ErrNotExist) && !inv.sources.chosen:
-		return nil, usageError("%v; mcpvisor init makes one, and mcpvisor import takes servers from other hosts", err)
+	case errors.Is(err, os.ErrNotExist) && !inv.Sources.Chosen:
+		return nil, cli.UsageError("%v; mcpvisor init makes one, and mcpvisor import takes servers from other hosts", err)
 	case err != nil:
-		return nil, usageError("%v", err)
+		return nil, cli.UsageError("%v", err)
 	}
 	return file, nil
 }
@@ -63,15 +64,15 @@ func selectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, erro
 		server, found := file.Find(name)
 		switch {
 		case found && server.Spec.Name != name:
-			return nil, usageError("config %s: the server of entry %q is called %q; use that name", server.Spec.Origin, name, server.Spec.Name)
+			return nil, cli.UsageError("config %s: the server of entry %q is called %q; use that name", server.Spec.Origin, name, server.Spec.Name)
 		case found && server.Disabled:
-			return nil, usageError("config %s: server %q is disabled; remove \"disabled\" to use it", server.Spec.Origin, name)
+			return nil, cli.UsageError("config %s: server %q is disabled; remove \"disabled\" to use it", server.Spec.Origin, name)
 		case found:
 			specs = append(specs, server.Spec)
 		default:
 			for _, p := range file.Problems {
 				if p.Server == name && p.Severity == config.SeverityError {
-					return nil, usageError("%s", p)
+					return nil, cli.UsageError("%s", p)
 				}
 			}
 			return nil, unknownServerError(file, name)
@@ -86,11 +87,11 @@ func unknownServerError(file *config.File, name string) error {
 		names = append(names, s.Spec.Name)
 	}
 	if len(names) == 0 {
-		return usageError("config %s has no server %q, nor any other; add one", file.Path, name)
+		return cli.UsageError("config %s has no server %q, nor any other; add one", file.Path, name)
 	}
-	return usageError("config %s has no server %q; name one of: %s", file.Path, name, strings.Join(names, ", "))
+	return cli.UsageError("config %s has no server %q; name one of: %s", file.Path, name, strings.Join(names, ", "))
 }
 
 func noServerError(file *config.File) error {
-	return usageError("config %s has no usable server; add an entry, or enable one", file.Path)
+	return cli.UsageError("config %s has no usable server; add an entry, or enable one", file.Path)
 }

@@ -26,7 +26,7 @@ type service struct {
 func (inv *invocation) newService(c *facade.Client) *service {
 	manager, err := sdnotify.FromEnvironment()
 	if err != nil {
-		inv.warn("", "%v", err)
+		inv.Warn("", "%v", err)
 	}
 	return &service{manager: manager, client: c, stop: func() {}}
 }

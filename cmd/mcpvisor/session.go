@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -33,22 +34,22 @@ type session struct {
 // attach connects to the running `mcpvisor run` of the configuration, and says so. It
 // returns attach.ErrNotRunning without one, and if --fresh is set.
 func (inv *invocation) attach() (*session, error) {
-	if inv.fresh {
+	if inv.Fresh {
 		return nil, attach.ErrNotRunning
 	}
-	c, info, err := attach.Find(inv.ctx, inv.sources.key)
+	c, info, err := attach.Find(inv.Context, inv.Sources.Key)
 	switch {
 	case errors.Is(err, attach.ErrNotRunning):
 		return nil, err
-	case inv.ctx.Err() != nil:
-		return nil, errInterrupted
+	case inv.Context.Err() != nil:
+		return nil, cli.ErrInterrupted
 	case err != nil:
-		return nil, &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
+		return nil, &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
 	}
-	inv.note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
-	if inv.sources.digest() != info.Digest {
-		inv.warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
-			inv.sources, info.PID, info.Started.Format(time.TimeOnly))
+	inv.Note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
+	if inv.Sources.Digest() != info.Digest {
+		inv.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
+			inv.Sources, info.PID, info.Started.Format(time.TimeOnly))
 	}
 	return &session{Client: c, info: info, stop: c.Close}, nil
 }
@@ -57,8 +58,8 @@ func (inv *invocation) attach() (*session, error) {
 func (inv *invocation) attachOnly(command string) (*session, error) {
 	c, err := inv.attach()
 	if errors.Is(err, attach.ErrNotRunning) {
-		err = &exitError{exitUnavailable, errorReport{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
-			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", inv.sources, command, inv.sources.flags())}}
+		err = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
+			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", inv.Sources, command, inv.Sources.Flags())}}
 	}
 	return c, err
 }
@@ -66,14 +67,14 @@ func (inv *invocation) attachOnly(command string) (*session, error) {
 // besideRun returns the running `mcpvisor run` of the configuration for a command that starts
 // copies all the same, and says so; nil without one. why says what the copies are for.
 func (inv *invocation) besideRun(why string) *session {
-	if inv.fresh {
+	if inv.Fresh {
 		return nil
 	}
-	c, info, err := attach.Find(inv.ctx, inv.sources.key)
+	c, info, err := attach.Find(inv.Context, inv.Sources.Key)
 	if err != nil {
 		return nil
 	}
-	inv.note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
+	inv.Note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
 	return &session{Client: c, info: info, stop: c.Close}
 }
 
@@ -103,7 +104,7 @@ func (inv *invocation) open(names ...string) (*session, error) {
 
 // noteFresh says that a command works with copies of servers.
 func (inv *invocation) noteFresh(servers int) {
-	inv.note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
+	inv.Note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
 }
 
 // ownSession returns a session of copies.
@@ -125,7 +126,7 @@ func (inv *invocation) openServer(name string) (*session, error) {
 	}
 	if s := c.own.ServerStatus(name); s.State != supervisor.StateReady {
 		c.stop()
-		return nil, unavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.reason(s))
+		return nil, cli.UnavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.reason(s))
 	}
 	return c, nil
 }
@@ -137,7 +138,7 @@ func (c *session) servers(ctx context.Context) ([]mcpvisor.ServerStatus, error) 
 	}
 	status, err := c.Status(ctx)
 	for i, s := range status.Servers {
-		status.Servers[i] = statusInConfigTerms(s)
+		status.Servers[i] = cli.StatusInConfigTerms(s)
 	}
 	return status.Servers, err
 }
@@ -159,7 +160,7 @@ func (c *session) unknownServer(name string) error {
 			text = fmt.Sprintf("server %s is not configured: %s", name, u.Reason)
 		}
 	}
-	return &exitError{exitUsage, errorReport{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Server: name, Message: text}}
+	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Server: name, Message: text}}
 }
 
 // serverNames returns the names of the servers, without starting any.
@@ -167,7 +168,7 @@ func (inv *invocation) serverNames() (names []string, err error) {
 	c, err := inv.attach()
 	if err == nil {
 		defer c.stop()
-		status, err := c.Status(inv.ctx)
+		status, err := c.Status(inv.Context)
 		return status.Names, err
 	}
 	if !errors.Is(err, attach.ErrNotRunning) {
@@ -181,20 +182,20 @@ var lifecycleEvents = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.Ev
 	mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted, mcpvisor.EventUnregistered}
 
 // awaitStatus waits until settled accepts a status: as long as --wait says, or about as long
-// as a start may take. The end of that time is no error. It returns errInterrupted if the
+// as a start may take. The end of that time is no error. It returns cli.ErrInterrupted if the
 // command is interrupted before.
 func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) error {
-	wait := inv.wait
+	wait := inv.Wait
 	if wait <= 0 {
 		wait = mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + startSlack
 	}
-	ctx, cancel := context.WithTimeout(inv.ctx, wait)
+	ctx, cancel := context.WithTimeout(inv.Context, wait)
 	defer cancel()
 	// The number of the last event is read before the states, so that no change is missed.
 	before, err := c.Status(ctx)
 	switch {
-	case inv.ctx.Err() != nil:
-		return errInterrupted
+	case inv.Context.Err() != nil:
+		return cli.ErrInterrupted
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
@@ -223,8 +224,8 @@ func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) er
 		err = <-done
 	}
 	switch {
-	case inv.ctx.Err() != nil:
-		return errInterrupted
+	case inv.Context.Err() != nil:
+		return cli.ErrInterrupted
 	case ctx.Err() != nil:
 		return nil
 	}
@@ -239,12 +240,4 @@ func (inv *invocation) awaitSettled(c *session, names []string) error {
 			return isOnItsWay(s.State) && (len(names) == 0 || slices.Contains(names, s.Name))
 		})
 	})
-}
-
-// note says on stderr something that is neither an answer nor a warning. With --json stderr
-// has no such lines.
-func (inv *invocation) note(format string, args ...any) {
-	if !inv.json {
-		fmt.Fprintln(inv.err, display.Text(fmt.Sprintf(format, args...)))
-	}
 }

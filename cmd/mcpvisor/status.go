@@ -10,7 +10,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -30,13 +32,13 @@ type statusCmd struct {
 
 // Run implements kong's command.
 func (cmd *statusCmd) Run(inv *invocation) error {
-	if cmd.Timeout.Duration > 0 && inv.waitFor == "" {
-		return usageError("--timeout is about --wait ready and --wait any; write for instance --wait ready --timeout 30s")
+	if cmd.Timeout.Duration > 0 && inv.WaitFor == "" {
+		return cli.UsageError("--timeout is about --wait ready and --wait any; write for instance --wait ready --timeout 30s")
 	}
 	slices.Sort(cmd.Servers)
 	cmd.Servers = slices.Compact(cmd.Servers)
 	c, err := inv.attach()
-	if inv.waitFor != "" && errors.Is(err, attach.ErrNotRunning) && !inv.fresh {
+	if inv.WaitFor != "" && errors.Is(err, attach.ErrNotRunning) && !inv.Fresh {
 		c, err = cmd.awaitRun(inv)
 	}
 	switch {
@@ -74,7 +76,7 @@ func (cmd *statusCmd) showCopies(inv *invocation) error {
 	if len(specs) > 0 || len(all) == 0 {
 		servers, err := inv.serverEntries(file, specs)
 		switch {
-		case errors.Is(err, errInterrupted):
+		case errors.Is(err, cli.ErrInterrupted):
 			interrupted = err
 		case err != nil:
 			return err
@@ -102,11 +104,11 @@ func (cmd *statusCmd) selected(all []statusEntry) []statusEntry {
 // statusResult is nil if all servers are ready; with --wait any, if one is.
 func (inv *invocation) statusResult(all []statusEntry) error {
 	isReady := func(e statusEntry) bool { return e.State == supervisor.StateReady }
-	if inv.waitFor == waitAny && slices.ContainsFunc(all, isReady) {
+	if inv.WaitFor == waitAny && slices.ContainsFunc(all, isReady) {
 		return nil
 	}
 	if slices.ContainsFunc(all, func(e statusEntry) bool { return !isReady(e) }) {
-		return &exitError{code: exitUnavailable}
+		return &cli.ExitError{Code: cli.ExitUnavailable}
 	}
 	return nil
 }
@@ -124,9 +126,9 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *session) error {
 		}
 	}
 	switch {
-	case inv.waitFor != "":
+	case inv.WaitFor != "":
 		err = cmd.awaitReady(inv, c)
-	case inv.wait > 0:
+	case inv.Wait > 0:
 		err = inv.awaitSettled(c, cmd.Servers)
 	}
 	if err == nil {
@@ -144,7 +146,7 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *session) error {
 // runningEntries returns the current states of the servers of a running `mcpvisor run`, and
 // the entries of its file that are not usable.
 func (cmd *statusCmd) runningEntries(inv *invocation, c *session) (all []statusEntry, err error) {
-	servers, err := c.servers(inv.ctx)
+	servers, err := c.servers(inv.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +191,11 @@ func sortEntries(all []statusEntry) {
 }
 
 // serverEntries starts servers, waits for them, and stops them. The entries are the
-// states before the stop, also beside an errInterrupted.
+// states before the stop, also beside an cli.ErrInterrupted.
 func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerSpec) (all []statusEntry, err error) {
 	c, stop, err := inv.startServers(file, specs)
 	switch {
-	case errors.Is(err, errInterrupted):
+	case errors.Is(err, cli.ErrInterrupted):
 		for _, spec := range specs {
 			e := statusEntry{Reason: "interrupted before it was started"}
 			e.Name, e.State, e.Transport = spec.Name, stateNotStarted, spec.TransportKind()
@@ -262,14 +264,14 @@ func unusableEntries(file *config.File) (all []statusEntry) {
 		} else {
 			all[i].Reason += "; "
 		}
-		all[i].Reason += configTerms(p.Message)
+		all[i].Reason += cli.ConfigTerms(p.Message)
 	}
 	return all
 }
 
 // printStatus prints entries. run describes the running `mcpvisor run`; nil for copies.
 func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
-	if inv.json {
+	if inv.JSON {
 		list := make([]any, 0, len(all))
 		for _, e := range all {
 			list = append(list, e.forJSON())
@@ -278,7 +280,7 @@ func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 		if run != nil {
 			answer["run"] = map[string]any{"pid": run.PID, "started": run.Started, "url": run.URL}
 		}
-		return printJSON(inv.out, answer)
+		return cli.PrintJSON(inv.Out, answer)
 	}
 	if run != nil {
 		return inv.printRunning(all)
@@ -292,7 +294,7 @@ func (inv *invocation) printStatus(all []statusEntry, run *control.Info) error {
 		rows = append(rows, []any{s.Name, stateCell(s.State), s.Transport, protocol, s.Catalog.Tools,
 			s.Catalog.Resources + s.Catalog.Templates, s.Catalog.Prompts, s.note()})
 	}
-	return inv.table(inv.out, "SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
+	return inv.Table("SERVER\tSTATE\tTRANSPORT\tPROTOCOL\tTOOLS\tRESOURCES\tPROMPTS\tNOTE", rows)
 }
 
 // printRunning prints servers that run for long: since when they are in their state, how
@@ -310,7 +312,7 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 		}
 		rows = append(rows, []any{s.Name, stateCell(s.State), since, s.Restarts, pid, s.Catalog.Tools, s.Calls.Total, s.Calls.InFlight, s.note()})
 	}
-	return inv.table(inv.out, "SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
+	return inv.Table("SERVER\tSTATE\tFOR\tRESTARTS\tPID\tTOOLS\tCALLS\tIN FLIGHT\tNOTE", rows)
 }
 
 // note is the last cell of the entry's row: the most important thing about it.
@@ -326,4 +328,20 @@ func (e *statusEntry) note() string {
 		return fmt.Sprintf("entry %q of the file", e.Entry)
 	}
 	return ""
+}
+
+// stateCell returns the cell of a state.
+func stateCell(s supervisor.State) table.Cell {
+	c := table.Cell{Value: s, Color: table.Quiet}
+	switch s {
+	case supervisor.StateReady:
+		c.Color = table.Good
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateClosing:
+		c.Color = table.Busy
+	case supervisor.StateBackoff, supervisor.StateParked:
+		c.Color = table.Warning
+	case supervisor.StateEvicted, supervisor.StateUnauthorized, stateFailed, stateNotConfigured:
+		c.Color = table.Failure
+	}
+	return c
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -67,14 +68,14 @@ func (cmd *statusCmd) awaitRun(inv *invocation) (*session, error) {
 	for {
 		took := time.Since(began)
 		if took >= cmd.timeout() {
-			return inv.attachOnly("--wait " + inv.waitFor + " without --fresh")
+			return inv.attachOnly("--wait " + inv.WaitFor + " without --fresh")
 		}
 		if took >= noticeDelay && !noted {
 			noted = true
-			inv.note("waiting for mcpvisor run of %s (up to %v)", inv.sources, cmd.timeout())
+			inv.Note("waiting for mcpvisor run of %s (up to %v)", inv.Sources, cmd.timeout())
 		}
-		if backoff.Sleep(inv.ctx, runInterval) != nil {
-			return nil, errInterrupted
+		if backoff.Sleep(inv.Context, runInterval) != nil {
+			return nil, cli.ErrInterrupted
 		}
 		c, err := inv.attach()
 		if err == nil {
@@ -90,17 +91,17 @@ func (cmd *statusCmd) awaitRun(inv *invocation) (*session, error) {
 // when none of them can become ready by itself any more, and at the timeout.
 func (cmd *statusCmd) awaitReady(inv *invocation, c *session) error {
 	timed := *inv
-	timed.wait = cmd.timeout()
+	timed.Wait = cmd.timeout()
 	names := c.info.Servers // also those that are not registered yet
 	unusable := len(c.info.Unusable)
 	if len(cmd.Servers) > 0 {
 		names = slices.DeleteFunc(slices.Clone(cmd.Servers), func(name string) bool { return !slices.Contains(c.info.Servers, name) })
 		unusable = len(cmd.Servers) - len(names)
 	}
-	if unusable > 0 && inv.waitFor == waitReady || len(names) == 0 {
+	if unusable > 0 && inv.WaitFor == waitReady || len(names) == 0 {
 		return nil // they will never be ready
 	}
-	return timed.awaitStatus(c, func(status web.Status) bool { return waitEnds(inv.waitFor, names, status.Servers) })
+	return timed.awaitStatus(c, func(status web.Status) bool { return waitEnds(inv.WaitFor, names, status.Servers) })
 }
 
 // waitEnds reports whether a condition about the named servers holds, or cannot hold any more.

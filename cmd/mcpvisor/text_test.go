@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
@@ -48,7 +49,7 @@ func TestOutput_safe_for_terminals(t *testing.T) {
 			t.Run(args+format, func(t *testing.T) {
 				var out, errs bytes.Buffer
 				all := append(strings.Fields(format), append([]string{"-c", path}, strings.Fields(args)...)...)
-				require.Equal(t, exitOK, run(t.Context(), all, strings.NewReader(""), &out, &errs), errs.String())
+				require.Equal(t, cli.ExitOK, run(t.Context(), all, strings.NewReader(""), &out, &errs), errs.String())
 				verbatim := format == "" && (args == "call one/t" || args == "read one x://1")
 				if !verbatim && (args != "status" || format != "") {
 					require.Regexp(t, `a(\\u202e)?b`, out.String(), "the text is printed")

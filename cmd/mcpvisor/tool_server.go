@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 )
 
 // openTool opens the server of a tool. An alias that does not contain the name of its server
@@ -23,7 +24,7 @@ func (inv *invocation) openTool(tool string) (*session, error) {
 	if strings.HasPrefix(tool, mcpvisor.AliasPrefix) {
 		switch owners := aliasOwners(tool, names); len(owners) {
 		case 0:
-			return nil, usageError("no server has a tool with the alias %q (servers: %s); mcpvisor tools shows all tools", tool, strings.Join(names, ", "))
+			return nil, cli.UsageError("no server has a tool with the alias %q (servers: %s); mcpvisor tools shows all tools", tool, strings.Join(names, ", "))
 		case 1:
 			return inv.openServer(owners[0])
 		default:
@@ -31,7 +32,7 @@ func (inv *invocation) openTool(tool string) (*session, error) {
 		}
 	}
 	// No tool has that name, whatever the servers list.
-	return nil, usageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
+	return nil, cli.UsageError("tool %q has no server; name tools as server/tool, as in %s/%s (servers: %s)", tool, names[0], tool, strings.Join(names, ", "))
 }
 
 // minAliasServer is the shortest part of a server's name that an alias is cut to.

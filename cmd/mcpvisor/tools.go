@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -46,7 +47,7 @@ func (inv *invocation) describeTools(name string) error {
 			return err
 		}
 		defer c.stop()
-		data, err := c.Tools(inv.ctx, name)
+		data, err := c.Tools(inv.Context, name)
 		if err != nil {
 			return err
 		}
@@ -57,7 +58,7 @@ func (inv *invocation) describeTools(name string) error {
 		return err
 	}
 	defer c.stop()
-	data, err := c.Tool(inv.ctx, name)
+	data, err := c.Tool(inv.Context, name)
 	if err != nil {
 		return err
 	}
@@ -78,9 +79,9 @@ func (inv *invocation) openReady(name string) (*session, error) {
 	if err != nil || c.own != nil {
 		return c, err
 	}
-	server, err := c.described(inv.ctx, name)
+	server, err := c.described(inv.Context, name)
 	if s := server.Status; err == nil && s.State != supervisor.StateReady {
-		err = unavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.reason(statusInConfigTerms(s)))
+		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.reason(cli.StatusInConfigTerms(s)))
 	}
 	if err != nil {
 		c.stop()
@@ -93,15 +94,15 @@ func (inv *invocation) openReady(name string) (*session, error) {
 func (inv *invocation) unknownTool(c *session, name string) error {
 	server, _, qualified := mcpvisor.SplitName(name)
 	if qualified && c.own == nil {
-		if described, err := c.described(inv.ctx, server); err != nil || described.Status.State != supervisor.StateReady {
+		if described, err := c.described(inv.Context, server); err != nil || described.Status.State != supervisor.StateReady {
 			if err != nil {
 				return err
 			}
-			s := statusInConfigTerms(described.Status)
-			return unavailableError(s, "server %s is %s: %s", server, s.State, inv.reason(s))
+			s := cli.StatusInConfigTerms(described.Status)
+			return cli.UnavailableError(s, "server %s is %s: %s", server, s.State, inv.reason(s))
 		}
 	}
-	data, err := c.Tools(inv.ctx, server)
+	data, err := c.Tools(inv.Context, server)
 	if err != nil {
 		return err
 	}
@@ -119,13 +120,13 @@ func (inv *invocation) unknownTool(c *session, name string) error {
 	} else {
 		text += "; mcpvisor tools shows all tools"
 	}
-	return &exitError{exitUsage, errorReport{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: text}}
+	return &cli.ExitError{Code: cli.ExitUsage, Report: cli.Report{Kind: mcpvisor.KindUnknownTool, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: text}}
 }
 
 // printTools prints a list of tools, each with its parameters.
 func (inv *invocation) printTools(data []byte) error {
-	if inv.json {
-		return printIndented(inv.out, data)
+	if inv.JSON {
+		return cli.PrintIndented(inv.Out, data)
 	}
 	tools, err := toolview.Parse(data)
 	if err != nil {
@@ -133,9 +134,9 @@ func (inv *invocation) printTools(data []byte) error {
 	}
 	for i, t := range tools {
 		if i > 0 {
-			fmt.Fprintln(inv.out)
+			fmt.Fprintln(inv.Out)
 		}
-		if err := toolview.Print(inv.out, t); err != nil {
+		if err := toolview.Print(inv.Out, t); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/top"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -18,26 +19,26 @@ type topCmd struct{}
 // Run implements kong's command. Without a terminal it prints the table of status.
 func (topCmd) Run(inv *invocation) error {
 	in, out, ok := inv.terminal()
-	if !ok || inv.json {
+	if !ok || inv.JSON {
 		return new(statusCmd).Run(inv)
 	}
 	c, err := inv.attach()
-	title := inv.sources.String() + ", attached"
+	title := inv.Sources.String() + ", attached"
 	if errors.Is(err, attach.ErrNotRunning) {
-		title = inv.sources.String() + ", own copies"
+		title = inv.Sources.String() + ", own copies"
 		c, err = inv.superviseCopies()
 	}
 	if err != nil {
 		return err
 	}
 	defer c.stop()
-	return top.Run(inv.ctx, c, top.Options{Title: title, Text: configTerms}, in, out)
+	return top.Run(inv.Context, c, top.Options{Title: title, Text: cli.ConfigTerms}, in, out)
 }
 
 // terminal returns stdin and stdout if both are a terminal.
 func (inv *invocation) terminal() (in, out *os.File, ok bool) {
-	in, isFile := inv.in.(*os.File)
-	out, shown := inv.out.(*os.File)
+	in, isFile := inv.In.(*os.File)
+	out, shown := inv.Out.(*os.File)
 	return in, out, isFile && shown && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
@@ -61,7 +62,7 @@ func (inv *invocation) superviseCopies() (*session, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			inv.warn("", "mcpvisor: %v", err)
+			inv.Warn("", "mcpvisor: %v", err)
 		}
 	}
 	h, err := control.New(c, control.Info{}, specs...)
@@ -73,7 +74,7 @@ func (inv *invocation) superviseCopies() (*session, error) {
 	applied := make(chan struct{})
 	go func() {
 		defer close(applied)
-		_ = c.Apply(inv.ctx, specs)
+		_ = c.Apply(inv.Context, specs)
 	}()
 	return &session{Client: attach.InProcess(h), stop: func() {
 		stop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -22,7 +23,7 @@ func TestTop_without_terminal(t *testing.T) {
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
 	b.await(" ready  ")
 	code, out, errs := b.command("top")
-	require.Equal(t, exitOK, code, errs)
+	require.Equal(t, cli.ExitOK, code, errs)
 	require.Regexp(t, `^SERVER +STATE +FOR .*\none +ready `, out)
 }
 

@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 )
 
 type versionCmd struct{}
@@ -12,10 +14,10 @@ type versionCmd struct{}
 // Run implements kong's command.
 func (versionCmd) Run(inv *invocation) error {
 	v := programVersion()
-	if inv.json {
-		return printJSON(inv.out, v)
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, v)
 	}
-	_, err := fmt.Fprintln(inv.out, v)
+	_, err := fmt.Fprintln(inv.Out, v)
 	return err
 }
 
@@ -25,7 +27,7 @@ type versionFlag bool
 // BeforeReset implements a hook of kong.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
 	fmt.Fprintln(app.Stdout, programVersion())
-	app.Exit(exitOK)
+	app.Exit(cli.ExitOK)
 	return nil
 }
 

@@ -17,6 +17,9 @@ import (
 // maxCellLength is the longest cell, in characters.
 const maxCellLength = 100
 
+// MaxText is the longest text of a line that is no table, in characters, for [OneLine].
+const MaxText = 400
+
 // gap is between two columns.
 const gap = "  "
 

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"regexp"
@@ -38,33 +38,33 @@ var (
 	phrases = strings.NewReplacer(phrasePairs...)
 )
 
-// configTerms replaces the words of Go programs in a text by those of the command
+// ConfigTerms replaces the words of Go programs in a text by those of the command
 // line and of configuration files.
-func configTerms(text string) string {
+func ConfigTerms(text string) string {
 	text = fieldOrKey.ReplaceAllString(text, "")
 	return config.KeyTerms(phrases.Replace(text))
 }
 
-// statusInConfigTerms returns a status with its texts in those words.
-func statusInConfigTerms(s mcpvisor.ServerStatus) mcpvisor.ServerStatus {
-	s.LastCause = causeInConfigTerms(s.LastCause)
+// StatusInConfigTerms returns a status with its texts in those words.
+func StatusInConfigTerms(s mcpvisor.ServerStatus) mcpvisor.ServerStatus {
+	s.LastCause = CauseInConfigTerms(s.LastCause)
 	s.History = slices.Clone(s.History)
 	for i := range s.History {
-		s.History[i].Cause = causeInConfigTerms(s.History[i].Cause)
+		s.History[i].Cause = CauseInConfigTerms(s.History[i].Cause)
 	}
 	s.Catalog.Warnings = slices.Clone(s.Catalog.Warnings)
 	for i := range s.Catalog.Warnings {
-		s.Catalog.Warnings[i].Text = configTerms(s.Catalog.Warnings[i].Text)
+		s.Catalog.Warnings[i].Text = ConfigTerms(s.Catalog.Warnings[i].Text)
 	}
 	return s
 }
 
-// causeInConfigTerms returns a copy of a cause with its text in those words.
-func causeInConfigTerms(c *supervisor.Cause) *supervisor.Cause {
+// CauseInConfigTerms returns a copy of a cause with its text in those words.
+func CauseInConfigTerms(c *supervisor.Cause) *supervisor.Cause {
 	if c == nil {
 		return nil
 	}
 	c = c.Clone()
-	c.Message = configTerms(c.Error())
+	c.Message = ConfigTerms(c.Error())
 	return c
 }

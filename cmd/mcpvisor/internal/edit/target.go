@@ -1,9 +1,12 @@
-package main
+// Package edit has the commands of mcpvisor that change configuration files: add, remove, init
+// and import. They start no server and change no file of another host.
+package edit
 
 import (
 	"errors"
 	"fmt"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -15,29 +18,29 @@ type targetFlags struct {
 
 // target returns the file that a command changes: the user's file with --user, else the last
 // file that the user has named, else that of this directory.
-func (s sources) target(flags targetFlags) (string, error) {
+func target(s cli.Sources, user bool) (string, error) {
 	switch {
-	case flags.User && userConfig() == "":
-		return "", usageError("there is no directory for the user's configuration; set HOME, or use --config")
-	case flags.User && s.chosen:
-		return "", usageError("--user names a file, and so does --config or %s; use one of them", configVariable)
-	case flags.User:
-		return userConfig(), nil
-	case s.chosen:
-		return s.paths[len(s.paths)-1], nil
+	case user && cli.UserConfig() == "":
+		return "", cli.UsageError("there is no directory for the user's configuration; set HOME, or use --config")
+	case user && s.Chosen:
+		return "", cli.UsageError("--user names a file, and so does --config or %s; use one of them", cli.ConfigVariable)
+	case user:
+		return cli.UserConfig(), nil
+	case s.Chosen:
+		return s.Paths[len(s.Paths)-1], nil
 	}
 	return config.DefaultPath, nil
 }
 
 // openTarget opens the file that a command changes. It need not exist.
-func (inv *invocation) openTarget(flags targetFlags) (*configfile.File, error) {
-	path, err := inv.sources.target(flags)
+func openTarget(inv *cli.Invocation, flags targetFlags) (*configfile.File, error) {
+	path, err := target(inv.Sources, flags.User)
 	if err != nil {
 		return nil, err
 	}
 	f, err := configfile.Open(path)
 	if err != nil {
-		return nil, usageError("%v", err)
+		return nil, cli.UsageError("%v", err)
 	}
 	return f, nil
 }
@@ -47,9 +50,9 @@ const maxEdits = 5
 
 // editTarget applies a change to the file and writes it. change is called again if another
 // program has changed the file meanwhile.
-func (inv *invocation) editTarget(flags targetFlags, change func(*configfile.File) error) (*configfile.File, error) {
+func editTarget(inv *cli.Invocation, flags targetFlags, change func(*configfile.File) error) (*configfile.File, error) {
 	for n := 1; ; n++ {
-		f, err := inv.openTarget(flags)
+		f, err := openTarget(inv, flags)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +63,7 @@ func (inv *invocation) editTarget(flags targetFlags, change func(*configfile.Fil
 		case err == nil:
 			return f, nil
 		case !errors.Is(err, configfile.ErrChanged) || n == maxEdits:
-			return nil, &exitError{exitFailed, errorReport{Kind: kindFailed, Message: err.Error()}}
+			return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: err.Error()}}
 		}
 	}
 }
@@ -72,16 +75,31 @@ func place(f *configfile.File, name string) string {
 }
 
 // warnEntry reports what the loader says about an entry that was changed.
-func (inv *invocation) warnEntry(f *configfile.File, name string) {
+func warnEntry(inv *cli.Invocation, f *configfile.File, name string) {
 	file, err := config.Parse(f.Bytes(), f.Path(), config.WithInput(func(config.Input) (string, error) { return "", nil }),
 		config.WithKeyring(func(string, string) (string, error) { return "", nil }))
 	if err != nil {
-		inv.warn(name, "%v", err)
+		inv.Warn(name, "%v", err)
 		return
 	}
 	for _, p := range file.Problems {
 		if p.Server == name {
-			inv.warn(name, "%s", p)
+			inv.Warn(name, "%s", p)
 		}
 	}
+}
+
+// Entries returns the names of the entries in the file that a command changes, also of those
+// that are disabled or cannot be used. user is its --user. It is empty if the file cannot be
+// read.
+func Entries(sources cli.Sources, user bool) []string {
+	path, err := target(sources, user)
+	if err != nil {
+		return nil
+	}
+	f, err := configfile.Open(path)
+	if err != nil {
+		return nil
+	}
+	return f.Names()
 }

@@ -1,4 +1,4 @@
-package main
+package configfile
 
 import (
 	"cmp"
@@ -9,15 +9,14 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 )
 
-// writtenTarget returns what an entry that makes no server would run or reach, as the file
+// Target returns what an entry that makes no server would run or reach, as the file
 // says it and without secrets: the loader reads nothing in a disabled entry, and makes no spec
 // of one that cannot be used. It is empty if the file does not say it, and for the name "",
 // which stands for the whole file.
-func writtenTarget(path, name string) string {
-	f, err := configfile.Open(path)
+func Target(path, name string) string {
+	f, err := Open(path)
 	if err != nil {
 		return ""
 	}

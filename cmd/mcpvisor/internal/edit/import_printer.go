@@ -1,10 +1,11 @@
-package main
+package edit
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -14,7 +15,7 @@ import (
 var marks = map[hosts.Action]string{hosts.ActionAdd: "+", hosts.ActionSame: "=", hosts.ActionReplace: "~", hosts.ActionClash: "!", hosts.ActionRefuse: "!"}
 
 // printPlan prints what an import does, by the files of the hosts.
-func (inv *invocation) printPlan(plan *hosts.Plan, path string, written bool) error {
+func printPlan(inv *cli.Invocation, plan *hosts.Plan, path string, written bool) error {
 	var b strings.Builder
 	last := ""
 	for _, i := range plan.Items {
@@ -22,9 +23,9 @@ func (inv *invocation) printPlan(plan *hosts.Plan, path string, written bool) er
 			fmt.Fprintln(&b, source)
 			last = source
 		}
-		fmt.Fprintf(&b, "  %s %s  %s\n", marks[i.Action], i.Name, table.OneLine(describeItem(i, path), maxFindingLength))
+		fmt.Fprintf(&b, "  %s %s  %s\n", marks[i.Action], i.Name, table.OneLine(describeItem(i, path), table.MaxText))
 		for _, note := range i.Notes {
-			fmt.Fprintf(&b, "      %s\n", table.OneLine(configTerms(note), maxFindingLength))
+			fmt.Fprintf(&b, "      %s\n", table.OneLine(cli.ConfigTerms(note), table.MaxText))
 		}
 	}
 	for _, text := range plan.Unreadable {
@@ -43,7 +44,7 @@ func (inv *invocation) printPlan(plan *hosts.Plan, path string, written bool) er
 	if changed > 0 {
 		b.WriteString("Look through the rest: a secret that looks like an ordinary text is taken over as it is.\n")
 	}
-	_, err := inv.out.Write([]byte(display.Text(b.String())))
+	_, err := inv.Out.Write([]byte(display.Text(b.String())))
 	return err
 }
 
@@ -61,7 +62,7 @@ func describeItem(i hosts.Item, path string) string {
 	case hosts.ActionClash:
 		return "differs from " + i.Reason + from + ", which stays; --rename adds this one, too, --replace takes it instead of one in " + path
 	case hosts.ActionRefuse:
-		return "cannot be taken over" + from + ": " + configTerms(i.Reason)
+		return "cannot be taken over" + from + ": " + cli.ConfigTerms(i.Reason)
 	}
 	return i.Target + from
 }

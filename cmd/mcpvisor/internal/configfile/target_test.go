@@ -1,4 +1,4 @@
-package main
+package configfile
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 )
 
 // What an entry would run or reach is shown as it is written, without its secrets.
-func TestWrittenTarget(t *testing.T) {
+func TestTarget(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	for entry, want := range map[string]string{
 		`{"command": "node", "args": ["${X}", "--key=canary"]}`:                 "node",
@@ -24,21 +24,9 @@ func TestWrittenTarget(t *testing.T) {
 		`{"comand": "x"}`: "", `{"command": 5}`: "", `5`: "",
 	} {
 		require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers": {"one": `+entry+`}}`), 0o600))
-		require.Equal(t, want, writtenTarget(path, "one"), entry)
+		require.Equal(t, want, Target(path, "one"), entry)
 	}
-	require.Empty(t, writtenTarget(path, ""))
-	require.Empty(t, writtenTarget(path, "two"))
-	require.Empty(t, writtenTarget(path+"x", "one"))
-}
-
-// The target of an entry that makes no server is not the file, and not empty.
-func TestDoctor_target_of_an_unusable_entry(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.json")
-	require.NoError(t, os.WriteFile(path, []byte(`{"mcpServers": {"off": {"command": "off-server", "disabled": true},
-		"lacks": {"command": "node", "args": ["${MCPVISOR_TEST_NOT_SET}"]}, "odd": {"comand": "x"}}}`), 0o600))
-	out, code := runTool(t, "-c", path, "doctor")
-	require.Equal(t, exitUsage, code)
-	require.Regexp(t, `FAIL  lacks: .*is not set.*\n      target   node\nFAIL  odd: .*unknown key "comand".*\n(mcpvisor|$)`, out)
-	out, _ = runTool(t, "-c", path, "config")
-	require.Regexp(t, `(?m)^off +off-server +\S+:1 +disabled$`, out)
+	require.Empty(t, Target(path, ""))
+	require.Empty(t, Target(path, "two"))
+	require.Empty(t, Target(path+"x", "one"))
 }

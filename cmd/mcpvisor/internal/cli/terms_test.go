@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"go/ast"
@@ -26,7 +26,7 @@ func TestConfigTerms(t *testing.T) {
 		"Directory of Timeouts":               "Directory of Timeouts",
 		`set HTTP.Auth, in a file "auth": {}`: `set "auth": {}`,
 	} {
-		require.Equal(t, want, configTerms(text))
+		require.Equal(t, want, ConfigTerms(text))
 	}
 }
 
@@ -52,7 +52,7 @@ func TestConfigTerms_texts_of_the_library(t *testing.T) {
 				unknown = append(unknown, text)
 			}
 		}
-		if !notPrinted.MatchString(text) && goNames.MatchString(configTerms(text)) {
+		if !notPrinted.MatchString(text) && goNames.MatchString(ConfigTerms(text)) {
 			left = append(left, text)
 		}
 	}
@@ -83,7 +83,7 @@ func isField(of reflect.Type, path string) bool {
 // them, each with its file.
 func libraryTexts(t *testing.T) (texts []string) {
 	t.Helper()
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..", "..", "..", "..")
 	skipped := []string{".git", "bench", "bin", "cmd", "docs", "mcptest", "node_modules", "test", "testdata"}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {

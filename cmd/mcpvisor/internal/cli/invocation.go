@@ -1,0 +1,44 @@
+// Package cli is what all commands of mcpvisor have in common: their options, their streams,
+// what they report, and the codes that they end with.
+package cli
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+)
+
+// Exit codes.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1 // the tool or the server failed, or the command was interrupted
+	ExitUsage       = 2 // the command line or the configuration is wrong
+	ExitUnavailable = 3 // a server is not available
+)
+
+// Invocation is one run of the program: its options and its streams.
+type Invocation struct {
+	Context context.Context
+	In      io.Reader
+	Out     io.Writer
+	Err     io.Writer
+	// JSON is --json.
+	JSON bool
+	// Wait is the duration of --wait; 0 without one. WaitFor is what status waits for instead.
+	Wait    time.Duration
+	WaitFor string
+	// Fresh is --fresh.
+	Fresh bool
+	// Sources are the configuration files.
+	Sources Sources
+	// Words are the words after --; nil without it.
+	Words []string
+}
+
+// Table prints rows with aligned columns to stdout. header has a tab between two names.
+func (inv *Invocation) Table(header string, rows [][]any) error {
+	return table.Write(inv.Out, table.Colored(inv.Out), strings.Split(header, "\t"), rows)
+}

@@ -22,7 +22,7 @@ type options struct {
 }
 
 // WithServerInfo sets the name and version by which the session introduces itself. Default:
-// "mcpvisor" and facade.Version.
+// "mcpvisor" and [facade.Version].
 func WithServerInfo(name, version string) Option {
 	return func(o *options) { o.name, o.version = name, version }
 }
@@ -63,7 +63,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 	if client == nil {
 		panic("door.Transport: the client is nil")
 	}
-	o := options{name: "mcpvisor", version: facade.Version, pageSize: DefaultPageSize}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

@@ -13,10 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
 
-// Version is the version of this library, which [New] sends to servers unless
-// [WithClientInfo] says otherwise.
-const Version = "0.1.0"
-
 // Client supervises MCP servers and calls their tools, resources and prompts.
 //
 //	client, err := facade.New(facade.WithSlog(slog.Default()))
@@ -73,7 +69,7 @@ type Client struct {
 //
 // Errors: ErrInvalid (an option cannot work).
 func New(opts ...Option) (*Client, error) {
-	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version}}
+	o := options{logger: zerolog.Nop(), clientInfo: &mcp.Implementation{Name: "mcpvisor", Version: Version()}}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

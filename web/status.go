@@ -19,7 +19,7 @@ type Status struct {
 	// Instance differs between handlers: after a restart of the process, numbers of events
 	// and calls begin again.
 	Instance string `json:"instance"`
-	// Title is the name of the page. Version is that of the library.
+	// Title is the name of the page. Version is [facade.Version].
 	Title   string `json:"title"`
 	Version string `json:"version"`
 	// Now is the time of the answer by the clock of the server.
@@ -41,7 +41,7 @@ type Status struct {
 func (h *Handler) getStatus(w http.ResponseWriter, r *http.Request) {
 	at := now()
 	all := h.client.Status()
-	s := Status{Schema: Schema, Instance: h.instance, Title: h.opts.title, Version: facade.Version, Now: at,
+	s := Status{Schema: Schema, Instance: h.instance, Title: h.opts.title, Version: facade.Version(), Now: at,
 		Controls: h.opts.controls, Attention: h.attention(at, all), Servers: all, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
 	for i := range all {
 		s.Names = append(s.Names, all[i].Name)

@@ -110,7 +110,7 @@ func (inv *invocation) startServers(file *config.File, specs []mcpvisor.ServerSp
 		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry, false, true
 	}
 	var err error
-	if c.Client, err = facade.New(append(inv.formOptions(), facade.WithClientInfo("mcpvisor", facade.Version))...); err != nil {
+	if c.Client, err = facade.New(inv.formOptions()...); err != nil {
 		return nil, nil, err
 	}
 	stop := func() {

@@ -54,7 +54,7 @@ func (cmd *runCmd) Run(inv *invocation) error {
 		info.URL = page.url()
 		defer func() { _ = page.Close() }()
 	}
-	options := []facade.Option{facade.WithClientInfo("mcpvisor", facade.Version)}
+	var options []facade.Option
 	var measured *metrics.Metrics
 	if page != nil { // metrics are read from the page only
 		if measured, err = metrics.New(); err != nil {

@@ -54,7 +54,7 @@ func (inv *invocation) superviseCopies() (*session, error) {
 	if len(specs) == 0 {
 		return nil, noServerError(file)
 	}
-	c, err := facade.New(facade.WithClientInfo("mcpvisor", facade.Version))
+	c, err := facade.New()
 	if err != nil {
 		return nil, err
 	}

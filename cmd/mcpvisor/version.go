@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/facade"
 )
 
 type versionCmd struct{}
@@ -34,7 +35,7 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 // version is what the build knows about its source.
 type version struct {
 	Name string `json:"name"`
-	// Version is that of the module, as in "v0.1.0"; "devel" if the build does not know it.
+	// Version is [facade.Version].
 	Version string `json:"version"`
 	// Revision is the commit; empty if the build does not know it. Modified says that the
 	// files differed from it.
@@ -70,10 +71,7 @@ func programVersion() version {
 }
 
 func versionOf(info *debug.BuildInfo) version {
-	v := version{Name: "mcpvisor", Version: info.Main.Version, Go: info.GoVersion}
-	if v.Version == "" || v.Version == "(devel)" {
-		v.Version = "devel"
-	}
+	v := version{Name: "mcpvisor", Version: facade.Version(), Go: info.GoVersion}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

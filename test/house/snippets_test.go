@@ -61,7 +61,7 @@ func TestSnippetsOfPeers(t *testing.T) {
 // TestSnippetsThatDoNotCompile tests the check itself.
 func TestSnippetsThatDoNotCompile(t *testing.T) {
 	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry }\n~~~\n"+
-		"~~~go\nfmt.Println(facade.Version)\n~~~\n~~~go\nfunc f() string { return facade.Version }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
+		"~~~go\nfmt.Println(facade.Version())\n~~~\n~~~go\nfunc f() string { return facade.Version() }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
 	all := snippetsIn("page.md", page)
 	require.Len(t, all, 6)
 	compile := compiler(t, all)

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 )
 
@@ -53,7 +54,7 @@ func (cmd *callCmd) readObject(inv *invocation) (json.RawMessage, error) {
 // prepare returns the arguments to send: object, or what the words say. It is an error if the
 // tool would not accept them. A tool that is not listed now is left to the call, whose error
 // says why.
-func (cmd *callCmd) prepare(inv *invocation, c *session, object json.RawMessage) (json.RawMessage, error) {
+func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMessage) (json.RawMessage, error) {
 	list, err := paramsOf(c.SentTool(inv.Context, cmd.Name))
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func paramsOf(data json.RawMessage, err error) (params.List, error) {
 
 // refused is the error about arguments that the tool would not accept. Its details are the
 // parameters of the tool.
-func (cmd *callCmd) refused(inv *invocation, c *session, problems string) error {
+func (cmd *callCmd) refused(inv *invocation, c *servers.Set, problems string) error {
 	list, err := paramsOf(c.Tool(inv.Context, cmd.Name)) // without secrets
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -24,11 +25,11 @@ type authorizeCmd struct {
 
 // Run implements kong's command.
 func (cmd *authorizeCmd) Run(inv *invocation) error {
-	running := inv.besideRun("authorize starts a copy of the server, because it must ask the user")
+	running := inv.BesideRun("authorize starts a copy of the server, because it must ask the user")
 	if running != nil {
-		defer running.stop()
+		defer running.Stop()
 	}
-	c, stop, err := inv.start(cmd.Server)
+	c, stop, err := inv.Start(cmd.Server)
 	if err != nil {
 		return err
 	}
@@ -45,12 +46,12 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 	if err := cmd.authorize(inv, c.Client); err != nil {
 		return err
 	}
-	if err := inv.awaitStarts(c); err != nil {
+	if err := inv.AwaitStarts(c); err != nil {
 		return err
 	}
 	s := c.ServerStatus(cmd.Server)
 	if s.State != supervisor.StateReady {
-		return cli.UnavailableError(s, "server %s is authorized and not available: %s", cmd.Server, inv.reason(s))
+		return cli.UnavailableError(s, "server %s is authorized and not available: %s", cmd.Server, inv.Reason(s))
 	}
 	if err := inv.printMessage("authorized: server %s is ready, with %s", cmd.Server, display.Count(s.Catalog.Tools, "tool")); err != nil {
 		return err
@@ -59,14 +60,14 @@ func (cmd *authorizeCmd) Run(inv *invocation) error {
 }
 
 // restart lets the server of `mcpvisor run` use the new tokens. running may be nil.
-func (cmd *authorizeCmd) restart(inv *invocation, running *session) error {
-	if running == nil || !slices.Contains(running.info.Servers, cmd.Server) {
+func (cmd *authorizeCmd) restart(inv *invocation, running *servers.Set) error {
+	if running == nil || !slices.Contains(running.Run.Servers, cmd.Server) {
 		return nil
 	}
 	if err := running.Restart(inv.Context, cmd.Server); err != nil {
-		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet, restart %s there: %w", running.info.PID, cmd.Server, err)
+		return fmt.Errorf("mcpvisor run (pid %d) does not use the new authorization yet, restart %s there: %w", running.Run.PID, cmd.Server, err)
 	}
-	inv.Note("mcpvisor run (pid %d) restarts server %s with it", running.info.PID, cmd.Server)
+	inv.Note("mcpvisor run (pid %d) restarts server %s with it", running.Run.PID, cmd.Server)
 	return nil
 }
 

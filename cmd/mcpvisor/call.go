@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -29,38 +31,38 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	inv.askForms()
-	c, err := inv.openTool(cmd.Name)
+	inv.AskForms()
+	c, err := inv.OpenTool(cmd.Name)
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	arguments, err := cmd.prepare(inv, c, object)
 	if err != nil {
 		return err
 	}
 	options := attach.CallOptions{Timeout: cmd.Timeout.Duration}
-	if inv.progress != nil {
-		options.Progress = inv.progress.show
+	if inv.Progress != nil {
+		options.Progress = inv.Progress.Show
 	}
 	began := time.Now()
 	raw, err := c.CallTool(inv.Context, cmd.Name, arguments, options)
-	inv.progress.clear()
+	inv.Progress.Clear()
 	if err != nil {
 		return cmd.explained(c, err)
 	}
 	took := time.Since(began)
-	err = inv.printResult(cmd.Name, raw, c.own == nil)
+	err = inv.printResult(cmd.Name, raw, c.Attached())
 	inv.Note("%s answered in %s", cmd.Name, display.Duration(took))
 	return err
 }
 
 // explained returns the error of a call in the words of this command. It says why `mcpvisor
 // run` does not have the server, and what raises a time that the command has set.
-func (cmd *callCmd) explained(c *session, err error) error {
+func (cmd *callCmd) explained(c *servers.Set, err error) error {
 	server, _, qualified := mcpvisor.SplitName(cmd.Name)
-	if qualified && c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
-		return c.unknownServer(server)
+	if qualified && c.Attached() && errors.Is(err, mcpvisor.ErrUnknownServer) {
+		return c.UnknownServer(server)
 	}
 	report := cli.ReportOf(err)
 	if before := report.Message; cmd.Timeout.Duration > 0 {
@@ -99,11 +101,19 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage, attached bo
 	if err == nil && result.IsError {
 		message := tool + " reports an error"
 		if asksUser(result.Content) {
-			message += inv.formAdvice(attached)
+			message += inv.FormAdvice(attached)
 		}
 		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: message}}
 	}
 	return err
+}
+
+// asksUser reports whether the error of a tool is about elicitation. A server of 2025-11-25
+// learns that the client asks nothing before or during the call, and says so in its own words.
+func asksUser(content []json.RawMessage) bool {
+	return slices.ContainsFunc(content, func(block json.RawMessage) bool {
+		return bytes.Contains(bytes.ToLower(block), []byte("elicit"))
+	})
 }
 
 type readCmd struct {
@@ -113,15 +123,15 @@ type readCmd struct {
 
 // Run implements kong's command.
 func (cmd *readCmd) Run(inv *invocation) error {
-	inv.askForms()
-	c, err := inv.openServer(cmd.Server)
+	inv.AskForms()
+	c, err := inv.OpenServer(cmd.Server)
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	raw, err := c.ReadResource(inv.Context, cmd.Server, cmd.URI)
-	if c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
-		return c.unknownServer(cmd.Server)
+	if c.Attached() && errors.Is(err, mcpvisor.ErrUnknownServer) {
+		return c.UnknownServer(cmd.Server)
 	}
 	if err != nil {
 		return err
@@ -158,15 +168,15 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 		}
 		args[key] = value
 	}
-	inv.askForms()
-	c, err := inv.openServer(cmd.Server)
+	inv.AskForms()
+	c, err := inv.OpenServer(cmd.Server)
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	raw, err := c.GetPrompt(inv.Context, cmd.Server, cmd.Name, args)
-	if c.own == nil && errors.Is(err, mcpvisor.ErrUnknownServer) {
-		return c.unknownServer(cmd.Server)
+	if c.Attached() && errors.Is(err, mcpvisor.ErrUnknownServer) {
+		return c.UnknownServer(cmd.Server)
 	}
 	if err != nil {
 		return err

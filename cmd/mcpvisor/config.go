@@ -33,7 +33,7 @@ type configEntry struct {
 
 // Run implements kong's command. It starts nothing.
 func (configCmd) Run(inv *invocation) error {
-	file, err := inv.loadConfig()
+	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
 	}

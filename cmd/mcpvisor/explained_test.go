@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -39,7 +40,7 @@ func TestAttach_explains(t *testing.T) {
 // tools declares to servers what call declares: that it can ask the user of a terminal. Some
 // servers list other tools for that.
 func TestTools_declare_forms(t *testing.T) {
-	inv := &invocation{Invocation: cli.Invocation{Context: t.Context(), In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Sources: cli.NewSources([]string{configFile(t, mcptest.Script{})})}}
+	inv := &invocation{servers.Opener{Invocation: cli.Invocation{Context: t.Context(), In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Sources: cli.NewSources([]string{configFile(t, mcptest.Script{})})}}}
 	require.NoError(t, (&toolsCmd{}).Run(inv))
-	require.True(t, inv.forms)
+	require.True(t, inv.Forms)
 }

@@ -1,70 +1,17 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
-
-func TestPrompter(t *testing.T) {
-	var out strings.Builder
-	p := &prompter{ctx: context.Background(), in: strings.NewReader("plain\r\n\n3\n2\nnext"), out: &out,
-		readPassword: func() ([]byte, error) { return []byte("hidden"), nil }}
-	for _, step := range []struct {
-		input config.Input
-		want  string
-	}{
-		{config.Input{ID: "a"}, "plain"},
-		{config.Input{ID: "b", Default: "eu"}, "eu"},
-		{config.Input{ID: "c", Options: []string{"s", "m"}}, "m"},
-		{config.Input{ID: "d", Password: true, Default: "canary", Description: "API key\x1b[2J"}, "hidden"},
-	} {
-		value, err := p.ask(step.input)
-		require.NoError(t, err)
-		require.Equal(t, step.want, value)
-	}
-	require.Contains(t, out.String(), "b [eu] (or set MCPVISOR_INPUT_B): ")
-	require.Contains(t, out.String(), "Answer with one of: s, m")
-	require.NotContains(t, out.String(), "\x1b")
-	require.NotContains(t, out.String(), "canary")
-	rest, err := io.ReadAll(p.in)
-	require.NoError(t, err)
-	require.Equal(t, "next", string(rest), "the rest of the input is left to the command")
-
-	_, err = p.ask(config.Input{ID: "e"})
-	require.EqualError(t, err, "the terminal was closed")
-}
-
-func TestPrompter_interrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	in, feed := io.Pipe()
-	defer feed.Close()
-	p := &prompter{ctx: ctx, in: in, out: io.Discard}
-	cancel()
-	_, err := p.ask(config.Input{ID: "a"})
-	require.ErrorIs(t, err, cli.ErrInterrupted)
-	_, err = (&prompter{ctx: ctx, out: forbidden{t}}).ask(config.Input{ID: "b"})
-	require.ErrorIs(t, err, cli.ErrInterrupted, "no further question is shown")
-}
-
-// forbidden is a writer that fails the test.
-type forbidden struct{ t *testing.T }
-
-func (w forbidden) Write(p []byte) (int, error) {
-	w.t.Errorf("written: %q", p)
-	return len(p), nil
-}
 
 // The user of a terminal is asked only for the inputs of the servers that a command uses.
 func TestCall_asks_for_its_server_in_terminal(t *testing.T) {
@@ -90,28 +37,4 @@ func TestCall_names_of_servers(t *testing.T) {
 	out, code := runTool(t, "-c", path, "call", "echo")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, out, "name tools as server/tool, as in one/echo (servers: one, two)\n")
-}
-
-// Without a terminal, inputs come from variables and defaults. The error about the
-// name of an entry says how its server is called.
-func TestLoadConfig_inputs_and_names(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "mcp.json")
-	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
-		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
-	inv := &invocation{Invocation: cli.Invocation{Context: context.Background(), In: strings.NewReader(""), Err: io.Discard, Sources: cli.NewSources([]string{path})}}
-	file, err := inv.loadConfig()
-	require.NoError(t, err)
-	require.Empty(t, file.Servers)
-
-	t.Setenv("MCPVISOR_INPUT_X", "program")
-	file, err = inv.loadConfig()
-	require.NoError(t, err)
-	specs, err := selectSpecs(file, []string{"a-b-c14cdd"})
-	require.NoError(t, err)
-	require.Equal(t, "program", specs[0].Stdio.Command)
-	require.Equal(t, "a-b-c14cdd", specs[0].Name)
-	_, err = selectSpecs(file, []string{"a/b"})
-	require.ErrorContains(t, err, `the server of entry "a/b" is called "a-b-c14cdd"; use that name`)
-	_, err = selectSpecs(file, []string{"c"})
-	require.ErrorContains(t, err, `has no server "c"; name one of: a-b-c14cdd`)
 }

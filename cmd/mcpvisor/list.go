@@ -6,13 +6,14 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 )
 
 type resourcesCmd struct{}
 
 // Run implements kong's command.
 func (resourcesCmd) Run(inv *invocation) error {
-	return inv.list("SERVER\tURI\tNAME", (*session).Resources, func(data []byte) (rows [][]any, err error) {
+	return inv.list("SERVER\tURI\tNAME", (*servers.Set).Resources, func(data []byte) (rows [][]any, err error) {
 		var list struct {
 			Resources         []mcpvisor.Resource
 			ResourceTemplates []mcpvisor.ResourceTemplate
@@ -32,7 +33,7 @@ type promptsCmd struct{}
 
 // Run implements kong's command.
 func (promptsCmd) Run(inv *invocation) error {
-	return inv.list("PROMPT\tDESCRIPTION", (*session).Prompts, func(data []byte) (rows [][]any, err error) {
+	return inv.list("PROMPT\tDESCRIPTION", (*servers.Set).Prompts, func(data []byte) (rows [][]any, err error) {
 		var list struct{ Prompts []mcpvisor.Prompt }
 		err = json.Unmarshal(data, &list)
 		for _, p := range list.Prompts {
@@ -44,12 +45,12 @@ func (promptsCmd) Run(inv *invocation) error {
 
 // list prints what all servers that became ready offer. read gets the list as JSON, and
 // rowsOf makes the rows of a table of it.
-func (inv *invocation) list(header string, read func(*session, context.Context) (json.RawMessage, error), rowsOf func([]byte) ([][]any, error)) error {
-	c, err := inv.open()
+func (inv *invocation) list(header string, read func(*servers.Set, context.Context) (json.RawMessage, error), rowsOf func([]byte) ([][]any, error)) error {
+	c, err := inv.Open()
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	data, err := read(c, inv.Context)
 	if err != nil {
 		return err
@@ -65,9 +66,9 @@ func (inv *invocation) list(header string, read func(*session, context.Context) 
 	if err != nil {
 		return err
 	}
-	all, err := c.servers(inv.Context)
+	all, err := c.Statuses(inv.Context)
 	if err != nil {
 		return err
 	}
-	return inv.warnUnready(all)
+	return inv.WarnUnready(all)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -26,11 +27,11 @@ type logsCmd struct {
 
 // Run implements kong's command.
 func (cmd *logsCmd) Run(inv *invocation) error {
-	c, err := inv.attachOnly("logs")
+	c, err := inv.AttachOnly("logs")
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	printers, err := cmd.printers(inv, c)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (cmd *logsCmd) Run(inv *invocation) error {
 }
 
 // printers returns a printer for each server.
-func (cmd *logsCmd) printers(inv *invocation, c *session) (all []*linePrinter, err error) {
+func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinter, err error) {
 	names := []string{cmd.Server}
 	if cmd.Server == "" {
 		status, err := c.Status(inv.Context)
@@ -75,7 +76,7 @@ func (cmd *logsCmd) printers(inv *invocation, c *session) (all []*linePrinter, e
 	}
 	width := 0
 	for _, name := range names {
-		server, err := c.described(inv.Context, name)
+		server, err := c.Described(inv.Context, name)
 		switch {
 		case err != nil:
 			return nil, err
@@ -106,7 +107,7 @@ type linePrinter struct {
 }
 
 // next reads the lines after those that were read last, or all of a new process.
-func (p *linePrinter) next(c *session) (web.Stderr, error) {
+func (p *linePrinter) next(c *servers.Set) (web.Stderr, error) {
 	next, err := c.Stderr(p.inv.Context, p.server, p.stderr.Total)
 	if err == nil && next.Epoch != p.stderr.Epoch {
 		next, err = c.Stderr(p.inv.Context, p.server, 0)

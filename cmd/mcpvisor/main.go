@@ -2,7 +2,8 @@
 // calls what they offer, keeps them running, and explains why a server does not
 // start.
 //
-// This package is large because each command has a file, and each file its tests.
+// This package is large because each command that talks to servers has a file. What they have
+// in common is in package servers, and what all commands have in common in package cli.
 package main
 
 import (
@@ -19,8 +20,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/doctor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -47,38 +50,29 @@ type commandLine struct {
 	Add    edit.Add    `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
 	Remove edit.Remove `cmd:"" help:"Remove a server from the configuration file."`
 
-	Status    statusCmd     `cmd:"" help:"Show the states of the servers."`
-	Tools     toolsCmd      `cmd:"" help:"List the tools of all servers."`
-	Resources resourcesCmd  `cmd:"" help:"List the resources and resource templates of all servers."`
-	Prompts   promptsCmd    `cmd:"" help:"List the prompts of all servers."`
-	Call      callCmd       `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
-	Read      readCmd       `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
-	Prompt    promptCmd     `cmd:"" help:"Get a prompt."`
-	Run       runCmd        `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
-	Top       topCmd        `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
-	Logs      logsCmd       `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
-	Restart   restartCmd    `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
-	Authorize authorizeCmd  `cmd:"" help:"Authorize this program at a server, in a browser."`
-	Doctor    doctorCmd     `cmd:"" help:"Start a copy of each server once and explain why it fails."`
-	Show      configCmd     `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
-	Schema    schemaCmd     `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
-	Version   versionCmd    `cmd:"" help:"Print the version and the revision."`
-	Complete  completionCmd `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
-	Man       manCmd        `cmd:"" help:"Print the manual page."`
-	Help      helpCmd       `cmd:"" help:"Show help, also about one command."`
+	Status    statusCmd      `cmd:"" help:"Show the states of the servers."`
+	Tools     toolsCmd       `cmd:"" help:"List the tools of all servers."`
+	Resources resourcesCmd   `cmd:"" help:"List the resources and resource templates of all servers."`
+	Prompts   promptsCmd     `cmd:"" help:"List the prompts of all servers."`
+	Call      callCmd        `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
+	Read      readCmd        `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
+	Prompt    promptCmd      `cmd:"" help:"Get a prompt."`
+	Run       runCmd         `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
+	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
+	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Restart   restartCmd     `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
+	Authorize authorizeCmd   `cmd:"" help:"Authorize this program at a server, in a browser."`
+	Doctor    doctor.Command `cmd:"" help:"Start a copy of each server once and explain why it fails."`
+	Show      configCmd      `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
+	Schema    schemaCmd      `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
+	Version   versionCmd     `cmd:"" help:"Print the version and the revision."`
+	Complete  completionCmd  `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
+	Man       manCmd         `cmd:"" help:"Print the manual page."`
+	Help      helpCmd        `cmd:"" help:"Show help, also about one command."`
 }
 
 // invocation is one run of the program, for the commands that talk to servers.
-type invocation struct {
-	cli.Invocation
-
-	// forms is set if servers may ask the user; progress is the line that forms replace, and
-	// nil without a terminal.
-	forms    bool
-	progress *progressLine
-
-	inputInterrupted bool // an interrupt ended the question for an input
-}
+type invocation struct{ servers.Opener }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -108,8 +102,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	if exited >= 0 { // --help
 		return exited
 	}
-	inv := &invocation{Invocation: cli.Invocation{Context: ctx, In: in, Out: out, Err: errs, Sources: cli.NewSources(line.Config), JSON: line.JSON,
-		Wait: line.Wait.duration, WaitFor: line.Wait.condition, Fresh: line.Fresh}}
+	inv := &invocation{servers.Opener{Invocation: cli.Invocation{Context: ctx, In: in, Out: out, Err: errs, Sources: cli.NewSources(line.Config), JSON: line.JSON,
+		Wait: line.Wait.duration, WaitFor: line.Wait.condition, Fresh: line.Fresh}}}
 	if i := slices.Index(args, "--"); i >= 0 {
 		inv.Words = append([]string{}, args[i+1:]...)
 	}
@@ -121,7 +115,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		err = cli.UsageError("--wait %s is for status only; write a duration such as --wait 30s", inv.WaitFor)
 	default:
 		if err = refuseBytes(parsed.Selected().Name, args); err == nil {
-			err = parsed.Run(inv, &inv.Invocation)
+			err = parsed.Run(inv, &inv.Opener, &inv.Invocation)
 		}
 	}
 	inv.ReportError(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -27,11 +28,11 @@ type restarted struct {
 
 // Run implements kong's command. It restarts all servers, and then waits for all.
 func (cmd *restartCmd) Run(inv *invocation) error {
-	c, err := inv.attachOnly("restart")
+	c, err := inv.AttachOnly("restart")
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	status, err := c.Status(inv.Context)
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 	names := slices.Compact(cmd.Servers)
 	for _, name := range names { // all of them or none
 		if !slices.Contains(status.Names, name) {
-			return c.unknownServer(name)
+			return c.UnknownServer(name)
 		}
 	}
 	began := time.Now()
@@ -50,23 +51,18 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 		}
 	}
 	results := map[string]restarted{}
-	err = inv.awaitStatus(c, func(status web.Status) bool {
+	err = inv.AwaitStatus(c, func(status web.Status) bool {
 		for _, s := range status.Servers {
 			if slices.Contains(names, s.Name) {
 				results[s.Name] = resultOf(cli.StatusInConfigTerms(s), time.Since(began))
 			}
 		}
-		return !slices.ContainsFunc(names, func(name string) bool { return isOnItsWay(results[name].State) })
+		return !slices.ContainsFunc(names, func(name string) bool { return servers.IsOnItsWay(results[name].State) })
 	})
 	if err != nil {
 		return err
 	}
 	return inv.printRestarts(names, results)
-}
-
-// isOnItsWay reports whether a restart has neither succeeded nor failed.
-func isOnItsWay(s supervisor.State) bool {
-	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateClosing
 }
 
 func resultOf(s mcpvisor.ServerStatus, took time.Duration) restarted {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/metrics"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -27,7 +28,7 @@ type runCmd struct {
 // Run implements kong's command.
 func (cmd *runCmd) Run(inv *invocation) error {
 	info := control.Info{PID: os.Getpid(), Version: programVersion().Version, Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
-	file, err := inv.loadConfig()
+	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (cmd *runCmd) Run(inv *invocation) error {
 	}
 	specs := file.Specs()
 	if len(specs) == 0 {
-		return noServerError(file)
+		return servers.NoServerError(file)
 	}
 	describeEntries(&info, file, specs)
 	own, err := inv.listenOnSocket()
@@ -101,7 +102,7 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 			if err := printer.print(ev); err != nil && failed == nil {
 				failed = err
 			}
-			if slices.Contains(lifecycleEvents, ev.Kind) {
+			if slices.Contains(servers.LifecycleEvents, ev.Kind) {
 				service.update()
 			}
 		}
@@ -115,7 +116,7 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 	}
 	service.stopping()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
 	defer cancel()
 	closed := c.Close(ctx)
 	failed = errors.Join(failed, closed)

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -22,7 +23,6 @@ import (
 const (
 	stateNotConfigured supervisor.State = "not configured" // it is not a usable server
 	stateNotStarted    supervisor.State = "not started"    // the command was interrupted before
-	stateFailed        supervisor.State = "failed"         // the one start of a copy; mcpvisor run would retry
 )
 
 type statusCmd struct {
@@ -37,13 +37,13 @@ func (cmd *statusCmd) Run(inv *invocation) error {
 	}
 	slices.Sort(cmd.Servers)
 	cmd.Servers = slices.Compact(cmd.Servers)
-	c, err := inv.attach()
+	c, err := inv.Attach()
 	if inv.WaitFor != "" && errors.Is(err, attach.ErrNotRunning) && !inv.Fresh {
 		c, err = cmd.awaitRun(inv)
 	}
 	switch {
 	case err == nil:
-		defer c.stop()
+		defer c.Stop()
 		return cmd.showRunning(inv, c)
 	case errors.Is(err, attach.ErrNotRunning):
 		return cmd.showCopies(inv)
@@ -54,7 +54,7 @@ func (cmd *statusCmd) Run(inv *invocation) error {
 // showCopies prints the states of copies of the servers. An interrupted command prints the
 // states so far, and fails.
 func (cmd *statusCmd) showCopies(inv *invocation) error {
-	file, err := inv.loadConfig(cmd.Servers...)
+	file, err := inv.LoadConfig(cmd.Servers...)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (cmd *statusCmd) showCopies(inv *invocation) error {
 		})
 		all, specs = unusable, nil
 		if len(named) > 0 {
-			if specs, err = selectSpecs(file, named); err != nil {
+			if specs, err = servers.SelectSpecs(file, named); err != nil {
 				return err
 			}
 		}
@@ -115,21 +115,21 @@ func (inv *invocation) statusResult(all []statusEntry) error {
 
 // showRunning prints the states of the servers of a running `mcpvisor run`. It waits for
 // them only as --wait says.
-func (cmd *statusCmd) showRunning(inv *invocation, c *session) error {
+func (cmd *statusCmd) showRunning(inv *invocation, c *servers.Set) error {
 	all, err := cmd.runningEntries(inv, c)
 	if err != nil {
 		return err
 	}
 	for _, name := range cmd.Servers { // all of them or none
-		if !slices.Contains(c.info.Servers, name) && !slices.ContainsFunc(all, func(e statusEntry) bool { return e.Name == name }) {
-			return c.unknownServer(name)
+		if !slices.Contains(c.Run.Servers, name) && !slices.ContainsFunc(all, func(e statusEntry) bool { return e.Name == name }) {
+			return c.UnknownServer(name)
 		}
 	}
 	switch {
 	case inv.WaitFor != "":
 		err = cmd.awaitReady(inv, c)
 	case inv.Wait > 0:
-		err = inv.awaitSettled(c, cmd.Servers)
+		err = inv.AwaitSettled(c, cmd.Servers)
 	}
 	if err == nil {
 		all, err = cmd.runningEntries(inv, c)
@@ -137,7 +137,7 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *session) error {
 	if err != nil {
 		return err
 	}
-	if err := inv.printStatus(all, &c.info); err != nil {
+	if err := inv.printStatus(all, &c.Run); err != nil {
 		return err
 	}
 	return inv.statusResult(all)
@@ -145,19 +145,19 @@ func (cmd *statusCmd) showRunning(inv *invocation, c *session) error {
 
 // runningEntries returns the current states of the servers of a running `mcpvisor run`, and
 // the entries of its file that are not usable.
-func (cmd *statusCmd) runningEntries(inv *invocation, c *session) (all []statusEntry, err error) {
-	servers, err := c.servers(inv.Context)
+func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []statusEntry, err error) {
+	servers, err := c.Statuses(inv.Context)
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range c.info.Unusable {
+	for _, u := range c.Run.Unusable {
 		e := statusEntry{Reason: u.Reason}
 		e.Name, e.State, e.Transport = u.Name, stateNotConfigured, "-"
 		all = append(all, e)
 	}
 	now := time.Now()
 	for _, s := range servers {
-		all = append(all, statusEntry{ServerStatus: s, Entry: c.info.Entries[s.Name], Reason: runningReason(s, now)})
+		all = append(all, statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, now)})
 	}
 	all = cmd.selected(all)
 	sortEntries(all)
@@ -193,7 +193,7 @@ func sortEntries(all []statusEntry) {
 // serverEntries starts servers, waits for them, and stops them. The entries are the
 // states before the stop, also beside an cli.ErrInterrupted.
 func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerSpec) (all []statusEntry, err error) {
-	c, stop, err := inv.startServers(file, specs)
+	c, stop, err := inv.StartServers(file, specs)
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):
 		for _, spec := range specs {
@@ -206,19 +206,19 @@ func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerS
 		return nil, err
 	}
 	defer stop()
-	err = inv.awaitStarts(c)
+	err = inv.AwaitStarts(c)
 	return inv.entriesOf(file, c), err
 }
 
 // entriesOf returns the current states of the servers.
-func (inv *invocation) entriesOf(file *config.File, c *configuredClient) (all []statusEntry) {
+func (inv *invocation) entriesOf(file *config.File, c *servers.Copies) (all []statusEntry) {
 	for _, s := range c.Status() {
 		e := statusEntry{ServerStatus: s}
 		if entry := file.EntryName(s.Name); entry != s.Name {
 			e.Entry = entry
 		}
 		if s.State != supervisor.StateReady {
-			e.Reason = inv.reason(s)
+			e.Reason = inv.Reason(s)
 		}
 		all = append(all, e)
 	}
@@ -340,7 +340,7 @@ func stateCell(s supervisor.State) table.Cell {
 		c.Color = table.Busy
 	case supervisor.StateBackoff, supervisor.StateParked:
 		c.Color = table.Warning
-	case supervisor.StateEvicted, supervisor.StateUnauthorized, stateFailed, stateNotConfigured:
+	case supervisor.StateEvicted, supervisor.StateUnauthorized, servers.StateFailed, stateNotConfigured:
 		c.Color = table.Failure
 	}
 	return c

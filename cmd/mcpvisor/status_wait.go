@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -57,27 +58,27 @@ func (cmd *statusCmd) timeout() time.Duration {
 	if cmd.Timeout.Duration > 0 {
 		return cmd.Timeout.Duration
 	}
-	return mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + startSlack
+	return mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + servers.StartSlack
 }
 
 // awaitRun waits for a `mcpvisor run`, because a script that has just started one cannot know
 // when it can be reached. The time it takes counts.
-func (cmd *statusCmd) awaitRun(inv *invocation) (*session, error) {
+func (cmd *statusCmd) awaitRun(inv *invocation) (*servers.Set, error) {
 	began := time.Now()
 	noted := false
 	for {
 		took := time.Since(began)
 		if took >= cmd.timeout() {
-			return inv.attachOnly("--wait " + inv.WaitFor + " without --fresh")
+			return inv.AttachOnly("--wait " + inv.WaitFor + " without --fresh")
 		}
-		if took >= noticeDelay && !noted {
+		if took >= servers.NoticeDelay && !noted {
 			noted = true
 			inv.Note("waiting for mcpvisor run of %s (up to %v)", inv.Sources, cmd.timeout())
 		}
 		if backoff.Sleep(inv.Context, runInterval) != nil {
 			return nil, cli.ErrInterrupted
 		}
-		c, err := inv.attach()
+		c, err := inv.Attach()
 		if err == nil {
 			cmd.Timeout.Duration = max(cmd.timeout()-time.Since(began), time.Millisecond)
 		}
@@ -89,19 +90,19 @@ func (cmd *statusCmd) awaitRun(inv *invocation) (*session, error) {
 
 // awaitReady waits until all servers are ready, or one of them with --wait any. It ends, too,
 // when none of them can become ready by itself any more, and at the timeout.
-func (cmd *statusCmd) awaitReady(inv *invocation, c *session) error {
+func (cmd *statusCmd) awaitReady(inv *invocation, c *servers.Set) error {
 	timed := *inv
 	timed.Wait = cmd.timeout()
-	names := c.info.Servers // also those that are not registered yet
-	unusable := len(c.info.Unusable)
+	names := c.Run.Servers // also those that are not registered yet
+	unusable := len(c.Run.Unusable)
 	if len(cmd.Servers) > 0 {
-		names = slices.DeleteFunc(slices.Clone(cmd.Servers), func(name string) bool { return !slices.Contains(c.info.Servers, name) })
+		names = slices.DeleteFunc(slices.Clone(cmd.Servers), func(name string) bool { return !slices.Contains(c.Run.Servers, name) })
 		unusable = len(cmd.Servers) - len(names)
 	}
 	if unusable > 0 && inv.WaitFor == waitReady || len(names) == 0 {
 		return nil // they will never be ready
 	}
-	return timed.awaitStatus(c, func(status web.Status) bool { return waitEnds(inv.WaitFor, names, status.Servers) })
+	return timed.AwaitStatus(c, func(status web.Status) bool { return waitEnds(inv.WaitFor, names, status.Servers) })
 }
 
 // waitEnds reports whether a condition about the named servers holds, or cannot hold any more.

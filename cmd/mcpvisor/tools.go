@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -19,11 +20,11 @@ type toolsCmd struct {
 
 // Run implements kong's command.
 func (cmd *toolsCmd) Run(inv *invocation) error {
-	inv.askForms() // servers list the same tools as for call
+	inv.AskForms() // servers list the same tools as for call
 	if cmd.Name != "" {
 		return inv.describeTools(cmd.Name)
 	}
-	read := func(c *session, ctx context.Context) (json.RawMessage, error) {
+	read := func(c *servers.Set, ctx context.Context) (json.RawMessage, error) {
 		data, err := c.Tools(ctx, "")
 		if err == nil {
 			inv.rememberTools(data)
@@ -46,18 +47,18 @@ func (inv *invocation) describeTools(name string) error {
 		if err != nil {
 			return err
 		}
-		defer c.stop()
+		defer c.Stop()
 		data, err := c.Tools(inv.Context, name)
 		if err != nil {
 			return err
 		}
 		return inv.printTools(data)
 	}
-	c, err := inv.openTool(name)
+	c, err := inv.OpenTool(name)
 	if err != nil {
 		return err
 	}
-	defer c.stop()
+	defer c.Stop()
 	data, err := c.Tool(inv.Context, name)
 	if err != nil {
 		return err
@@ -74,32 +75,32 @@ func isToolName(name string) bool {
 }
 
 // openReady opens one server, which must become ready.
-func (inv *invocation) openReady(name string) (*session, error) {
-	c, err := inv.openServer(name)
-	if err != nil || c.own != nil {
+func (inv *invocation) openReady(name string) (*servers.Set, error) {
+	c, err := inv.OpenServer(name)
+	if err != nil || !c.Attached() {
 		return c, err
 	}
-	server, err := c.described(inv.Context, name)
+	server, err := c.Described(inv.Context, name)
 	if s := server.Status; err == nil && s.State != supervisor.StateReady {
-		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.reason(cli.StatusInConfigTerms(s)))
+		err = cli.UnavailableError(s, "server %s is %s: %s; mcpvisor status shows when it is ready", name, s.State, inv.Reason(cli.StatusInConfigTerms(s)))
 	}
 	if err != nil {
-		c.stop()
+		c.Stop()
 		return nil, err
 	}
 	return c, nil
 }
 
 // unknownTool is the error about a tool that no server lists.
-func (inv *invocation) unknownTool(c *session, name string) error {
+func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 	server, _, qualified := mcpvisor.SplitName(name)
-	if qualified && c.own == nil {
-		if described, err := c.described(inv.Context, server); err != nil || described.Status.State != supervisor.StateReady {
+	if qualified && c.Attached() {
+		if described, err := c.Described(inv.Context, server); err != nil || described.Status.State != supervisor.StateReady {
 			if err != nil {
 				return err
 			}
 			s := cli.StatusInConfigTerms(described.Status)
-			return cli.UnavailableError(s, "server %s is %s: %s", server, s.State, inv.reason(s))
+			return cli.UnavailableError(s, "server %s is %s: %s", server, s.State, inv.Reason(s))
 		}
 	}
 	data, err := c.Tools(inv.Context, server)

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
-// loadConfig reads the configuration, or with names only the entries of these servers, so that
+// LoadConfig reads the configuration, or with names only the entries of these servers, so that
 // the user is asked for nothing that other servers need. The problems of the file are left to
 // the caller.
-func (inv *invocation) loadConfig(names ...string) (*config.File, error) {
+func (inv *Opener) LoadConfig(names ...string) (*config.File, error) {
 	options := append(inv.inputOptions(), config.WithKeyring(keyring.Lookup))
 	if len(names) > 0 {
 		options = append(options, config.WithServers(names...))
@@ -22,7 +22,7 @@ func (inv *invocation) loadConfig(names ...string) (*config.File, error) {
 	return inv.loadFiles(options...)
 }
 
-func (inv *invocation) loadFiles(options ...config.Option) (*config.File, error) {
+func (inv *Opener) loadFiles(options ...config.Option) (*config.File, error) {
 	file, err := config.LoadFiles(inv.Sources.Paths, options...)
 	if inv.inputInterrupted { // what the file lacks is not a problem of the file
 		return nil, cli.ErrInterrupted
@@ -38,7 +38,7 @@ func (inv *invocation) loadFiles(options ...config.Option) (*config.File, error)
 
 // enabledNames returns the names of the servers that are not disabled. It reads nothing else
 // in their entries, which need not be usable.
-func (inv *invocation) enabledNames() (names []string, err error) {
+func (inv *Opener) enabledNames() (names []string, err error) {
 	file, err := inv.loadFiles(config.WithServers())
 	if err != nil {
 		return nil, err
@@ -49,13 +49,13 @@ func (inv *invocation) enabledNames() (names []string, err error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, noServerError(file)
+		return nil, NoServerError(file)
 	}
 	return names, nil
 }
 
-// selectSpecs returns the specs of the named servers, or of all without names.
-func selectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, error) {
+// SelectSpecs returns the specs of the named servers, or of all without names.
+func SelectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, error) {
 	if len(names) == 0 {
 		return file.Specs(), nil
 	}
@@ -92,6 +92,6 @@ func unknownServerError(file *config.File, name string) error {
 	return cli.UsageError("config %s has no server %q; name one of: %s", file.Path, name, strings.Join(names, ", "))
 }
 
-func noServerError(file *config.File) error {
+func NoServerError(file *config.File) error {
 	return cli.UsageError("config %s has no usable server; add an entry, or enable one", file.Path)
 }

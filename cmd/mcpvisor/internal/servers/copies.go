@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"context"
@@ -15,26 +15,31 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// closeTimeout bounds the end of a command. Every server has its own, shorter
-// bound, and the servers stop in parallel.
-const closeTimeout = 15 * time.Second
+// StateFailed is the state of a copy whose one start has failed, and which `mcpvisor run` would
+// start again.
+const StateFailed supervisor.State = "failed"
 
-// configuredClient is a client of servers from a file, each of which is started
+// CloseTimeout bounds the end of a command. Every server has its own, shorter
+// bound, and the servers stop in parallel.
+const CloseTimeout = 15 * time.Second
+
+// Copies is a client of servers from a file, each of which is started
 // once and not retried. Its statuses have the policies of the file all the same.
-type configuredClient struct {
+type Copies struct {
 	*facade.Client
-	specs map[string]mcpvisor.ServerSpec // as in the file, by server
+	// Specs are as in the file, by server. Do not change them.
+	Specs map[string]mcpvisor.ServerSpec
 }
 
 // Status returns the status of all servers, in the words of the file.
-func (c *configuredClient) Status() []mcpvisor.ServerStatus {
+func (c *Copies) Status() []mcpvisor.ServerStatus {
 	all := c.Client.Status()
 	for i := range all {
-		p := c.specs[all[i].Name].Policy
+		p := c.Specs[all[i].Name].Policy
 		all[i].Policy, all[i].MaxAttempts = p.String(), p.MaxAttempts
 		all[i] = cli.StatusInConfigTerms(all[i])
 		if wouldRetry(all[i]) {
-			all[i].State = stateFailed
+			all[i].State = StateFailed
 		}
 	}
 	return all
@@ -47,19 +52,19 @@ func wouldRetry(s mcpvisor.ServerStatus) bool {
 }
 
 // ServerStatus returns the status of one server, in the words of the file.
-func (c *configuredClient) ServerStatus(server string) mcpvisor.ServerStatus {
+func (c *Copies) ServerStatus(server string) mcpvisor.ServerStatus {
 	s, _ := c.Client.ServerStatus(server) // it was registered at the start
 	return cli.StatusInConfigTerms(s)
 }
 
-// startSlack is added to the time that a start may take, because the error of a
+// StartSlack is added to the time that a start may take, because the error of a
 // start says more than the end of a wait.
-const startSlack = 5 * time.Second
+const StartSlack = 5 * time.Second
 
 // startTimeout returns how long to wait for the slowest of the servers: until its
 // own timeouts have ended its start.
-func (c *configuredClient) startTimeout() (longest time.Duration) {
-	for _, spec := range c.specs {
+func (c *Copies) startTimeout() (longest time.Duration) {
+	for _, spec := range c.Specs {
 		timeouts := spec.WithDefaults().Timeouts
 		if timeouts.Start < 0 {
 			timeouts.Start = mcpvisor.DefaultStartTimeout
@@ -69,43 +74,43 @@ func (c *configuredClient) startTimeout() (longest time.Duration) {
 		}
 		longest = max(longest, timeouts.Start+timeouts.List)
 	}
-	return longest + startSlack
+	return longest + StartSlack
 }
 
-// start starts servers once, without retries, and waits until each is ready or
+// Start starts servers once, without retries, and waits until each is ready or
 // has failed. Without names it starts all servers. The returned function stops
 // them.
-func (inv *invocation) start(names ...string) (*configuredClient, func(), error) {
-	file, err := inv.loadConfig(names...)
+func (inv *Opener) Start(names ...string) (*Copies, func(), error) {
+	file, err := inv.LoadConfig(names...)
 	if err != nil {
 		return nil, nil, err
 	}
-	specs, err := selectSpecs(file, names)
+	specs, err := SelectSpecs(file, names)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, stop, err := inv.startServers(file, specs)
+	c, stop, err := inv.StartServers(file, specs)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := inv.awaitStarts(c); err != nil {
+	if err := inv.AwaitStarts(c); err != nil {
 		stop()
 		return nil, nil, err
 	}
 	return c, stop, nil
 }
 
-// startServers starts servers of a file and does not wait for them. It warns of
+// StartServers starts servers of a file and does not wait for them. It warns of
 // the problems of their entries.
-func (inv *invocation) startServers(file *config.File, specs []mcpvisor.ServerSpec) (*configuredClient, func(), error) {
+func (inv *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*Copies, func(), error) {
 	inv.warnProblems(file, specs)
 	if len(specs) == 0 {
-		return nil, nil, noServerError(file)
+		return nil, nil, NoServerError(file)
 	}
-	c := &configuredClient{specs: make(map[string]mcpvisor.ServerSpec, len(specs))}
+	c := &Copies{Specs: make(map[string]mcpvisor.ServerSpec, len(specs))}
 	once := slices.Clone(specs)
 	for i, spec := range specs {
-		c.specs[spec.Name] = spec
+		c.Specs[spec.Name] = spec
 		// A standby needs a policy that retries.
 		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry, false, true
 	}
@@ -114,7 +119,7 @@ func (inv *invocation) startServers(file *config.File, specs []mcpvisor.ServerSp
 		return nil, nil, err
 	}
 	stop := func() {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
 			inv.Warn("", "mcpvisor: %v", err)
@@ -132,7 +137,7 @@ func (inv *invocation) startServers(file *config.File, specs []mcpvisor.ServerSp
 
 // warnProblems warns of the problems of the entries that specs were made from, or
 // of all problems of the file if specs are all its servers.
-func (inv *invocation) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) {
+func (inv *Opener) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) {
 	var entries []string
 	for _, spec := range specs {
 		entries = append(entries, spec.Name, file.EntryName(spec.Name))
@@ -145,10 +150,10 @@ func (inv *invocation) warnProblems(file *config.File, specs []mcpvisor.ServerSp
 	}
 }
 
-// awaitStarts waits until every server is ready or has failed: as long as --wait
+// AwaitStarts waits until every server is ready or has failed: as long as --wait
 // says, or as long as the servers' own timeouts allow. It returns cli.ErrInterrupted
 // if the command is interrupted before.
-func (inv *invocation) awaitStarts(c *configuredClient) error {
+func (inv *Opener) AwaitStarts(c *Copies) error {
 	wait := inv.Wait
 	if wait <= 0 {
 		wait = c.startTimeout()
@@ -164,7 +169,7 @@ func (inv *invocation) awaitStarts(c *configuredClient) error {
 		defer close(done)
 		wg.Wait()
 	}()
-	notice := time.NewTimer(noticeDelay)
+	notice := time.NewTimer(NoticeDelay)
 	defer notice.Stop()
 	select {
 	case <-done:
@@ -178,13 +183,13 @@ func (inv *invocation) awaitStarts(c *configuredClient) error {
 	return nil
 }
 
-// noticeDelay is how long a command waits for servers before it says so.
-const noticeDelay = 2 * time.Second
+// NoticeDelay is how long a command waits for servers before it says so.
+const NoticeDelay = 2 * time.Second
 
 // reportWaiting says on stderr which servers are still starting, so that a command that
 // waits for one of them is not silent. With --json stderr has no such line: it is not a
 // report.
-func (inv *invocation) reportWaiting(all []mcpvisor.ServerStatus, wait time.Duration) {
+func (inv *Opener) reportWaiting(all []mcpvisor.ServerStatus, wait time.Duration) {
 	var names []string
 	for _, s := range all {
 		if isStarting(s) {
@@ -205,15 +210,15 @@ func isStarting(s mcpvisor.ServerStatus) bool {
 	return s.State == supervisor.StateConnecting || s.State == supervisor.StateDiscovering
 }
 
-// warnUnready warns of servers that are not ready. It is an error if none is.
-func (inv *invocation) warnUnready(all []mcpvisor.ServerStatus) error {
+// WarnUnready warns of servers that are not ready. It is an error if none is.
+func (inv *Opener) WarnUnready(all []mcpvisor.ServerStatus) error {
 	unready := slices.DeleteFunc(slices.Clone(all), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
 	for _, s := range unready {
 		verb := "is "
-		if s.State == stateFailed {
+		if s.State == StateFailed {
 			verb = "has "
 		}
-		inv.Warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, inv.reason(s))
+		inv.Warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, inv.Reason(s))
 	}
 	if len(unready) == len(all) {
 		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"slices"
@@ -8,14 +8,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 )
 
-// openTool opens the server of a tool. An alias that does not contain the name of its server
+// OpenTool opens the server of a tool. An alias that does not contain the name of its server
 // unchanged may belong to several; these are opened.
-func (inv *invocation) openTool(tool string) (*session, error) {
+func (inv *Opener) OpenTool(tool string) (*Set, error) {
 	if server, _, ok := strings.Cut(tool, "/"); ok {
-		return inv.openServer(server)
+		return inv.OpenServer(server)
 	}
 	if server, _, ok := mcpvisor.SplitAlias(tool); ok {
-		return inv.openServer(server)
+		return inv.OpenServer(server)
 	}
 	names, err := inv.serverNames()
 	if err != nil {
@@ -26,9 +26,9 @@ func (inv *invocation) openTool(tool string) (*session, error) {
 		case 0:
 			return nil, cli.UsageError("no server has a tool with the alias %q (servers: %s); mcpvisor tools shows all tools", tool, strings.Join(names, ", "))
 		case 1:
-			return inv.openServer(owners[0])
+			return inv.OpenServer(owners[0])
 		default:
-			return inv.open(owners...)
+			return inv.Open(owners...)
 		}
 	}
 	// No tool has that name, whatever the servers list.

@@ -1,10 +1,11 @@
-package main
+package doctor
 
 import (
 	"fmt"
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -47,7 +48,7 @@ var levelLabels = map[level]string{levelOK: "ok", levelWarn: "warn", levelFail: 
 
 // diagnose explains the state of a server after one attempt. malformed is how many
 // of its messages were not JSON-RPC.
-func (inv *invocation) diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, malformed uint64) finding {
+func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec, malformed uint64) finding {
 	f := finding{Server: s.Name, Target: s.Target, Level: levelFail, Warnings: serverWarnings(s, malformed)}
 	if s.State == supervisor.StateReady {
 		f.OK, f.Level = true, levelOK
@@ -55,7 +56,7 @@ func (inv *invocation) diagnose(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpe
 			display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt"))
 		return f
 	}
-	f.Stderr = stderrOf(s)
+	f.Stderr = servers.Stderr(s)
 	switch c := s.LastCause; {
 	case c != nil:
 		f.Kind, f.Summary, f.ExitCode, f.Signal = string(c.Kind), c.Error(), c.ExitCode, c.Signal
@@ -83,7 +84,7 @@ func serverWarnings(s mcpvisor.ServerStatus, malformed uint64) (warnings []strin
 		warnings = append(warnings, w.String())
 	}
 	if malformed > 0 {
-		warnings = append(warnings, malformedText(s, malformed))
+		warnings = append(warnings, servers.MalformedText(s, malformed))
 	}
 	if s.Session == nil {
 		return warnings

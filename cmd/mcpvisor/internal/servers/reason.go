@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"fmt"
@@ -7,26 +7,26 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// reason says in one line why a server is not ready.
-func (inv *invocation) reason(s mcpvisor.ServerStatus) string {
+// Reason says in one line why a server is not ready.
+func (inv *Opener) Reason(s mcpvisor.ServerStatus) string {
 	if s.LastCause != nil {
 		return s.LastCause.Describe()
 	}
 	text := "not ready in time; raise --wait if it is slow to start"
-	if n := malformedCount(s); n > 0 {
-		text = "not ready in time; " + malformedText(s, n)
+	if n := MalformedCount(s); n > 0 {
+		text = "not ready in time; " + MalformedText(s, n)
 	}
 	if inv.Context.Err() != nil {
 		text = "interrupted before it was ready"
 	}
-	if lines := stderrOf(s); len(lines) > 0 {
+	if lines := Stderr(s); len(lines) > 0 {
 		text += "; stderr: " + strings.Join(lines, " | ")
 	}
 	return text
 }
 
-// stderrOf returns what a server that is not ready has written to stderr.
-func stderrOf(s mcpvisor.ServerStatus) []string {
+// Stderr returns what a server that is not ready has written to stderr.
+func Stderr(s mcpvisor.ServerStatus) []string {
 	switch {
 	case s.LastCause != nil:
 		return s.LastCause.Stderr
@@ -36,17 +36,17 @@ func stderrOf(s mcpvisor.ServerStatus) []string {
 	return nil
 }
 
-// malformedCount returns how many messages of a server's current session are not
+// MalformedCount returns how many messages of a server's current session are not
 // JSON-RPC.
-func malformedCount(s mcpvisor.ServerStatus) uint64 {
+func MalformedCount(s mcpvisor.ServerStatus) uint64 {
 	if s.Session == nil {
 		return 0
 	}
 	return s.Session.Discarded.Malformed
 }
 
-// malformedText says that n messages of a server are not JSON-RPC, and what to do.
-func malformedText(s mcpvisor.ServerStatus, n uint64) string {
+// MalformedText says that n messages of a server are not JSON-RPC, and what to do.
+func MalformedText(s mcpvisor.ServerStatus, n uint64) string {
 	if s.Transport != "stdio" {
 		return fmt.Sprintf("messages that are not JSON-RPC: %d; look at the server's log", n)
 	}

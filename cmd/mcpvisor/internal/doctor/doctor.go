@@ -1,4 +1,6 @@
-package main
+// Package doctor has the command of mcpvisor that starts each server once and explains why it
+// fails.
+package doctor
 
 import (
 	"errors"
@@ -10,27 +12,29 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
-type doctorCmd struct{}
+// Command is `mcpvisor doctor`.
+type Command struct{}
 
 // Run implements kong's command. An interrupted command prints what it has found
 // so far, and fails.
-func (doctorCmd) Run(inv *invocation) error {
-	file, err := inv.loadConfig()
+func (Command) Run(inv *servers.Opener) error {
+	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
 	}
-	if running := inv.besideRun("doctor starts copies of its servers, because it must see a start"); running != nil {
-		running.stop()
+	if running := inv.BesideRun("doctor starts copies of its servers, because it must see a start"); running != nil {
+		running.Stop()
 	}
 	findings, code := fileFindings(file)
 	specs := file.Specs()
 	var interrupted error
 	if len(specs) > 0 {
-		servers, err := inv.serverFindings(file, specs)
+		servers, err := serverFindings(inv, file, specs)
 		switch {
 		case errors.Is(err, cli.ErrInterrupted):
 			interrupted = err
@@ -49,7 +53,7 @@ func (doctorCmd) Run(inv *invocation) error {
 	case inv.JSON:
 		err = cli.PrintJSON(inv.Out, map[string]any{"findings": findings})
 	default:
-		err = inv.printFindings(findings)
+		err = printFindings(inv, findings)
 	}
 	switch {
 	case err != nil:
@@ -57,7 +61,7 @@ func (doctorCmd) Run(inv *invocation) error {
 	case interrupted != nil:
 		return interrupted
 	case len(specs) == 0:
-		return noServerError(file)
+		return servers.NoServerError(file)
 	case code != cli.ExitOK:
 		return &cli.ExitError{Code: code}
 	}
@@ -86,10 +90,10 @@ func problemSummary(p config.Problem) string {
 
 // serverFindings starts servers, waits for them, stops them, and diagnoses each.
 // Beside an cli.ErrInterrupted the findings are what is known so far.
-func (inv *invocation) serverFindings(file *config.File, specs []mcpvisor.ServerSpec) (findings []finding, err error) {
+func serverFindings(inv *servers.Opener, file *config.File, specs []mcpvisor.ServerSpec) (findings []finding, err error) {
 	quiet := *inv
 	quiet.Err = io.Discard // the problems of the file are findings already
-	c, stop, err := quiet.startServers(file, specs)
+	c, stop, err := quiet.StartServers(file, specs)
 	switch {
 	case errors.Is(err, cli.ErrInterrupted):
 		for _, spec := range specs {
@@ -101,14 +105,14 @@ func (inv *invocation) serverFindings(file *config.File, specs []mcpvisor.Server
 		return nil, err
 	}
 	defer stop()
-	return inv.findingsOf(file, c)
+	return findingsOf(inv, file, c)
 }
 
 // findingsOf waits for the servers, and diagnoses each.
-func (inv *invocation) findingsOf(file *config.File, c *configuredClient) (findings []finding, err error) {
-	all, malformed, err := inv.observeStarts(c)
+func findingsOf(inv *servers.Opener, file *config.File, c *servers.Copies) (findings []finding, err error) {
+	all, malformed, err := observeStarts(inv, c)
 	for _, s := range all {
-		f := inv.diagnose(s, c.specs[s.Name], malformed[s.Name])
+		f := diagnose(inv, s, c.Specs[s.Name], malformed[s.Name])
 		if entry := file.EntryName(s.Name); entry != s.Name {
 			f.Entry = entry
 		}
@@ -123,18 +127,18 @@ const observeInterval = 50 * time.Millisecond
 
 // observeStarts waits as awaitStarts does. It returns the states of the servers,
 // and how many malformed messages each has sent so far.
-func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.ServerStatus, malformed map[string]uint64, err error) {
+func observeStarts(inv *servers.Opener, c *servers.Copies) (all []mcpvisor.ServerStatus, malformed map[string]uint64, err error) {
 	malformed = map[string]uint64{}
 	count := func() {
 		all = c.Status()
 		for _, s := range all {
-			malformed[s.Name] = max(malformed[s.Name], malformedCount(s))
+			malformed[s.Name] = max(malformed[s.Name], servers.MalformedCount(s))
 		}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		err = inv.awaitStarts(c)
+		err = inv.AwaitStarts(c)
 	}()
 	tick := time.NewTicker(observeInterval)
 	defer tick.Stop()
@@ -150,7 +154,7 @@ func (inv *invocation) observeStarts(c *configuredClient) (all []mcpvisor.Server
 }
 
 // printFindings prints findings as text.
-func (inv *invocation) printFindings(findings []finding) error {
+func printFindings(inv *servers.Opener, findings []finding) error {
 	var b strings.Builder
 	for _, f := range findings {
 		subject := f.Server + ": "

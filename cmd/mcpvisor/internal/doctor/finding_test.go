@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"testing"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 )
 
 func TestDiagnose_stray_output(t *testing.T) {
-	d := (&invocation{Invocation: cli.Invocation{Context: t.Context()}}).diagnose(mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
+	d := diagnose(&servers.Opener{Invocation: cli.Invocation{Context: t.Context()}}, mcpvisor.ServerStatus{Name: "s", Transport: "stdio", Session: &mcpvisor.SessionInfo{
 		StrayOutput: mcpvisor.StrayOutput{Text: "Ok to proceed? (y)", Reason: "it asks a question"}}}, mcpvisor.ServerSpec{}, 0)
 	require.Contains(t, d.Warnings, `its stdout says "Ok to proceed? (y)": it asks a question`)
 }

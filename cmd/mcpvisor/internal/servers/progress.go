@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 )
 
-// progressLine is the last line of a terminal, which shows the progress of a call. nil shows
+// ProgressLine is the last line of a terminal, which shows the progress of a call. nil shows
 // nothing. Safe for concurrent use.
-type progressLine struct {
+type ProgressLine struct {
 	out   io.Writer
 	width int
 
@@ -24,8 +24,8 @@ type progressLine struct {
 	paused bool // a form is shown
 }
 
-// progressLine returns a line if stderr is a terminal.
-func (inv *invocation) progressLine() *progressLine {
+// ProgressLine returns a line if stderr is a terminal.
+func (inv *Opener) progressLine() *ProgressLine {
 	file, ok := inv.Err.(*os.File)
 	if !ok || inv.JSON || !term.IsTerminal(int(file.Fd())) {
 		return nil
@@ -34,11 +34,11 @@ func (inv *invocation) progressLine() *progressLine {
 	if err != nil || width < 20 {
 		width = 80
 	}
-	return &progressLine{out: file, width: width}
+	return &ProgressLine{out: file, width: width}
 }
 
-// show replaces what the line shows.
-func (p *progressLine) show(report mcpvisor.Progress) {
+// Show replaces what the line shows.
+func (p *ProgressLine) Show(report mcpvisor.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.paused {
@@ -53,11 +53,11 @@ func (p *progressLine) show(report mcpvisor.Progress) {
 	p.shown = true
 }
 
-// clear removes the line.
-func (p *progressLine) clear() { p.pause(false) }
+// Clear removes the line.
+func (p *ProgressLine) Clear() { p.pause(false) }
 
 // pause removes the line, and shows it no more until pause(false).
-func (p *progressLine) pause(paused bool) {
+func (p *ProgressLine) pause(paused bool) {
 	if p == nil {
 		return
 	}

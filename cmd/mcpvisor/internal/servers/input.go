@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type prompter struct {
 
 // inputOptions returns the option that asks the user for inputs, if stdin and stderr
 // are a terminal. Otherwise inputs come from variables and defaults.
-func (inv *invocation) inputOptions() []config.Option {
+func (inv *Opener) inputOptions() []config.Option {
 	in, out, ok := inv.questionTerminal()
 	if !ok {
 		return nil
@@ -50,7 +50,7 @@ func (inv *invocation) inputOptions() []config.Option {
 
 // questionTerminal returns stdin and stderr if both are a terminal, so that the user can be
 // asked.
-func (inv *invocation) questionTerminal() (in, out *os.File, ok bool) {
+func (inv *Opener) questionTerminal() (in, out *os.File, ok bool) {
 	in, isFile := inv.In.(*os.File)
 	out, shown := inv.Err.(*os.File)
 	return in, out, isFile && shown && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))

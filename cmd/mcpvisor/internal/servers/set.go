@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"cmp"
@@ -19,21 +19,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
-// session is the servers that a command works with: those of a running `mcpvisor run` of
-// the same configuration, or copies that the command has started.
-type session struct {
+// Set is the servers that a command works with: those of a running `mcpvisor run` of the same
+// configuration, or copies that the command has started.
+type Set struct {
 	*attach.Client
-	// info describes the running `mcpvisor run`; its Schema is empty for own copies.
-	info control.Info
-	// own are the copies; nil for the servers of a running `mcpvisor run`.
-	own *configuredClient
-	// stop ends the copies, and the connection.
-	stop func()
+	// Run describes the running `mcpvisor run`; it is zero for own copies.
+	Run control.Info
+	// Stop ends the copies, and the connection.
+	Stop func()
+
+	own *Copies // nil for the servers of a running `mcpvisor run`
 }
 
-// attach connects to the running `mcpvisor run` of the configuration, and says so. It
+// Attached reports whether the servers are those of a running `mcpvisor run`.
+func (c *Set) Attached() bool { return c.Run.Schema != "" }
+
+// Attach connects to the running `mcpvisor run` of the configuration, and says so. It
 // returns attach.ErrNotRunning without one, and if --fresh is set.
-func (inv *invocation) attach() (*session, error) {
+func (inv *Opener) Attach() (*Set, error) {
 	if inv.Fresh {
 		return nil, attach.ErrNotRunning
 	}
@@ -51,12 +54,12 @@ func (inv *invocation) attach() (*session, error) {
 		inv.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
 			inv.Sources, info.PID, info.Started.Format(time.TimeOnly))
 	}
-	return &session{Client: c, info: info, stop: c.Close}, nil
+	return &Set{Client: c, Run: info, Stop: c.Close}, nil
 }
 
-// attachOnly is attach for commands that need a running `mcpvisor run`.
-func (inv *invocation) attachOnly(command string) (*session, error) {
-	c, err := inv.attach()
+// AttachOnly is attach for commands that need a running `mcpvisor run`.
+func (inv *Opener) AttachOnly(command string) (*Set, error) {
+	c, err := inv.Attach()
 	if errors.Is(err, attach.ErrNotRunning) {
 		err = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
 			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", inv.Sources, command, inv.Sources.Flags())}}
@@ -64,9 +67,9 @@ func (inv *invocation) attachOnly(command string) (*session, error) {
 	return c, err
 }
 
-// besideRun returns the running `mcpvisor run` of the configuration for a command that starts
+// BesideRun returns the running `mcpvisor run` of the configuration for a command that starts
 // copies all the same, and says so; nil without one. why says what the copies are for.
-func (inv *invocation) besideRun(why string) *session {
+func (inv *Opener) BesideRun(why string) *Set {
 	if inv.Fresh {
 		return nil
 	}
@@ -75,64 +78,64 @@ func (inv *invocation) besideRun(why string) *session {
 		return nil
 	}
 	inv.Note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
-	return &session{Client: c, info: info, stop: c.Close}
+	return &Set{Client: c, Run: info, Stop: c.Close}
 }
 
-// open attaches, or starts copies of the named servers, or of all without names. It waits
+// Open attaches, or starts copies of the named servers, or of all without names. It waits
 // until each has become ready or has failed.
-func (inv *invocation) open(names ...string) (*session, error) {
-	c, err := inv.attach()
+func (inv *Opener) Open(names ...string) (*Set, error) {
+	c, err := inv.Attach()
 	if err == nil {
-		if err = inv.awaitSettled(c, names); err != nil {
-			c.stop()
+		if err = inv.AwaitSettled(c, names); err != nil {
+			c.Stop()
 		}
 		return c, err
 	}
 	if !errors.Is(err, attach.ErrNotRunning) {
 		return nil, err
 	}
-	own, stop, err := inv.start(names...)
+	own, stop, err := inv.Start(names...)
 	if err != nil {
 		return nil, err
 	}
 	c, err = ownSession(own, stop)
 	if err == nil {
-		inv.noteFresh(len(own.specs))
+		inv.noteFresh(len(own.Specs))
 	}
 	return c, err
 }
 
 // noteFresh says that a command works with copies of servers.
-func (inv *invocation) noteFresh(servers int) {
+func (inv *Opener) noteFresh(servers int) {
 	inv.Note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
 }
 
 // ownSession returns a session of copies.
-func ownSession(own *configuredClient, stop func()) (*session, error) {
-	h, err := control.New(own.Client, control.Info{}, slices.Collect(maps.Values(own.specs))...)
+func ownSession(own *Copies, stop func()) (*Set, error) {
+	h, err := control.New(own.Client, control.Info{}, slices.Collect(maps.Values(own.Specs))...)
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	return &session{Client: attach.InProcess(h), own: own, stop: stop}, nil
+	return &Set{Client: attach.InProcess(h), own: own, Stop: stop}, nil
 }
 
-// openServer opens one server. For a copy it is an error if it does not become ready. A
+// OpenServer opens one server. For a copy it is an error if it does not become ready. A
 // server of a running `mcpvisor run` says itself why a call fails.
-func (inv *invocation) openServer(name string) (*session, error) {
-	c, err := inv.open(name)
+func (inv *Opener) OpenServer(name string) (*Set, error) {
+	c, err := inv.Open(name)
 	if err != nil || c.own == nil {
 		return c, err
 	}
 	if s := c.own.ServerStatus(name); s.State != supervisor.StateReady {
-		c.stop()
-		return nil, cli.UnavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.reason(s))
+		c.Stop()
+		return nil, cli.UnavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.Reason(s))
 	}
 	return c, nil
 }
 
-// servers returns the status of all servers, in the words of the file.
-func (c *session) servers(ctx context.Context) ([]mcpvisor.ServerStatus, error) {
+// Statuses returns the status of all servers, in the words of the file.
+func (c *Set) Statuses(ctx context.Context) ([]mcpvisor.ServerStatus, error) {
 	if c.own != nil {
 		return c.own.Status(), nil
 	}
@@ -143,19 +146,19 @@ func (c *session) servers(ctx context.Context) ([]mcpvisor.ServerStatus, error) 
 	return status.Servers, err
 }
 
-// described returns what is known about one server.
-func (c *session) described(ctx context.Context, name string) (web.Server, error) {
+// Described returns what is known about one server.
+func (c *Set) Described(ctx context.Context, name string) (web.Server, error) {
 	server, err := c.Server(ctx, name)
 	if errors.Is(err, mcpvisor.ErrUnknownServer) {
-		err = c.unknownServer(name)
+		err = c.UnknownServer(name)
 	}
 	return server, err
 }
 
-// unknownServer is the error about a server that `mcpvisor run` does not have.
-func (c *session) unknownServer(name string) error {
-	text := fmt.Sprintf("mcpvisor run has no server %q; name one of: %s", name, strings.Join(c.info.Servers, ", "))
-	for _, u := range c.info.Unusable {
+// UnknownServer is the error about a server that `mcpvisor run` does not have.
+func (c *Set) UnknownServer(name string) error {
+	text := fmt.Sprintf("mcpvisor run has no server %q; name one of: %s", name, strings.Join(c.Run.Servers, ", "))
+	for _, u := range c.Run.Unusable {
 		if u.Name == name {
 			text = fmt.Sprintf("server %s is not configured: %s", name, u.Reason)
 		}
@@ -164,10 +167,10 @@ func (c *session) unknownServer(name string) error {
 }
 
 // serverNames returns the names of the servers, without starting any.
-func (inv *invocation) serverNames() (names []string, err error) {
-	c, err := inv.attach()
+func (inv *Opener) serverNames() (names []string, err error) {
+	c, err := inv.Attach()
 	if err == nil {
-		defer c.stop()
+		defer c.Stop()
 		status, err := c.Status(inv.Context)
 		return status.Names, err
 	}
@@ -177,17 +180,17 @@ func (inv *invocation) serverNames() (names []string, err error) {
 	return inv.enabledNames()
 }
 
-// lifecycleEvents are the events after which a server may have another state.
-var lifecycleEvents = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown,
+// LifecycleEvents are the events after which a server may have another state.
+var LifecycleEvents = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown,
 	mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted, mcpvisor.EventUnregistered}
 
-// awaitStatus waits until settled accepts a status: as long as --wait says, or about as long
+// AwaitStatus waits until settled accepts a status: as long as --wait says, or about as long
 // as a start may take. The end of that time is no error. It returns cli.ErrInterrupted if the
 // command is interrupted before.
-func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) error {
+func (inv *Opener) AwaitStatus(c *Set, settled func(web.Status) bool) error {
 	wait := inv.Wait
 	if wait <= 0 {
-		wait = mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + startSlack
+		wait = mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + StartSlack
 	}
 	ctx, cancel := context.WithTimeout(inv.Context, wait)
 	defer cancel()
@@ -210,12 +213,12 @@ func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) er
 			return err != nil || settled(status)
 		}
 		if !check() {
-			ended := c.Events(ctx, before.Stats.Events, func(web.Event) bool { return !check() }, lifecycleEvents...)
+			ended := c.Events(ctx, before.Stats.Events, func(web.Event) bool { return !check() }, LifecycleEvents...)
 			failed = cmp.Or(failed, ended)
 		}
 		done <- failed
 	}()
-	notice := time.NewTimer(noticeDelay)
+	notice := time.NewTimer(NoticeDelay)
 	defer notice.Stop()
 	select {
 	case err = <-done:
@@ -232,12 +235,17 @@ func (inv *invocation) awaitStatus(c *session, settled func(web.Status) bool) er
 	return err
 }
 
-// awaitSettled waits until no start of the named servers is under way, or of all servers
+// AwaitSettled waits until no start of the named servers is under way, or of all servers
 // without names.
-func (inv *invocation) awaitSettled(c *session, names []string) error {
-	return inv.awaitStatus(c, func(status web.Status) bool {
+func (inv *Opener) AwaitSettled(c *Set, names []string) error {
+	return inv.AwaitStatus(c, func(status web.Status) bool {
 		return !slices.ContainsFunc(status.Servers, func(s mcpvisor.ServerStatus) bool {
-			return isOnItsWay(s.State) && (len(names) == 0 || slices.Contains(names, s.Name))
+			return IsOnItsWay(s.State) && (len(names) == 0 || slices.Contains(names, s.Name))
 		})
 	})
+}
+
+// IsOnItsWay reports whether a restart has neither succeeded nor failed.
+func IsOnItsWay(s supervisor.State) bool {
+	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateClosing
 }

@@ -1,4 +1,4 @@
-package main
+package servers
 
 import (
 	"testing"
@@ -10,6 +10,6 @@ import (
 
 // A start is waited for until the server's own timeouts have ended it.
 func TestStartTimeout(t *testing.T) {
-	c := configuredClient{specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
+	c := Copies{Specs: map[string]mcpvisor.ServerSpec{"a": {}, "b": {Timeouts: mcpvisor.Timeouts{Start: 1, List: -1}}}}
 	require.Greater(t, c.startTimeout(), mcpvisor.DefaultStartTimeout+mcpvisor.DefaultListTimeout)
 }

@@ -1,0 +1,88 @@
+package servers
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/config"
+)
+
+func TestPrompter(t *testing.T) {
+	var out strings.Builder
+	p := &prompter{ctx: context.Background(), in: strings.NewReader("plain\r\n\n3\n2\nnext"), out: &out,
+		readPassword: func() ([]byte, error) { return []byte("hidden"), nil }}
+	for _, step := range []struct {
+		input config.Input
+		want  string
+	}{
+		{config.Input{ID: "a"}, "plain"},
+		{config.Input{ID: "b", Default: "eu"}, "eu"},
+		{config.Input{ID: "c", Options: []string{"s", "m"}}, "m"},
+		{config.Input{ID: "d", Password: true, Default: "canary", Description: "API key\x1b[2J"}, "hidden"},
+	} {
+		value, err := p.ask(step.input)
+		require.NoError(t, err)
+		require.Equal(t, step.want, value)
+	}
+	require.Contains(t, out.String(), "b [eu] (or set MCPVISOR_INPUT_B): ")
+	require.Contains(t, out.String(), "Answer with one of: s, m")
+	require.NotContains(t, out.String(), "\x1b")
+	require.NotContains(t, out.String(), "canary")
+	rest, err := io.ReadAll(p.in)
+	require.NoError(t, err)
+	require.Equal(t, "next", string(rest), "the rest of the input is left to the command")
+
+	_, err = p.ask(config.Input{ID: "e"})
+	require.EqualError(t, err, "the terminal was closed")
+}
+
+func TestPrompter_interrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	in, feed := io.Pipe()
+	defer feed.Close()
+	p := &prompter{ctx: ctx, in: in, out: io.Discard}
+	cancel()
+	_, err := p.ask(config.Input{ID: "a"})
+	require.ErrorIs(t, err, cli.ErrInterrupted)
+	_, err = (&prompter{ctx: ctx, out: forbidden{t}}).ask(config.Input{ID: "b"})
+	require.ErrorIs(t, err, cli.ErrInterrupted, "no further question is shown")
+}
+
+// forbidden is a writer that fails the test.
+type forbidden struct{ t *testing.T }
+
+func (w forbidden) Write(p []byte) (int, error) {
+	w.t.Errorf("written: %q", p)
+	return len(p), nil
+}
+
+// Without a terminal, inputs come from variables and defaults. The error about the
+// name of an entry says how its server is called.
+func TestLoadConfig_inputs_and_names(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.json")
+	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
+		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
+	inv := &Opener{Invocation: cli.Invocation{Context: context.Background(), In: strings.NewReader(""), Err: io.Discard, Sources: cli.NewSources([]string{path})}}
+	file, err := inv.LoadConfig()
+	require.NoError(t, err)
+	require.Empty(t, file.Servers)
+
+	t.Setenv("MCPVISOR_INPUT_X", "program")
+	file, err = inv.LoadConfig()
+	require.NoError(t, err)
+	specs, err := SelectSpecs(file, []string{"a-b-c14cdd"})
+	require.NoError(t, err)
+	require.Equal(t, "program", specs[0].Stdio.Command)
+	require.Equal(t, "a-b-c14cdd", specs[0].Name)
+	_, err = SelectSpecs(file, []string{"a/b"})
+	require.ErrorContains(t, err, `the server of entry "a/b" is called "a-b-c14cdd"; use that name`)
+	_, err = SelectSpecs(file, []string{"c"})
+	require.ErrorContains(t, err, `has no server "c"; name one of: a-b-c14cdd`)
+}

@@ -1,0 +1,49 @@
+package servers
+
+import (
+	"context"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Supervise starts copies of all servers with their own policies, as `mcpvisor run`
+// does, and does not wait for them.
+func (inv *Opener) Supervise() (*Set, error) {
+	file, err := inv.LoadConfig()
+	if err != nil {
+		return nil, err
+	}
+	specs := file.Specs()
+	inv.warnProblems(file, specs)
+	if len(specs) == 0 {
+		return nil, NoServerError(file)
+	}
+	c, err := facade.New()
+	if err != nil {
+		return nil, err
+	}
+	stop := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			inv.Warn("", "mcpvisor: %v", err)
+		}
+	}
+	h, err := control.New(c, control.Info{}, specs...)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	// The view shows the starts; an error says only that the command was interrupted.
+	applied := make(chan struct{})
+	go func() {
+		defer close(applied)
+		_ = c.Apply(inv.Context, specs)
+	}()
+	return &Set{Client: attach.InProcess(h), Stop: func() {
+		stop()
+		<-applied
+	}}, nil
+}

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -81,7 +82,7 @@ func (s *Schema) Check(args []byte) (broken *Violation) {
 	if s.resolved.Validate(instance) == nil {
 		return nil
 	}
-	d := diagnosis{root: s.root}
+	d := diagnosis{root: s.root, patterns: map[string]*regexp.Regexp{}}
 	if v := d.find(s.root, instance, "", 0); v != nil {
 		return v
 	}

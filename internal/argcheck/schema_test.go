@@ -71,6 +71,23 @@ func TestCheck(t *testing.T) {
 	require.Contains(t, many.Check([]byte(`{"e":1}`)).Reason, " and 2 more")
 }
 
+// A schema that does not apply to a value is not what the value breaks.
+func TestCheck_blames_the_right_argument(t *testing.T) {
+	for _, c := range [][3]string{ // schema, arguments, path
+		{`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}}}`, `{"a":["x","y"]}`, "a[1]"},
+		{`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}}}`, `{"a":[1,"y"]}`, "a[0]"},
+		{`{"properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}},"required":["b"]}`, `{"a":["x"]}`, "b"},
+		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"integer"}}`, `{"x-a":"s","z":"s"}`, "z"},
+		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"integer"}}`, `{"x-a":1,"z":"s"}`, "x-a"},
+		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":false}`, `{"x-a":"s","z":"s"}`, "z"},
+		{`{"properties":{"xa":{}},"patternProperties":{"^x":{"type":"string"}}}`, `{"xa":1}`, "xa"},
+	} {
+		broken := compiled(t, c[0]).Check([]byte(c[1]))
+		require.NotNil(t, broken, c[0])
+		require.Equal(t, c[2], broken.Path, "%s %s", c[0], c[1])
+	}
+}
+
 // A schema that cannot be used is an error, and nothing is opened for it.
 func TestCompile_refuses(t *testing.T) {
 	opened := make(chan struct{}, 1)

@@ -31,8 +31,9 @@ type Violation struct {
 // diagnosis finds the rule that a value breaks. The validator has decided that it breaks
 // one; its own words contain values.
 type diagnosis struct {
-	root  any
-	steps int
+	root     any
+	steps    int
+	patterns map[string]*regexp.Regexp // those compiled so far
 }
 
 // find returns the first violation in a value; nil if it sees none.
@@ -58,7 +59,7 @@ func (d *diagnosis) find(schema, value any, at string, depth int) *Violation {
 	if v, ok := m["const"]; ok && !reflect.DeepEqual(v, value) {
 		return broken("const", "it must be %s", listed([]any{v}))
 	}
-	if rule, reason := brokenBound(m, value); rule != "" {
+	if rule, reason := d.brokenBound(m, value); rule != "" {
 		return broken(rule, "%s", reason)
 	}
 	switch value := value.(type) {
@@ -67,11 +68,14 @@ func (d *diagnosis) find(schema, value any, at string, depth int) *Violation {
 			return v
 		}
 	case []any:
-		if s, ok := m["items"].(map[string]any); ok {
-			for i, e := range value {
-				if v := d.find(s, e, at+"["+strconv.Itoa(i)+"]", depth+1); v != nil {
-					return v
-				}
+		prefix, _ := m["prefixItems"].([]any)
+		for i, e := range value {
+			s := m["items"] // of the items after those that have a schema each
+			if i < len(prefix) {
+				s = prefix[i]
+			}
+			if v := d.find(s, e, at+"["+strconv.Itoa(i)+"]", depth+1); v != nil {
+				return v
 			}
 		}
 	}
@@ -94,10 +98,15 @@ func (d *diagnosis) find(schema, value any, at string, depth int) *Violation {
 func (d *diagnosis) inObject(m, object map[string]any, at string, depth int) *Violation {
 	properties, _ := m["properties"].(map[string]any)
 	names := slices.Sorted(maps.Keys(object))
+	schemas := map[string][]any{} // that apply to the value of a name
 	var unknown []string
 	for _, name := range names {
-		if _, known := properties[name]; !known {
-			unknown = append(unknown, name)
+		if s, known := properties[name]; known {
+			schemas[name] = []any{s}
+		}
+		schemas[name] = append(schemas[name], d.patternSchemas(m, name)...)
+		if len(schemas[name]) == 0 {
+			unknown, schemas[name] = append(unknown, name), []any{m["additionalProperties"]}
 		}
 	}
 	required, _ := m["required"].([]any)
@@ -113,21 +122,40 @@ func (d *diagnosis) inObject(m, object map[string]any, at string, depth int) *Vi
 		}
 		return v
 	}
-	if _, patterns := m["patternProperties"]; m["additionalProperties"] == false && !patterns && len(unknown) > 0 {
+	if m["additionalProperties"] == false && len(unknown) > 0 {
 		v := &Violation{Path: join(at, unknown[0]), Rule: "additionalProperties", Reason: "there is no such parameter"}
 		v.Similar = nearest.Names(unknown[0], slices.Sorted(maps.Keys(properties)))
 		return v
 	}
 	for _, name := range names {
-		s, known := properties[name]
-		if !known {
-			s = m["additionalProperties"]
-		}
-		if v := d.find(s, object[name], join(at, name), depth); v != nil {
-			return v
+		for _, s := range schemas[name] {
+			if v := d.find(s, object[name], join(at, name), depth); v != nil {
+				return v
+			}
 		}
 	}
 	return nil
+}
+
+// patternSchemas returns the schemas of the patterns that a name matches.
+func (d *diagnosis) patternSchemas(m map[string]any, name string) (matching []any) {
+	patterns, _ := m["patternProperties"].(map[string]any)
+	for _, p := range slices.Sorted(maps.Keys(patterns)) {
+		if d.matches(p, name) {
+			matching = append(matching, patterns[p])
+		}
+	}
+	return matching
+}
+
+// matches reports whether a text matches a pattern, which is valid.
+func (d *diagnosis) matches(pattern, text string) bool {
+	re := d.patterns[pattern]
+	if re == nil {
+		re = regexp.MustCompile(pattern)
+		d.patterns[pattern] = re
+	}
+	return re.MatchString(text)
 }
 
 // maxNameBytes bounds a name in a path: the caller may have made it up.
@@ -144,7 +172,7 @@ func join(at, name string) string {
 }
 
 // brokenBound returns the bound of a number, a text or a list that a value breaks.
-func brokenBound(m map[string]any, value any) (rule, reason string) {
+func (d *diagnosis) brokenBound(m map[string]any, value any) (rule, reason string) {
 	limit := func(keyword string) (float64, bool) { n, ok := m[keyword].(float64); return n, ok }
 	bounds := func(n float64, low, high, what string) (string, string) {
 		if b, ok := limit(low); ok && n < b {
@@ -168,10 +196,8 @@ func brokenBound(m map[string]any, value any) (rule, reason string) {
 		}
 		return bounds(value, "minimum", "maximum", "it")
 	case string:
-		if p, ok := m["pattern"].(string); ok {
-			if re, err := regexp.Compile(p); err == nil && !re.MatchString(value) {
-				return "pattern", fmt.Sprintf("it does not match %.200q", p)
-			}
+		if p, ok := m["pattern"].(string); ok && !d.matches(p, value) {
+			return "pattern", fmt.Sprintf("it does not match %.200q", p)
 		}
 		return bounds(float64(utf8.RuneCountInString(value)), "minLength", "maxLength", "its length")
 	case []any:

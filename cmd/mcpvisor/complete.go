@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -116,7 +117,7 @@ func (n *completionNames) Servers() (all []completion.Candidate) {
 			all = append(all, completion.Candidate{Value: s.Spec.Name, Description: "server"})
 		}
 	}
-	for _, e := range unusableEntries(file) { // for example because a variable is not set here
+	for _, e := range servers.Unusable(file) { // for example because a variable is not set here
 		all = append(all, completion.Candidate{Value: e.Name, Description: "server"})
 	}
 	return all

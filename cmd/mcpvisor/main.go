@@ -2,8 +2,10 @@
 // calls what they offer, keeps them running, and explains why a server does not
 // start.
 //
-// This package is large because each command that talks to servers has a file. What they have
-// in common is in package servers, and what all commands have in common in package cli.
+// This package has the command line and the commands that show and call what servers offer.
+// What opens servers is package servers, and what all commands have in common is package cli.
+// The commands run and doctor, and those that change configuration files, are the packages
+// daemon, doctor and edit.
 package main
 
 import (
@@ -20,6 +22,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/doctor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
@@ -57,7 +60,7 @@ type commandLine struct {
 	Call      callCmd        `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
 	Read      readCmd        `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
 	Prompt    promptCmd      `cmd:"" help:"Get a prompt."`
-	Run       runCmd         `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
+	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
 	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Restart   restartCmd     `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/manpage"
 )
 
@@ -27,7 +28,7 @@ func (manCmd) Run(inv *invocation) error {
 var manSections = []manpage.Section{
 	{Title: "ENVIRONMENT", Items: [][2]string{
 		{cli.ConfigVariable, "Configuration files, as PATH lists directories. --config replaces it."},
-		{tokenVariable, "The token that the page of run requires, unless --token-file names a file with it."},
+		{daemon.TokenVariable, "The token that the page of run requires, unless --token-file names a file with it."},
 		{"NO_COLOR", "If it is set, tables and top have no colours."},
 		{"XDG_RUNTIME_DIR", "The directory below which run makes its unix socket. Without it, that is in the user's cache directory."},
 	}},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
 )
@@ -102,7 +103,7 @@ func TestRun_page_with_token(t *testing.T) {
 func TestRun_page_refused(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(empty, []byte(" \n"), 0o600))
-	t.Setenv(tokenVariable, "")
+	t.Setenv(daemon.TokenVariable, "")
 	for args, want := range map[string]string{
 		"--http 0.0.0.0:0": `--http 0.0.0.0:0 can be reached from other machines, so it needs a token; set --token-file or MCPVISOR_TOKEN, or listen on 127.0.0.1`,
 		"--http :0":        `can be reached from other machines`,
@@ -125,7 +126,7 @@ func TestRun_page_refused(t *testing.T) {
 
 // The token may come from the environment.
 func TestRun_page_token_variable(t *testing.T) {
-	t.Setenv(tokenVariable, "from outside")
+	t.Setenv(daemon.TokenVariable, "from outside")
 	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run", "--http", "127.0.0.1:0")
 	page := pageOf(b)
 	status, _ := request(t, http.MethodGet, page+"api/status", "")

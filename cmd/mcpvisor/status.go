@@ -58,7 +58,7 @@ func (cmd *statusCmd) showCopies(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	all := unusableEntries(file)
+	all := unusableEntries(servers.Unusable(file))
 	specs := file.Specs()
 	if len(cmd.Servers) > 0 {
 		unusable := cmd.selected(all)
@@ -150,11 +150,7 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range c.Run.Unusable {
-		e := statusEntry{Reason: u.Reason}
-		e.Name, e.State, e.Transport = u.Name, stateNotConfigured, "-"
-		all = append(all, e)
-	}
+	all = unusableEntries(c.Run.Unusable)
 	now := time.Now()
 	for _, s := range servers {
 		all = append(all, statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, now)})
@@ -246,25 +242,12 @@ func (e *statusEntry) forJSON() any {
 	}{e.Name, e.State, e.Reason}
 }
 
-// unusableEntries returns the entries of a file that are not usable servers.
-func unusableEntries(file *config.File) (all []statusEntry) {
-	for _, p := range file.Problems {
-		if p.Severity != config.SeverityError || p.Server == "" {
-			continue
-		}
-		if _, found := file.Find(p.Server); found {
-			continue
-		}
-		i := slices.IndexFunc(all, func(e statusEntry) bool { return e.Name == p.Server })
-		if i < 0 {
-			i = len(all)
-			e := statusEntry{}
-			e.Name, e.State, e.Transport = p.Server, stateNotConfigured, "-"
-			all = append(all, e)
-		} else {
-			all[i].Reason += "; "
-		}
-		all[i].Reason += cli.ConfigTerms(p.Message)
+// unusableEntries returns the entries that are not usable servers.
+func unusableEntries(unusable []control.Unusable) (all []statusEntry) {
+	for _, u := range unusable {
+		e := statusEntry{Reason: u.Reason}
+		e.Name, e.State, e.Transport = u.Name, stateNotConfigured, "-"
+		all = append(all, e)
 	}
 	return all
 }

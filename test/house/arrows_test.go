@@ -70,6 +70,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/cli":        {". supervisor config internal/display cmd/mcpvisor/internal/table", nil},
 	"cmd/mcpvisor/internal/edit":       {". config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/presets cmd/mcpvisor/internal/table", nil},
 	"cmd/mcpvisor/internal/servers":    {". supervisor facade web config internal/ cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/form cmd/mcpvisor/internal/keyring cmd/mcpvisor/internal/prompt cmd/mcpvisor/internal/table", []string{"golang.org/x/term"}},
+	"cmd/mcpvisor/internal/daemon":     {". supervisor facade web config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/metrics cmd/mcpvisor/internal/sdnotify cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table", nil},
 	"cmd/mcpvisor/internal/doctor":     {". supervisor config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table", []string{sdk}},
 	"cmd/mcpvisor/internal/socket":     {folders: "internal/filelock"},
 	"cmd/mcpvisor/internal/toolview":   {". internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table", nil},

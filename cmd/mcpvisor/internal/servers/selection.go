@@ -3,10 +3,12 @@ package servers
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/keyring"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -94,4 +96,26 @@ func unknownServerError(file *config.File, name string) error {
 
 func NoServerError(file *config.File) error {
 	return cli.UsageError("config %s has no usable server; add an entry, or enable one", file.Path)
+}
+
+// Unusable returns the entries of a file that make no server, each with all that is wrong with
+// it.
+func Unusable(file *config.File) (all []control.Unusable) {
+	for _, p := range file.Problems {
+		if p.Severity != config.SeverityError || p.Server == "" {
+			continue
+		}
+		if _, found := file.Find(p.Server); found {
+			continue
+		}
+		i := slices.IndexFunc(all, func(u control.Unusable) bool { return u.Name == p.Server })
+		if i < 0 {
+			i = len(all)
+			all = append(all, control.Unusable{Name: p.Server})
+		} else {
+			all[i].Reason += "; "
+		}
+		all[i].Reason += cli.ConfigTerms(p.Message)
+	}
+	return all
 }

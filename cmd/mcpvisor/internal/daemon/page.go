@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
-// tokenVariable is the environment variable with the token of the page.
-const tokenVariable = "MCPVISOR_TOKEN" //nolint:gosec // a name
+// TokenVariable is the environment variable with the token of the page.
+const TokenVariable = "MCPVISOR_TOKEN" //nolint:gosec // a name
 
 const (
 	// headerTimeout bounds how long a client may take to send the head of a request.
@@ -41,7 +41,7 @@ type page struct {
 
 // listen listens at the address of --http. It returns nil without one. An address that
 // other machines can reach is refused without a token, before it is listened at.
-func (cmd *runCmd) listen() (*page, error) {
+func (cmd *Command) listen() (*page, error) {
 	if cmd.HTTP == "" {
 		if cmd.TokenFile != "" || cmd.Controls {
 			return nil, cli.UsageError("--token-file and --controls are about the page; set its address with --http")
@@ -63,7 +63,7 @@ func (cmd *runCmd) listen() (*page, error) {
 		// requests do not have it.
 		p.options = append(p.options, web.WithToken(token), web.WithHosts("*"))
 	case !address.IP.IsLoopback():
-		return nil, cli.UsageError("--http %s can be reached from other machines, so it needs a token; set --token-file or %s, or listen on 127.0.0.1", cmd.HTTP, tokenVariable)
+		return nil, cli.UsageError("--http %s can be reached from other machines, so it needs a token; set --token-file or %s, or listen on 127.0.0.1", cmd.HTTP, TokenVariable)
 	}
 	if cmd.Controls {
 		p.options = append(p.options, web.Controls())
@@ -76,9 +76,9 @@ func (cmd *runCmd) listen() (*page, error) {
 
 // token returns the token of the page: of the file, or else of the variable. It is empty
 // without both.
-func (cmd *runCmd) token() (string, error) {
+func (cmd *Command) token() (string, error) {
 	if cmd.TokenFile == "" {
-		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
+		return strings.TrimSpace(os.Getenv(TokenVariable)), nil
 	}
 	text, err := os.ReadFile(cmd.TokenFile)
 	if err != nil {

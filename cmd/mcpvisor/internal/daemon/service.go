@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/sdnotify"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -23,7 +24,7 @@ type service struct {
 
 // newService connects to the manager that the environment names. It warns if that cannot be
 // reached, because the servers run all the same.
-func (inv *invocation) newService(c *facade.Client) *service {
+func newService(inv *servers.Opener, c *facade.Client) *service {
 	manager, err := sdnotify.FromEnvironment()
 	if err != nil {
 		inv.Warn("", "%v", err)

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -19,13 +20,13 @@ import (
 // each event as one object in one line; as text it leaves out what an operator does not
 // need. One goroutine calls print; begin and end are called before and after it prints.
 type changePrinter struct {
-	inv     *invocation
+	inv     *servers.Opener
 	servers int
 	width   int             // of the column of names
 	ready   map[string]bool // servers that are ready
 }
 
-func newChangePrinter(inv *invocation, specs []mcpvisor.ServerSpec) *changePrinter {
+func newChangePrinter(inv *servers.Opener, specs []mcpvisor.ServerSpec) *changePrinter {
 	p := &changePrinter{inv: inv, servers: len(specs), ready: map[string]bool{}}
 	for _, spec := range specs {
 		p.width = max(p.width, utf8.RuneCountInString(spec.Name))

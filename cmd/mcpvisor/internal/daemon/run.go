@@ -1,4 +1,7 @@
-package main
+// Package daemon has the command of mcpvisor that keeps servers running: it supervises them,
+// prints what happens, serves the socket for other commands and the page, and tells the service
+// manager.
+package daemon
 
 import (
 	"context"
@@ -19,15 +22,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
-type runCmd struct {
+// Command is `mcpvisor run`.
+type Command struct {
 	HTTP      string `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
 	TokenFile string `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
 	Controls  bool   `help:"Allow users of the page to call tools and restart servers."`
 }
 
 // Run implements kong's command.
-func (cmd *runCmd) Run(inv *invocation) error {
-	info := control.Info{PID: os.Getpid(), Version: programVersion().Version, Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
+func (cmd *Command) Run(inv *servers.Opener) error {
+	info := control.Info{PID: os.Getpid(), Version: facade.Version(), Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
 	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
@@ -40,7 +44,7 @@ func (cmd *runCmd) Run(inv *invocation) error {
 		return servers.NoServerError(file)
 	}
 	describeEntries(&info, file, specs)
-	own, err := inv.listenOnSocket()
+	own, err := listenOnSocket(inv)
 	if err != nil {
 		return err
 	}
@@ -74,7 +78,7 @@ func (cmd *runCmd) Run(inv *invocation) error {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
 	}
-	return errors.Join(inv.supervise(c, specs, info), serving.close())
+	return errors.Join(supervise(inv, c, specs, info), serving.close())
 }
 
 // serveClient is serve, with the metrics of the servers. measured may be nil.
@@ -89,9 +93,9 @@ func serveClient(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Inf
 
 // supervise runs the servers until the command is interrupted, and prints what happens to
 // them.
-func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info) error {
+func supervise(inv *servers.Opener, c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info) error {
 	printer := newChangePrinter(inv, specs)
-	service := inv.newService(c)
+	service := newService(inv, c)
 	defer service.close()
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := c.Watch(context.WithoutCancel(inv.Context))
@@ -132,7 +136,7 @@ func (inv *invocation) supervise(c *facade.Client, specs []mcpvisor.ServerSpec, 
 // listenOnSocket makes the socket for other commands. Without one, which it warns of, the
 // servers run all the same. It is an error if the configuration has a `mcpvisor run`
 // already.
-func (inv *invocation) listenOnSocket() (*socket.Listener, error) {
+func listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
 	path, err := socket.Path(inv.Sources.Key)
 	if err == nil {
 		var l *socket.Listener
@@ -159,7 +163,7 @@ func describeEntries(info *control.Info, file *config.File, specs []mcpvisor.Ser
 			info.Entries[spec.Name] = entry
 		}
 	}
-	for _, e := range unusableEntries(file) {
-		info.Unusable = append(info.Unusable, control.Unusable{Name: e.Name, Reason: display.Line(e.Reason)})
+	for _, u := range servers.Unusable(file) {
+		info.Unusable = append(info.Unusable, control.Unusable{Name: u.Name, Reason: display.Line(u.Reason)})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -267,4 +268,28 @@ func FuzzWrite(f *testing.F) {
 			return
 		}
 	})
+}
+
+// A request whose goroutine ends in code of the host is answered, as is one that panics.
+func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
+	for what, end := range map[string]func(){
+		"tools/call panicked: no": func() { panic("no") },
+		"tools/call ended its goroutine without an answer (runtime.Goexit)": runtime.Goexit,
+	} {
+		c, err := facade.New(facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			if call.Tool == "crash" {
+				end()
+			}
+			return next(ctx, call)
+		}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+		require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+		s := openRaw(t, Transport(c))
+		var failed *jsonrpc.Error
+		require.ErrorAs(t, s.call("tools/call", `{"name":"a/crash"}`).Error, &failed)
+		require.EqualValues(t, jsonrpc.CodeInternalError, failed.Code)
+		require.Equal(t, what, failed.Message)
+		require.NoError(t, s.call("tools/call", `{"name":"a/echo"}`).Error, "the id is free, and the session works")
+	}
 }

@@ -119,16 +119,23 @@ func (c *connection) serve(ctx context.Context, cancel context.CancelFunc, r *js
 	defer cancel()
 	defer c.endServing()
 	t.await()
+	// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
+	response := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}}
+	defer c.respond(response, t)
 	result, err := c.answerSafely(ctx, r)
-	c.endTurn(t)
-	if !c.endRequest(r.ID) {
-		return
-	}
-	response := &jsonrpc.Response{ID: r.ID, Result: result}
+	response.Result, response.Error = result, nil
 	if err != nil {
 		response.Result, response.Error = nil, err
 	}
-	c.send(response)
+}
+
+// respond ends a request: the next of its row may begin, and the peer gets the answer if it
+// expects one.
+func (c *connection) respond(response *jsonrpc.Response, t *turn) {
+	c.endTurn(t)
+	if c.endRequest(response.ID) {
+		c.send(response)
+	}
 }
 
 // answerSafely is answer with a panic as an error.

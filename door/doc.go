@@ -38,7 +38,9 @@
 // A change of the lists (a server became ready, went down, or changed its lists) is one
 // list_changed notification for each kind of list; changes that the session has not read yet
 // are one. An update of a resource is reported to the sessions that subscribed to it; after
-// a restart of its server each subscribed resource counts as updated. Progress is passed on
+// a restart of its server each subscribed resource counts as updated. Subscriptions also
+// survive that the host replaces the server: when a server of that name is ready, they are
+// made again, and each resource counts as updated. Progress is passed on
 // if the request has a progress token. Log messages are passed on after logging/setLevel,
 // which sets the level of all servers registered then; servers registered later keep theirs.
 // The level stays after the session: MCP has no request that resets it, so the host sets the

@@ -27,13 +27,14 @@ func (c *connection) follow(events <-chan mcpvisor.Event, offered map[string]lis
 			c.memory.learn(e.Server, e.Resources, e.Templates, e.Prompts)
 		case mcpvisor.EventUnregistered:
 			c.memory.forget(e.Server)
+			c.subscriptions.forget(e.Server, e.Gen)
 		}
 		switch e.Kind {
 		case mcpvisor.EventReady:
 			now := listsOf(e.Tools, e.Prompts, e.Resources+e.Templates)
 			c.notify.reportLists(offered[e.Server] | now)
 			offered[e.Server] = now
-			c.notify.reportUpdate(e.Server, "") // what changed while it was down is not known
+			c.renew(e.Server, e.Gen)
 		case mcpvisor.EventDown, mcpvisor.EventUnregistered:
 			c.notify.reportLists(offered[e.Server])
 			delete(offered, e.Server)
@@ -47,6 +48,7 @@ func (c *connection) follow(events <-chan mcpvisor.Event, offered map[string]lis
 		case mcpvisor.EventMissed:
 			c.notify.reportLists(allLists)
 			c.notify.reportUpdate("", "")
+			c.renewAll()
 		}
 	}
 	for _, r := range c.notify.close() {

@@ -35,10 +35,16 @@ func (c *connection) listen(ctx context.Context, r *jsonrpc.Request, p *params) 
 			continue
 		}
 		c.subscriptions.hold(found)
-		defer c.subscriptions.release(found)
 		wanted[uri] = found
 	}
 	l.uris = c.subscriptions.subscribeAll(ctx, wanted)
+	for uri, r := range wanted {
+		if _, stands := l.uris[uri]; stands {
+			defer c.subscriptions.release(r)
+		} else {
+			c.subscriptions.release(r)
+		}
+	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
 	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 	if c.notify.listen(l) {

@@ -86,12 +86,15 @@ func (c *connection) subscribe(ctx context.Context, _ *jsonrpc.Request, p *param
 		return nil, err
 	}
 	c.subscriptions.hold(r)
-	if !c.notify.subscribe(r, p.URI) { // it stands already, or the session has ended
-		c.subscriptions.release(r)
-		return struct{}{}, nil
+	added := c.notify.subscribe(r, p.URI)
+	if !added { // the session has it already, or has ended
+		defer c.subscriptions.release(r)
 	}
+	// The client is asked in any case: the server may have been replaced meanwhile.
 	if err := c.subscriptions.subscribe(ctx, r); err != nil {
-		c.endSubscription(p.URI)
+		if added {
+			c.endSubscription(p.URI)
+		}
 		return nil, c.protocolError(p.URI, err)
 	}
 	return struct{}{}, nil

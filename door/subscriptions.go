@@ -14,8 +14,9 @@ type subscriptions struct {
 	client *facade.Client
 	bound  time.Duration // of subscribeAll; read only
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below
 	sessions map[resource]int
+	renewals map[string]*renewal // the last one of each server
 }
 
 // hold counts one more session. Each has to release the resource once, whether or not the

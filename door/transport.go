@@ -69,7 +69,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 			opt(&o)
 		}
 	}
-	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}},
+	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}},
 		memory: memory{client: client, servers: map[string]offer{}}}
 }
 

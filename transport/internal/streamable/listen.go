@@ -52,9 +52,9 @@ func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
 // HTTP, "Listening for Messages from the Server": the server answers the GET with an event
 // stream, "or else return[s] HTTP 405 Method Not Allowed".
 //
-// It closes ready after the first response. After an interruption that cannot be resumed
-// it reports a gap, because notifications may be lost. version is the protocol version
-// that the go-sdk negotiated.
+// It closes ready after the first response. After an interruption that cannot be resumed,
+// or at the end of a stream that is not opened again, it reports a gap, because
+// notifications may be lost. version is the protocol version that the go-sdk negotiated.
 func (s *session) maintainStream(x *exchange, version string, ready chan struct{}) {
 	var (
 		lastID      string
@@ -83,7 +83,7 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 			s.endWithError(httpErr)
 			return
 		case httpErr != nil && httpErr.Permanent:
-			s.log.Debug().Str("reply", httpErr.Message).Msg("server requires more authorization for its event stream; notifications come with answers only")
+			s.abandonStream(httpErr, worked)
 			return
 		case httpErr != nil:
 			// The server is unreachable at the moment; try again below.
@@ -108,8 +108,11 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 				s.endWithError(httpErr)
 				return
 			}
-			if !isTransient(resp.StatusCode) {
-				s.log.Debug().Str("reply", httpErr.Message).Msg("server offers no event stream")
+			switch status := resp.StatusCode; {
+			case status == http.StatusBadRequest && lastID != "":
+				lastID = "" // the server may have forgotten the event; a gap is reported when a stream is open
+			case !isTransient(status), status == http.StatusConflict && !missed:
+				s.abandonStream(httpErr, worked)
 				return
 			}
 			retry = max(retry, httpErr.RetryAfter)
@@ -125,6 +128,18 @@ func (s *session) maintainStream(x *exchange, version string, ready chan struct{
 			return
 		}
 	}
+}
+
+// abandonStream reports that the standalone stream is not opened again, because of httpErr.
+// worked says whether a stream has been open: then notifications that were expected are
+// lost, while a server without event streams is nothing unusual.
+func (s *session) abandonStream(httpErr *endpoint.HTTPError, worked bool) {
+	if !worked {
+		s.log.Debug().Str("reply", httpErr.Message).Msg("server offers no event stream; notifications come with answers only")
+		return
+	}
+	s.log.Warn().Str("reply", httpErr.Message).Msg("the server does not open its event stream again; notifications come with answers only")
+	s.notifications.NotifyGap()
 }
 
 // readStream reads one event stream to its end. It stores the id of the last event and the

@@ -3,12 +3,16 @@ package streamable
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -47,6 +51,8 @@ func TestStandaloneStream_reopenDelay(t *testing.T) {
 		"the server sets the wait once": {[]handler{replyEvents("retry: 3000\n" + event), replyEvents(event)}, []time.Duration{3 * time.Second, reopenDelay}, []string{"", ""}, 2},
 		"refused":                       {[]handler{replyRetryLater(503, ""), replyRetryLater(500, ""), replyRetryLater(429, "")}, []time.Duration{firstRetryDelay, 2 * firstRetryDelay, 4 * firstRetryDelay}, []string{"", "", ""}, 1},
 		"refused with Retry-After":      {[]handler{replyRetryLater(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
+		"refused for the broken stream": {[]handler{replyEvents(eventWithID), replyRetryLater(409, ""), replyRetryLater(408, ""), replyRetryLater(425, "")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second, 4 * time.Second}, []string{"e1", "e1", "e1", "e1"}, 0},
+		"the server forgot the event":   {[]handler{replyEvents(eventWithID), replyRetryLater(400, "")}, []time.Duration{reopenDelay, time.Second}, []string{"e1", ""}, 1},
 		"starts over after an empty id": {[]handler{replyEvents(eventWithID), replyEvents("id:\n\n"), replyEvents("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
 		"resumed after the last event":  {[]handler{replyEvents(eventWithID), replyEvents(event), replyEvents("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},
 	}
@@ -88,6 +94,51 @@ func TestStandaloneStream_reopenDelay(t *testing.T) {
 				}
 				require.Equal(t, []string{"GET /mcp"}, web.unclosed())
 				require.Nil(t, s.Cause())
+			})
+		})
+	}
+}
+
+// A stream that the server does not open again is reported once: as a gap and a warning if
+// one has been open, and not otherwise.
+func TestStandaloneStream_notOpenedAgain(t *testing.T) {
+	const event = "data: {}\n\n"
+	rows := map[string]struct {
+		replies []handler // the last one for good
+		gaps    int
+	}{
+		"never offered":           {[]handler{replyRetryLater(405, "")}, 0},
+		"conflict from the start": {[]handler{replyRetryLater(409, "")}, 0},
+		"no longer offered":       {[]handler{replyEvents(event), replyRetryLater(405, "")}, 1},
+		"no longer authorized":    {[]handler{replyEvents(event), replyRetryLater(401, "")}, 1},
+		"rejected without an id":  {[]handler{replyEvents("id: e1\n" + event), replyRetryLater(400, ""), replyRetryLater(400, "")}, 1},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				web := newMemoryTransport(t)
+				n := 0 // one stream at a time
+				web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+					n++
+					row.replies[min(n, len(row.replies))-1](w, r, id)
+				})
+				log := new(testutil.LockedBuffer)
+				s := NewDialer(web.spec().WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log).Level(zerolog.WarnLevel)}).NewSession().(*session)
+				transporttest.ReleaseAtEnd(t, s)
+				var gaps atomic.Int32
+				s.OnNotice(func(n transport.Notice) {
+					if n.Kind == transport.Gap {
+						gaps.Add(1)
+					}
+				})
+				require.NoError(t, s.Open(transporttest.Context(t)))
+				time.Sleep(time.Hour)
+				require.Len(t, web.requests("GET"), len(row.replies))
+				require.EqualValues(t, row.gaps, gaps.Load())
+				require.Equal(t, row.gaps, strings.Count(log.String(), "does not open its event stream again"), log.String())
+				requireServing(t, s)
+				synctest.Wait() // the body is closed after its answer
+				require.Empty(t, web.unclosed())
 			})
 		})
 	}

@@ -64,12 +64,13 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 		again handler
 		waits []time.Duration
 	}{
-		"short delay of the server":      {"id: a\nretry: 10\n\n", again(0), []time.Duration{10 * time.Millisecond}},
-		"default delay":                  {"id: a\n\n", again(0), []time.Duration{firstRetryDelay}},
-		"long delay of the server":       {"id: a\nretry: 20000\n\n", again(1, replyEvents("")), []time.Duration{20 * s, 20 * s}},
-		"delay of the server is bounded": {"id: a\nretry: 31536000000\n\n", again(1, replyEvents("")), []time.Duration{maxRetryDelay, maxRetryDelay}},
-		"too many requests":              {"id: a\n\n", again(1, replyRetryLater(429, "7")), []time.Duration{firstRetryDelay, 7 * s}},
-		"service unavailable":            {"id: a\n\n", again(1, replyRetryLater(503, "7")), []time.Duration{firstRetryDelay, 7 * s}},
+		"short delay of the server":       {"id: a\nretry: 10\n\n", again(0), []time.Duration{10 * time.Millisecond}},
+		"default delay":                   {"id: a\n\n", again(0), []time.Duration{firstRetryDelay}},
+		"long delay of the server":        {"id: a\nretry: 20000\n\n", again(1, replyEvents("")), []time.Duration{20 * s, 20 * s}},
+		"delay of the server is bounded":  {"id: a\nretry: 31536000000\n\n", again(1, replyEvents("")), []time.Duration{maxRetryDelay, maxRetryDelay}},
+		"too many requests":               {"id: a\n\n", again(1, replyRetryLater(429, "7")), []time.Duration{firstRetryDelay, 7 * s}},
+		"service unavailable":             {"id: a\n\n", again(1, replyRetryLater(503, "7")), []time.Duration{firstRetryDelay, 7 * s}},
+		"the broken stream is still held": {"id: a\n\n", again(1, replyRetryLater(409, "")), []time.Duration{firstRetryDelay, s}},
 		"new event each time": {"id: a\nretry: 10\n\n", again(2*maxStreamResumes, func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
 			sent++
 			startEvents(w)("id: %d\nretry: 10\n\n", sent)
@@ -102,12 +103,14 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 		tries   int
 		crashed bool
 	}{
-		"unreachable":         {nil, dial(errors.New("no route to host")), maxStreamResumes, false},
-		"connection refused":  {nil, dial(syscall.ECONNREFUSED), 1, true},
-		"the session is lost": {replyRetryLater(404, ""), nil, 1, true},
-		"service unavailable": {replyRetryLater(503, ""), nil, maxStreamResumes, false},
-		"not implemented":     {replyRetryLater(501, ""), nil, 1, false},
-		"no new event":        {replyEvents("id: a\n\n"), nil, maxStreamResumes, false},
+		"unreachable":                     {nil, dial(errors.New("no route to host")), maxStreamResumes, false},
+		"connection refused":              {nil, dial(syscall.ECONNREFUSED), 1, true},
+		"the session is lost":             {replyRetryLater(404, ""), nil, 1, true},
+		"service unavailable":             {replyRetryLater(503, ""), nil, maxStreamResumes, false},
+		"the broken stream is still held": {replyRetryLater(409, ""), nil, maxStreamResumes, false},
+		"the event is forgotten":          {replyRetryLater(400, ""), nil, 1, false},
+		"not implemented":                 {replyRetryLater(501, ""), nil, 1, false},
+		"no new event":                    {replyEvents("id: a\n\n"), nil, maxStreamResumes, false},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

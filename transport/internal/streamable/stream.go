@@ -177,9 +177,15 @@ func (s *session) isModern() bool {
 	return a != nil && a.modern
 }
 
-// isTransient reports whether a later attempt may get another status.
+// isTransient reports whether a later attempt to open a stream again may get another
+// status. A server that still holds the stream that broke answers 409: the TypeScript SDK
+// allows one stream for each session, and one for each call.
 func isTransient(status int) bool {
-	return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500 && status != http.StatusNotImplemented
 }
 
 // nextRetryDelay returns the wait before attempt n, counted from 1. serverDelay is the

@@ -37,6 +37,7 @@ const (
 // any other process it returns at once. Call it first in TestMain, or in main, of every
 // binary that uses [Stdio] or package hostile: both execute the current binary again.
 func Main() {
+	role.MainReached()
 	switch os.Getenv(role.Env) {
 	case roleServer:
 		os.Exit(serveProcess())

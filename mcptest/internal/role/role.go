@@ -3,6 +3,7 @@
 package role
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -13,6 +14,9 @@ import (
 // Env is the environment variable that names the role of a process. It is empty or
 // unset in an ordinary process.
 const Env = "MCPTEST_ROLE"
+
+// exitNoMain is the status of a process that does not call mcptest.Main.
+const exitNoMain = 3
 
 // MaxLifetime bounds the life of a fixture process that ignores every shutdown, so that
 // it does not outlive a failed test for long.
@@ -31,6 +35,12 @@ func Register(name string, program func() int) {
 	programs[name] = program
 }
 
+// mainReached: mcptest.Main was called. Written before tests run.
+var mainReached bool
+
+// MainReached records that mcptest.Main was called.
+func MainReached() { mainReached = true }
+
 // Run runs the program of this process's role and exits with its status. It returns
 // in a process without a role, and in one whose role is not registered.
 func Run() {
@@ -40,8 +50,14 @@ func Run() {
 }
 
 // Stdio returns the current binary as a server process in the role. env is added to
-// its environment.
+// its environment. In a process that has a role but runs its tests instead, it ends the
+// process: each would start the next one.
 func Stdio(name string, env map[string]string) *mcpvisor.Stdio {
+	// Variables of packages are set before Main, and before the flags of the tests are parsed.
+	if os.Getenv(Env) != "" && !mainReached && flag.Parsed() {
+		fmt.Fprintln(os.Stderr, "mcptest: this binary was executed again as a server, but runs its tests: call mcptest.Main first in TestMain")
+		os.Exit(exitNoMain)
+	}
 	all := map[string]string{
 		Env: name,
 		// A binary built with -race would sleep for a second at every exit.

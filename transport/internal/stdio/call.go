@@ -92,9 +92,16 @@ func (c *conn) encodeAndLock(p *pending, r transport.Request, meta json.RawMessa
 // awaitWithProgress waits for the response and passes progress reports to the callback
 // of the caller. If the callback panics, the request is given up.
 func (c *conn) awaitWithProgress(ctx context.Context, p *pending) (a answer) {
-	progress, finished := p.entry.Progress, false
+	progress, answered, finished := p.entry.Progress, false, false
 	defer func() {
-		if finished {
+		switch {
+		case finished:
+			return
+		case answered: // the answer was received already; nobody sends another one
+			a.settleShare(transport.Request{})
+			if a.needsCancel {
+				c.notifyCancelled(p.entry.ID, false)
+			}
 			return
 		}
 		outcome, gone := c.giveUpRequest(p)
@@ -106,7 +113,7 @@ func (c *conn) awaitWithProgress(ctx context.Context, p *pending) (a answer) {
 			c.notifyCancelled(p.entry.ID, false)
 		}
 	}()
-	for answered := false; !answered; {
+	for !answered {
 		select {
 		case a = <-p.answer:
 			answered = true

@@ -1,10 +1,13 @@
 package stdio
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -194,4 +197,43 @@ func TestProgress_bounded_bytes(t *testing.T) {
 	require.LessOrEqual(t, all, jsonrpc.MaxQueuedProgress+jsonrpc.MaxProgressMessage)
 	require.Greater(t, all, jsonrpc.MaxQueuedProgress/2)
 	require.Positive(t, p.discarded.Counts().Dropped)
+}
+
+// A Progress that panics on a report that is delivered together with the end of the request
+// does not keep its caller.
+func TestProgress_panic_at_the_end_of_a_request(t *testing.T) {
+	for name, end := range map[string]func(p *peer, id int64, cancel func()){
+		"answer": func(p *peer, id int64, _ func()) { p.writeLine(`{"id":%d,"result":{}}`, id) },
+		"cancel": func(_ *peer, _ int64, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // which of two ready channels is taken is random
+				transporttest.InBubble(t, func(t *testing.T) {
+					p := newPeer(t, memoryPipe, 1<<20)
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					reports, proceed, ended := 0, make(chan struct{}), make(chan any, 1)
+					go func() {
+						defer func() { ended <- recover() }()
+						_, _ = p.request(ctx, transport.Request{Method: "m", Track: true, Progress: func(mcpvisor.Progress) {
+							if reports++; reports == 1 {
+								<-proceed
+								return
+							}
+							panic("host")
+						}}, nil)
+					}()
+					id := p.readMessage().ID
+					go func() { _, _ = io.Copy(io.Discard, p.in) }() // the cancellation
+					p.writeProgress(id, 1)
+					synctest.Wait()
+					p.writeProgress(id, 2)
+					end(p, id, cancel)
+					synctest.Wait()
+					close(proceed)
+					require.Equal(t, "host", <-ended)
+				})
+			}
+		})
+	}
 }

@@ -24,13 +24,14 @@ const maxFlushRounds = 4
 type outgoing struct {
 	text  []byte
 	state lineState     // guarded by the mutex of the table
+	batch uint64        // the number of the batch that it is in, unless it is queued; guarded as state
 	done  chan struct{} // closed when the line is written; nil if no goroutine waits for that
 }
 
 type lineState uint8
 
 const (
-	lineQueued lineState = iota // nothing of it is written yet; it may be withdrawn
+	lineQueued lineState = iota // nothing of it is written; it may be withdrawn
 	lineCopied                  // copied into a batch
 	lineDirect                  // being written from its own memory
 )
@@ -50,7 +51,8 @@ type outbox struct {
 
 	// Guarded by the mutex of the table.
 	queue   []*outgoing
-	writing bool // there is a writer
+	writing bool   // there is a writer
+	batch   uint64 // the number of the current batch
 
 	// Owned by the writer.
 	scratch []byte          // the current batch, unless that is a single long line
@@ -79,6 +81,7 @@ func (o *outbox) withdraw(line *outgoing) {
 // empty and the caller is not the writer any more.
 func (o *outbox) takeBatch() (batch []byte) {
 	o.scratch = o.scratch[:0]
+	o.batch++
 	n := 0
 	for ; n < len(o.queue); n++ {
 		line := o.queue[n]
@@ -88,6 +91,7 @@ func (o *outbox) takeBatch() (batch []byte) {
 		if line.done != nil {
 			o.waiting = append(o.waiting, line.done)
 		}
+		line.batch = o.batch
 		if len(line.text) > maxBatchBytes {
 			line.state, batch = lineDirect, line.text
 			n++
@@ -123,40 +127,63 @@ func (c *conn) flush() {
 			return
 		}
 		if o.tryWrite == nil || round == maxFlushRounds {
-			c.handOver(batch, nil)
+			c.handOver(batch, 0, nil)
 			return
 		}
 		if n, err := o.tryWrite(batch); err != nil || n < len(batch) {
-			c.handOver(batch[n:], err)
+			c.handOver(batch, n, err)
 			return
 		}
 		o.notifyWritten()
 	}
 }
 
-// handOver leaves the rest of a batch, and all that is queued, to a goroutine, which becomes
-// the writer. err, if set, is why the caller could not write. After the end of the
-// connection nothing is written.
-func (c *conn) handOver(rest []byte, err error) {
+// handOver leaves a batch of which n bytes are written, and all that is queued, to a
+// goroutine, which becomes the writer. err, if set, is why the caller could not write. After
+// the end of the connection nothing is written.
+func (c *conn) handOver(batch []byte, n int, err error) {
 	c.table.Mu.Lock() // so that no goroutine starts after failAll
 	defer c.table.Mu.Unlock()
 	if c.table.Ended() == nil {
 		c.goWrite(func() {
-			if err = c.writeRest(rest, err); err != nil {
+			if err := c.writeRest(batch, n, err); err != nil {
 				c.onWriteError(err)
 			}
 		})
 	}
 }
 
-// writeRest writes the rest of a batch, and all that is queued.
-func (c *conn) writeRest(rest []byte, err error) error {
-	for batch := rest; err == nil && len(batch) > 0; batch = c.nextBatch() {
-		if _, err = c.out.out.Write(batch); err == nil {
-			c.out.notifyWritten()
+// writeRest writes the rest of a batch of which n bytes are written, and all that is queued.
+// After an error it takes nothing more off the queue.
+func (c *conn) writeRest(batch []byte, n int, err error) error {
+	for len(batch) > 0 {
+		if err == nil {
+			var more int
+			more, err = c.out.out.Write(batch[n:])
+			n += more
 		}
+		if err != nil {
+			if n == 0 {
+				c.returnBatch()
+			}
+			return err
+		}
+		c.out.notifyWritten()
+		batch, n = c.nextBatch(), 0
 	}
 	return err
+}
+
+// returnBatch records that nothing of the current batch was written: the server cannot have
+// seen its requests, and another one may be asked.
+func (c *conn) returnBatch() {
+	c.table.Mu.Lock()
+	defer c.table.Mu.Unlock()
+	for e := range c.table.Open.All() {
+		if p := e.Owner.(*pending); p.line.batch == c.out.batch {
+			p.line.state = lineQueued
+		}
+	}
 }
 
 func (c *conn) nextBatch() []byte {

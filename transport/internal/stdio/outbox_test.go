@@ -10,14 +10,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // TestOutbox_concurrent_callers: with many callers, short and long lines, and a slow
@@ -200,3 +203,56 @@ func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
 	require.Equal(t, maxFlushRounds, rounds)
 	require.Equal(t, 1, handedOver, "the writing goroutine takes over")
 }
+
+// brokenPipe takes some bytes of each write before it fails.
+type brokenPipe struct{ takes int }
+
+func (b brokenPipe) Write(p []byte) (int, error) { return min(b.takes, len(p)), io.ErrClosedPipe }
+
+// A request of which nothing could be written was not sent, and may be sent to another
+// server: that one, and those that wait behind it.
+func TestRequest_that_could_not_be_written(t *testing.T) {
+	for _, size := range []int{1, 2 * maxBatchBytes} {
+		for takes, want := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown} {
+			t.Run(fmt.Sprint(size, " bytes, ", takes, " taken"), func(t *testing.T) {
+				transporttest.InBubble(t, func(t *testing.T) {
+					p := newPeer(t, memoryPipe, 1<<20)
+					p.conn.out.out = brokenPipe{takes}
+					failed := make(chan struct{})
+					p.onWriteError = func(error) { close(failed) }
+					r := transport.Request{Method: "m", Params: []byte(`"` + strings.Repeat("a", size) + `"`)}
+					first := p.startRequest(t.Context(), r)
+					<-failed
+					second := p.startRequest(t.Context(), r)
+					synctest.Wait()
+					p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
+					require.Equal(t, want, (<-first).err.Outcome)
+					require.Equal(t, mcpvisor.OutcomeNotSent, (<-second).err.Outcome)
+				})
+			})
+		}
+	}
+}
+
+// What is queued when a write fails was not sent either.
+func TestRequest_queued_behind_one_that_could_not_be_written(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		proceed, failed := make(chan struct{}), make(chan struct{})
+		p.conn.out.out = writerFunc(func([]byte) (int, error) { <-proceed; return 1, io.ErrClosedPipe })
+		p.onWriteError = func(error) { close(failed) }
+		first := p.startRequest(t.Context(), transport.Request{Method: "m"})
+		synctest.Wait()
+		second := p.startRequest(t.Context(), transport.Request{Method: "m"})
+		synctest.Wait()
+		close(proceed)
+		<-failed
+		p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
+		require.Equal(t, mcpvisor.OutcomeUnknown, (<-first).err.Outcome)
+		require.Equal(t, mcpvisor.OutcomeNotSent, (<-second).err.Outcome)
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -97,7 +97,7 @@ func (c *conn) awaitWithProgress(ctx context.Context, p *pending) (a answer) {
 		switch {
 		case finished:
 			return
-		case answered: // the answer was received already; nobody sends another one
+		case answered: // no other answer comes
 			a.settleShare(transport.Request{})
 			if a.needsCancel {
 				c.notifyCancelled(p.entry.ID, false)

@@ -35,3 +35,23 @@ func TestCheckArguments_keeps_a_message_on_one_line(t *testing.T) {
 	}
 	require.False(t, smuggled.Load())
 }
+
+// Some servers end a line at U+2028 and U+2029, so they are escaped in all arguments.
+func TestCallTool_escapes_line_separators(t *testing.T) {
+	c := newClient(t)
+	var got atomic.Value
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawServer(func(method, line string) string {
+		if method == "tools/call" {
+			got.Store(line)
+		}
+		return ""
+	})}))
+	for _, args := range []map[string]any{{"t": "\u2028\u2029"}, {"t": json.RawMessage("\"\u2028\u2029\"")}} {
+		_, err := c.CallTool(t.Context(), "s/x", args)
+		require.NoError(t, err)
+		require.Contains(t, got.Load(), `{"t":"\u2028\u2029"}`)
+	}
+	_, err := c.CallToolRaw(t.Context(), "s/x", json.RawMessage("{\"t\":\"\u2028\u2029\"}"))
+	require.NoError(t, err)
+	require.Contains(t, got.Load(), `{"t":"\u2028\u2029"}`)
+}

@@ -58,8 +58,8 @@ func trimBraces(object json.RawMessage) json.RawMessage {
 }
 
 // AppendRequest appends a request as one line, with the line break. It puts _meta before
-// the members of r.Params, which it copies verbatim except for line breaks. meta is the
-// result of [RequestMeta].
+// the members of r.Params, which it copies verbatim except for line breaks (see [OneLine]).
+// meta is the result of [RequestMeta].
 func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
@@ -86,10 +86,13 @@ func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage
 
 // OneLine replaces line breaks in JSON text by spaces: messages "MUST NOT contain embedded
 // newlines" (MCP, transports, stdio). Valid JSON has line breaks between tokens only, so
-// its meaning does not change. Invalid JSON becomes one line as well. The argument is not
-// changed.
+// its meaning does not change. Invalid JSON becomes one line as well. The separators U+2028
+// and U+2029, which valid JSON has in strings only, are escaped: some servers end a line
+// there. The argument is not changed.
 func OneLine(text json.RawMessage) json.RawMessage {
-	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+	separated := bytes.IndexByte(text, lineSeparator[0]) >= 0 &&
+		(bytes.Contains(text, lineSeparator) || bytes.Contains(text, paragraphSeparator))
+	if !separated && bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text
 	}
 	line := bytes.Clone(text)
@@ -98,8 +101,15 @@ func OneLine(text json.RawMessage) json.RawMessage {
 			line[i] = ' '
 		}
 	}
+	if separated {
+		line = bytes.ReplaceAll(line, lineSeparator, []byte(`\u2028`))
+		line = bytes.ReplaceAll(line, paragraphSeparator, []byte(`\u2029`))
+	}
 	return line
 }
+
+// The separators U+2028 and U+2029. Both begin with the same byte.
+var lineSeparator, paragraphSeparator = []byte("\u2028"), []byte("\u2029")
 
 // NotifySent passes the id of a request that is about to be sent to Request.ID and
 // Stream.Sent, as far as they are set.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 )
@@ -24,20 +22,22 @@ type loosener struct {
 	// refsExact: what references refer to was not made looser anywhere.
 	refsExact bool
 	loosened  bool // something was left out
+	divides   bool // multipleOf is used
 	err       error
 }
 
-// loosen rebuilds a schema. The error says why it cannot be used.
-func loosen(root map[string]any) (any, error) {
+// loosen rebuilds a schema. divides says that it uses multipleOf. The error says why it
+// cannot be used.
+func loosen(root map[string]any) (rebuilt any, divides bool, err error) {
 	draft, _ := root["$schema"].(string)
 	l := loosener{refAlone: strings.Contains(draft, "draft-0"), refsExact: true}
-	rebuilt, _ := l.schema(root, 0)
+	rebuilt, _ = l.schema(root, 0)
 	if l.loosened && l.err == nil { // references may lead to what was made looser
 		again := loosener{refAlone: l.refAlone}
 		rebuilt, _ = again.schema(root, 0)
 		l.err = again.err
 	}
-	return rebuilt, l.err
+	return rebuilt, l.divides, l.err
 }
 
 // dropped notes that a keyword was left out.
@@ -136,43 +136,28 @@ func (l *loosener) values(m, out map[string]any) bool {
 		if nullable && !slices.Contains(list, nil) {
 			list = append(slices.Clone(list), nil)
 		}
-		out["enum"] = list
+		if out["enum"] = list; holdsLarge(list) {
+			exact = l.dropped()
+		}
 	} else if _, ok := m["enum"]; ok {
 		exact = l.dropped()
 	}
 	if v, ok := m["const"]; ok && !nullable {
-		out["const"] = v
+		if out["const"] = v; holdsLarge(v) {
+			exact = l.dropped()
+		}
 	} else if ok {
 		exact = l.dropped()
 	}
 	if p, ok := m["pattern"]; ok {
-		if text, _ := p.(string); usable(text) {
-			out["pattern"] = text
-		} else {
+		text, _ := p.(string)
+		if translated, ok := translate(text); !ok {
 			exact = l.dropped()
+		} else if out["pattern"] = translated; translated != text {
+			out["$comment"] = text // for the words of errors
 		}
 	}
 	return exact
-}
-
-// maxInstructions bounds the compiled length of a pattern.
-const maxInstructions = 256
-
-// usable reports whether Go can compile a pattern, and matches it fast.
-func usable(pattern string) bool {
-	if len(pattern) > 4*maxInstructions {
-		return false
-	}
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return false
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil || len(program.Inst) > maxInstructions {
-		return false
-	}
-	_, err = regexp.Compile(pattern)
-	return err == nil
 }
 
 // bounds rebuilds the keywords whose values are numbers.
@@ -190,7 +175,7 @@ func (l *loosener) bounds(m, out map[string]any) bool {
 		exact = l.dropped()
 	}
 	for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
-		keep(keyword, func(float64) bool { return true })
+		keep(keyword, func(n float64) bool { return !holdsLarge(n) })
 	}
 	// Draft 4 has booleans that make a bound exclusive; without them it allows more.
 	for _, keyword := range []string{"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"} {
@@ -200,7 +185,30 @@ func (l *loosener) bounds(m, out map[string]any) bool {
 	keep("multipleOf", func(n float64) bool {
 		return n >= 1.0/1024 && n <= math.MaxInt32 && n*1024 == math.Trunc(n*1024)
 	})
+	_, divides := out["multipleOf"]
+	l.divides = l.divides || divides
 	return exact
+}
+
+// largeNumber is where numbers begin that the validator does not tell apart: integers
+// become float64.
+const largeNumber = 1 << 53
+
+// holdsLarge reports whether a value is or contains a large number.
+func holdsLarge(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return math.Abs(v) >= largeNumber
+	case []any:
+		return slices.ContainsFunc(v, holdsLarge)
+	case map[string]any:
+		for _, e := range v {
+			if holdsLarge(e) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stringsOf returns a list of strings.
@@ -227,7 +235,7 @@ func (l *loosener) object(m, out map[string]any, depth int) bool {
 	}
 	if patterns, ok := m["patternProperties"].(map[string]any); ok {
 		kept := maps.Clone(patterns)
-		maps.DeleteFunc(kept, func(p string, _ any) bool { return !usable(p) })
+		maps.DeleteFunc(kept, func(p string, _ any) bool { return !sameInGo(p) })
 		if len(kept) < len(patterns) { // additionalProperties would apply to what they match
 			exact, m = l.dropped(), without(m, "additionalProperties")
 		}

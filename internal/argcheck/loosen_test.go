@@ -30,6 +30,19 @@ func TestLoosen_allows_what_the_schema_allows(t *testing.T) {
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#/definitions/x","maxLength":1}},"definitions":{"x":{"type":"string"}}}`, `{"a":"abc"}`},
 		{`{"properties":{"a":{"contains":{"pattern":"^(?=x)"},"maxContains":1}}}`, `{"a":["x","y"]}`},
 		{`{"properties":{"a":{"minLength":1e30}}}`, `{"a":"x"}`},
+		{`{"properties":{"a":{"multipleOf":3}}}`, `{"a":9007199254740993}`},
+		{`{"properties":{"a":{"not":{"multipleOf":2}}}}`, `{"a":[-9007199254740993],"b":[{"c":-9007199254740993}]}`},
+		{`{"properties":{"a":{"exclusiveMaximum":9223372036854775808}}}`, `{"a":9223372036854775807}`},
+		{`{"properties":{"a":{"exclusiveMinimum":9007199254740992}}}`, `{"a":9007199254740993}`},
+		{`{"properties":{"a":{"not":{"minimum":9007199254740993}}}}`, `{"a":9007199254740992}`},
+		{`{"properties":{"a":{"not":{"maximum":-9007199254740993}}}}`, `{"a":-9007199254740992}`},
+		{`{"properties":{"a":{"not":{"const":9007199254740993}}}}`, `{"a":9007199254740992}`},
+		{`{"properties":{"a":{"not":{"enum":[[{"b":9007199254740993}]]}}}}`, `{"a":[{"b":9007199254740992}]}`},
+		{`{"properties":{"a":{"oneOf":[{"const":9007199254740993},{"const":9007199254740992}]}}}`, `{"a":9007199254740992}`},
+		{`{"properties":{"a":{"not":{"pattern":"^.$"}}}}`, `{"a":"\r"}`},
+		{`{"properties":{"a":{"not":{"pattern":"\\S"}}}}`, `{"a":"\u00a0"}`},
+		{`{"properties":{"a":{"pattern":"^[[:alpha:]]$"}}}`, `{"a":":]"}`},
+		{`{"patternProperties":{"^\\s$":{}},"additionalProperties":false}`, `{"\u00a0":1}`},
 		{`{"properties":{"a":{"pattern":"` + strings.Repeat("(?:a?){100}", 30) + `"}}}`, `{"a":"x"}`},
 	} {
 		require.Nil(t, compiled(t, c[0]).Check([]byte(c[1])), "%.200s", c[0])
@@ -41,6 +54,9 @@ func TestLoosen_allows_what_the_schema_allows(t *testing.T) {
 		`{"oneOf":[{"required":["a"]},{"properties":{"a":{}}}]}`:              `{"a":1}`,
 		`{"oneOf":[{"required":["b"],"pattern":"(?=x)"},{"required":["c"]}]}`: `{"a":1}`,
 		`{"not":{"required":["a"]}}`:                                          `{"a":1}`,
+		`{"properties":{"a":{"const":9007199254740993}}}`:                     `{"a":1}`,
+		`{"properties":{"a":{"minimum":1,"maximum":9007199254740991}}}`:       `{"a":9223372036854775807}`,
+		`{"properties":{"a":{"multipleOf":3}}}`:                               `{"a":9007199254740991}`,
 		`{"if":{"required":["a"]},"then":{"required":["b"]}}`:                 `{"a":1}`,
 	} {
 		require.NotNil(t, compiled(t, schema).Check([]byte(args)), schema)

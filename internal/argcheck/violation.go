@@ -197,6 +197,9 @@ func (d *diagnosis) brokenBound(m map[string]any, value any) (rule, reason strin
 		return bounds(value, "minimum", "maximum", "it")
 	case string:
 		if p, ok := m["pattern"].(string); ok && !d.matches(p, value) {
+			if original, ok := m["$comment"].(string); ok {
+				p = original
+			}
 			return "pattern", fmt.Sprintf("it does not match %.200q", p)
 		}
 		return bounds(float64(utf8.RuneCountInString(value)), "minLength", "maxLength", "its length")

@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
@@ -32,7 +33,7 @@ import (
 //	servers    Register, Apply, Unregister, Restart, WaitReady, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
-//	state      Servers, Status, ServerStatus, Watch
+//	state      Servers, Status, ServerStatus, Watch, Closed
 //	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, WatchFrom, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
@@ -58,6 +59,8 @@ import (
 type Client struct {
 	rt   *actors.Runtime
 	opts options // of New; read only
+
+	closing atomic.Bool // Close was called
 
 	authorizers authorizers
 	validator   validator // used with opts.validation only
@@ -155,9 +158,14 @@ func (c *Client) WaitReady(ctx context.Context, name string) error {
 // closed, and the error names, by server, processes that could not be ended, or could not
 // be searched for).
 func (c *Client) Close(ctx context.Context) error {
+	c.closing.Store(true)
 	c.authorizers.close()
 	return withOp(c.rt.Close(ctx), "close")
 }
+
+// Closed reports whether [Client.Close] has begun. Probes of readiness use it: what is about
+// to end should get no new work.
+func (c *Client) Closed() bool { return c.closing.Load() }
 
 // Watch delivers events of the given kinds from now on; no kinds means all. The channel
 // is closed when ctx ends or the client is closed. End ctx to stop watching: a watcher

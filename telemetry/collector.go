@@ -22,11 +22,11 @@ type collector struct {
 func (c *collector) collect(_ context.Context, observer metric.Observer) error {
 	o := observation{observer, c.instruments}
 	stats := c.client.Stats()
-	none := attribute.NewSet()
+	none := c.instruments.with()
 	o.count(nameMissed, int64(stats.MissedEvents), none)
 	o.count(nameManager, int64(stats.ManagerRestarts), none)
 	o.count(nameStale, int64(stats.StaleMessages), none)
-	o.count(nameRefused, stats.UnknownServer, attribute.NewSet(keyErrorType.String(string(mcpvisor.KindUnknownServer))))
+	o.count(nameRefused, stats.UnknownServer, c.instruments.with(keyErrorType.String(string(mcpvisor.KindUnknownServer))))
 	now := time.Now()
 	for _, status := range c.client.Status() {
 		o.server(&status, now)
@@ -40,19 +40,21 @@ type observation struct {
 	instruments *instruments
 }
 
-func (o *observation) count(name string, value int64, attributes attribute.Set) {
-	o.ObserveInt64(o.instruments.ints[name], value, metric.WithAttributeSet(attributes))
+func (o *observation) count(name string, value int64, attributes metric.MeasurementOption) {
+	o.ObserveInt64(o.instruments.ints[name], value, attributes)
 }
 
-func (o *observation) seconds(name string, value time.Duration, attributes attribute.Set) {
-	o.ObserveFloat64(o.instruments.floats[name], value.Seconds(), metric.WithAttributeSet(attributes))
+func (o *observation) seconds(name string, value time.Duration, attributes metric.MeasurementOption) {
+	o.ObserveFloat64(o.instruments.floats[name], value.Seconds(), attributes)
 }
 
 // server observes one server.
 func (o *observation) server(s *mcpvisor.ServerStatus, now time.Time) {
 	name := keyServer.String(s.Name)
-	alone := attribute.NewSet(name)
-	with := func(key attribute.Key, value string) attribute.Set { return attribute.NewSet(name, key.String(value)) }
+	alone := o.instruments.with(name)
+	with := func(key attribute.Key, value string) metric.MeasurementOption {
+		return o.instruments.with(name, key.String(value))
+	}
 
 	for _, state := range supervisor.States() {
 		o.count(nameState, oneIf(s.State == state), with(keyState, string(state)))

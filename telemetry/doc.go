@@ -26,6 +26,10 @@
 // at a time cost half as much. Nothing is lost, if Close comes before the provider's
 // Shutdown.
 //
+// One Telemetry reports on one client. Several clients on one provider need WithAttributes to
+// tell them apart: without it, servers of the same name share their series, and a gauge shows
+// that of one client only.
+//
 // The number of series is bounded: tools and prompts are named only if the server lists
 // them, at most [MaxTools] of all servers together, and the rest is reported as [mcpvisor.OtherTools].
 // The SDK has a bound of its own, 2,000 series for each metric by default; above about 140

@@ -2,7 +2,9 @@ package telemetry
 
 import (
 	"fmt"
+	"slices"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -17,11 +19,19 @@ type instruments struct {
 	// ints and floats are the observed instruments; floats are those in seconds.
 	ints   map[string]metric.Int64Observable
 	floats map[string]metric.Float64Observable
+	// static are the attributes of every series, those of WithAttributes.
+	static []attribute.KeyValue
+}
+
+// with returns the attributes of a series. Its own win over static ones of the same key.
+func (i *instruments) with(own ...attribute.KeyValue) metric.MeasurementOption {
+	all := slices.Concat(i.static, own) // a copy, which NewSet sorts
+	return metric.WithAttributeSet(attribute.NewSet(all...))
 }
 
 // newInstruments makes an instrument for each row of the table.
-func newInstruments(provider metric.MeterProvider) (*instruments, error) {
-	i := &instruments{meter: provider.Meter(scope), histograms: map[string]metric.Float64Histogram{}, counters: map[string]metric.Int64Counter{},
+func newInstruments(provider metric.MeterProvider, static []attribute.KeyValue) (*instruments, error) {
+	i := &instruments{meter: provider.Meter(scope), static: static, histograms: map[string]metric.Float64Histogram{}, counters: map[string]metric.Int64Counter{},
 		ints: map[string]metric.Int64Observable{}, floats: map[string]metric.Float64Observable{}}
 	for _, def := range table {
 		if err := i.add(def); err != nil {

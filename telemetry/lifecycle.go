@@ -29,6 +29,7 @@ type lifecycle struct {
 	start, session, outage metric.Float64Histogram
 	servers                map[string]*serverPhase
 	names                  map[string]bool // of servers, at most maxServers
+	with                   func(...attribute.KeyValue) metric.MeasurementOption
 }
 
 // serverPhase is what one registration does now.
@@ -42,7 +43,7 @@ type serverPhase struct {
 
 func newLifecycle(i *instruments) *lifecycle {
 	return &lifecycle{ends: i.counters[nameEnds], changes: i.counters[nameCatalogChanges], start: i.histograms[nameStart],
-		session: i.histograms[nameSession], outage: i.histograms[nameOutage], servers: map[string]*serverPhase{}, names: map[string]bool{}}
+		session: i.histograms[nameSession], outage: i.histograms[nameOutage], servers: map[string]*serverPhase{}, names: map[string]bool{}, with: i.with}
 }
 
 // lifecycleKinds are the events that record needs.
@@ -66,7 +67,7 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 	switch e.Kind {
 	case mcpvisor.EventRegistered:
 		for _, cause := range causeKinds { // a rate needs a series that begins with 0
-			l.ends.Add(ctx, 0, metric.WithAttributes(server, keyCause.String(string(cause))))
+			l.ends.Add(ctx, 0, l.with(server, keyCause.String(string(cause))))
 		}
 	case mcpvisor.EventConnecting:
 		if !phase.connecting.IsZero() { // Restart has ended a start, which has no event of its own
@@ -77,7 +78,7 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 		l.started(ctx, server, phase, e, nil)
 		phase.ready, phase.protocol = e.Time, e.Protocol
 		if e.Downtime > 0 {
-			l.outage.Record(ctx, e.Downtime.Seconds(), metric.WithAttributes(server))
+			l.outage.Record(ctx, e.Downtime.Seconds(), l.with(server))
 		}
 	case mcpvisor.EventStartFailed:
 		l.started(ctx, server, phase, e, e.Cause)
@@ -118,7 +119,7 @@ func (l *lifecycle) started(ctx context.Context, server attribute.KeyValue, phas
 	if cause != nil {
 		all = append(all, keyErrorType.String(string(cause.Kind)))
 	}
-	l.start.Record(ctx, e.Time.Sub(phase.connecting).Seconds(), metric.WithAttributes(all...))
+	l.start.Record(ctx, e.Time.Sub(phase.connecting).Seconds(), l.with(all...))
 	phase.connecting = time.Time{}
 }
 
@@ -134,14 +135,14 @@ func (l *lifecycle) served(ctx context.Context, server attribute.KeyValue, phase
 	if c := e.Cause; c != nil && c.Kind != supervisor.CauseRequested && c.Kind != supervisor.CauseRestart {
 		all = append(all, keyErrorType.String(string(c.Kind)))
 	}
-	l.session.Record(ctx, e.Time.Sub(phase.ready).Seconds(), metric.WithAttributes(all...))
+	l.session.Record(ctx, e.Time.Sub(phase.ready).Seconds(), l.with(all...))
 	phase.ready = time.Time{}
 }
 
 // ended counts an incarnation that ended.
 func (l *lifecycle) ended(ctx context.Context, server attribute.KeyValue, cause *supervisor.Cause) {
 	if cause != nil {
-		l.ends.Add(ctx, 1, metric.WithAttributes(server, keyCause.String(string(cause.Kind))))
+		l.ends.Add(ctx, 1, l.with(server, keyCause.String(string(cause.Kind))))
 	}
 }
 
@@ -157,6 +158,6 @@ func (l *lifecycle) changed(ctx context.Context, server attribute.KeyValue, c *m
 		changed += len(d.Changed) + d.ChangedMore
 	}
 	for change, n := range map[string]int{"added": added, "removed": removed, "changed": changed} {
-		l.changes.Add(ctx, int64(n), metric.WithAttributes(server, keyChange.String(change)))
+		l.changes.Add(ctx, int64(n), l.with(server, keyChange.String(change)))
 	}
 }

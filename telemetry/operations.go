@@ -54,8 +54,9 @@ func (k seriesKey) attributes() []attribute.KeyValue {
 // operations records the durations of requests. Finding the attributes of a request takes
 // no lock and allocates nothing, once its series is known. Safe for concurrent use.
 type operations struct {
-	outgoing *batcher                // does not change
-	incoming metric.Float64Histogram // does not change
+	outgoing *batcher                                             // does not change
+	incoming metric.Float64Histogram                              // does not change
+	with     func(...attribute.KeyValue) metric.MeasurementOption // does not change
 	known    atomic.Pointer[seriesSet]
 	mu       sync.Mutex // held to replace known
 }
@@ -71,7 +72,7 @@ type seriesSet struct {
 }
 
 func newOperations(i *instruments) *operations {
-	o := &operations{outgoing: newBatcher(i.histograms[nameClientOperation]), incoming: i.histograms[nameServerOperation]}
+	o := &operations{outgoing: newBatcher(i.histograms[nameClientOperation]), incoming: i.histograms[nameServerOperation], with: i.with}
 	o.known.Store(&seriesSet{series: map[seriesKey]*series{}, tools: map[toolKey]bool{}})
 	return o
 }
@@ -130,7 +131,7 @@ func (o *operations) add(key seriesKey) *series {
 	if found := known.series[key]; found != nil {
 		return found
 	}
-	made := &series{[]metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(key.attributes()...))}}
+	made := &series{[]metric.RecordOption{o.with(key.attributes()...)}}
 	next := &seriesSet{series: maps.Clone(known.series), tools: known.tools, named: known.named}
 	next.series[key] = made
 	if key.target != "" && key.target != otherName {

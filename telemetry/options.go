@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -16,12 +17,22 @@ type options struct {
 	tracers      trace.TracerProvider
 	withoutSpans bool
 	sender       contextSender
+	attributes   []attribute.KeyValue
 }
 
 // WithMeterProvider sets where metrics go. Default, and for nil: the global provider of
 // OpenTelemetry.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(o *options) { o.meters = provider }
+}
+
+// WithAttributes adds attributes to every metric, such as which of several clients of the
+// program it is about. Several clients on one provider need it: metrics of two servers with the
+// same name are one series otherwise, and gauges show those of one client only. The
+// attributes of this package stay if one here has the same key. Keep their values few: each
+// makes all series again. They are not set on spans. Default: none.
+func WithAttributes(attributes ...attribute.KeyValue) Option {
+	return func(o *options) { o.attributes = append(o.attributes, attributes...) }
 }
 
 // WithTracerProvider sets where spans go. Default, and for nil: the global provider of
@@ -68,7 +79,7 @@ func New(opts ...Option) (*Telemetry, error) {
 	if o.withoutSpans {
 		o.tracers = nil
 	}
-	i, err := newInstruments(o.meters)
+	i, err := newInstruments(o.meters, o.attributes)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -196,6 +197,42 @@ func TestHealth_and_readiness(t *testing.T) {
 	response, body = all.do(http.MethodGet, "/readyz", "", func(r *http.Request) { r.Host = "evil.example" })
 	require.Equal(t, 503, response.StatusCode)
 	require.NotContains(t, body, "bad", "a foreign page learns no names")
+}
+
+// A client without servers is ready, unless servers are required. Once its Close has begun it
+// is not, whatever is required.
+func TestReadiness_without_servers_and_after_Close(t *testing.T) {
+	c := newClient(t)
+	sites := map[string]*site{"default": serve(t, c), "none required": serve(t, c, web.WithRequired())}
+	for what, s := range sites {
+		require.True(t, decoded[web.Readiness](s, "/readyz", 200).Ready, what)
+	}
+	require.False(t, decoded[web.Readiness](serve(t, c, web.WithRequired("later")), "/readyz", 503).Closed)
+	began, ended := make(chan struct{}), make(chan struct{})
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "slow", InMemory: &mcpvisor.InMemory{
+		Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+			err := mcptest.InMemory(mcptest.Script{}).Serve(ctx, in, out, stderr)
+			close(began)
+			<-ended
+			return err
+		}}}))
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close(context.Background()) }()
+	<-began // the server is told to end, and takes its time
+	for what, s := range sites {
+		answer := decoded[web.Readiness](s, "/readyz", 503)
+		require.True(t, answer.Closed, what)
+		require.False(t, answer.Ready, what)
+		require.Equal(t, "ok", decoded[web.Health](s, "/healthz", 200).Status)
+	}
+	close(ended)
+	require.NoError(t, <-closed)
+	for what, s := range sites {
+		require.True(t, decoded[web.Readiness](s, "/readyz", 503).Closed, what)
+	}
+	response, body := serve(t, c, web.WithToken("secret-secret")).do(http.MethodGet, "/readyz", "", func(r *http.Request) { r.Host = "10.1.2.3:8080" })
+	require.Equal(t, 503, response.StatusCode)
+	require.JSONEq(t, `{"ready":false}`, body)
 }
 
 // Who may not see the page can ask for the required servers alone, and so finds out no

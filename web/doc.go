@@ -44,7 +44,7 @@
 //	POST api/servers/{name}/restart    RestartAnswer, with Controls
 //	POST api/call                      CallRequest → CallAnswer, with Controls
 //	GET  healthz                       Health: the process answers
-//	GET  readyz                        Readiness: 503 unless the required servers are ready; ?server=NAME
+//	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
 //	GET  metrics                       the handler of WithMetrics
 //
 // Every other answer has a status of 400 or more and is an [ErrorAnswer]. The body of a POST

@@ -15,9 +15,13 @@ type Health struct {
 }
 
 // Readiness is the answer of GET readyz: with status 200 if every required server is
-// ready, with 503 if not.
+// ready, with 503 if not, and from the beginning of facade.Client.Close on. Without required
+// servers the answer is 200: see [WithRequired].
 type Readiness struct {
 	Ready bool `json:"ready"`
+	// Closed is whether the Close of the client has begun. It is left out for clients that
+	// may not see the page.
+	Closed bool `json:"closed,omitempty"`
 	// NotReady says which required servers are not ready, and why. It is left out for
 	// clients that may not see the page, such as a kubelet without the token.
 	NotReady []NotReady `json:"notReady,omitempty"`
@@ -44,10 +48,10 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	answer := Readiness{NotReady: h.notReady(h.required(r))}
-	answer.Ready = len(answer.NotReady) == 0
+	answer := Readiness{Closed: h.client.Closed(), NotReady: h.notReady(h.required(r))}
+	answer.Ready = len(answer.NotReady) == 0 && !answer.Closed
 	if refused != nil {
-		answer.NotReady = nil
+		answer = Readiness{Ready: answer.Ready}
 	}
 	status := http.StatusOK
 	if !answer.Ready {

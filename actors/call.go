@@ -13,15 +13,19 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
+// Spent is what a request has taken: all of it, and of that the wait in the queue of
+// Limits.MaxInFlight. Both are 0 if the server was not ready.
+type Spent struct{ Took, Queued time.Duration }
+
 // Request sends one request to the incarnation in service: snapshot → incarnation →
 // session, through no mailbox. timeout is the time without progress (0: the server's
 // Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Each bounds the wait
-// in the queue, too; only CallTotal is reduced by that wait. took is the time since
-// r.Began, which is now if it is zero; took is 0 if the server was not ready. The error is
-// a *mcpvisor.Error with every field but Op.
-func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, took time.Duration, err error) {
+// in the queue, too; only CallTotal is reduced by that wait. spent.Took is the time since
+// r.Began, which is now if it is zero. The error is a *mcpvisor.Error with every field but
+// Op.
+func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
 	if v.State != supervisor.StateReady {
-		return nil, 0, v.unavailable()
+		return nil, spent, v.unavailable()
 	}
 	inc := v.current
 	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
@@ -33,7 +37,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	queued, e := inc.beginCall(ctx, &r)
 	if e != nil {
 		e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
-		return nil, time.Since(began), e
+		return nil, Spent{Took: time.Since(began)}, e
 	}
 	if queued > 0 {
 		r.Began = began.Add(queued)
@@ -44,13 +48,14 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	failed, lost := true, false // so that a panic on the way counts as a failure
 	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
-	if took = time.Since(began); took >= slowCall {
+	spent = Spent{Queued: queued, Took: time.Since(began)}
+	if spent.Took >= slowCall {
 		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", shownTarget(r.Method, r.Target)).
-			Dur("took", took).Bool("failed", err != nil).Msg("slow call")
+			Dur("took", spent.Took).Bool("failed", err != nil).Msg("slow call")
 	}
 	if err == nil {
 		failed = false
-		return raw, took, nil
+		return raw, spent, nil
 	}
 	e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
@@ -64,16 +69,16 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	case e.Kind == mcpvisor.KindCrashed:
 		lost = true
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
-		e.Hint = timeoutHint(r, queued, took)
+		e.Hint = timeoutHint(r, spent)
 	}
-	return nil, took, e
+	return nil, spent, e
 }
 
 // timeoutHint says which of its timeouts ended a call. r has the timeouts as they were
-// after the wait in the queue; took includes that wait.
-func timeoutHint(r transport.Request, queued, took time.Duration) string {
-	if r.TotalTimeout > 0 && (took-queued >= r.TotalTimeout || r.Timeout == 0) {
-		return fmt.Sprintf("exceeded Timeouts.CallTotal (%v)", (r.TotalTimeout + queued).Round(time.Millisecond))
+// after the wait in the queue.
+func timeoutHint(r transport.Request, spent Spent) string {
+	if r.TotalTimeout > 0 && (spent.Took-spent.Queued >= r.TotalTimeout || r.Timeout == 0) {
+		return fmt.Sprintf("exceeded Timeouts.CallTotal (%v)", (r.TotalTimeout + spent.Queued).Round(time.Millisecond))
 	}
 	return fmt.Sprintf("no result or progress for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }

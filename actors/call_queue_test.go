@@ -121,6 +121,19 @@ func TestQueueTimeCountsTowardsCallTotal(t *testing.T) {
 	})
 }
 
+// What a call has spent in the queue is known apart: its timeout begins after that.
+func TestQueueTimeIsReported(t *testing.T) {
+	withHarness(t, func(t *testing.T, h *harness) {
+		h.script("fs", script{tools: []string{"ls"}, callAfter: 10 * time.Second})
+		h.register(mcpvisor.ServerSpec{Name: "fs", Limits: mcpvisor.Limits{MaxInFlight: 1}})
+		go func() { _, _ = h.call(context.Background(), "fs", 0) }()
+		synctest.Wait()
+		_, spent, err := h.rt.Request(context.Background(), h.rt.Snapshot().Server("fs"), callRequest, 0)
+		require.NoError(t, err)
+		require.Equal(t, Spent{Took: 20 * time.Second, Queued: 10 * time.Second}, spent)
+	})
+}
+
 // A call that is still in the queue when Timeouts.CallTotal is over was not sent.
 func TestCallTotalEndsInTheQueue(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
@@ -197,7 +210,7 @@ func TestTimeoutHint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := transport.Request{Timeout: idle, TotalTimeout: total - row.queued}
-			require.Contains(t, timeoutHint(r, row.queued, row.took), row.want)
+			require.Contains(t, timeoutHint(r, Spent{Took: row.took, Queued: row.queued}), row.want)
 		})
 	}
 }

@@ -155,6 +155,6 @@ func (c *Client) decodeIntercepted(ctx context.Context, tool string, r CallResul
 	}
 	share := new(budget.Share)
 	defer share.Release()
-	result, err := decodeToolResult(ctx, &response{r.JSON, view, time.Now(), c.callOptions(opts).timeout, share})
+	result, err := decodeToolResult(ctx, &response{r.JSON, view, time.Now(), 0, c.callOptions(opts).timeout, share})
 	return result, withOp(err, "call "+tool)
 }

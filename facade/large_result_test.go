@@ -90,6 +90,21 @@ func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	}
 }
 
+// The timeout of a call, and so of decoding, begins after the queue; only CallTotal counts both.
+func TestDecodeContext_after_a_queue(t *testing.T) {
+	began := time.Now().Add(-50 * time.Second)
+	for want, row := range map[time.Duration]mcpvisor.Timeouts{
+		100 * time.Second: {Call: time.Minute, CallTotal: time.Hour},
+		90 * time.Second:  {Call: time.Minute, CallTotal: 90 * time.Second},
+	} {
+		r := response{view: &actors.View{Spec: &mcpvisor.ServerSpec{Timeouts: row}}, began: began, queued: 40 * time.Second}
+		ctx, cancel := r.decodeContext(context.Background())
+		defer cancel()
+		deadline, _ := ctx.Deadline()
+		require.Equal(t, want, deadline.Sub(began))
+	}
+}
+
 // ended is a context that has ended, though it did not seem so at first.
 type ended struct{ *endsAfter }
 

@@ -81,11 +81,11 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
 		r.Began = time.Now()
-		raw, took, err := c.rt.Request(ctx, v, r, o.timeout)
-		q.view, q.record.Began, q.record.Took = v, r.Began, took
+		raw, spent, err := c.rt.Request(ctx, v, r, o.timeout)
+		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
 		if err == nil {
 			q.answered(v, raw)
-			return response{raw, v, r.Began, o.timeout, r.Held}, nil
+			return response{raw, v, r.Began, spent.Queued, o.timeout, r.Held}, nil
 		}
 		if !o.waitReady {
 			return response{}, err

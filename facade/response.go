@@ -23,6 +23,7 @@ type response struct {
 	raw     json.RawMessage
 	view    *actors.View
 	began   time.Time
+	queued  time.Duration // of the time since began: the call's timeout begins after it
 	timeout time.Duration // of the call; 0 means the server's
 	share   *budget.Share // of Limits.MaxBufferBytes; its maker releases it after decoding
 }
@@ -42,7 +43,7 @@ func (r *response) decodeContext(ctx context.Context) (context.Context, context.
 	now := time.Now()
 	deadline := time.Time{}
 	if idle > 0 {
-		if deadline = r.began.Add(idle); deadline.Before(now) {
+		if deadline = r.began.Add(r.queued + idle); deadline.Before(now) {
 			deadline = now.Add(idle)
 		}
 	}

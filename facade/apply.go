@@ -34,6 +34,7 @@ const startsPerCore = 16
 //		}
 //	}
 func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec) error {
+	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	errs := make([]error, len(specs))
 	first := make(map[string]int, len(specs))
 	slots := make(chan struct{}, startsPerCore*runtime.GOMAXPROCS(0))

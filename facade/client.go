@@ -108,14 +108,27 @@ func New(opts ...Option) (*Client, error) {
 //
 // Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired,
 // ErrCanceled (ctx ended; the registration is being undone, and the name stays listed and
-// taken until EventUnregistered), ErrClosed. If a failed start left processes behind, Hint
+// taken until EventUnregistered, or until Unregister returns; if ctx had ended before,
+// nothing was begun), ErrClosed. If a failed start left processes behind, Hint
 // names them.
 func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
 		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
+	if err := endedBefore(ctx, spec.Name, op); err != nil {
+		return err
+	}
 	return withOp(c.rt.Register(ctx, spec), op)
+}
+
+// endedBefore is the error of an operation whose context had ended before it began; nil
+// otherwise.
+func endedBefore(ctx context.Context, server, op string) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
 }
 
 // Unregister removes a server. Its tools leave the listing and its calls in flight fail
@@ -176,6 +189,7 @@ func (c *Client) Closed() bool { return c.closing.Load() }
 // EventMissed says how many. Events of other kinds take no place in the queue.
 // EventMissed is always delivered. A slow watcher delays nothing else.
 func (c *Client) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	return c.rt.Watch(ctx, kinds...)
 }
 

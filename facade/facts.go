@@ -50,6 +50,7 @@ func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uin
 // these and the later ones. If some are not kept any more, EventMissed comes first and says
 // how many, of all kinds. With 0 the watch begins with the oldest event that is kept.
 func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
+	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	return c.rt.WatchFrom(ctx, after, kinds...)
 }
 

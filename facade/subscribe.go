@@ -30,8 +30,9 @@ func (c *Client) Refresh(ctx context.Context, server string) error {
 // before that is ready, and it may be made while the server is down. If a ready server
 // rejects it, the subscription is dropped: the error is ErrRPC if the server answers with
 // a JSON-RPC error, and ErrProtocol if it acknowledges the request without the resource
-// (since 2026-07-28) or has no subscriptions. After other errors the subscription stays,
-// and the server is asked again later; Unsubscribe ends that.
+// (since 2026-07-28) or has no subscriptions. If ctx has ended before, nothing is done. After
+// other errors the subscription stays, and the server is asked again later; Unsubscribe,
+// which also works with a context that has ended, ends that.
 //
 // Errors: ErrUnknownServer, ErrInvalid (empty URI), ErrRPC, ErrProtocol, ErrTimeout,
 // ErrUnavailable, ErrCanceled, ErrClosed.
@@ -50,6 +51,9 @@ func (c *Client) setSubscription(ctx context.Context, server, uri string, on boo
 	if uri == "" {
 		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: errors.New("the URI is empty; name a resource")}
+	}
+	if err := endedBefore(ctx, server, op); on && err != nil {
+		return err
 	}
 	return c.withView(server, op, func(v *actors.View) error { return c.rt.Subscribe(ctx, v, uri, on) })
 }
@@ -70,6 +74,9 @@ func (c *Client) SetLoggingLevel(ctx context.Context, server, level string) erro
 	if !slices.Contains(loggingLevels, level) {
 		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("there is no log level %q; use one of %v", level, loggingLevels)}
+	}
+	if err := endedBefore(ctx, server, op); err != nil {
+		return err
 	}
 	return c.withView(server, op, func(v *actors.View) error { return c.rt.SetLogLevel(ctx, v, level) })
 }

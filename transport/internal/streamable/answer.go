@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -15,13 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-)
-
-const (
-	// drainTimeout and maxDrained bound the time and the bytes spent on the rest of a body
-	// after its answer. If the body ends within these bounds, its connection can be reused.
-	drainTimeout = time.Second
-	maxDrained   = 64 << 10
 )
 
 // reply is the answer to one request: a result or an error member, and the session id in
@@ -65,33 +56,6 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 		got.errorMember = s.endpoint.CleanJSON(got.errorMember)
 	}
 	return got, httpErr
-}
-
-// closeBody closes the body of an exchange. more says that the body may continue after the
-// answer. Then the rest is read in the background, so that the connection can be reused.
-func (s *session) closeBody(body io.ReadCloser, x *exchange, more bool) {
-	if !more || !x.detach() {
-		_ = body.Close()
-		return
-	}
-	s.drainBody(body, x)
-}
-
-// drainBody reads the rest of a body in the background and closes it.
-func (s *session) drainBody(body io.ReadCloser, x *exchange) {
-	if !s.startTask() {
-		_ = body.Close()
-		x.finishDetached()
-		return
-	}
-	go func() {
-		defer s.tasks.Done()
-		defer x.finishDetached()
-		defer body.Close()
-		limit := time.AfterFunc(drainTimeout, x.finishDetached)
-		defer limit.Stop()
-		_, _ = io.CopyN(io.Discard, body, maxDrained)
-	}()
 }
 
 // readBodyAnswer reads the answer from a body that is not an event stream. It returns as

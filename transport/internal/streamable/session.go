@@ -71,6 +71,7 @@ type session struct {
 	lastError atomic.Pointer[endpoint.HTTPError]
 
 	exchanges      exchangeTable
+	drains         drains
 	handler        *inbound.Handler
 	sharedHeader   atomic.Pointer[sharedHeader]
 	sdkStream      *sdkStream

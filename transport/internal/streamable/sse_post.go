@@ -38,10 +38,12 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, a
 		x.finishDetached()
 		return false
 	}
+	c.s.drains.add(x)
 	go func() {
 		defer c.s.tasks.Done()
 		defer releasePosted(posted, abandoned)
 		defer x.finishDetached()
+		defer c.s.drains.remove(x)
 		t := time.NewTimer(drainTimeout)
 		defer t.Stop()
 		select {

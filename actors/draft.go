@@ -103,9 +103,10 @@ func (m *manager) viewOf(r *registration, reported *View) *View {
 	return &hidden
 }
 
-// answerRegister replies to the caller of Register, if it still waits, after the change
-// that the answer is about.
-func (m *manager) answerRegister(r *registration) {
+// confirmRegister tells the caller of Register, if it still waits, that it has succeeded,
+// after the change that the answer is about. A failure is told when the registration has
+// ended: [registration.answerAll].
+func (m *manager) confirmRegister(r *registration) {
 	if r.register != nil {
 		m.reply(r.register, nil)
 		r.register = nil

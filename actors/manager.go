@@ -184,7 +184,7 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 	}
 	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen})
 	if spec.StartSupervised {
-		m.answerRegister(m.state.registrations[name])
+		m.confirmRegister(m.state.registrations[name])
 	}
 }
 
@@ -281,7 +281,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	}
 	m.announce(msg.events)
 	if view.State == supervisor.StateReady {
-		m.answerRegister(r)
+		m.confirmRegister(r)
 	}
 	if msg.restarted && len(r.restart) > 0 {
 		m.reply(r.restart[0], nil)

@@ -25,7 +25,7 @@ import (
 // component says otherwise.
 type port struct {
 	ref        *portRef
-	ready      bool // StartProbing has come, and the session was not ended since
+	ready      bool // SessionReady has come, and the session was not ended since
 	prober     *prober
 	refresher  *refresher
 	reconciler *subscriptionReconciler
@@ -69,7 +69,7 @@ func (p *port) Receive(c actor.Context) {
 		p.open()
 	case *messages.Discover:
 		p.discover()
-	case *messages.StartProbing:
+	case *messages.SessionReady:
 		p.start()
 	case *messages.ProbeDue:
 		p.prober.probe()

@@ -36,19 +36,11 @@ func answer(reply chan<- error, err error) {
 	}
 }
 
-// answerRegister replies to the caller of Register, if it still waits.
-func (r *registration) answerRegister(err error) {
-	if r.register != nil {
-		answer(r.register, err)
-		r.register = nil
-	}
-}
-
 // answerAll replies to every caller when the registration has ended. left is what its
 // sessions could not end; nil if they ended all.
 func (r *registration) answerAll(name string, cause *supervisor.Cause, left error) {
 	if r.register != nil {
-		r.answerRegister(r.registerError(name, cause, left))
+		answer(r.register, r.registerError(name, cause, left))
 	}
 	for _, reply := range r.unregister {
 		answer(reply, left)
@@ -56,7 +48,7 @@ func (r *registration) answerAll(name string, cause *supervisor.Cause, left erro
 	for _, reply := range r.restart {
 		answer(reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is gone")})
 	}
-	r.unregister, r.restart = nil, nil
+	r.register, r.unregister, r.restart = nil, nil, nil
 }
 
 // registerError explains why a registration ended before its server was ready.

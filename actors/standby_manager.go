@@ -88,7 +88,7 @@ func (m *standbyManager) execute(c actor.Context, e supervisor.Effect) {
 	case supervisor.EffectDiscover:
 		c.Send(m.port, &messages.Discover{})
 	case supervisor.EffectAnnounceStandby:
-		c.Send(m.port, &messages.StartProbing{})
+		c.Send(m.port, &messages.SessionReady{})
 		info := m.inc.session.Info()
 		m.owner.reportStandby(e.Epoch, mcpvisor.Event{Kind: mcpvisor.EventStandby, PID: info.PID, Protocol: info.ProtocolVersion})
 	case supervisor.EffectEndSession:

@@ -187,7 +187,7 @@ func (s *supervisingActor) publish(c actor.Context, t *transition) {
 	if keeper, ok := s.dialer.(transport.Keeper); ok && s.spec.Policy.MaxAttempts != 0 {
 		keeper.Keep()
 	}
-	c.Send(s.port, &messages.StartProbing{})
+	c.Send(s.port, &messages.SessionReady{})
 	s.emit(t, s.readyEvent())
 	s.downSince = time.Time{}
 	if t.input.Kind != supervisor.InputDied {

@@ -23,7 +23,7 @@
 //	Released          the session → supervisor   –      everything it held is released
 //	TimerDue          timer → supervisor         –      retry, park or stability timer
 //	EndSession        supervisor → port          –      end the session, with a cause
-//	StartProbing      supervisor → port          –      the server is ready
+//	SessionReady      supervisor → port          –      the server or standby is ready
 //	ProbeDue          timer → port               –      the server may be silent
 //	Probed            probe → port               –      a probe has ended
 //

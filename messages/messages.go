@@ -116,9 +116,9 @@ type TimerDue struct {
 	Token uint64
 }
 
-// StartProbing tells a port that its server is ready: from now on it probes the
-// session, refreshes the lists and reconciles the subscriptions.
-type StartProbing struct{ Base }
+// SessionReady tells a port that its session serves calls, or stands by for that: from now
+// on it probes the session, refreshes the lists and reconciles the subscriptions.
+type SessionReady struct{ Base }
 
 // ProbeDue tells a port that its server may have been silent for Probe.Interval.
 type ProbeDue struct{ Base }

@@ -65,6 +65,15 @@ func osPipe() (io.ReadCloser, io.WriteCloser, error) {
 // newPeer makes a connection over a pair of pipes and ends it with the test.
 func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
 	t.Helper()
+	p := newHeldPeer(t, pipe, limit, func(*conn) {})
+	p.releaseTurn()
+	return p
+}
+
+// newHeldPeer makes a connection whose goroutine reads as during a handshake. prepare is
+// called before it begins.
+func newHeldPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int, prepare func(*conn)) *peer {
+	t.Helper()
 	serverIn, clientOut, err := pipe()
 	require.NoError(t, err)
 	clientIn, serverOut, err := pipe()
@@ -73,8 +82,8 @@ func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), l
 	var loops sync.WaitGroup
 	p.goWrite = loops.Go
 	p.reading.start = func() { loops.Go(func() { _ = p.readLoop() }) }
+	prepare(p.conn)
 	p.reading.start()
-	p.releaseTurn()
 	t.Cleanup(func() {
 		p.stopReading()
 		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})

@@ -31,7 +31,7 @@ type lineReader struct {
 	// arrived yet. It must not keep the bytes.
 	onUnfinished func(line []byte)
 	// reserve, if set, reserves memory for a large line. If it reports false, the line is
-	// skipped, and noRoom is set. free releases the memory when the next line is read.
+	// skipped, and noRoom is set. free releases the memory when the next line is begun.
 	reserve func(bytes int) bool
 	free    func()
 
@@ -49,6 +49,7 @@ type lineReader struct {
 	lineStart  int          // where the line just returned begins
 
 	paused     bool   // the last read found nothing and did not wait
+	resumes    bool   // the last call of next was paused: reserved is for the current line
 	skipping   bool   // the current line is skipped
 	head, tail []byte // the two ends of it so far
 
@@ -72,6 +73,12 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 // held in memory: then over is true, line is its beginning and tail its end. At the end
 // of the stream, an unfinished line is returned together with the error.
 func (l *lineReader) next() (line, tail []byte, over bool, err error) {
+	line, tail, over, err = l.readLine()
+	l.resumes = errors.Is(err, errPaused)
+	return line, tail, over, err
+}
+
+func (l *lineReader) readLine() (line, tail []byte, over bool, err error) {
 	if l.skipping {
 		if l.brief {
 			return nil, nil, false, errPaused
@@ -80,7 +87,7 @@ func (l *lineReader) next() (line, tail []byte, over bool, err error) {
 	}
 	l.noRoom = false
 	l.lineStart = l.start
-	if l.reserved > 0 {
+	if l.reserved > 0 && !l.resumes {
 		l.free()
 		l.reserved = 0
 	}

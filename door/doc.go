@@ -8,6 +8,8 @@
 //	tools, err := session.ListTools(ctx, nil)
 //	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "mcp__fs__list_directory"})
 //
+// [Serve] offers the same to another process.
+//
 // # Names
 //
 // Tools and prompts are listed by their alias (mcpvisor.Alias), which is unique among all

@@ -3,6 +3,7 @@ package door_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -54,4 +55,44 @@ func Example() {
 	// Output:
 	// Internal Error: the server of mcp__demo__crash crashed during the call. Whether it had an effect is not known; check before you repeat it.
 	// The session goes on.
+}
+
+// The program as an MCP server for another one: it answers on a stream, here a pair of pipes.
+// A host that starts the program is reached with &mcp.StdioTransport{}.
+func ExampleServe() {
+	ctx := context.Background()
+	client, err := facade.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = client.Close(ctx) }()
+	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fromHost, toServer := io.Pipe()
+	fromServer, toHost := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- door.Serve(ctx, door.Transport(client), &mcp.IOTransport{Reader: fromHost, Writer: toHost})
+	}()
+
+	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+	session, err := host.Connect(ctx, &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "mcp__demo__echo", Arguments: map[string]any{"text": "Hello."}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	_ = session.Close()
+	fmt.Println("served:", <-served)
+	// Output:
+	// Hello.
+	// served: <nil>
 }

@@ -1,0 +1,74 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Serve answers a peer outside this program, such as a host that has started it as a server:
+// it opens one session of each transport and passes the messages on. The first is one of
+// [Transport], the second leads to the peer:
+//
+//	err := door.Serve(ctx, door.Transport(client), &mcp.StdioTransport{})
+//
+// A program with many peers calls Serve for each of them with the same transport of a client,
+// and an mcp.IOTransport for a connection of its listener. Serve authenticates no peer: each
+// may call all tools.
+//
+// It returns nil when the peer has closed its side, which cancels the requests in flight, and
+// when the client was closed, after their answers were sent. It returns the error of ctx when
+// that ends, and the error of a transport that cannot connect, read or write. Both sessions
+// are closed then. A peer that does not read its messages delays the return by 5 seconds at
+// most. Safe for concurrent use.
+func Serve(ctx context.Context, session, peer mcp.Transport) error {
+	far, err := peer.Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("door: connect to the peer: %w", err)
+	}
+	near, err := session.Connect(ctx)
+	if err != nil {
+		_ = far.Close()
+		return fmt.Errorf("door: open the session: %w", err)
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	go func() { ended <- passOn(both, far, near) }()
+	go func() { ended <- passOn(both, near, far) }()
+	err = <-ended
+	cancel()
+	_ = near.Close()
+	_ = far.Close()
+	select {
+	case <-ended: //nolint:errcheck // the first error counts
+	case <-time.After(closeTimeout):
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// closeTimeout bounds the wait for a peer that does not read.
+const closeTimeout = 5 * time.Second
+
+// passOn passes messages on until a session ends. It returns nil if one was closed.
+func passOn(ctx context.Context, from, to mcp.Connection) error {
+	for {
+		m, err := from.Read(ctx)
+		if err == nil {
+			err = to.Write(ctx, m)
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("door: pass a message on: %w", err)
+		}
+	}
+}

@@ -41,7 +41,7 @@
 //		if err != nil {
 //			log.Fatal(err)
 //		}
-//		defer client.Close(ctx)
+//		defer client.Close(context.Background()) // a ctx that has ended would cut it short
 //
 //		err = client.Register(ctx, mcpvisor.ServerSpec{
 //			Name: "fs",
@@ -182,7 +182,7 @@
 // Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
 // InMemory.Serve, Transport.New) may panic: the operation that called them fails, the client goes on.
 // What runs in the caller's goroutine is the exception, because its panic continues
-// there: the function of facade.WithProgress, and MarshalJSON of arguments.
+// there: interceptors, the function of facade.WithProgress, and MarshalJSON of arguments.
 //
 // # Packages
 //
@@ -190,6 +190,10 @@
 //	facade              Client: register servers, call, list, watch, authorize
 //	door                all servers as one session of the go-sdk, for frameworks
 //	supervisor          retry policies and the lifecycle of a server, without I/O
+//	schema              tools as the parameters of model providers want them
+//	telemetry           OpenTelemetry metrics and traces of a client
+//	web                 a live page and probes of health for a client
+//	adapters/…          for Eino, Genkit, langchaingo, mcp-go, …; modules of their own
 //	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
 //	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP
 //	mcptest/hostile     servers that misbehave in known ways; hostilehttp has those over HTTP

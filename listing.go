@@ -76,7 +76,8 @@ type Prompt struct {
 	Name string `json:"name"`
 	// Server is the name of the server that offers the prompt.
 	Server string `json:"server"`
-	// OriginalName is the server's own name for the prompt. GetPrompt takes both.
+	// OriginalName is the server's own name for the prompt. GetPrompt takes Server and
+	// OriginalName.
 	OriginalName string `json:"originalName"`
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.Prompt `json:"definition"`

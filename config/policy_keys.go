@@ -11,7 +11,8 @@ import (
 
 // DefaultRetry is the policy of an entry without "retry": five attempts, 500 ms
 // apart at first and at most 30 s, then one every five minutes. A server in a
-// configuration file is meant to be there, so it is never evicted by default.
+// configuration file is meant to be there, so it is evicted only for a mistake that another
+// attempt cannot correct, such as a command that is not installed.
 var DefaultRetry = supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxDelay(30*time.Second), supervisor.WithParking(5*time.Minute))
 
 // retryRows are the keys of "retry".

@@ -165,7 +165,9 @@ func (c *Client) WaitReady(ctx context.Context, name string) error {
 
 // Close stops all servers in parallel and ends the client. It takes at most a little
 // longer than the longest Timeouts.Shutdown, whatever the servers do. It may be called
-// more than once.
+// more than once. A ctx that has ended, such as that of signal.NotifyContext after the
+// signal, makes it return at once: a program that then exits cuts the shutdown short, so use
+// context.Background().
 //
 // Errors: ErrCanceled (ctx ended; the shutdown continues), ErrLeftBehind (the client is
 // closed, and the error names, by server, processes that could not be ended, or could not

@@ -5,7 +5,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	defer client.Close(ctx)
+//	defer client.Close(context.Background()) // a ctx that has ended would cut it short
 //
 //	err = client.Register(ctx, mcpvisor.ServerSpec{
 //		Name:   "fs",

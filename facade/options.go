@@ -68,8 +68,8 @@ func WithDefaultCallTimeout(d time.Duration) Option {
 }
 
 // WithDefaultWaitReady makes every call wait for a server that is not ready, as
-// [WithWaitReady] does for one call. No option of a call switches it off. Default: such
-// calls fail at once.
+// [WithWaitReady] does for one call: only its context bounds that wait, so give each call a
+// deadline. No option of a call switches it off. Default: such calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
 // WithStickyTools keeps the tools of a server that is down in [Client.Tools],

@@ -104,7 +104,8 @@ func WithJitter(fraction float64) RetryOption { return func(p *Policy) { p.Jitte
 func WithStableAfter(d time.Duration) RetryOption { return func(p *Policy) { p.StableAfter = d } }
 
 // WithParking sets [Policy.ParkEvery]: when the budget is spent, the server is tried
-// again at that interval instead of being evicted.
+// again at that interval instead of being evicted. A permanent cause (see [Cause].Permanent)
+// still evicts it.
 func WithParking(every time.Duration) RetryOption { return func(p *Policy) { p.ParkEvery = every } }
 
 // WithIntensity sets [Policy.Intensity]: more than restarts ends within window count as

@@ -20,6 +20,8 @@
 // Package mcptest/hostile holds servers that misbehave in hundreds of ways, and
 // mcptest/oauthtest an OAuth authorization server.
 //
+// docs/testing.md shows how to test a service with it.
+//
 // This package is large because a script is one thing: what it offers and which faults
 // happen apply to both transports.
 package mcptest

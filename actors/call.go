@@ -110,6 +110,10 @@ func (v *View) unavailable() *mcpvisor.Error {
 	if v.Cause != nil {
 		e.Cause, e.Stderr = v.Cause, v.Cause.Stderr
 	}
+	if v.replaced {
+		e.RetryAfter, e.Cause = startingRetryAfter, errors.New("it is being replaced")
+		return e
+	}
 	switch v.State {
 	case supervisor.StateEvicted:
 		e.Kind, e.Hint = mcpvisor.KindEvicted, "fix the server, then call Restart or register it again"
@@ -151,6 +155,7 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 			return nil, &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent}
 		case v.State == supervisor.StateReady && v.current.session.Cause() == nil:
 			return v, nil
+		case v.replaced: // the next registration follows
 		case v.State == supervisor.StateEvicted, v.State == supervisor.StateUnauthorized, v.State == supervisor.StateStopping:
 			return nil, v.unavailable()
 		}

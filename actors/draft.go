@@ -74,14 +74,15 @@ func (m *manager) publish(s *Snapshot) {
 	close(old.next)
 }
 
-// withdraw removes what a server offers from the listing, in one swap.
-func (m *manager) withdraw(name string, gen uint64) {
+// withdraw publishes that a registration is being removed or replaced, and removes what
+// the server offers from the listing, in one swap.
+func (m *manager) withdraw(name string, r *registration) {
 	v := m.view(name)
-	if v == nil || v.Gen != gen || v.knownCatalog() == nil {
+	if v == nil || v.Gen != r.gen {
 		return
 	}
 	gone := *v
-	gone.leaving = true
+	gone.leaving, gone.replaced = true, r.successor != nil
 	if v.Catalog != nil {
 		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.StateStopping
 	}
@@ -91,7 +92,7 @@ func (m *manager) withdraw(name string, gen uint64) {
 // viewOf completes a reported view. A server that is down keeps its last catalog for
 // the names of its tools. One that is stopping offers nothing, whatever it reports.
 func (m *manager) viewOf(r *registration, reported *View) *View {
-	reported.leaving = r.stopping
+	reported.leaving, reported.replaced = r.stopping, r.successor != nil
 	if before := m.view(reported.Name); before != nil && reported.Catalog == nil {
 		reported.last = before.knownCatalog()
 	}

@@ -172,12 +172,17 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 		m.replace(c, msg, r)
 		return
 	}
-	gen := m.rt.nextGen.Add(1)
+	m.add(c, msg, subscription.NewDesired())
+}
+
+// add makes a registration of a name that is free.
+func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscription.Desired) {
+	name, gen := msg.Spec.Name, m.rt.nextGen.Add(1)
 	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &registrationStats{}}
 	m.rt.stats.Store(gen, view.stats)
-	m.rt.desired.Store(gen, subscription.NewDesired())
+	m.rt.desired.Store(gen, desired)
 	m.setView(name, view)
 	if msg.Accepted != nil {
 		m.afterPublish(func() { msg.Accepted <- gen })
@@ -189,9 +194,19 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 }
 
 // replace handles a Register of a name that is taken. An evicted server is replaced
-// when it has been unregistered; any other one keeps the name.
+// when it has been unregistered, and so is any other one if the message says Replace.
+// Otherwise it keeps the name.
 func (m *manager) replace(c actor.Context, msg *messages.Register, r *registration) {
 	name := msg.Spec.Name
+	if msg.Replace {
+		if r.successor != nil {
+			m.reply(r.successor.Reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindExists, Hint: "a later specification of that name is registered instead"})
+		}
+		r.successor = msg
+		m.withdraw(name, r)
+		m.stop(c, name, r)
+		return
+	}
 	if v := m.view(name); !r.stopping && v != nil && v.Gen == r.gen && v.State == supervisor.StateEvicted {
 		r.successor = msg
 		m.stop(c, name, r)
@@ -235,7 +250,7 @@ func (m *manager) stop(c actor.Context, name string, r *registration) {
 		return
 	}
 	r.stopping = true
-	m.withdraw(name, r.gen)
+	m.withdraw(name, r)
 	if r.supervisor != nil {
 		c.Send(r.supervisor, &messages.Stop{})
 	}
@@ -309,7 +324,7 @@ func (m *manager) onSupervisorEnded(c actor.Context, msg *supervisorEnded) {
 		return
 	}
 	r.crashed, r.stopping = !r.stopping || r.crashed, true
-	m.withdraw(msg.name, msg.gen)
+	m.withdraw(msg.name, r)
 	if !msg.released {
 		return
 	}
@@ -324,7 +339,11 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 	r.successor = nil
 	if next != nil && !m.state.closing {
 		delete(m.state.registrations, name)
-		m.register(c, next)
+		desired := subscription.NewDesired()
+		if next.Replace {
+			desired = m.rt.desiredOf(r.gen)
+		}
+		m.add(c, next, desired)
 	} else {
 		m.setView(name, nil)
 	}

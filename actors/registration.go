@@ -23,8 +23,8 @@ type registration struct {
 	unregister []chan<- error
 	restart    []chan<- error // oldest first
 
-	// successor is the Register that replaces this registration, which was evicted and
-	// is stopping. Usually it is nil.
+	// successor is the Register that replaces this registration, which is stopping. Usually
+	// it is nil.
 	successor *messages.Register
 }
 

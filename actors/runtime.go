@@ -135,6 +135,15 @@ func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error
 	}
 }
 
+// Replace is Register of a name that may be taken: the server that has it is ended, and
+// the new one takes its place, with what the host has subscribed to. If ctx ends first,
+// what has begun goes on.
+func (rt *Runtime) Replace(ctx context.Context, spec mcpvisor.ServerSpec) error {
+	reply := make(chan error, 1)
+	rt.post(&messages.Register{Spec: spec.Clone(), Replace: true, Reply: reply})
+	return rt.awaitReply(ctx, spec.Name, reply, ClosedError(spec.Name))
+}
+
 // withdrawRegister unregisters what a Register has registered whose context ended. It
 // first waits for the decision of the manager, which takes no time: a later Register of
 // the same name must not be overtaken by this one. The manager sends accepted before the

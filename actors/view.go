@@ -33,8 +33,11 @@ type View struct {
 
 	last    *catalog.Catalog // what a server that is down offered; nil while it is ready
 	leaving bool             // the registration is being removed
-	current *incarnation     // the latest one, dead or alive; nil before the first
-	standby *incarnation     // can take over; nil if there is no such standby
+	// replaced: the registration is being removed, and the next one of the name follows at
+	// once.
+	replaced bool
+	current  *incarnation // the latest one, dead or alive; nil before the first
+	standby  *incarnation // can take over; nil if there is no such standby
 	// protocol is the version that current has negotiated; empty unless State is ready.
 	// Each observed call reads it, and Info of the session takes a lock.
 	protocol string
@@ -81,6 +84,9 @@ func (v *View) ListedOrLast() (c *catalog.Catalog, down bool) {
 	c = v.knownCatalog()
 	return c, c != nil
 }
+
+// Leaving reports whether the registration is being removed, perhaps to be replaced.
+func (v *View) Leaving() bool { return v.leaving }
 
 // sessionCause is why the session of a ready server has ended. It is nil while the
 // session lives, and when the standby takes its place: the tools stay listed then.

@@ -59,7 +59,7 @@ func (e *entry) readTokenStore(v *hujson.Value) mcpvisor.TokenStore {
 	case "keyring":
 		return tokenstore.NewKeyring()
 	case "memory":
-		return tokenstore.NewMemory()
+		return memoryTokens
 	}
 	if !filepath.IsAbs(where) && !strings.ContainsAny(where, `/\`) {
 		e.fail(v, "%q is %q, which is not a place for tokens; write \"keyring\", \"memory\" or a directory such as \"./tokens\"", e.key, shown)
@@ -80,25 +80,20 @@ func (e *entry) readEnterprise(v *hujson.Value) {
 	e.oauth.Grant, e.oauth.Enterprise = mcpvisor.GrantJWTBearer, &p
 }
 
+// readAssertionFile returns the function that reads the file.
 func (e *entry) readAssertionFile(v *hujson.Value) mcpvisor.AssertionFunc {
-	read := e.tokenFile(v)
-	if read == nil {
-		return nil
+	if path := e.readFilePath(v); path != "" {
+		return tokenFileOf(path).fetchAssertion
 	}
-	return func(ctx context.Context, _ mcpvisor.AssertionRequest) (string, error) { return read(ctx) }
+	return nil
 }
 
-// tokenFile returns a function that reads the file at each call, because another
-// process keeps the token in it fresh.
-func (e *entry) tokenFile(v *hujson.Value) func(context.Context) (string, error) {
-	path := e.readFilePath(v)
-	if path == "" {
-		return nil
+// readIDTokenFile returns the function that reads the file.
+func (e *entry) readIDTokenFile(v *hujson.Value) func(context.Context) (string, error) {
+	if path := e.readFilePath(v); path != "" {
+		return tokenFileOf(path).fetch
 	}
-	return func(context.Context) (string, error) {
-		text, err := os.ReadFile(path)
-		return strings.TrimSpace(string(text)), err
-	}
+	return nil
 }
 
 // readFile returns the content of the file that a value names.

@@ -115,6 +115,6 @@ var enterpriseRows = []row{
 	{
 		Key: Key{Name: "id_token_file", Type: "path", Field: "HTTP.Auth.Enterprise.FetchIDToken", Example: `"id_token"`,
 			Meaning: "A file with the ID token of the user's login. It is read for each token."},
-		read: func(e *entry, v *hujson.Value) { e.enterprise.FetchIDToken = e.tokenFile(v) },
+		read: func(e *entry, v *hujson.Value) { e.enterprise.FetchIDToken = e.readIDTokenFile(v) },
 	},
 }

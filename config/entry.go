@@ -53,15 +53,17 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 		return
 	}
 	e.warnDerivedName(&m.Name)
-	if !ok {
+	if ok {
+		e.readMembers(object, entryRows)
+		e.finish(&m.Value)
+	} else {
 		e.failServer(&m.Value, "is not an object; write {\"command\": …} or {\"url\": …}")
+	}
+	if e.broken {
+		p.file.broken = append(p.file.broken, e.spec.Name)
 		return
 	}
-	e.readMembers(object, entryRows)
-	e.finish(&m.Value)
-	if !e.broken {
-		e.add()
-	}
+	e.add()
 }
 
 // isDisabled reports whether an entry says that it is not to be started. It is known

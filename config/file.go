@@ -1,6 +1,10 @@
 package config
 
-import "github.com/mcpvisor/mcpvisor"
+import (
+	"slices"
+
+	"github.com/mcpvisor/mcpvisor"
+)
 
 // DefaultPath is the file in which a project lists its servers. The commands of
 // mcpvisor read it unless --config names another.
@@ -34,6 +38,8 @@ type File struct {
 	Servers []Server
 	// Problems are what is wrong with the files, in the order of their lines.
 	Problems []Problem
+
+	broken []string // for Broken
 }
 
 // Server is one usable entry.
@@ -99,3 +105,14 @@ func (f *File) Specs() []mcpvisor.ServerSpec {
 	}
 	return specs
 }
+
+// Broken returns the names of the servers whose entries cannot be used, in the order of the
+// files. They are in Problems and not in Specs. Pass them to the parameter keep of
+// facade.Client.Sync, so that a typing error or an unset variable does not end a server
+// that runs by an earlier, sound version of its entry:
+//
+//	err := client.Sync(ctx, file.Specs(), file.Broken()...)
+//
+// Of an entry that is defined twice the first definition counts; if that is usable, the
+// server is not broken.
+func (f *File) Broken() []string { return slices.Clone(f.broken) }

@@ -3,9 +3,7 @@ package facade
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
 )
@@ -37,21 +35,17 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec) error {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	errs := make([]error, len(specs))
 	first := make(map[string]int, len(specs))
-	slots := make(chan struct{}, startsPerCore*runtime.GOMAXPROCS(0))
-	var wg sync.WaitGroup
 	for i, spec := range specs {
 		if earlier, twice := first[spec.Name]; twice {
-			errs[i] = &mcpvisor.Error{Server: spec.Name, Op: "register " + spec.Name, Kind: mcpvisor.KindExists,
-				Cause: fmt.Errorf("specs %d and %d of the list have the same name", earlier+1, i+1), Hint: "rename one of them"}
+			errs[i] = sameNameError(spec.Name, earlier, i)
 			continue
 		}
 		first[spec.Name] = i
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = c.Register(ctx, spec)
-		})
 	}
-	wg.Wait()
+	inParallel(len(specs), startsPerCore*runtime.GOMAXPROCS(0), func(i int) {
+		if errs[i] == nil {
+			errs[i] = c.Register(ctx, specs[i])
+		}
+	})
 	return errors.Join(errs...)
 }

@@ -30,7 +30,7 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, Apply, Unregister, Restart, WaitReady, Close
+//	servers    Register, Apply, Sync, Unregister, Restart, WaitReady, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
 //	state      Servers, Status, ServerStatus, Watch, Closed
@@ -60,7 +60,8 @@ type Client struct {
 	rt   *actors.Runtime
 	opts options // of New; read only
 
-	closing atomic.Bool // Close was called
+	closing atomic.Bool   // Close was called
+	syncing chan struct{} // holds one element while Sync runs
 
 	authorizers authorizers
 	validator   validator // used with opts.validation only
@@ -85,7 +86,7 @@ func New(opts ...Option) (*Client, error) {
 		o.maxBufferBytes = DefaultMaxBufferBytes
 	}
 	buffer := budget.New(o.maxBufferBytes, nil)
-	c := &Client{opts: o}
+	c := &Client{opts: o, syncing: make(chan struct{}, 1)}
 	c.rt = actors.New(actors.Options{
 		Logger:   o.logger,
 		Random:   o.jitter,

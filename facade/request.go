@@ -70,7 +70,7 @@ func checkBounded(ctx context.Context, v *actors.View, o callOptions) error {
 var errUnbounded = errors.New("nothing would end the call if the server does not: its timeout and Timeouts.CallTotal are negative, and its context has no deadline")
 
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
-// sent because the server was down, and only then.
+// sent because the server was down or was being replaced, and only then.
 func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions) (response, error) {
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
@@ -91,11 +91,14 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			return response{}, err
 		}
 		var e *mcpvisor.Error
-		if !errors.As(err, &e) || e.Kind != mcpvisor.KindUnavailable || e.Outcome != mcpvisor.OutcomeNotSent {
+		if !errors.As(err, &e) || e.Outcome != mcpvisor.OutcomeNotSent || e.Kind != mcpvisor.KindUnavailable && e.Kind != mcpvisor.KindClosed {
 			return response{}, err
 		}
 		next, waitErr := c.rt.AwaitReady(ctx, v.Name)
 		if waitErr != nil {
+			if e.Kind == mcpvisor.KindClosed && errors.Is(waitErr, mcpvisor.ErrUnknownServer) { // unregistered, not replaced
+				return response{}, err
+			}
 			return response{}, waitErr
 		}
 		if next.Gen == v.Gen && next.Epoch == v.Epoch { // ready, and unreachable all the same

@@ -7,7 +7,7 @@
 // its own context and on the end of the client.
 //
 //	message           from → to                  reply  when
-//	Register          client → manager           error  a server is added
+//	Register          client → manager           error  a server is added or replaced
 //	Unregister        client → manager           error  a server is removed
 //	Restart           client → manager           error  a fresh start is requested
 //	CloseAll          client → manager           –      the client closes

@@ -27,6 +27,10 @@ type Register struct {
 	Base
 	Spec  mcpvisor.ServerSpec
 	Reply chan<- error
+	// Replace ends a registered server of that name, whatever its state. The new one takes
+	// its place when everything that it held is released, with what the host has subscribed
+	// to. Of several such requests the last one counts; the others fail.
+	Replace bool
 	// Accepted receives the generation once the snapshot shows the server: a caller that
 	// gives up sees it until it is removed. It needs room for one.
 	Accepted chan<- uint64

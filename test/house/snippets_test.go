@@ -114,7 +114,7 @@ func parseSnippet(place, text string) snippet {
 var known = map[string]string{
 	"mcpvisor": strings.TrimSuffix(module, "/"), "supervisor": module + "supervisor",
 	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "web": module + "web", "schema": module + "schema", "door": module + "door", "mcp": sdk + "mcp", "zerolog": zerolog,
-	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec",
+	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec", "signal": "os/signal",
 }
 
 // importsOf returns the imports for packages that a file uses without declaring them.

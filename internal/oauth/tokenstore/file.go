@@ -20,7 +20,7 @@ import (
 
 // fileStore keeps each authorization in a file of its own that only its owner can
 // read. A file is replaced as a whole by a rename, so a reader sees either the old
-// or the new content.
+// or the new content. Two stores of one directory are equal (==).
 type fileStore struct{ dir string }
 
 // NewFile returns a store in a directory, which should hold nothing else. The
@@ -34,7 +34,7 @@ func NewFile(dir string) (mcpvisor.TokenStore, error) {
 		}
 		dir = filepath.Join(base, "mcpvisor", "tokens")
 	}
-	return &fileStore{dir: dir}, nil
+	return fileStore{dir: dir}, nil
 }
 
 // entry is the content of a file. The key protects against a file that was renamed
@@ -46,14 +46,14 @@ type entry struct {
 
 // path returns the file of a key. The name is a digest, so that it does not show
 // the server.
-func (s *fileStore) path(key mcpvisor.TokenKey, extension string) string {
+func (s fileStore) path(key mcpvisor.TokenKey, extension string) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	sum := sha256.Sum256(text)
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+extension)
 }
 
 // Load implements mcpvisor.TokenStore.
-func (s *fileStore) Load(_ context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+func (s fileStore) Load(_ context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	path := s.path(key, ".json")
 	text, err := s.readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func (s *fileStore) Load(_ context.Context, key mcpvisor.TokenKey) (*mcpvisor.Au
 // readFile reads a regular file that this user wrote. If the directory belongs to
 // another user, that user could put a file there that sends the client's secret to
 // an address of their choice.
-func (s *fileStore) readFile(path string) ([]byte, error) {
+func (s fileStore) readFile(path string) ([]byte, error) {
 	f, err := openNoFollow(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ const maxFileBytes = 4 << 20
 
 // isOwn reports whether this user or the superuser wrote a file. Some file systems
 // give every file the same owner; there a new file shows who that is.
-func (s *fileStore) isOwn(info fs.FileInfo) bool {
+func (s fileStore) isOwn(info fs.FileInfo) bool {
 	owner, known := ownerOf(info)
 	if !known || owner == 0 || owner == os.Geteuid() {
 		return true
@@ -116,7 +116,7 @@ func (s *fileStore) isOwn(info fs.FileInfo) bool {
 }
 
 // Save implements mcpvisor.TokenStore.
-func (s *fileStore) Save(_ context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
+func (s fileStore) Save(_ context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
 	if err := s.save(key, a); err != nil {
 		return fmt.Errorf("storing tokens: %w; make %s writable, or choose another store", err, s.dir)
 	}
@@ -124,7 +124,7 @@ func (s *fileStore) Save(_ context.Context, key mcpvisor.TokenKey, a *mcpvisor.A
 }
 
 // save writes a temporary file, syncs it and renames it to its final name.
-func (s *fileStore) save(key mcpvisor.TokenKey, a *mcpvisor.Authorization) (err error) {
+func (s fileStore) save(key mcpvisor.TokenKey, a *mcpvisor.Authorization) (err error) {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ const (
 
 // removeStaleTemp removes temporary files of processes that were killed while they
 // wrote.
-func (s *fileStore) removeStaleTemp() {
+func (s fileStore) removeStaleTemp() {
 	left, _ := filepath.Glob(filepath.Join(s.dir, tempPattern))
 	for _, path := range left {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > maxTempAge {
@@ -181,7 +181,7 @@ func (s *fileStore) removeStaleTemp() {
 // makeDir creates the directory and closes it to other users. It does not change
 // the mode of a directory that belongs to another user, for example of a volume
 // that was mounted for this process. The files are closed to others in any case.
-func (s *fileStore) makeDir() error {
+func (s fileStore) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *fileStore) makeDir() error {
 }
 
 // Delete implements mcpvisor.TokenStore.
-func (s *fileStore) Delete(_ context.Context, key mcpvisor.TokenKey) error {
+func (s fileStore) Delete(_ context.Context, key mcpvisor.TokenKey) error {
 	if err := os.Remove(s.path(key, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting tokens: %w", err)
 	}
@@ -212,7 +212,7 @@ const lockRetryInterval = 20 * time.Millisecond
 
 // Lock implements mcpvisor.TokenLocker. The operating system releases the lock when
 // its process ends.
-func (s *fileStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock func(), err error) {
+func (s fileStore) Lock(ctx context.Context, key mcpvisor.TokenKey) (unlock func(), err error) {
 	if err := s.makeDir(); err != nil {
 		return nil, err
 	}

@@ -152,7 +152,7 @@ func TestFile_not_parsable(t *testing.T) {
 	s, err := NewFile(dir)
 	require.NoError(t, err)
 	require.NoError(t, s.Save(t.Context(), testKey, &mcpvisor.Authorization{}))
-	path := s.(*fileStore).path(testKey, ".json")
+	path := s.(fileStore).path(testKey, ".json")
 	require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 	_, err = s.Load(t.Context(), testKey)
 	require.ErrorContains(t, err, "delete the file")
@@ -165,7 +165,7 @@ func TestFile_of_another_key(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, s.Save(t.Context(), testKey, &mcpvisor.Authorization{AccessToken: "access"}))
 	other := mcpvisor.TokenKey{Server: "https://evil.example/mcp"}
-	path := s.(*fileStore).path
+	path := s.(fileStore).path
 	require.NoError(t, os.Rename(path(testKey, ".json"), path(other, ".json")))
 	_, err = s.Load(t.Context(), other)
 	require.ErrorIs(t, err, ErrUnreadable)
@@ -176,7 +176,7 @@ func TestFile_rename_fails(t *testing.T) {
 	dir := t.TempDir()
 	s, err := NewFile(dir)
 	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(s.(*fileStore).path(testKey, ".json"), 0o700))
+	require.NoError(t, os.Mkdir(s.(fileStore).path(testKey, ".json"), 0o700))
 	require.ErrorContains(t, s.Save(t.Context(), testKey, &mcpvisor.Authorization{RefreshToken: "refresh"}), "choose another store")
 	left, err := filepath.Glob(filepath.Join(dir, tempPattern))
 	require.NoError(t, err)

@@ -21,7 +21,8 @@ const keyringService = "mcpvisor"
 const keyringTimeout = 3 * time.Second
 
 // keyringStore keeps authorizations in the keyring of the operating system: the
-// Keychain, the Credential Manager, or a Secret Service on D-Bus.
+// Keychain, the Credential Manager, or a Secret Service on D-Bus. Any two
+// are equal (==).
 type keyringStore struct{ service string }
 
 // keyringMutex is a mutex as a channel: an access holds it until the keyring
@@ -31,17 +32,17 @@ var keyringMutex = make(chan struct{}, 1)
 
 // NewKeyring returns a store in the keyring of the user who runs this process. The
 // keyring is opened at the first use.
-func NewKeyring() mcpvisor.TokenStore { return &keyringStore{service: keyringService} }
+func NewKeyring() mcpvisor.TokenStore { return keyringStore{service: keyringService} }
 
 // account returns the name of an entry. It is readable, so that the user can find
 // and delete the entry of a server.
-func (*keyringStore) account(key mcpvisor.TokenKey) string {
+func (keyringStore) account(key mcpvisor.TokenKey) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	return string(text)
 }
 
 // Load implements mcpvisor.TokenStore.
-func (s *keyringStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+func (s keyringStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
 	text, err := s.access(ctx, func() (string, error) { return keyring.Get(s.service, s.account(key)) })
 	switch {
 	case errors.Is(err, keyring.ErrNotFound):
@@ -57,7 +58,7 @@ func (s *keyringStore) Load(ctx context.Context, key mcpvisor.TokenKey) (*mcpvis
 }
 
 // Save implements mcpvisor.TokenStore.
-func (s *keyringStore) Save(ctx context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
+func (s keyringStore) Save(ctx context.Context, key mcpvisor.TokenKey, a *mcpvisor.Authorization) error {
 	text, err := json.Marshal(a)
 	if err == nil {
 		_, err = s.access(ctx, func() (string, error) { return "", keyring.Set(s.service, s.account(key), string(text)) })
@@ -72,7 +73,7 @@ func (s *keyringStore) Save(ctx context.Context, key mcpvisor.TokenKey, a *mcpvi
 }
 
 // Delete implements mcpvisor.TokenStore.
-func (s *keyringStore) Delete(ctx context.Context, key mcpvisor.TokenKey) error {
+func (s keyringStore) Delete(ctx context.Context, key mcpvisor.TokenKey) error {
 	_, err := s.access(ctx, func() (string, error) { return "", keyring.Delete(s.service, s.account(key)) })
 	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
 		return fmt.Errorf("deleting tokens from the keyring: %w; unlock it", err)
@@ -83,7 +84,7 @@ func (s *keyringStore) Delete(ctx context.Context, key mcpvisor.TokenKey) error 
 // access runs one operation of the keyring, which takes no context, and waits for
 // it at most for keyringTimeout. An operation that was given up goes on in its
 // goroutine until the keyring answers.
-func (s *keyringStore) access(ctx context.Context, operation func() (string, error)) (string, error) {
+func (s keyringStore) access(ctx context.Context, operation func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
 	type result struct {

@@ -50,7 +50,7 @@ func TestKeyring_fails(t *testing.T) {
 		require.ErrorIs(t, s.Delete(t.Context(), key), failure)
 	}
 	keyring.MockInit()
-	require.NoError(t, keyring.Set(keyringService, (&keyringStore{}).account(key), "no JSON"))
+	require.NoError(t, keyring.Set(keyringService, (keyringStore{}).account(key), "no JSON"))
 	_, err := NewKeyring().Load(t.Context(), key)
 	require.ErrorContains(t, err, "authorize again")
 }
@@ -61,13 +61,13 @@ func TestKeyring_hangs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	ended := make(chan struct{})
-	_, err := (&keyringStore{}).access(ctx, func() (string, error) { defer close(ended); <-answer; return "", nil })
+	_, err := (keyringStore{}).access(ctx, func() (string, error) { defer close(ended); <-answer; return "", nil })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	// The next access waits for it, so a late write overwrites nothing.
 	next := make(chan error, 1)
 	go func() {
-		_, err := (&keyringStore{}).access(context.Background(), func() (string, error) {
+		_, err := (keyringStore{}).access(context.Background(), func() (string, error) {
 			select {
 			case <-ended:
 				return "", nil

@@ -41,7 +41,7 @@ func TestFile_directory_of_another_user(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "refresh", got.RefreshToken)
 
-	path := s.(*fileStore).path(testKey, ".json")
+	path := s.(fileStore).path(testKey, ".json")
 	t.Run("file_of_that_user", func(t *testing.T) {
 		require.NoError(t, os.Chown(path, otherUser, otherUser))
 		_, err := s.Load(t.Context(), testKey)
@@ -63,7 +63,7 @@ func TestFile_directory_of_another_user(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 	})
 	t.Run("symlink_for_lock", func(t *testing.T) {
-		lock := s.(*fileStore).path(testKey, ".lock")
+		lock := s.(fileStore).path(testKey, ".lock")
 		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 		require.NoError(t, os.Symlink(elsewhere, lock))
 		_, err := s.(mcpvisor.TokenLocker).Lock(t.Context(), testKey)

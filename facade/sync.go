@@ -1,0 +1,128 @@
+package facade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// Sync makes the registered servers those of specs, for example after a configuration file
+// has changed:
+//
+//   - a server of no spec is unregistered, whether Register, Apply or an earlier Sync has
+//     registered it, unless keep has its name;
+//   - a new spec is registered;
+//   - a spec that is not [mcpvisor.ServerSpec.Equal] to that of its server replaces it;
+//   - a server with an equal spec is left alone, whatever its state: its calls go on, and
+//     one that is down or evicted is not started ([Client.Restart] does that).
+//
+// Names in keep are left as they are: a registered server goes on, and a spec of that name
+// is not used. keep is for servers that the program has registered itself, and for entries
+// of a file that cannot be used at present (config.File.Broken).
+//
+// Servers are unregistered first and all at once, so that new ones may use what they held.
+// A server is replaced when the old one has released everything. Its calls in flight fail
+// with ErrClosed. Meanwhile its name stays taken: a call fails with ErrUnavailable, or waits
+// for the new server with [WithWaitReady]. Subscriptions and the log level pass to the new server.
+// Starts are bounded and awaited as in [Client.Apply]. If the first start of a replacement
+// without StartSupervised fails, the name is unregistered: the old server is gone.
+//
+// One Sync runs at a time; another waits until it is complete. A Register or Unregister by
+// another goroutine takes effect before Sync or after it.
+//
+// Errors: nil, or an errors.Join of one *[mcpvisor.Error] for each server that failed, in
+// the order of specs and then of names, as [Client.Apply] returns them. Each is an error of
+// Register: ErrInvalid (the server that has the name goes on), ErrExists (two specs have one
+// name; the first counts), ErrStart, ErrAuthRequired, ErrClosed; or of Unregister:
+// ErrLeftBehind (the server is gone). ErrCanceled: ctx ended; what had begun goes on, and
+// nothing else was begun. A second Sync completes it.
+func (c *Client) Sync(ctx context.Context, specs []mcpvisor.ServerSpec, keep ...string) error {
+	select {
+	case c.syncing <- struct{}{}:
+		defer func() { <-c.syncing }()
+	case <-ctx.Done():
+		return errors.Join(canceledError(ctx, "", "sync"))
+	}
+	first, errs := make(map[string]int, len(specs)), make([]error, len(specs))
+	for i, spec := range specs {
+		if earlier, twice := first[spec.Name]; twice {
+			errs[i] = sameNameError(spec.Name, earlier, i)
+			continue
+		}
+		first[spec.Name] = i
+	}
+	unregistered := c.unregisterOthers(ctx, func(name string) bool {
+		_, wanted := first[name]
+		return wanted || slices.Contains(keep, name)
+	})
+	inParallel(len(specs), startsPerCore*runtime.GOMAXPROCS(0), func(i int) {
+		if errs[i] == nil && !slices.Contains(keep, specs[i].Name) {
+			errs[i] = c.syncServer(ctx, specs[i])
+		}
+	})
+	return errors.Join(slices.Concat(errs, unregistered)...)
+}
+
+// unregisterOthers ends all servers whose names are not wanted.
+func (c *Client) unregisterOthers(ctx context.Context, wanted func(name string) bool) []error {
+	names := slices.DeleteFunc(c.Servers(), wanted)
+	errs := make([]error, len(names))
+	inParallel(len(names), len(names), func(i int) {
+		if ctx.Err() != nil {
+			errs[i] = canceledError(ctx, names[i], "unregister "+names[i])
+			return
+		}
+		if err := c.Unregister(ctx, names[i]); !errors.Is(err, mcpvisor.ErrUnknownServer) { // it is gone already
+			errs[i] = err
+		}
+	})
+	return errs
+}
+
+// syncServer registers a server, unless it is registered with an equal spec.
+func (c *Client) syncServer(ctx context.Context, spec mcpvisor.ServerSpec) error {
+	op := "register " + spec.Name
+	if err := spec.Validate(); err != nil {
+		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
+	}
+	v := c.rt.Snapshot().Server(spec.Name)
+	switch {
+	case v != nil && !v.Leaving() && v.Spec.Equal(spec):
+		return nil
+	case ctx.Err() != nil:
+		return canceledError(ctx, spec.Name, op)
+	}
+	err := c.rt.Replace(ctx, spec)
+	c.validator.forget(spec.Name)
+	return withOp(err, op)
+}
+
+// canceledError says that ctx has ended before something was begun.
+func canceledError(ctx context.Context, server, op string) error {
+	return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
+}
+
+// sameNameError is the error of the later one of two specs, which are counted from 0.
+func sameNameError(name string, earlier, later int) error {
+	return &mcpvisor.Error{Server: name, Op: "register " + name, Kind: mcpvisor.KindExists,
+		Cause: fmt.Errorf("specs %d and %d of the list have the same name", earlier+1, later+1), Hint: "rename one of them"}
+}
+
+// inParallel calls f for 0 to n-1, at most so many at once, and waits for all.
+func inParallel(n, most int, f func(i int)) {
+	slots := make(chan struct{}, max(most, 1))
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}

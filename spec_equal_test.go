@@ -1,0 +1,169 @@
+package mcpvisor
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+)
+
+// equalStore is a TokenStore. Pointers to it are compared by address.
+type equalStore struct {
+	TokenStore
+	_ int // no two of them share an address
+}
+
+// another returns a value of a type that is not equal to before. Each call for a function
+// returns another one. It fails for a type that it does not know, so that a new field of a
+// spec is not left out.
+func another(t *testing.T, before reflect.Value) reflect.Value {
+	t.Helper()
+	n := time.Now().UnixNano()
+	v := reflect.New(before.Type()).Elem()
+	switch before.Interface().(type) {
+	case func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error:
+		v.Set(reflect.ValueOf(func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error { _ = n; return nil }))
+	case func(context.Context) (mcp.Transport, error):
+		v.Set(reflect.ValueOf(func(context.Context) (mcp.Transport, error) { n++; return nil, nil }))
+	case AssertionFunc:
+		v.Set(reflect.ValueOf(AssertionFunc(func(context.Context, AssertionRequest) (string, error) { n++; return "", nil })))
+	case func(context.Context) (string, error):
+		v.Set(reflect.ValueOf(func(context.Context) (string, error) { n++; return "", nil }))
+	case func(context.Context, string) (string, error):
+		v.Set(reflect.ValueOf(func(context.Context, string) (string, error) { n++; return "", nil }))
+	case *http.Client:
+		v.Set(reflect.ValueOf(&http.Client{}))
+	case map[string]string:
+		v.Set(reflect.ValueOf(map[string]string{"A": strings.Repeat("x", before.Len())}))
+	default:
+		switch before.Kind() {
+		case reflect.String:
+			v.SetString(before.String() + "x")
+		case reflect.Bool:
+			v.SetBool(!before.Bool())
+		case reflect.Int, reflect.Int64:
+			v.SetInt(before.Int() + 7)
+		case reflect.Float64:
+			v.SetFloat(before.Float() + 0.25)
+		case reflect.Slice:
+			v.Set(reflect.Append(before, another(t, reflect.New(before.Type().Elem()).Elem())))
+		case reflect.Interface:
+			v.Set(reflect.ValueOf(&equalStore{}))
+		default:
+			t.Fatalf("say in this test how a %v is changed, and in Equal how it is compared", before.Type())
+		}
+	}
+	return v
+}
+
+// leaves calls f for each field of v that is no struct of this package or package
+// supervisor, with its path. It makes the pointers to such structs.
+func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) {
+	own := func(t reflect.Type) bool {
+		return t.Kind() == reflect.Struct && t.PkgPath() != reflect.TypeFor[http.Client]().PkgPath()
+	}
+	switch {
+	case v.Kind() == reflect.Pointer && own(v.Type().Elem()):
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		leaves(v.Elem(), path, f)
+	case own(v.Type()):
+		for i := range v.NumField() {
+			leaves(v.Field(i), path+"."+v.Type().Field(i).Name, f)
+		}
+	default:
+		f(path, v)
+	}
+}
+
+// fullSpec is a spec in which every field is set.
+func fullSpec(t *testing.T) ServerSpec {
+	t.Helper()
+	var s ServerSpec
+	leaves(reflect.ValueOf(&s).Elem(), "", func(_ string, v reflect.Value) { v.Set(another(t, v)) })
+	return s
+}
+
+func TestServerSpec_Equal_considers_every_field(t *testing.T) {
+	full := fullSpec(t)
+	var paths []string
+	leaves(reflect.ValueOf(&full).Elem(), "", func(path string, _ reflect.Value) { paths = append(paths, path) })
+	require.Greater(t, len(paths), 60)
+	for _, path := range paths {
+		changed := full.Clone()
+		require.True(t, full.Equal(changed), "a copy is equal")
+		var before reflect.Value
+		leaves(reflect.ValueOf(&changed).Elem(), "", func(p string, v reflect.Value) {
+			if p == path {
+				before = reflect.New(v.Type()).Elem()
+				before.Set(v)
+				v.Set(another(t, v))
+			}
+		})
+		require.Equal(t, path == ".Origin", full.Equal(changed), path)
+		require.Equal(t, path == ".Origin", changed.Equal(full), path)
+		leaves(reflect.ValueOf(&changed).Elem(), "", func(p string, v reflect.Value) {
+			if p == path {
+				v.Set(before)
+			}
+		})
+		require.True(t, full.Equal(changed), path)
+	}
+}
+
+func TestServerSpec_Equal(t *testing.T) {
+	serve := func(id int) func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error {
+		return func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error { id++; return nil }
+	}
+	one := serve(1)
+	spec := func(set func(*ServerSpec)) ServerSpec {
+		s := ServerSpec{Name: "s"}
+		set(&s)
+		return s
+	}
+	auth := func(store TokenStore) ServerSpec {
+		return spec(func(s *ServerSpec) { s.HTTP = &HTTP{URL: "https://h", Auth: &OAuth{Store: store}} })
+	}
+	for name, test := range map[string]struct {
+		a, b  ServerSpec
+		equal bool
+	}{
+		"zero":                     {equal: true},
+		"no_transport_and_one":     {a: ServerSpec{Name: "s"}, b: spec(func(s *ServerSpec) { s.Stdio = &Stdio{} })},
+		"default_and_written_out":  {a: ServerSpec{Name: "s"}, b: ServerSpec{Name: "s"}.WithDefaults(), equal: true},
+		"nil_and_empty":            {a: spec(func(s *ServerSpec) { s.Stdio = &Stdio{} }), b: spec(func(s *ServerSpec) { s.Stdio = &Stdio{Args: []string{}, Env: map[string]string{}} }), equal: true},
+		"order_of_arguments":       {a: spec(func(s *ServerSpec) { s.Stdio = &Stdio{Args: []string{"a", "b"}} }), b: spec(func(s *ServerSpec) { s.Stdio = &Stdio{Args: []string{"b", "a"}} })},
+		"another_name_in_env":      {a: spec(func(s *ServerSpec) { s.Stdio = &Stdio{Env: map[string]string{"A": ""}} }), b: spec(func(s *ServerSpec) { s.Stdio = &Stdio{Env: map[string]string{"B": ""}} })},
+		"one_function":             {a: spec(func(s *ServerSpec) { s.InMemory = &InMemory{Serve: one} }), b: spec(func(s *ServerSpec) { s.InMemory = &InMemory{Serve: one} }), equal: true},
+		"closures_of_one_literal":  {a: spec(func(s *ServerSpec) { s.InMemory = &InMemory{Serve: one} }), b: spec(func(s *ServerSpec) { s.InMemory = &InMemory{Serve: serve(1)} })},
+		"function_and_nil":         {a: spec(func(s *ServerSpec) { s.InMemory = &InMemory{Serve: one} }), b: spec(func(s *ServerSpec) { s.InMemory = &InMemory{} })},
+		"store_and_none":           {a: auth(&equalStore{}), b: auth(nil)},
+		"stores_that_are_no_equal": {a: auth(uncomparableStore{}), b: auth(uncomparableStore{})},
+		"stores_of_two_types":      {a: auth(&equalStore{}), b: auth(comparableStore{})},
+		"equal_stores":             {a: auth(comparableStore{dir: "a"}), b: auth(comparableStore{dir: "a"}), equal: true},
+		"another_directory":        {a: auth(comparableStore{dir: "a"}), b: auth(comparableStore{dir: "b"})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, test.equal, test.a.Equal(test.b))
+			require.Equal(t, test.equal, test.b.Equal(test.a))
+		})
+	}
+}
+
+type comparableStore struct {
+	TokenStore
+	dir string
+}
+
+// uncomparableStore has a type that == panics for.
+type uncomparableStore struct {
+	TokenStore
+	_ []int
+}

@@ -17,8 +17,8 @@ import (
 //	err := door.Serve(ctx, door.Transport(client), &mcp.StdioTransport{})
 //
 // A program with many peers calls Serve for each of them with the same transport of a client,
-// and an mcp.IOTransport for a connection of its listener. Serve authenticates no peer: each
-// may call all tools.
+// and an mcp.IOTransport for a connection of its listener. The second example does it for
+// Streamable HTTP. Serve authenticates no peer: each may call all tools.
 //
 // It returns nil when the peer has closed its side, which cancels the requests in flight, and
 // when the client was closed, after their answers were sent. It returns the error of ctx when

@@ -47,12 +47,20 @@ func NewLogger(hub *Hub, log zerolog.Logger) *Logger {
 }
 
 func (l *Logger) run(events <-chan mcpvisor.Event) {
-	defer close(l.written)
+	finished := false
+	defer func() {
+		if finished {
+			close(l.written)
+		} else {
+			go l.run(events) // a writer of the host has ended this goroutine (runtime.Goexit)
+		}
+	}()
 	for {
 		select {
 		case e, ok := <-events:
 			if !ok {
 				l.writeQueued()
+				finished = true
 				return
 			}
 			l.writeEvent(e)

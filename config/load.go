@@ -30,8 +30,12 @@ func Load(path string, opts ...Option) (*File, error) { return LoadFiles([]strin
 //
 // Relative paths and ${workspaceFolder} belong to the file that has them, unless
 // [WithWorkspace] is given. An input may be declared in any of the files; the last
-// declaration counts. A file that cannot be used as a whole is an error, as with [Load].
+// declaration counts. A file that cannot be used as a whole is an error, as with [Load]; so
+// is an empty list of paths.
 func LoadFiles(paths []string, opts ...Option) (*File, error) {
+	if len(paths) == 0 { // not an empty configuration: a reload would end every server
+		return nil, errors.New("config: no file is named; name at least one")
+	}
 	texts := make([]*text, len(paths))
 	for i, path := range paths {
 		data, err := readAll(path)
@@ -81,7 +85,9 @@ func Parse(data []byte, filename string, opts ...Option) (*File, error) {
 func parseTexts(texts []*text, opts []Option) (*File, error) {
 	p := &parser{file: &File{}, lookup: os.LookupEnv, inputs: map[string]Input{}}
 	for _, o := range opts {
-		o(p)
+		if o != nil {
+			o(p)
+		}
 	}
 	var paths, entries []string
 	for _, t := range texts {

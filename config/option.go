@@ -4,9 +4,13 @@ package config
 type Option func(*parser)
 
 // WithLookup sets how the value of an environment variable is found. It reports
-// false for a variable that is not set. The default is os.LookupEnv.
+// false for a variable that is not set. The default, also for nil, is os.LookupEnv.
 func WithLookup(lookup func(name string) (string, bool)) Option {
-	return func(p *parser) { p.lookup = lookup }
+	return func(p *parser) {
+		if lookup != nil {
+			p.lookup = lookup
+		}
+	}
 }
 
 // WithKeyring sets how ${keyring:service/account} is found. The error of lookup becomes

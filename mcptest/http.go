@@ -56,7 +56,9 @@ func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	}
 	h := &HTTPServer{script: s.withDefaults(), counter: statedir.New(s.StateDir), address: "127.0.0.1:0"}
 	for _, opt := range opts {
-		opt(h)
+		if opt != nil {
+			opt(h)
+		}
 	}
 	if err := h.start(); err != nil {
 		panic(fmt.Errorf("mcptest: serving on a loopback port: %w", err))

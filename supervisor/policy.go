@@ -87,7 +87,9 @@ type RetryOption func(*Policy)
 func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	p := Policy{MaxAttempts: maxAttempts, Base: base}
 	for _, o := range opts {
-		o(&p)
+		if o != nil {
+			o(&p)
+		}
 	}
 	return p
 }

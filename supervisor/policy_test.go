@@ -79,3 +79,7 @@ func TestPolicyString(t *testing.T) {
 		require.Equal(t, c.retries, c.policy.Retries(), c.words)
 	}
 }
+
+func TestRetry_nil_option(t *testing.T) {
+	require.Equal(t, supervisor.Retry(3, time.Second), supervisor.Retry(3, time.Second, nil))
+}

@@ -68,7 +68,9 @@ func WithoutPropagation(servers ...string) Option {
 func New(opts ...Option) (*Telemetry, error) {
 	o := options{sender: contextSender{without: map[string]bool{}}}
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	if o.meters == nil {
 		o.meters = otel.GetMeterProvider()

@@ -30,6 +30,9 @@ func (s *session) spawnConn(ctx context.Context) (*processConn, *supervisor.Caus
 		return nil, s.Cause()
 	case <-ctx.Done():
 		go s.abandonSpawn(result)
+		if s.dialer.spec.Stdio == nil {
+			return nil, &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: context.Cause(ctx), Message: "the server did not begin in time; raise Timeouts.Start"}
+		}
 		return nil, &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: context.Cause(ctx),
 			Message: "the operating system did not start the command in time; see whether it, its interpreter, or its directory is on a file system that does not answer"}
 	}

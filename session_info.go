@@ -38,7 +38,8 @@ type SessionInfo struct {
 
 // Discarded counts what one session received and could not use.
 type Discarded struct {
-	// Malformed counts lines that are not JSON-RPC: banners, log lines, partial lines.
+	// Malformed counts lines that are not one JSON-RPC message: banners, log lines, partial
+	// lines, lines with several messages, which are handled all the same.
 	Malformed uint64 `json:"malformed,omitempty"`
 	// Oversize counts messages longer than Limits.MaxMessageBytes.
 	Oversize uint64 `json:"oversize,omitempty"`

@@ -137,7 +137,7 @@ func (c *conn) receive(line []byte) {
 		return
 	}
 	if !ok || !env.IsMessage() {
-		if len(trimmed) > 0 && !(ok && c.failEmptyResponse(trimmed, &env)) {
+		if len(trimmed) > 0 && !(ok && c.failEmptyResponse(trimmed, &env)) && (ok || !c.receiveJoined(trimmed)) {
 			c.receiveMalformed(trimmed)
 		}
 		return

@@ -29,6 +29,7 @@ func FuzzConn(f *testing.F) {
 		`{"id":"` + id(2) + `","result":{"a":[1,{"b":"\u00e9"}]}}` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"error":{"code":-1,"message":"no"}}` + "\n",
 		`[{"jsonrpc":"2.0","id":` + id(1) + `,"result":1},{"jsonrpc":"2.0","id":` + id(3) + `,"result":null},7,[[]]]` + "\n",
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"result":{"cut` + "\n" + `{"jsonrpc":"2.0","id":` + id(1) + `,"result":{}}`,
+		`{"id":` + id(1) + `,"result":{}}{"id":` + id(2) + `,"result":{"a":"b"}}` + "\x00\n\x00\n" + `{"id":` + id(3) + `,"result":1}log` + "\n",
 		`{"jsonrpc":"2.0","method":"notifications/of/our/own"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n",
 		`{"jsonrpc":"2.0","method":"notifications/elicitation/complete"}` + "\n", `{"result":{},"id":1.073741825e9}` + "\n",
 		`{"jsonrpc":"2.0","id":` + id(1) + `,"id":` + id(2) + `,"result":{},"error":null}` + "\n",

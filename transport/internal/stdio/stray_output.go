@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -20,6 +21,7 @@ const (
 	reasonANSI          = "it holds ANSI escape codes; turn colours off, as with NO_COLOR=1"
 	reasonQuestion      = "it asks a question and waits for the answer; start it so that it does not ask, as with npx -y"
 	reasonSplit         = "a message is written over several lines; each must be one line"
+	reasonJoined        = "a message shares its line with others or with NUL bytes; each must be one line, as when one thread writes at a time"
 )
 
 // guessReason returns the likely reason why a text is not a message. ended says whether
@@ -65,6 +67,10 @@ func asksQuestion(text []byte, ended bool) bool {
 // receiveMalformed records a line that is not a message.
 func (c *conn) receiveMalformed(line []byte) {
 	c.discarded.Malformed.Add(1)
+	c.noteMalformed(line)
+}
+
+func (c *conn) noteMalformed(line []byte) {
 	switch c.split.add(line) {
 	case splitNone:
 		c.remarks.AddStray(line, guessReason(line, true), false)
@@ -80,8 +86,59 @@ func (c *conn) receiveMalformed(line []byte) {
 // receiveUnfinished is called with the beginning of a line when the server has not
 // written the rest yet. A prompt has no line end; a message begins with a bracket.
 func (c *conn) receiveUnfinished(line []byte) {
-	text := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
+	text := bytes.Trim(bytes.TrimPrefix(line, byteOrderMark), filler)
 	if len(text) > 0 && text[0] != '{' && text[0] != '[' && !bytes.HasPrefix(byteOrderMark, text) {
 		c.remarks.AddStray(line, guessReason(line, false), false)
 	}
+}
+
+// filler is what stands around the messages of a line that holds several: white space, and
+// the NULs of servers that end their texts with one, as in C.
+const filler = "\x00 \t\r\n"
+
+// receiveJoined handles the messages of a line that is not one message: threads of the
+// server have written texts and line ends apart, or there are NULs around the message. The line
+// counts as malformed all the same. It reports false if the line does not begin with a
+// message, or is a part of one over several lines.
+func (c *conn) receiveJoined(line []byte) bool {
+	rest := bytes.Trim(line, filler)
+	if c.split.depth > 0 || !beginsWithMessage(rest) {
+		return false
+	}
+	c.discarded.Malformed.Add(1)
+	for object := firstObject(rest); object != nil; object = firstObject(rest) {
+		rest = bytes.Trim(rest[len(object):], filler)
+		c.receive(object)
+	}
+	if len(rest) > 0 {
+		c.noteMalformed(rest)
+	} else {
+		c.remarks.AddStray(line, reasonJoined, false)
+	}
+	return true
+}
+
+// beginsWithMessage reports whether one of the objects that a line begins with is a message.
+// What a comma or a closing bracket follows is a part of something else.
+func beginsWithMessage(line []byte) bool {
+	for object := firstObject(line); object != nil; object = firstObject(line) {
+		line = bytes.Trim(line[len(object):], filler)
+		if env, ok := jsonrpc.ScanEnvelope(object); ok && env.IsMessage() {
+			return len(line) == 0 || strings.IndexByte(",:]}", line[0]) < 0
+		}
+	}
+	return false
+}
+
+// firstObject returns the JSON object that a text begins with; nil if it begins with something else.
+func firstObject(text []byte) []byte {
+	if len(text) == 0 || text[0] != '{' {
+		return nil
+	}
+	s := jsonscan.Scanner{Text: text}
+	object, ok := s.Value()
+	if !ok {
+		return nil
+	}
+	return object
 }

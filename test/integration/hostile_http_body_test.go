@@ -60,7 +60,7 @@ var httpBodyRows = []httpRow{
 	httpUnreadable("call/blank-200", "did not answer it"),
 	httpUnreadable("call/truncated", "not valid JSON"),
 	httpUnreadable("call/trailing-junk", "not valid JSON"),
-	httpUnreadable("call/bom", "not valid JSON"),
+	httpSucceeds("call/bom"),
 	httpUnreadable("call/utf16", "not valid JSON"),
 	httpUnreadable("call/gzip-lie", "gzip"),
 	httpUnreadable("call/gzip-cut", "broke in the middle"),

@@ -19,9 +19,14 @@ const (
 // ErrTooLong is the error of a body that is longer than its limit.
 var ErrTooLong = errors.New("the body is longer than its limit")
 
+// byteOrderMark begins some texts in UTF-8. RFC 8259, section 8.1: those who parse JSON
+// "MAY ignore the presence of a byte order mark rather than treating it as an error".
+var byteOrderMark = []byte("\ufeff")
+
 // ReadUpTo reads the body to its end, or until it is a complete JSON value for which
 // enough returns true. It fails with ErrTooLong beyond limit bytes. expected is the
-// Content-Length, or -1. ended says whether the end of the body was reached.
+// Content-Length, or -1. ended says whether the end of the body was reached. The body is
+// returned without a byte order mark.
 func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte) bool) (body []byte, ended bool, err error) {
 	if expected > int64(limit) {
 		return nil, false, ErrTooLong
@@ -32,7 +37,7 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 	if expected >= 0 && expected <= maxPreallocated {
 		whole := make([]byte, expected)
 		_, err := io.ReadFull(b.Body, whole)
-		return whole, true, err
+		return bytes.TrimPrefix(whole, byteOrderMark), true, err
 	}
 	if expected > 0 {
 		b.Text = make([]byte, 0, maxPreallocated+bytes.MinRead)
@@ -44,7 +49,7 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 	case len(b.Text) > limit:
 		return nil, false, ErrTooLong
 	}
-	return b.Text, ended, nil
+	return b.Content(), ended, nil
 }
 
 // BodyReader collects the text of a body. One goroutine owns it, with all its fields.
@@ -57,6 +62,9 @@ type BodyReader struct {
 	Memory   Memory
 	reserved int // bytes, in Memory
 }
+
+// Content returns Text without a byte order mark.
+func (b *BodyReader) Content() []byte { return bytes.TrimPrefix(b.Text, byteOrderMark) }
 
 // Memory reserves memory for large content. It is an interface, because a function value
 // would allocate for each body.
@@ -112,7 +120,7 @@ func (b *BodyReader) isEnough(enough func(text []byte) bool) bool {
 		return false
 	}
 	added := bytes.TrimRight(b.Text[b.examined:], " \t\r\n")
-	value := b.Text[:b.examined+len(added)]
+	value := bytes.TrimPrefix(b.Text[:b.examined+len(added)], byteOrderMark)
 	b.examined = len(b.Text)
 	return len(added) > 0 && b.end.reached(value) && enough(value)
 }

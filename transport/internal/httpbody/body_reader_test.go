@@ -60,6 +60,20 @@ func TestBodyReader_whiteSpaceAfterOtherValue(t *testing.T) {
 	}
 }
 
+// A byte order mark before a body is no part of it, also if it arrives in pieces.
+func TestBodyReader_byteOrderMark(t *testing.T) {
+	const text = "{\"a\":\"\ufeff\"}"
+	for _, expected := range []int64{-1, int64(len("\ufeff" + text))} {
+		got, _, err := (&BodyReader{Body: iotest.OneByteReader(strings.NewReader("\ufeff" + text))}).ReadUpTo(100, expected, nil)
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+	}
+	endless := io.MultiReader(iotest.OneByteReader(strings.NewReader("\ufeff"+text)), iotest.ErrReader(errors.New("read too far")))
+	got, _, err := (&BodyReader{Body: endless}).ReadUpTo(100, -1, func(b []byte) bool { return string(b) == text })
+	require.NoError(t, err)
+	require.Equal(t, text, string(got))
+}
+
 // A large Content-Length does not allocate memory before the bytes arrive.
 func TestReadUpTo_claimedContentLength(t *testing.T) {
 	got, _, err := (&BodyReader{Body: strings.NewReader("{}")}).ReadUpTo(1<<28, 1<<27, nil)

@@ -108,7 +108,7 @@ func (r *EventReader) Next() (Event, error) {
 		line, err := r.readLine(r.limit - len(e.Data) + len("data: "))
 		if !r.started {
 			r.started = true
-			line.text = bytes.TrimPrefix(line.text, []byte("\ufeff"))
+			line.text = bytes.TrimPrefix(line.text, byteOrderMark)
 		}
 		e.Skipped = r.noRoom
 		if len(line.text) > 0 {

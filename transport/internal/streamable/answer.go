@@ -237,10 +237,10 @@ func (s *session) errorBody(resp *http.Response, id int64, memory httpbody.Memor
 	b := httpbody.BodyReader{Body: resp.Body, Memory: memory}
 	enough := completeAnswer(resp, id)
 	ended, err := b.Read(endpoint.MaxErrorBody, enough)
-	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Text), []byte("{")) {
+	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Content()), []byte("{")) {
 		ended, _ = b.Read(s.spec.Limits.MaxMessageBytes, enough)
 	}
-	return b.Text, ended
+	return b.Content(), ended
 }
 
 // maxExtraRetained bounds how many bytes of a body a small result may keep in memory.

@@ -42,13 +42,15 @@ func TestBody_answerBeforeItsEnd(t *testing.T) {
 		text string
 		kind mcpvisor.ErrorKind // empty: a result
 	}{
-		"object":              {200, `{"jsonrpc":"2.0","id":$id,"result":` + result + `}`, ""},
-		"object, line end":    {200, "\r\n " + `{"jsonrpc":"2.0","id":$id,"result":` + result + "}\n", ""},
-		"pretty":              {200, "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": $id,\n  \"result\": " + result + "\n}\n", ""},
-		"batch":               {200, `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,"result":` + result + `}]`, ""},
-		"error":               {200, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
-		"error status":        {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
-		"error status, no id": {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"object":                        {200, `{"jsonrpc":"2.0","id":$id,"result":` + result + `}`, ""},
+		"object, line end":              {200, "\r\n " + `{"jsonrpc":"2.0","id":$id,"result":` + result + "}\n", ""},
+		"pretty":                        {200, "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": $id,\n  \"result\": " + result + "\n}\n", ""},
+		"byte order mark":               {200, "\ufeff" + `{"jsonrpc":"2.0","id":$id,"result":` + result + `}`, ""},
+		"byte order mark, error status": {400, "\ufeff" + `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"batch":                         {200, `[{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":$id,"result":` + result + `}]`, ""},
+		"error":                         {200, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"error status":                  {400, `{"jsonrpc":"2.0","id":$id,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
+		"error status, no id":           {500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no"}}`, mcpvisor.KindRPC},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {

@@ -248,10 +248,11 @@ const maxExtraRetained = 1 << 10
 
 // cloneSmallPart returns a copy of part, so that part does not keep the memory of whole.
 // It returns part itself if that is at least half of whole, or if the copy would free at
-// most maxExtraRetained bytes.
+// most maxExtraRetained bytes. Then part has no spare capacity, because other messages in
+// whole belong to other callers.
 func cloneSmallPart(part, whole []byte) []byte {
 	if rest := cap(whole) - len(part); rest <= maxExtraRetained || rest <= len(part) {
-		return part
+		return part[:len(part):len(part)]
 	}
 	return bytes.Clone(part)
 }

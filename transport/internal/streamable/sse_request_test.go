@@ -4,15 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
+
+// Two answers in one batch go to two callers. A caller that appends to its result does not
+// change the other one.
+func TestSSE_batchResultsSeparate(t *testing.T) {
+	c := &sseConn{s: new(session), waiting: make(map[int64]*sseRequest)}
+	first, second := c.addRequest(1), c.addRequest(2)
+	long := `"` + strings.Repeat("b", 100) + `"`
+	c.receiveEvent(httpbody.Event{Data: []byte(`[{"id":1,"result":"a"},{"id":2,"result":` + long + `}]`)})
+	a, b := <-first.answer, <-second.answer
+	_ = append(a.reply.result, strings.Repeat("x", 50)...)
+	require.Equal(t, long, string(b.reply.result))
+}
 
 // An error without an id does not fail a call if the error may be about another message of
 // the client. A call that times out quotes the error.

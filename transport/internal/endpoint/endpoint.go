@@ -22,9 +22,6 @@ const (
 	maxRedirects = 5
 	// maxPooled bounds the idle connections that one session keeps.
 	maxPooled = 256
-	// redirectDrainTimeout bounds the time spent on the body of a redirect, so that
-	// its connection can be reused.
-	redirectDrainTimeout = time.Second
 )
 
 // Endpoint sends the HTTP requests of one session; see Do. It also records when the
@@ -153,12 +150,11 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 		if next == nil || redirects == maxRedirects {
 			return resp, nil
 		}
-		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // read to the end, so that the connection can be reused
-			late := time.AfterFunc(redirectDrainTimeout, func() { _ = resp.Body.Close() })
-			_, _ = io.Copy(io.Discard, resp.Body)
-			late.Stop()
+		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // the connection can be reused
+			drain(resp.Body)
+		} else {
+			_ = resp.Body.Close()
 		}
-		_ = resp.Body.Close()
 		target = next
 	}
 }

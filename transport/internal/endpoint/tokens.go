@@ -3,7 +3,6 @@ package endpoint
 import (
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 
@@ -44,8 +43,7 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 		if !refused && !oauth.IsInsufficientScope(resp.StatusCode, resp.Header) || renewals == maxRenewals {
 			return resp, nil
 		}
-		_, _ = io.CopyN(io.Discard, resp.Body, MaxErrorBody) // read to the end, so that the connection can be reused
-		_ = resp.Body.Close()
+		drain(resp.Body)
 		if err := e.Auth.Renew(ctx, token, renewals > 0, resp.StatusCode, resp.Header); err != nil {
 			httpErr := e.unknownIfHostRoundTripper(e.tokenError(ctx, err))
 			httpErr.Status = resp.StatusCode

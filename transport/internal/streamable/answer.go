@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
+	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -168,9 +170,17 @@ func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, foun
 //     also ends the session.
 //   - An error without an id is an answer, unless the status explains more.
 //   - Otherwise the status is the error.
+//
+// A body that breaks, or stalls for BodyTimeout, is used as far as it has arrived. It proves
+// nothing about the request: it may have been going to say that a tool has acted.
 func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
-	body, ended := s.errorBody(resp, id, memory)
+	late := endpoint.LimitTime(resp.Body)
+	body, ended, broke := s.errorBody(resp, &progressReader{resp.Body, late}, id, memory)
+	late.Stop()
 	httpErr = s.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
+	if broke && httpErr.Outcome == mcpvisor.OutcomeNotSent {
+		httpErr.Outcome = mcpvisor.OutcomeUnknown
+	}
 	env, ok := jsonrpc.ScanEnvelope(bytes.TrimSpace(body))
 	if !ok || env.Error == nil || env.Method != nil {
 		return reply{}, ended, httpErr
@@ -231,16 +241,32 @@ func isErrorWithoutID(env *jsonrpc.Envelope) bool {
 	return env.Error != nil && (env.ID == nil || string(env.ID) == "null")
 }
 
-// errorBody reads the body of an error status: its first MaxErrorBody bytes, or all of it
-// if it may be a JSON-RPC answer. ended says whether the end of the body was reached.
-func (s *session) errorBody(resp *http.Response, id int64, memory httpbody.Memory) (body []byte, ended bool) {
-	b := httpbody.BodyReader{Body: resp.Body, Memory: memory}
+// progressReader reads a body, and gives the server BodyTimeout again for each piece of it.
+type progressReader struct {
+	body io.Reader
+	late *time.Timer // of LimitTime
+}
+
+// Read implements io.Reader.
+func (r *progressReader) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if n > 0 {
+		r.late.Reset(endpoint.BodyTimeout)
+	}
+	return n, err
+}
+
+// errorBody reads the body of an error status from r: its first MaxErrorBody bytes, or all of
+// it if it may be a JSON-RPC answer. ended says whether the end of the body was reached, and
+// broke whether reading failed before.
+func (s *session) errorBody(resp *http.Response, r io.Reader, id int64, memory httpbody.Memory) (body []byte, ended, broke bool) {
+	b := httpbody.BodyReader{Body: r, Memory: memory}
 	enough := completeAnswer(resp, id)
 	ended, err := b.Read(endpoint.MaxErrorBody, enough)
 	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Content()), []byte("{")) {
-		ended, _ = b.Read(s.spec.Limits.MaxMessageBytes, enough)
+		ended, err = b.Read(s.spec.Limits.MaxMessageBytes, enough)
 	}
-	return b.Content(), ended
+	return b.Content(), ended, err != nil
 }
 
 // maxExtraRetained bounds how many bytes of a body a small result may keep in memory.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -56,6 +57,26 @@ func approveAtOnce(ctx context.Context, url string) (string, error) {
 	}
 	_ = resp.Body.Close()
 	return resp.Header.Get("Location"), nil
+}
+
+// The body of a refusal may stall: the token is obtained nevertheless.
+func TestAuth_refusalBodyStalls(t *testing.T) {
+	_, a := newProtectedServer(t, oauthtest.Rules{})
+	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
+	own := &http.Transport{}
+	t.Cleanup(own.CloseIdleConnections)
+	var refused atomic.Int32
+	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := own.RoundTrip(r)
+		if err == nil && resp.StatusCode == http.StatusUnauthorized {
+			refused.Add(1)
+			_ = resp.Body.Close()
+			resp.Body, _ = io.Pipe() // a Read returns only after Close
+		}
+		return resp, err
+	})}
+	requireServing(t, openSession(t, spec))
+	require.EqualValues(t, 1, refused.Load())
 }
 
 func TestAuth_concurrentRefusalsRenewOnce(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -52,6 +53,7 @@ func TestStandaloneStream_reopenDelay(t *testing.T) {
 		"refused":                       {[]handler{replyRetryLater(503, ""), replyRetryLater(500, ""), replyRetryLater(429, "")}, []time.Duration{firstRetryDelay, 2 * firstRetryDelay, 4 * firstRetryDelay}, []string{"", "", ""}, 1},
 		"refused with Retry-After":      {[]handler{replyRetryLater(503, "7")}, []time.Duration{7 * time.Second}, []string{""}, 1},
 		"refused for the broken stream": {[]handler{replyEvents(eventWithID), replyRetryLater(409, ""), replyRetryLater(408, ""), replyRetryLater(425, "")}, []time.Duration{reopenDelay, time.Second, 2 * time.Second, 4 * time.Second}, []string{"e1", "e1", "e1", "e1"}, 0},
+		"refused, and the body stalls":  {[]handler{replyEvents(eventWithID), stallBody(503, "")}, []time.Duration{reopenDelay, endpoint.BodyTimeout + time.Second}, []string{"e1", "e1"}, 0},
 		"the server forgot the event":   {[]handler{replyEvents(eventWithID), replyRetryLater(400, "")}, []time.Duration{reopenDelay, time.Second}, []string{"e1", ""}, 1},
 		"starts over after an empty id": {[]handler{replyEvents(eventWithID), replyEvents("id:\n\n"), replyEvents("")}, []time.Duration{reopenDelay, reopenDelay, time.Second}, []string{"e1", "", ""}, 2},
 		"resumed after the last event":  {[]handler{replyEvents(eventWithID), replyEvents(event), replyEvents("id: e2\n\n")}, []time.Duration{reopenDelay, reopenDelay, reopenDelay}, []string{"e1", "e1", "e2"}, 0},

@@ -142,8 +142,7 @@ func (s *session) postMessage(x *exchange, body []byte, header http.Header) *end
 	if httpErr == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode >= 300 {
-			text, _ := io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxErrorBody))
-			httpErr = s.endpoint.StatusError(resp, text, s.sessionRef())
+			httpErr = s.endpoint.StatusError(resp, endpoint.ReadErrorBody(resp), s.sessionRef())
 			if !httpErr.SessionLost && httpErr.Kind != mcpvisor.KindAuthRequired {
 				s.log.Debug().Str("reply", httpErr.Message).Msg("server did not accept a message")
 				httpErr = nil

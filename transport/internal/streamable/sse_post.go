@@ -70,7 +70,7 @@ func (c *sseConn) postRequest(x *exchange, id int64, body []byte, header http.He
 		got, _, httpErr := s.readErrorStatus(resp, id, endpoint.StreamSession, memory)
 		return sseAnswer{reply: got, err: httpErr}
 	}
-	text, _ := s.errorBody(resp, id, memory)
+	text, _, _ := s.errorBody(resp, resp.Body, id, memory)
 	text = bytes.TrimSpace(text)
 	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
 		return sseAnswer{err: s.endpoint.HTMLReply(resp.StatusCode)}

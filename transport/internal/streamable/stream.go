@@ -167,8 +167,7 @@ func (s *session) streamRefusedError(resp *http.Response, ref endpoint.SessionRe
 	if resp.StatusCode < 300 {
 		return endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, endpoint.MaxErrorBody))
-	return s.endpoint.StatusError(resp, body, ref)
+	return s.endpoint.StatusError(resp, endpoint.ReadErrorBody(resp), ref)
 }
 
 // isModern reports whether the negotiated version is MCP 2026-07-28 or later.

@@ -39,14 +39,15 @@ import (
 // the order of specs and then of names, as [Client.Apply] returns them. Each is an error of
 // Register: ErrInvalid (the server that has the name goes on), ErrExists (two specs have one
 // name; the first counts), ErrStart, ErrAuthRequired, ErrClosed; or of Unregister:
-// ErrLeftBehind (the server is gone). ErrCanceled: ctx ended; what had begun goes on, and
+// ErrLeftBehind (the server is gone; what a replaced one leaves behind is in the log only).
+// ErrCanceled: ctx ended; what had begun goes on, and
 // nothing else was begun. A second Sync completes it.
 func (c *Client) Sync(ctx context.Context, specs []mcpvisor.ServerSpec, keep ...string) error {
 	select {
 	case c.syncing <- struct{}{}:
 		defer func() { <-c.syncing }()
 	case <-ctx.Done():
-		return errors.Join(canceledError(ctx, "", "sync"))
+		return errors.Join(endedBefore(ctx, "", "sync"))
 	}
 	first, errs := make(map[string]int, len(specs)), make([]error, len(specs))
 	for i, spec := range specs {
@@ -73,8 +74,7 @@ func (c *Client) unregisterOthers(ctx context.Context, wanted func(name string) 
 	names := slices.DeleteFunc(c.Servers(), wanted)
 	errs := make([]error, len(names))
 	inParallel(len(names), len(names), func(i int) {
-		if ctx.Err() != nil {
-			errs[i] = canceledError(ctx, names[i], "unregister "+names[i])
+		if errs[i] = endedBefore(ctx, names[i], "unregister "+names[i]); errs[i] != nil {
 			return
 		}
 		if err := c.Unregister(ctx, names[i]); !errors.Is(err, mcpvisor.ErrUnknownServer) { // it is gone already
@@ -90,21 +90,15 @@ func (c *Client) syncServer(ctx context.Context, spec mcpvisor.ServerSpec) error
 	if err := spec.Validate(); err != nil {
 		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
 	}
-	v := c.rt.Snapshot().Server(spec.Name)
-	switch {
-	case v != nil && !v.Leaving() && v.Spec.Equal(spec):
+	if v := c.rt.Snapshot().Server(spec.Name); v != nil && !v.Leaving() && v.Spec.Equal(spec) {
 		return nil
-	case ctx.Err() != nil:
-		return canceledError(ctx, spec.Name, op)
+	}
+	if err := endedBefore(ctx, spec.Name, op); err != nil {
+		return err
 	}
 	err := c.rt.Replace(ctx, spec)
 	c.validator.forget(spec.Name)
 	return withOp(err, op)
-}
-
-// canceledError says that ctx has ended before something was begun.
-func canceledError(ctx context.Context, server, op string) error {
-	return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindCanceled, Cause: context.Cause(ctx)}
 }
 
 // sameNameError is the error of the later one of two specs, which are counted from 0.

@@ -40,8 +40,8 @@ import (
 // Register: ErrInvalid (the server that has the name goes on), ErrExists (two specs have one
 // name; the first counts), ErrStart, ErrAuthRequired, ErrClosed; or of Unregister:
 // ErrLeftBehind (the server is gone; what a replaced one leaves behind is in the log only).
-// ErrCanceled: ctx ended; what had begun goes on, and
-// nothing else was begun. A second Sync completes it.
+// ErrCanceled: ctx ended; what had begun goes on, and nothing else was begun. A second
+// Sync completes it.
 func (c *Client) Sync(ctx context.Context, specs []mcpvisor.ServerSpec, keep ...string) error {
 	select {
 	case c.syncing <- struct{}{}:

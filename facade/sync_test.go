@@ -150,6 +150,29 @@ func TestSync_replaces_a_server_under_calls_that_wait(t *testing.T) {
 	}
 }
 
+// Nothing of a queued call was sent, so the new server can get it.
+func TestSync_passes_a_queued_call_that_waits_to_the_replacement(t *testing.T) {
+	c := newClient(t, facade.WithDefaultWaitReady())
+	old := mcpvisor.ServerSpec{Name: "a", Limits: mcpvisor.Limits{MaxInFlight: 1}, InMemory: mcptest.InMemory(mcptest.Script{
+		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "echo", Do: mcptest.ActionDelay, Delay: time.Hour}}})}
+	require.NoError(t, c.Sync(t.Context(), []mcpvisor.ServerSpec{old}))
+	errs := make(chan error, 2)
+	for range cap(errs) {
+		go func() {
+			_, err := c.CallTool(t.Context(), "a/echo", map[string]any{"text": "x"})
+			errs <- err
+		}()
+	}
+	require.Eventually(t, func() bool {
+		s, _ := c.ServerStatus("a")
+		return s.Calls.InFlight == 1 && s.Calls.Queued == 1
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, c.Sync(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "new")}))
+	lost := errors.Join(<-errs, <-errs)
+	require.ErrorIs(t, lost, mcpvisor.ErrClosed, "the call in flight")
+	require.Len(t, lost.(interface{ Unwrap() []error }).Unwrap(), 1)
+}
+
 func TestSync_runs_one_at_a_time(t *testing.T) {
 	c := newClient(t)
 	lists := [][]mcpvisor.ServerSpec{

@@ -57,24 +57,6 @@ func (d *dialer) Keep() { d.keeper.Keep() }
 // Idle implements [transport.Keeper].
 func (d *dialer) Idle() (finish func()) { return d.keeper.Release() }
 
-// watchLateAnswer waits in the background for a response to server/discover that missed
-// its deadline. A result means that the next session tries the modern era first.
-func (d *dialer) watchLateAnswer(p *processConn) {
-	probe := p.conn.control.probeResult()
-	if probe.state != probeGivenUp && !probe.late {
-		return
-	}
-	go func() {
-		select {
-		case <-probe.answered:
-		case <-p.lifetime.Dead():
-		}
-		if probe := p.conn.control.probeResult(); probe.late && probe.succeeded {
-			d.era.Store(mcpvisor.EraModern)
-		}
-	}()
-}
-
 // NewDialer makes the sessions of a server behind a pair of streams: a process
 // (spec.Stdio), a goroutine (spec.InMemory), or a connection of the host (spec.Transport).
 func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {

@@ -16,6 +16,7 @@ type discoverProbe struct {
 	late      bool // the response came after the timeout
 	timer     *time.Timer
 	answered  chan struct{} // closed by the response
+	onLate    func()        // called at a late result; nil: see onLateResult
 }
 
 type probeState uint8
@@ -75,7 +76,24 @@ func (ch *controlChannel) recordProbeAnswer(r *sdkrpc.Response) (late bool) {
 	p.late, p.succeeded = p.state == probeGivenUp, r.Error == nil
 	p.state = probeAnswered
 	close(p.answered)
+	if p.onLate != nil && p.succeeded {
+		p.onLate()
+	}
 	return p.late
+}
+
+// onLateResult has f called once if server/discover is answered with a result after its
+// timeout; at once if that has happened. f must not block: the reader of the connection
+// calls it, with the mutex of the control channel.
+func (ch *controlChannel) onLateResult(f func()) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	switch p := &ch.probe; {
+	case p.late && p.succeeded:
+		f()
+	case p.state == probeGivenUp:
+		p.onLate = f
+	}
 }
 
 // probeResult returns a copy of the state of server/discover.

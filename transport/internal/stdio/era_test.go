@@ -241,6 +241,32 @@ func TestEra_late_answer_is_remembered(t *testing.T) {
 	})
 }
 
+// TestEra_answer_after_the_handshake: what a legacy session learns by a late answer to
+// server/discover decides which era the next one tries first.
+func TestEra_answer_after_the_handshake(t *testing.T) {
+	for name, c := range map[string]struct {
+		serve transporttest.ServeFunc
+		want  mcpvisor.Era
+	}{
+		"result during the session":  {eraServer(transporttest.ModernAnswer, transporttest.LegacyAnswer, 30*time.Second), mcpvisor.EraModern},
+		"refusal during the session": {eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 30*time.Second), mcpvisor.EraLegacy},
+		"refusal with the handshake": {afterDelay(10*time.Second, eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0)), mcpvisor.EraLegacy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				d, _ := newServerDialer(t, mcpvisor.EraAuto, c.serve)
+				s := d.NewSession()
+				require.NoError(t, s.Open(t.Context()))
+				require.Equal(t, mcpvisor.EraLegacy, s.Info().Era)
+				time.Sleep(time.Minute)
+				next := d.era.Load()
+				transporttest.EndSession(t, s)
+				require.Equal(t, c.want, next)
+			})
+		})
+	}
+}
+
 // TestEra_fixed_to_modern: with a fixed era, the legacy one is never tried,
 // server/discover has the whole start timeout, and exits do not change the era.
 func TestEra_fixed_to_modern(t *testing.T) {

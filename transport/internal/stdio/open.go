@@ -207,7 +207,8 @@ func (s *session) completeOpen(result *mcp.InitializeResult) error {
 	if spec.Era == mcpvisor.EraAuto {
 		s.dialer.era.Store(info.Era)
 		if !modern {
-			s.dialer.watchLateAnswer(p)
+			// The next session then tries the modern era first.
+			p.conn.control.onLateResult(func() { s.dialer.era.Store(mcpvisor.EraModern) })
 		}
 	}
 	s.dialer.probeExits.Store(0)

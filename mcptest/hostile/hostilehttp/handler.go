@@ -219,7 +219,6 @@ func (req *request) result() string {
 // stream serves the standalone event stream of a session until the client disconnects
 // or breakStreams is called.
 func (req *request) stream() {
-	events := req.events()
 	queue := make(chan string, 16)
 	req.server.mu.Lock()
 	req.server.streams[queue] = true
@@ -229,6 +228,7 @@ func (req *request) stream() {
 		defer req.server.mu.Unlock()
 		delete(req.server.streams, queue)
 	}()
+	events := req.events() // not earlier: a client that sees the stream open may have it broken
 	for {
 		select {
 		case text, more := <-queue:

@@ -313,8 +313,11 @@ func (l *loosener) list(m, out map[string]any, depth int) bool {
 		rebuilt, same := l.schema(v, depth+1)
 		_, limited := m["maxContains"]
 		_, counted := m["minContains"]
+		_, isObject := v.(map[string]any)
+		_, isBool := v.(bool)
 		switch {
-		case limited || counted: // rare, and a looser part could exceed the maximum
+		case limited || counted, // rare, and a looser part could exceed the maximum
+			!isObject && !isBool: // no schema, such as null: true would refuse the empty list
 			exact = l.dropped()
 		default:
 			out["contains"], exact = rebuilt, exact && same

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/internal/schematest"
 )
 
 // Whatever a server sends as a schema, and a model as arguments, comparing them ends, and
@@ -35,7 +37,7 @@ func TestCheck_of_any_schema(t *testing.T) {
 // Text that is no schema at all is refused, or compared, and never ends the process.
 func TestCompile_of_any_JSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		schema, err := json.Marshal(drawJunk(t, 4))
+		schema, err := json.Marshal(schematest.DrawJSON(t, 4))
 		require.NoError(t, err)
 		args, err := json.Marshal(drawValue(t, 3))
 		require.NoError(t, err)
@@ -87,29 +89,4 @@ func drawValue(t *rapid.T, depth int) any {
 		}
 	}
 	return rapid.SampledFrom([]any{nil, true, 0.0, 2.5, "a", "long"}).Draw(t, "value")
-}
-
-var junkKeys = []string{"type", "type", "properties", "properties", "required", "items", "additionalProperties", "anyOf", "oneOf", "allOf", "not", "if", "then",
-	"$ref", "$ref", "$defs", "enum", "const", "pattern", "patternProperties", "minimum", "exclusiveMinimum", "maxLength", "minItems", "prefixItems",
-	"dependentSchemas", "dependentRequired", "unevaluatedProperties", "propertyNames", "contains", "multipleOf", "uniqueItems", "$schema", "$id", "$anchor", "a", "b"}
-
-var junkValue = rapid.SampledFrom([]any{nil, true, false, 0.0, 1.5, 7.0, "", "object", "string", "a", "#", "#/", "#/properties/a",
-	"#/$defs/a", "#/items", "#/allOf/0", "^a", `^\p{L}`, []any{}, []any{"object", "null"}, []any{"a", "b"}})
-
-func drawJunk(t *rapid.T, depth int) any {
-	if depth == 0 || rapid.IntRange(0, 4).Draw(t, "leaf") == 0 {
-		return junkValue.Draw(t, "value")
-	}
-	if rapid.IntRange(0, 5).Draw(t, "list") == 0 {
-		list := []any{}
-		for range rapid.IntRange(0, 3).Draw(t, "length") {
-			list = append(list, drawJunk(t, depth-1))
-		}
-		return list
-	}
-	m := map[string]any{}
-	for range rapid.IntRange(0, 6).Draw(t, "members") {
-		m[rapid.SampledFrom(junkKeys).Draw(t, "key")] = drawJunk(t, depth-1)
-	}
-	return m
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/internal/schematest"
 )
 
 // What is left of a schema refuses nothing that the schema allows.
@@ -27,6 +29,7 @@ func TestLoosen_allows_what_the_schema_allows(t *testing.T) {
 		{`{"properties":{"a":{"type":"string","nullable":true,"enum":["x"]}}}`, `{"a":null}`},
 		{`{"properties":{"a":{"type":"int"},"b":{"type":["string","any"]},"c":7,"d":{"minimum":"0"}},"type":5}`, `{"a":1,"b":2,"c":3,"d":-1}`},
 		{`{"type":"object","Required":["zz"],"AllOf":[false]}`, `{"a":"1"}`},
+		{`{"properties":{"a":{"contains":null},"b":{"contains":7}}}`, `{"a":[],"b":[]}`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#/definitions/x","maxLength":1}},"definitions":{"x":{"type":"string"}}}`, `{"a":"abc"}`},
 		{`{"properties":{"a":{"contains":{"pattern":"^(?=x)"},"maxContains":1}}}`, `{"a":["x","y"]}`},
 		{`{"properties":{"a":{"minLength":1e30}}}`, `{"a":"x"}`},
@@ -68,7 +71,7 @@ func TestLoosen_allows_what_the_schema_allows(t *testing.T) {
 func TestLoosen_of_any_JSON(t *testing.T) {
 	judged := 0
 	rapid.Check(t, func(t *rapid.T) {
-		m, _ := drawJunk(t, 4).(map[string]any)
+		m, _ := schematest.DrawJSON(t, 4).(map[string]any)
 		withoutReferences(m)
 		text, err := json.Marshal(m)
 		require.NoError(t, err)
@@ -85,7 +88,7 @@ func TestLoosen_of_any_JSON(t *testing.T) {
 			return
 		}
 		for range 4 {
-			args := drawJunk(t, 3)
+			args := schematest.DrawJSON(t, 3)
 			if resolved.Validate(args) == nil {
 				judged++
 				text, err := json.Marshal(args)
@@ -104,7 +107,7 @@ func withoutReferences(v any) {
 			withoutReferences(e)
 		}
 	case map[string]any:
-		maps.DeleteFunc(v, func(k string, _ any) bool { return k == "$ref" || k == "$schema" || k == "$id" })
+		maps.DeleteFunc(v, func(k string, _ any) bool { return k == "$ref" || k == "$dynamicRef" || k == "$schema" || k == "$id" })
 		for _, e := range v {
 			withoutReferences(e)
 		}

@@ -31,14 +31,15 @@ type arrow struct {
 // arrows is the import plan. A folder that it does not list has the arrow of its parent
 // folder.
 var arrows = map[string]arrow{
-	"supervisor":       {},
-	"internal":         {folders: "internal/"},
-	".":                {"supervisor internal/", []string{sdk}},
-	"internal/catalog": {". supervisor", []string{sdk}},
-	"internal/oauth":   {". internal/", []string{sdk + "oauthex/", keyring}},
-	"messages":         {folders: ". supervisor internal/catalog"},
-	"transport":        {". supervisor internal/", []string{sdk, zerolog}},
-	"transport/dial":   {". transport transport/internal/stdio transport/internal/streamable", nil},
+	"supervisor":          {},
+	"internal":            {folders: "internal/"},
+	".":                   {"supervisor internal/", []string{sdk}},
+	"internal/catalog":    {". supervisor", []string{sdk}},
+	"internal/oauth":      {". internal/", []string{sdk + "oauthex/", keyring}},
+	"internal/schematest": {"", []string{"pgregory.net/rapid"}},
+	"messages":            {folders: ". supervisor internal/catalog"},
+	"transport":           {". supervisor internal/", []string{sdk, zerolog}},
+	"transport/dial":      {". transport transport/internal/stdio transport/internal/streamable", nil},
 
 	"transport/discovery":              {". supervisor internal/ transport", []string{sdk}},
 	"transport/internal/redact":        {"internal/", nil},

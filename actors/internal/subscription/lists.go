@@ -76,7 +76,6 @@ func (l *Listener) reopenLists(starting bool) {
 }
 
 // replaceLists replaces the stream about the lists until no replacement is due.
-
 func (l *Listener) replaceLists() {
 	for after, due := l.lists.next(); due; after, due = l.lists.next() {
 		for _, s := range after {

@@ -1,6 +1,7 @@
 package door
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -123,4 +124,25 @@ func TestSubscriptions_renewal_fails(t *testing.T) {
 	require.Equal(t, fourth, s.renew("silent", 8), "a session that reads events late")
 	s.forget("silent", 8)
 	require.Equal(t, fourth, s.renew("silent", 9), "only the registration that has ended is forgotten")
+}
+
+// After events were missed, among them perhaps the one of a new server, every subscription
+// is made again and reported as updated.
+func TestSubscribe_events_were_missed(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		ctx := t.Context()
+		c := newClient(t, fixture("a", mcptest.Script{}))
+		uri := c.Resources()[0].URI
+		s := subscribed(t, Transport(c), version, uri)
+		conn := s.conn.(*connection)
+		if version == mcptest.Version20251125 { // later, another Subscribe waits for the server's confirmation
+			require.NoError(t, c.Unsubscribe(ctx, "a", uri)) // as the end of a registration does
+		}
+		conn.subscriptions.forget("a", math.MaxUint64)
+		conn.renewAll()
+		s.requireUpdate(uri)
+		r, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})
+		text(t, r, err)
+		s.requireUpdate(uri)
+	})
 }

@@ -8,19 +8,26 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test race soak vet fmt lint demo shells adapters packaging real browser conformance chaos bench bench-check fuzz ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## all tests; needs only Go
+test: ## all tests of the library; needs only Go
 	$(GO) test ./...
+
+test-all: ## all tests of all modules: also of the program, telemetry, adapters, bench, browser
+	$(GO) test work
+	@.ci/run adapters
+
+tidy: ## go mod tidy in every module; CI runs .ci/tidy -diff
+	@.ci/tidy
 
 race: ## all tests under the race detector
 	@.ci/run race
 
-soak: ## supervisor, actors and facade 20 times under the race detector
-	$(GO) test -race -count=20 -timeout 30m ./supervisor ./actors ./facade
+soak: ## lifecycle, actors and facade 20 times under the race detector
+	$(GO) test -race -count=20 -timeout 30m ./internal/lifecycle ./actors ./facade
 
 vet: ## go vet for Linux, Windows and macOS
 	@.ci/run vet
@@ -37,7 +44,7 @@ shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
 demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo
 
-adapters: ## the adapters for frameworks, each a module of its own with the real framework
+adapters: ## the adapters with the real frameworks, in modules of their own
 	@.ci/run adapters
 
 real: ## tests against real servers from npm; needs node
@@ -56,8 +63,11 @@ chaos: ## random faults, then a check of every call: CHAOSTIME=30m SEED=0 (0: ra
 	$(GO) test $(RACE) -count=1 -timeout 0 -v ./test/integration -run Storm -chaos.duration=$(CHAOSTIME) -chaos.seed=$(SEED) | \
 		grep -v -e '^ *--- PASS: .*round' -e '^=== '
 
+mutants: ## bugs planted in a copy of the tree, each of which the storm must find within a minute: MUTANT=name
+	test/integration/mutants $(MUTANT)
+
 bench: ## benchmarks beside peers, about 15 minutes; BENCH="-only echo,http -rounds 5"
-	mkdir -p bin && cd bench && $(GO) build -o ../bin/ . ./fastserver && ../bin/bench $(BENCH)
+	mkdir -p bin && cd bench && GOWORK=off $(GO) build -o ../bin/ . ./fastserver && ../bin/bench $(BENCH)
 
 bench-check: ## fail if a call costs more CPU or allocations than bench/baseline.json says
 	@.ci/run bench

@@ -32,7 +32,6 @@
 //
 //		"github.com/mcpvisor/mcpvisor"
 //		"github.com/mcpvisor/mcpvisor/facade"
-//		"github.com/mcpvisor/mcpvisor/supervisor"
 //	)
 //
 //	func main() {
@@ -49,7 +48,7 @@
 //				Command: "npx",
 //				Args:    []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
 //			},
-//			Policy: supervisor.Retry(3, 500*time.Millisecond),
+//			Policy: mcpvisor.Retry(3, 500*time.Millisecond),
 //		})
 //		if err != nil {
 //			fmt.Println(err) // what failed, why, and what to do
@@ -112,8 +111,8 @@
 //
 // A tool's name is "server/tool", as in "fs/list_directory" ([Tool].Name). Language
 // model providers accept no slash, so each tool has an alias as well,
-// "mcp__fs__list_directory" ([Tool].Alias). Calls take either. Resources are named
-// by server and URI, prompts by server and name.
+// "mcp__fs__list_directory" ([Tool].Alias). Calls take either. Prompts have
+// names of the first form. Resources are named by server and URI.
 //
 // # Errors
 //
@@ -180,7 +179,8 @@
 // ErrInvalid.
 //
 // Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
-// InMemory.Serve, Transport.New) may panic: the operation that called them fails, the client goes on.
+// InMemory.Serve, Transport.New) may panic: the operation that called them fails, the client
+// continues. They must honour the context that they get, as net/http demands of a RoundTripper.
 // What runs in the caller's goroutine is the exception, because its panic continues
 // there: interceptors, the function of facade.WithProgress, and MarshalJSON of arguments.
 //
@@ -191,18 +191,19 @@
 //	door                all servers as one session of the go-sdk, for frameworks
 //	supervisor          retry policies and the lifecycle of a server, without I/O
 //	schema              tools as the parameters of model providers want them
-//	telemetry           OpenTelemetry metrics and traces of a client
+//	telemetry           OpenTelemetry metrics and traces of a client; a module of its own
 //	web                 a live page and probes of health for a client
 //	adapters/…          for Eino, Genkit, langchaingo, mcp-go, …; modules of their own
 //	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
 //	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP
-//	mcptest/hostile     servers that misbehave in known ways; hostilehttp has those over HTTP
+//	mcptest/chaos       storms: faults for your servers, and what each server makes of them
 //	mcptest/oauthtest   an OAuth authorization server for tests
-//	cmd/mcpvisor        the command line tool: status, tools, call, doctor, …
+//	cmd/mcpvisor        the command line tool: status, tools, call, …; a module of its own
 //	cmd/demo            a demonstration with servers that crash
 //
 // transport, actors and messages are the runtime behind facade. Programs do not need
 // them.
 //
-// This package is large because it holds every value of the API, one in each file.
+// This package is large because it holds every value of the API. Begin with spec.go, what
+// a server is; then status.go, events.go, errors.go.
 package mcpvisor

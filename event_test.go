@@ -2,6 +2,10 @@ package mcpvisor
 
 import (
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +22,9 @@ func TestEvent_String(t *testing.T) {
 		"fs connecting":   {Kind: EventConnecting, Server: "fs", Epoch: 2},
 		"fs stable":       {Kind: EventStable, Server: "fs"},
 		"fs unregistered": {Kind: EventUnregistered, Server: "fs"},
+		"fs ready: 4 tools, 0 resources, 0 prompts, protocol 2026-07-28, epoch 3, pid 77, changed meanwhile: tools +1 −0 ~0": {
+			Kind: EventReady, Server: "fs", Tools: 4, Protocol: "2026-07-28", Epoch: 3, PID: 77, StartTook: 1234 * time.Millisecond,
+			Change: &Change{Tools: Delta{Added: []string{"fs/new"}}}},
 		"fs ready: 4 tools, 5 resources, 1 prompt, protocol 2025-11-25, epoch 2": {
 			Kind: EventReady, Server: "fs", Tools: 4, Resources: 2, Templates: 3, Prompts: 1, Protocol: "2025-11-25", Epoch: 2},
 		"fs ready: 4 tools, 0 resources, 0 prompts, protocol 2026-07-28, epoch 3, pid 77, down for 1.235s": {
@@ -49,8 +56,7 @@ func TestEvent_String(t *testing.T) {
 
 // An event that has nothing but its kind can be printed.
 func TestEvent_String_without_details(t *testing.T) {
-	for _, kind := range []EventKind{EventRegistered, EventConnecting, EventReady, EventDown, EventStartFailed, EventRetry,
-		EventStable, EventStandby, EventStandbyLost, EventParked, EventAuthRequired, EventEvicted, EventUnregistered, EventMissed} {
+	for _, kind := range EventKinds() {
 		text := Event{Kind: kind, Server: "fs"}.String()
 		require.NotContains(t, text, "\n")
 		require.NotContains(t, text, "%!")
@@ -72,4 +78,55 @@ func TestEvent_JSON(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"seq":5,"time":"2026-01-02T03:04:05Z","kind":"retry","server":"fs","attempt":1,"maxAttempts":3,
 		"delayNs":1000000000,"retryAt":"2026-01-02T03:04:05Z"}`, string(text))
+}
+
+// A kind without a row would be logged and shown without its text.
+func TestEventKinds_lists_every_constant(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "events.go", nil, 0)
+	require.NoError(t, err)
+	var want []EventKind
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || spec.Type == nil {
+			return true
+		}
+		if id, ok := spec.Type.(*ast.Ident); ok && id.Name == "EventKind" {
+			value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			want = append(want, EventKind(value))
+		}
+		return true
+	})
+	require.NotEmpty(t, want)
+	require.ElementsMatch(t, want, EventKinds())
+	for _, kind := range EventKinds() {
+		require.Equal(t, kind == EventLog || kind == EventResourceUpdated, kind.FromServer(), kind)
+	}
+}
+
+func TestEvent_Severity(t *testing.T) {
+	crash := &supervisor.Cause{Kind: supervisor.CauseExit}
+	for _, row := range []struct {
+		event Event
+		want  Severity
+	}{
+		{Event{Kind: EventConnecting}, SeverityDebug},
+		{Event{Kind: EventReady}, SeverityInfo},
+		{Event{Kind: EventReady, Change: &Change{Tools: Delta{Added: []string{"fs/new"}}}}, SeverityWarning},
+		{Event{Kind: EventDown, Cause: crash}, SeverityWarning},
+		{Event{Kind: EventDown}, SeverityWarning},
+		{Event{Kind: EventDown, Cause: &supervisor.Cause{Kind: supervisor.CauseRequested}}, SeverityInfo},
+		{Event{Kind: EventDown, Cause: &supervisor.Cause{Kind: supervisor.CauseRestart}}, SeverityInfo},
+		{Event{Kind: EventParked, Cause: crash}, SeverityError},
+		{Event{Kind: EventAuthRequired}, SeverityError},
+		{Event{Kind: EventEvicted, Cause: crash}, SeverityError},
+		{Event{Kind: EventLog}, SeverityInfo},
+		{Event{Kind: EventLog, Log: &LogMessage{Level: "debug"}}, SeverityDebug},
+		{Event{Kind: EventLog, Log: &LogMessage{Level: "notice"}}, SeverityInfo},
+		{Event{Kind: EventLog, Log: &LogMessage{Level: "warning"}}, SeverityWarning},
+		{Event{Kind: EventLog, Log: &LogMessage{Level: "emergency"}}, SeverityError},
+		{Event{Kind: "of_another_release"}, SeverityInfo},
+	} {
+		require.Equal(t, row.want, row.event.Severity(), "%v", row.event)
+	}
 }

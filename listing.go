@@ -6,6 +6,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// Catalog is what one server offers. The lists are sorted; they and what they point to are
+// shared: do not change them.
+type Catalog struct {
+	// Server is the name of the server.
+	Server string `json:"server"`
+	// Unavailable: the server is not ready, and this is what it offered last.
+	Unavailable bool `json:"unavailable,omitempty"`
+	// Tools and Prompts are sorted by OriginalName, Resources by URI and Templates by
+	// URITemplate.
+	Tools     []Tool             `json:"tools"`
+	Resources []Resource         `json:"resources"`
+	Templates []ResourceTemplate `json:"templates"`
+	Prompts   []Prompt           `json:"prompts"`
+}
+
 // Tool is one tool of one server, as the client lists it.
 type Tool struct {
 	// Name is the qualified name, as in "fs/list_directory". CallTool takes it.
@@ -72,12 +87,11 @@ type ResourceTemplate struct {
 
 // Prompt is one prompt of one server, as the client lists it.
 type Prompt struct {
-	// Name is the qualified name, as in "fs/summarize".
+	// Name is the qualified name, as in "fs/summarize". GetPrompt takes it.
 	Name string `json:"name"`
 	// Server is the name of the server that offers the prompt.
 	Server string `json:"server"`
-	// OriginalName is the server's own name for the prompt. GetPrompt takes Server and
-	// OriginalName.
+	// OriginalName is the server's own name for the prompt.
 	OriginalName string `json:"originalName"`
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.Prompt `json:"definition"`

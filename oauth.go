@@ -61,9 +61,12 @@ type OAuth struct {
 	// Grant is the OAuth grant by which tokens are requested. Default:
 	// GrantAuthorizationCode.
 	Grant Grant
-	// FetchAssertion returns the assertions for GrantJWTBearer. Set either it or
-	// Enterprise, and only with that grant.
+	// FetchAssertion returns the assertions for GrantJWTBearer. Set one of it, AssertionFile
+	// and Enterprise, and only with that grant.
 	FetchAssertion AssertionFunc
+	// AssertionFile is the path of a file with an assertion that the platform of a workload
+	// keeps fresh. It is read for each token.
+	AssertionFile string
 	// Enterprise gets the assertions for GrantJWTBearer from an identity provider.
 	Enterprise *Enterprise
 	// Account tells several logins at one server apart. It is part of the store's key
@@ -103,23 +106,9 @@ const (
 	GrantClientCredentials Grant = "client_credentials"
 	// GrantJWTBearer: the client presents an assertion that a party trusted by the
 	// authorization server has signed (RFC 7523, section 2.1): the platform of a workload
-	// ([OAuth].FetchAssertion) or an identity provider ([OAuth].Enterprise).
+	// ([OAuth].FetchAssertion, [OAuth].AssertionFile) or an identity provider ([OAuth].Enterprise).
 	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
-
-// Clone returns a copy that shares no slice and no Enterprise with o.
-func (o *OAuth) Clone() *OAuth {
-	if o == nil {
-		return nil
-	}
-	c := *o
-	c.Scopes = slices.Clone(o.Scopes)
-	if o.Enterprise != nil {
-		e := *o.Enterprise
-		c.Enterprise = &e
-	}
-	return &c
-}
 
 // StoreKey returns the key under which the authorization of a server is stored.
 func (o *OAuth) StoreKey(server *url.URL) TokenKey {
@@ -190,3 +179,199 @@ func (o *OAuth) validate(c *HTTP) (errs []error) {
 	}
 	return errs
 }
+
+// AssertionFunc returns a signed JWT for [GrantJWTBearer]. It is called once for every
+// token, so it may read a file that the platform renews. It may be called from several
+// goroutines. An error counts as temporary, and the function is called again later,
+// unless the error is an [AuthRequired].
+type AssertionFunc func(ctx context.Context, wanted AssertionRequest) (string, error)
+
+// AssertionRequest says what an assertion is for.
+type AssertionRequest struct {
+	// Issuer is the authorization server, which must be the audience of the assertion
+	// (RFC 7523, section 3).
+	Issuer string
+	// Resource is the resource identifier of the MCP server.
+	Resource string
+	// ClientID is OAuth.ClientID.
+	ClientID string
+	// Scopes are the scopes that the token request names.
+	Scopes []string
+}
+
+// Enterprise is the identity provider of an organization that decides which MCP servers
+// its users may use (MCP extension "Enterprise-Managed Authorization", SEP-990). The ID
+// token of a user's login is exchanged for an assertion (RFC 8693), and that for an
+// access token, so users need not consent to each server.
+type Enterprise struct {
+	// TokenEndpoint is the token endpoint of the identity provider. Required.
+	TokenEndpoint string
+	// ClientID is the client_id of this client at the identity provider. Required.
+	ClientID string
+	// ClientSecret is the client_secret there. Default: none, a public client.
+	ClientSecret string
+	// FetchIDToken returns the ID token of the user's login. Either it or IDTokenFile is
+	// required. Errors and concurrency are as for [AssertionFunc].
+	FetchIDToken func(ctx context.Context) (string, error)
+	// IDTokenFile is the path of a file with the ID token. It is read for each token.
+	IDTokenFile string
+}
+
+// validateAssertion checks that exactly one source of assertions is set with
+// GrantJWTBearer, and none with any other grant.
+func (o *OAuth) validateAssertion() error {
+	e, sources := o.Enterprise, 0
+	for _, set := range []bool{o.FetchAssertion != nil, o.AssertionFile != "", e != nil} {
+		if set {
+			sources++
+		}
+	}
+	switch {
+	case o.Grant != GrantJWTBearer:
+		if sources > 0 {
+			return fmt.Errorf("FetchAssertion, AssertionFile and Enterprise are for grant %q; set that grant, or remove them", GrantJWTBearer)
+		}
+	case sources != 1:
+		return fmt.Errorf("grant %q needs one of AssertionFile, Enterprise and, in a program, FetchAssertion", o.Grant)
+	case e != nil && (e.TokenEndpoint == "" || e.ClientID == "" || (e.FetchIDToken == nil) == (e.IDTokenFile == "") || o.ClientID == ""):
+		return fmt.Errorf("Enterprise needs TokenEndpoint, ClientID and IDTokenFile or, in a program, FetchIDToken, and OAuth its own ClientID")
+	}
+	return nil
+}
+
+// AuthRequired is the error of a server that cannot be used until the user consents.
+// errors.As finds it in an [Error] of KindAuthRequired. It must not be changed.
+type AuthRequired struct {
+	// URL is the authorization URL for the user's browser. Pass the URL of the redirect
+	// to Client.FinishAuthorization. Client.Authorize makes a URL of its own. Empty if no
+	// URL could be made; Err then says why. The URL stays valid for 15 minutes.
+	URL string
+	// Resource is the resource identifier of the MCP server.
+	Resource string
+	// Issuer is its authorization server; empty if it was not found.
+	Issuer string
+	// Scopes are the scopes that the URL requests.
+	Scopes []string
+	// Reason says what happened, for example "the server requires more scopes than the
+	// token has".
+	Reason string
+	// Err is why there is no URL, or why an earlier attempt failed; nil: neither.
+	Err error
+}
+
+// Error implements error. It does not contain the URL, which is for the user and not
+// for logs.
+func (a *AuthRequired) Error() string {
+	text := a.Reason
+	if text == "" {
+		text = "the server requires authorization"
+	}
+	if a.Err != nil {
+		text += ": " + a.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (a *AuthRequired) Unwrap() error { return a.Err }
+
+// TokenStore keeps authorizations beyond the end of the process. It must be safe for
+// concurrent use. A store that several processes share should also implement
+// [TokenLocker]. A method that ignores its context or panics blocks no caller: it runs
+// in a goroutine of its own.
+type TokenStore interface {
+	// Load returns the stored authorization, or nil and no error if nothing is stored.
+	Load(ctx context.Context, key TokenKey) (*Authorization, error)
+	// Save stores an authorization. When it returns nil, the authorization must survive
+	// the end of the process. It must not keep a.
+	Save(ctx context.Context, key TokenKey, a *Authorization) error
+	// Delete removes an authorization. A missing one is no error.
+	Delete(ctx context.Context, key TokenKey) error
+}
+
+// TokenLocker is an optional interface of a [TokenStore]. Its lock keeps processes from
+// refreshing one token at the same time: many authorization servers revoke all tokens
+// when a refresh token is used twice (OAuth 2.1, section 4.3.1).
+type TokenLocker interface {
+	// Lock waits until it holds the lock of a key, or until ctx ends. The lock should end
+	// with its process.
+	Lock(ctx context.Context, key TokenKey) (unlock func(), err error)
+}
+
+// TokenKey identifies one authorization in a [TokenStore]. It holds no secret.
+type TokenKey struct {
+	// Server is the URL of the MCP endpoint, without user and fragment. A query is
+	// replaced by a digest.
+	Server string `json:"server"`
+	// Client is OAuth.ClientID or OAuth.ClientMetadataURL; empty for a client that
+	// registers itself.
+	Client string `json:"client,omitempty"`
+	// Account is OAuth.Account.
+	Account string `json:"account,omitempty"`
+}
+
+// Authorization is what a [TokenStore] keeps: the registration of a client at one
+// authorization server, and its tokens. It holds secrets; its String and GoString show
+// none. The names in JSON are stable, so that stores can be read by later versions.
+//
+//nolint:recvcheck // Clone accepts nil, and printing needs values
+type Authorization struct {
+	// Issuer is the authorization server that all other fields belong to.
+	Issuer string `json:"issuer"`
+	// Resource is the resource identifier that the tokens are for (RFC 8707).
+	Resource string `json:"resource"`
+
+	// ClientID is the client_id of OAuth, or of the dynamic registration.
+	ClientID string `json:"client_id"`
+	// ClientSecret is that of a dynamic registration; empty: none.
+	ClientSecret string `json:"client_secret,omitempty"`
+	// ClientSecretExpires is when ClientSecret expires; zero: never.
+	ClientSecretExpires time.Time `json:"client_secret_expires,omitzero"`
+	// AuthMethod is the method of client authentication at the token endpoint, for
+	// example "client_secret_basic".
+	AuthMethod string `json:"auth_method,omitempty"`
+	// TokenEndpoint is the URL at which the tokens are refreshed.
+	TokenEndpoint string `json:"token_endpoint,omitempty"`
+	// RedirectURL is the redirect URI of a dynamic registration; empty for any other
+	// client.
+	RedirectURL string `json:"redirect_url,omitempty"`
+
+	// AccessToken is sent to the server; empty: none.
+	AccessToken string `json:"access_token,omitempty"`
+	// RefreshToken gets another access token; empty: none.
+	RefreshToken string `json:"refresh_token,omitempty"`
+	// Expires is when the access token expires; zero: unknown.
+	Expires time.Time `json:"expires,omitzero"`
+	// Obtained is when the access token was issued.
+	Obtained time.Time `json:"obtained,omitzero"`
+	// DPoPKey is the private key that the tokens are bound to (RFC 9449), as d of a JSON Web
+	// Key of the curve P-256; empty: they are bearer tokens. Tokens that have lost their key
+	// are of no use: servers refuse them, and the user authorizes again.
+	DPoPKey string `json:"dpop_key,omitempty"`
+	// Scopes are the granted scopes. If the authorization server did not say, they are
+	// the requested ones (RFC 6749, section 5.1).
+	Scopes []string `json:"scopes,omitempty"`
+	// RequestedScopes are the scopes that were requested.
+	RequestedScopes []string `json:"requested_scopes,omitempty"`
+	// StepUpScopes are the scopes to request at the next authorization, because the
+	// server refused a request without them (step-up authorization).
+	StepUpScopes []string `json:"step_up_scopes,omitempty"`
+}
+
+// Clone returns a copy that shares no memory with a.
+func (a *Authorization) Clone() *Authorization {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Scopes, c.RequestedScopes, c.StepUpScopes = slices.Clone(a.Scopes), slices.Clone(a.RequestedScopes), slices.Clone(a.StepUpScopes)
+	return &c
+}
+
+// String names the resource and the issuer, and shows no secret.
+func (a Authorization) String() string {
+	return fmt.Sprintf("authorization of %s by %s (secrets hidden)", a.Resource, a.Issuer)
+}
+
+// GoString is String, so that %#v shows no secret either.
+func (a Authorization) GoString() string { return a.String() }

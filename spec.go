@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -103,16 +105,17 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 	return s
 }
 
-// Clone returns a copy that shares no slice and no map with s. Functions, token
-// stores and the http.Client are shared.
+// Clone returns a copy that shares no slice and no map with s. InMemory, Transport,
+// HTTP.Auth and HTTP.Client are shared, because copies of functions cannot be compared (see
+// [ServerSpec.Equal]): do not change them, make others.
 func (s ServerSpec) Clone() ServerSpec {
 	s.Tools, s.Secrets = s.Tools.clone(), slices.Clone(s.Secrets)
-	s.Stdio, s.HTTP, s.InMemory, s.Transport = s.Stdio.clone(), s.HTTP.clone(), s.InMemory.clone(), s.Transport.clone()
+	s.Stdio, s.HTTP = s.Stdio.clone(), s.HTTP.clone()
 	return s
 }
 
-// TransportKind names the transport that is set: "stdio", "http", "memory" or "custom", or
-// "" if none is.
+// TransportKind names the transport that is set: "stdio", "http", "memory", or Transport.Kind,
+// by default "custom". It is "" if none is.
 func (s ServerSpec) TransportKind() string {
 	switch {
 	case s.Stdio != nil:
@@ -122,7 +125,7 @@ func (s ServerSpec) TransportKind() string {
 	case s.InMemory != nil:
 		return "memory"
 	case s.Transport != nil:
-		return "custom"
+		return s.Transport.kind()
 	}
 	return ""
 }
@@ -218,4 +221,387 @@ func (s ServerSpec) validateTransport() (errs []error) {
 		errs = append(errs, fmt.Errorf("%d transports: set only one of Stdio, HTTP, InMemory and Transport", set))
 	}
 	return errs
+}
+
+// Equal reports whether both specs start a server alike and treat it alike, so that a
+// server that runs by one need not be started again for the other. facade.Client.Apply
+// decides by it.
+//
+// Origin is not compared. Zero fields of Timeouts, Limits and Probe equal their defaults,
+// and an empty list or map equals none. The values behind Stdio, HTTP, InMemory, Transport,
+// Auth and Enterprise are compared, not their addresses. HTTP.Client is equal only if it is
+// the same pointer, Auth.Store only if the stores are equal by ==.
+//
+// Go cannot compare functions, so two functions are equal only if both are nil. A struct with
+// a function (InMemory, Transport, and an OAuth or Enterprise with a Fetch function) equals
+// only itself: make it once, and use the same pointer in each spec. Package config does so
+// for equal entries.
+func (s ServerSpec) Equal(other ServerSpec) bool {
+	a, b := s.WithDefaults(), other.WithDefaults()
+	a.Origin, b.Origin = "", ""
+	return equalValues(reflect.ValueOf(a), reflect.ValueOf(b))
+}
+
+// equalValues compares two values of one type, as Equal says.
+func equalValues(a, b reflect.Value) bool {
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !equalValues(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if !equalValues(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map:
+		return equalMaps(a, b)
+	case reflect.Pointer:
+		if a.Pointer() == b.Pointer() {
+			return true
+		}
+		own := a.Type().Elem().PkgPath() == reflect.TypeFor[ServerSpec]().PkgPath()
+		return own && !a.IsNil() && !b.IsNil() && equalValues(a.Elem(), b.Elem())
+	case reflect.Func:
+		return a.IsNil() && b.IsNil()
+	default: // the others are comparable, except what an interface may hold
+		return a.Comparable() && b.Comparable() && a.Equal(b)
+	}
+}
+
+// equalMaps compares maps whose values are comparable.
+func equalMaps(a, b reflect.Value) bool {
+	if a.Len() != b.Len() {
+		return false
+	}
+	for entries := a.MapRange(); entries.Next(); {
+		v := b.MapIndex(entries.Key())
+		if !v.IsValid() || !v.Equal(entries.Value()) {
+			return false
+		}
+	}
+	return true
+}
+
+// Policy says what follows the end of a server: how often and how soon it is started again,
+// and what happens when that fails. The zero value is [NoRetry]. See [supervisor.Policy] for
+// its fields.
+type Policy = supervisor.Policy
+
+// Retry returns a policy that starts a server again after base, 2·base, 4·base, …, at most
+// 5 minutes, and gives it up after maxAttempts attempts in a row. A session that stays ready
+// for 10 seconds gives all attempts back. Package supervisor has the options: WithMaxDelay,
+// WithJitter, WithStableAfter, WithParking, WithIntensity.
+//
+//	mcpvisor.Retry(3, 500*time.Millisecond) // after 500 ms, 1 s, 2 s; then the server is evicted
+//	mcpvisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithJitter(0.2))
+func Retry(maxAttempts int, base time.Duration, opts ...supervisor.RetryOption) Policy {
+	return supervisor.Retry(maxAttempts, base, opts...)
+}
+
+// NoRetry returns the policy that gives a server up at the first end of its session.
+func NoRetry() Policy { return supervisor.NoRetry() }
+
+// Timeouts are the separate clocks of one server. In each field 0 means the default
+// and a negative value means no bound. Two exceptions are errors of
+// [ServerSpec.Validate]: a negative Shutdown, and Call and CallTotal both negative.
+type Timeouts struct {
+	// Start bounds a start: spawning the process or connecting, and the handshake.
+	// Register then fails with ErrStart; a later start counts as a failed attempt of the
+	// policy. Default 60 s, because package runners such as npx may have to download first.
+	Start time.Duration
+	// Negotiate bounds the wait for an answer to server/discover, the handshake of
+	// protocol version 2026-07-28, before initialize is sent. Negative: only Start bounds
+	// it, so a server that never answers server/discover does not start. It has no effect
+	// with EraLegacy and EraModern, which send only one of the two. Default 3 s.
+	Negotiate time.Duration
+	// List bounds the reading of all four lists together. What follows when it is over is
+	// as for Start. Default 30 s.
+	List time.Duration
+	// MaxListAge is how old a list may get of a server that announces no changes of it
+	// (no listChanged capability, no ttlMs): a quarter of that before, at random, or later, it
+	// is read again, and EventChanged says what is different. At least 10 s. 0 or negative:
+	// such a list is read once for each start, and by facade.Client.Refresh. That is the
+	// default, because the lists of most such servers never change, and each reading costs
+	// them a request for each page. An hour suits a remote server, which may be replaced
+	// behind its address without an end of the session.
+	MaxListAge time.Duration
+	// Call bounds the time without progress of one call: each progress notification
+	// of the server starts it again. facade.WithTimeout overrides it for a call.
+	// Default 60 s.
+	Call time.Duration
+	// CallTotal bounds one call as a whole, whatever its progress and its other
+	// timeouts. It begins when the server is ready: the wait of facade.WithWaitReady does
+	// not count, and only the call's context ends that. If CallTotal is negative, a call
+	// with a negative facade.WithTimeout and no deadline of its context fails with
+	// ErrInvalid. Default 10 min.
+	CallTotal time.Duration
+	// Shutdown bounds the end of a process. Its stdin is closed first; after half of
+	// Shutdown its process group gets SIGTERM, and after all of it SIGKILL. With InMemory
+	// the context of Serve ends instead of the signals. With HTTP it bounds the end of
+	// the session, with the request that deletes it. Default 2 s.
+	Shutdown time.Duration
+}
+
+// The defaults of [Timeouts].
+const (
+	DefaultStartTimeout     = 60 * time.Second
+	DefaultNegotiateTimeout = 3 * time.Second
+	DefaultListTimeout      = 30 * time.Second
+	DefaultCallTimeout      = 60 * time.Second
+	DefaultCallTotalTimeout = 10 * time.Minute
+	DefaultShutdownTimeout  = 2 * time.Second
+)
+
+// withDefaults returns the timeouts with every zero field replaced by its default.
+func (t Timeouts) withDefaults() Timeouts {
+	setDefaultDuration(&t.Start, DefaultStartTimeout)
+	setDefaultDuration(&t.Negotiate, DefaultNegotiateTimeout)
+	setDefaultDuration(&t.List, DefaultListTimeout)
+	setDefaultDuration(&t.Call, DefaultCallTimeout)
+	setDefaultDuration(&t.CallTotal, DefaultCallTotalTimeout)
+	setDefaultDuration(&t.Shutdown, DefaultShutdownTimeout)
+	return t
+}
+
+func (t Timeouts) validate() (errs []error) {
+	if t.Call < 0 && t.CallTotal < 0 {
+		errs = append(errs, errors.New("timeouts: Timeouts.Call and Timeouts.CallTotal are both switched off, so a call could hang for ever; bound one of them"))
+	}
+	if t.Shutdown < 0 {
+		errs = append(errs, errors.New("timeouts: Timeouts.Shutdown is negative, so ending the server could take for ever; set a positive bound"))
+	}
+	return errs
+}
+
+// setDefaultDuration replaces a zero duration.
+func setDefaultDuration(d *time.Duration, value time.Duration) {
+	if *d == 0 {
+		*d = value
+	}
+}
+
+// Limits bound what one server may cost this process. In each field 0 means the
+// default. A negative value is an error of [ServerSpec.Validate], except in MaxQueued.
+type Limits struct {
+	// MaxMessageBytes is the longest JSON-RPC message accepted from the server, in
+	// bytes. A longer message is skipped and counted in Discarded.Oversize; the call
+	// that it answers fails with ErrProtocol. Default 64 MiB; more than 1 GiB is an error.
+	MaxMessageBytes int
+	// MaxBufferBytes bounds the memory of large messages (64 KiB or more) while they
+	// are read and decoded, in bytes, all calls of the server together. One message
+	// may exceed it, so that a large result is never impossible; further ones wait, and
+	// the timeouts of their calls keep running. With Stdio or InMemory, a message that has
+	// found no room after 3 s is skipped and its call fails with ErrOverloaded and
+	// OutcomeAnswered. Default 64 MiB.
+	MaxBufferBytes int
+	// MaxElements bounds the JSON values (members, elements, scalars) in a result that
+	// is decoded. A result with more fails its call with ErrProtocol; CallToolRaw
+	// returns it undecoded. Results shorter than 64 KiB are not counted.
+	// Default 1,000,000.
+	MaxElements int
+	// MaxDecodedBytes bounds the memory that a decoded result may take, in bytes,
+	// estimated from its text before it is decoded. It applies as MaxElements does.
+	// Default 256 MiB.
+	MaxDecodedBytes int
+	// MaxItems bounds the entries taken from each of the four lists (tools, resources,
+	// resource templates, prompts). The rest is left out with a warning in the status.
+	// Default 10,000.
+	MaxItems int
+	// MaxPages bounds the pages read of each list. The rest is left out with a warning in
+	// the status. Default 1,000.
+	MaxPages int
+	// MaxCatalogBytes bounds the memory of all four lists together, in bytes of JSON
+	// as the server sent them. The rest is left out with a warning in the status.
+	// Default 256 MiB.
+	MaxCatalogBytes int
+	// MaxInFlight is how many calls the server works on at once. Further calls queue.
+	// Default 1,024.
+	MaxInFlight int
+	// MaxQueued is how many calls may queue behind MaxInFlight, first come, first
+	// served. Their timeouts run while they queue. Further calls fail at once with
+	// ErrOverloaded. Calls that wait for a server that is not ready (facade.WithWaitReady)
+	// are neither counted nor bounded. Default 1,024; a negative value means no queue. (In
+	// a configuration file max_queued 0 means no queue, and no key means the default.)
+	MaxQueued int
+	// MaxStderrLines is how many lines of the server's stderr are kept for causes and
+	// errors: the first third and the last two thirds, with a line between them that
+	// counts the omitted ones. Default 30. At least one line is kept.
+	MaxStderrLines int
+}
+
+// The defaults of [Limits].
+const (
+	DefaultMaxMessageBytes = 64 << 20
+	DefaultMaxBufferBytes  = 64 << 20
+	DefaultMaxElements     = 1_000_000
+	DefaultMaxDecodedBytes = 256 << 20
+	DefaultMaxItems        = 10_000
+	DefaultMaxPages        = 1_000
+	DefaultMaxCatalogBytes = 256 << 20
+	DefaultMaxInFlight     = 1_024
+	DefaultMaxQueued       = 1_024
+	DefaultMaxStderrLines  = 30
+)
+
+// maxMessageBytes is the largest MaxMessageBytes: a length that fits a 32-bit int, with
+// room for the buffers around it.
+const maxMessageBytes = 1 << 30
+
+func (l Limits) validate() (errs []error) {
+	for _, field := range []struct {
+		name  string
+		value int
+	}{
+		{"MaxMessageBytes", l.MaxMessageBytes}, {"MaxBufferBytes", l.MaxBufferBytes},
+		{"MaxElements", l.MaxElements}, {"MaxDecodedBytes", l.MaxDecodedBytes},
+		{"MaxItems", l.MaxItems}, {"MaxPages", l.MaxPages}, {"MaxCatalogBytes", l.MaxCatalogBytes},
+		{"MaxInFlight", l.MaxInFlight}, {"MaxStderrLines", l.MaxStderrLines},
+	} {
+		if field.value < 0 {
+			errs = append(errs, fmt.Errorf("limits: Limits.%s is %d; set a positive number, or leave it 0 for the default", field.name, field.value))
+		}
+	}
+	if l.MaxMessageBytes > maxMessageBytes {
+		errs = append(errs, fmt.Errorf("limits: Limits.MaxMessageBytes is %d; set at most %d (1 GiB)", l.MaxMessageBytes, maxMessageBytes))
+	}
+	return errs
+}
+
+// withDefaults returns the limits with every zero field replaced by its default.
+// Values that validate refuses are moved into their range.
+func (l Limits) withDefaults() Limits {
+	setDefault := func(n *int, value int) {
+		if *n <= 0 {
+			*n = value
+		}
+	}
+	setDefault(&l.MaxMessageBytes, DefaultMaxMessageBytes)
+	l.MaxMessageBytes = min(l.MaxMessageBytes, maxMessageBytes)
+	setDefault(&l.MaxBufferBytes, DefaultMaxBufferBytes)
+	setDefault(&l.MaxElements, DefaultMaxElements)
+	setDefault(&l.MaxDecodedBytes, DefaultMaxDecodedBytes)
+	setDefault(&l.MaxItems, DefaultMaxItems)
+	setDefault(&l.MaxPages, DefaultMaxPages)
+	setDefault(&l.MaxCatalogBytes, DefaultMaxCatalogBytes)
+	setDefault(&l.MaxInFlight, DefaultMaxInFlight)
+	if l.MaxQueued == 0 { // negative switches the queue off
+		l.MaxQueued = DefaultMaxQueued
+	}
+	setDefault(&l.MaxStderrLines, DefaultMaxStderrLines)
+	return l
+}
+
+// Probe says how the liveness of a ready server is checked: by a ping, or by
+// server/discover where the protocol has no ping. Any message from the server counts
+// as an answer, so a busy server is never probed. In each field 0 means the default. A
+// negative Timeout or Failures is an error of [ServerSpec.Validate].
+type Probe struct {
+	// Interval is how long the server must be silent before it is probed. Default
+	// 30 s; a negative value switches probes off.
+	Interval time.Duration
+	// Timeout bounds the wait for the answer to one probe. Default 10 s.
+	Timeout time.Duration
+	// Failures is how many probes must fail in a row before the session is ended and
+	// the server's policy decides what follows. Default 3.
+	Failures int
+}
+
+// The defaults of [Probe].
+const (
+	DefaultProbeInterval = 30 * time.Second
+	DefaultProbeTimeout  = 10 * time.Second
+	DefaultProbeFailures = 3
+)
+
+func (p Probe) validate() (errs []error) {
+	if p.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("probe: Probe.Timeout is %v; set a positive bound, or leave it 0 for the default; a negative Probe.Interval switches probes off", p.Timeout))
+	}
+	if p.Failures < 0 {
+		errs = append(errs, fmt.Errorf("probe: Probe.Failures is %d; set a positive number, or leave it 0 for the default", p.Failures))
+	}
+	return errs
+}
+
+// withDefaults returns the probe with every zero field replaced by its default.
+func (p Probe) withDefaults() Probe {
+	setDefaultDuration(&p.Interval, DefaultProbeInterval)
+	setDefaultDuration(&p.Timeout, DefaultProbeTimeout)
+	if p.Failures <= 0 {
+		p.Failures = DefaultProbeFailures
+	}
+	return p
+}
+
+// ToolFilter selects the tools of a server that are offered. The others are hidden:
+// they are neither listed nor suggested, and calls of them fail with ErrUnknownTool
+// before anything is sent. Resources and prompts are not affected. The zero value
+// hides nothing.
+//
+// Patterns are compared with the server's own name of the tool ("list_directory", not
+// "fs/list_directory"), case-sensitively. "*" matches any text, the empty one
+// included, and "?" one character. An empty pattern is an error of
+// [ServerSpec.Validate]. A pattern that matches no tool of the server is a warning in the
+// status.
+type ToolFilter struct {
+	// Allow holds patterns of which one must match. Empty: every tool is allowed.
+	Allow []string
+	// Deny holds patterns of which none may match. It takes precedence over Allow.
+	Deny []string
+}
+
+// IsZero reports whether the filter hides nothing.
+func (f ToolFilter) IsZero() bool { return len(f.Allow) == 0 && len(f.Deny) == 0 }
+
+// Allows reports whether the tool of that name is offered.
+func (f ToolFilter) Allows(name string) bool {
+	matches := func(pattern string) bool { return matchPattern(pattern, name) }
+	return !slices.ContainsFunc(f.Deny, matches) && (len(f.Allow) == 0 || slices.ContainsFunc(f.Allow, matches))
+}
+
+func (f ToolFilter) clone() ToolFilter {
+	return ToolFilter{Allow: slices.Clone(f.Allow), Deny: slices.Clone(f.Deny)}
+}
+
+func (f ToolFilter) validate() (errs []error) {
+	if slices.Contains(f.Allow, "") || slices.Contains(f.Deny, "") {
+		errs = append(errs, errors.New("tools: a pattern is empty and matches no tool; remove it, or write \"*\" for all"))
+	}
+	return errs
+}
+
+// matchPattern reports whether a pattern with * and ? matches a whole name, in at most
+// len(pattern)·len(name) steps.
+func matchPattern(pattern, name string) bool {
+	p, n := []rune(pattern), []rune(name)
+	i, j := 0, 0
+	star, from := -1, 0 // the last *, and the end of the text that it matches so far
+	for j < len(n) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
+			i++
+			j++
+		case star >= 0: // let the last * match one more character
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }

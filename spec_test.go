@@ -171,6 +171,8 @@ func TestServerSpec_Target_holds_no_secrets(t *testing.T) {
 			Headers: map[string]string{"Authorization": canary}}}, "http", "https://host:8443/mcp"},
 		{ServerSpec{HTTP: &HTTP{URL: "http://h/%zz" + canary}}, "http", "(unreadable URL)"},
 		{ServerSpec{InMemory: &InMemory{}}, "memory", "(in this process)"},
+		{ServerSpec{Transport: &Transport{}}, "custom", "(custom transport)"},
+		{ServerSpec{Transport: &Transport{Kind: "ssh", Target: "host"}}, "ssh", "host"},
 	} {
 		require.Equal(t, c.kind, c.spec.TransportKind())
 		require.Equal(t, c.target, c.spec.Target())

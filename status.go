@@ -3,6 +3,8 @@ package mcpvisor
 import (
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -25,7 +27,8 @@ type ServerStatus struct {
 	Gen uint64 `json:"gen"`
 	// Epoch numbers the incarnations of this registration, from 1.
 	Epoch uint64 `json:"epoch"`
-	// Transport is "stdio", "http", "memory" or "custom".
+	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom" or,
+	// of a WebSocket in a configuration file, "ws".
 	Transport string `json:"transport"`
 	// Target is the command or the URL, without arguments and secrets.
 	Target string `json:"target"`
@@ -109,4 +112,109 @@ type Incarnation struct {
 	Served bool `json:"served"`
 	// Cause is why it ended.
 	Cause *supervisor.Cause `json:"cause,omitempty"`
+}
+
+// SessionInfo describes the session of one incarnation.
+type SessionInfo struct {
+	// ProtocolVersion is the negotiated version, as in "2025-11-25".
+	ProtocolVersion string `json:"protocolVersion"`
+	// Era is EraLegacy or EraModern.
+	Era Era `json:"era"`
+	// ServerName and ServerVersion are what the server calls itself.
+	ServerName    string `json:"serverName,omitempty"`
+	ServerVersion string `json:"serverVersion,omitempty"`
+	// Capabilities is what the server declared. It is shared: do not change it.
+	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
+	// Instructions is the server's advice to a language model.
+	Instructions string `json:"instructions,omitempty"`
+	// Deprecated names the deprecated transport or version that the session uses, and
+	// what to do; empty otherwise.
+	Deprecated string `json:"deprecated,omitempty"`
+	// PID is the process id of a stdio server; 0 otherwise.
+	PID int `json:"pid,omitempty"`
+	// Discarded counts messages and output that could not be used.
+	Discarded Discarded `json:"discarded,omitzero"`
+	// StrayOutput is the first text that a stdio server wrote to its stdout in place of
+	// JSON-RPC; zero if there was none.
+	StrayOutput StrayOutput `json:"strayOutput,omitzero"`
+	// AbandonedRequests counts requests that the RoundTripper of HTTP.Client still holds
+	// although their contexts have ended, those of earlier sessions included. Only a
+	// RoundTripper that is no *http.Transport and ignores contexts causes them. Each of
+	// them keeps a goroutine. Nothing bounds them.
+	AbandonedRequests int `json:"abandonedRequests,omitempty"`
+	// Stderr holds the first and last lines that a server wrote to stderr, until it is
+	// ready; nil afterwards. LastCause.Stderr has those of the last session.
+	Stderr []string `json:"stderr,omitempty"`
+}
+
+// Discarded counts what one session received and could not use.
+type Discarded struct {
+	// Malformed counts lines that are not one JSON-RPC message: banners, log lines, partial
+	// lines, lines with several messages, which are handled all the same.
+	Malformed uint64 `json:"malformed,omitempty"`
+	// Oversize counts messages longer than Limits.MaxMessageBytes.
+	Oversize uint64 `json:"oversize,omitempty"`
+	// Unmatched counts responses and reports of progress that belong to no pending request:
+	// late, repeated or invented ones.
+	Unmatched uint64 `json:"unmatched,omitempty"`
+	// Dropped counts notifications and requests of the server that came faster than
+	// they could be handled.
+	Dropped uint64 `json:"dropped,omitempty"`
+}
+
+// StrayOutput is text on the stdout of a stdio server where JSON-RPC is required.
+type StrayOutput struct {
+	// Text is its beginning: at most 200 bytes, without control characters and secrets.
+	Text string `json:"text"`
+	// Reason says what the text looks like and what to do, as in "it asks a question".
+	Reason string `json:"reason"`
+}
+
+// ServerStderr is what the latest incarnation of a server wrote to its stderr. Blank
+// lines are left out, and secrets are replaced by ***.
+type ServerStderr struct {
+	// Epoch numbers the incarnation; 0 if none was started. PID is its process id, 0 for
+	// servers that are no process.
+	Epoch uint64 `json:"epoch"`
+	PID   int    `json:"pid,omitempty"`
+	// Ended: the incarnation has ended, and writes no more.
+	Ended bool `json:"ended,omitempty"`
+	// Total counts the lines that the incarnation has written.
+	Total int64 `json:"total"`
+	// First are the first lines, if lines after them were dropped; otherwise Lines has
+	// them. First and Lines together hold at most Limits.MaxStderrLines.
+	First []string `json:"first,omitempty"`
+	// Lines are the last lines, oldest first. Without a gap between them, they end with
+	// line number Total. A line is listed when its end was read, or when the incarnation
+	// has ended.
+	Lines []string `json:"lines,omitempty"`
+}
+
+// After returns the lines that follow line number seen, and how many of those were
+// dropped. A follower prints them and passes Total the next time. It begins with 0, and
+// again with 0 when Epoch changes.
+func (s ServerStderr) After(seen int64) (lines []string, dropped int64) {
+	fresh := max(s.Total-max(seen, 0), 0)
+	dropped = max(fresh-int64(len(s.Lines)), 0)
+	return s.Lines[int64(len(s.Lines))-(fresh-dropped):], dropped
+}
+
+// Warning says what is missing from the catalog of a server, and why: a list that
+// failed, an entry that could not be read, a limit that was reached. The server is
+// ready all the same.
+type Warning struct {
+	// List is the list that the warning is about: "tools", "resources",
+	// "resourceTemplates" or "prompts". It is empty if the warning is about none of them.
+	List string `json:"list,omitempty"`
+	// Text is one line. It may quote what the server sent, without control characters
+	// and shortened.
+	Text string `json:"text"`
+}
+
+// String returns "List: Text", or Text alone where List is empty.
+func (w Warning) String() string {
+	if w.List == "" {
+		return w.Text
+	}
+	return w.List + ": " + w.Text
 }

@@ -1,19 +1,28 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Spent is what a request has taken: all of it, and of that the wait in the queue of
+// Spent says how long a request took as a whole, and how long it waited in the queue of
 // Limits.MaxInFlight. Both are 0 if the server was not ready.
 type Spent struct{ Took, Queued time.Duration }
 
@@ -49,10 +58,6 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
 	spent = Spent{Queued: queued, Took: time.Since(began)}
-	if spent.Took >= slowCall {
-		rt.opts.Logger.Warn().Str("server", inc.server).Uint64("epoch", inc.epoch).Str("method", r.Method).Str("target", shownTarget(r.Method, r.Target)).
-			Dur("took", spent.Took).Bool("failed", err != nil).Msg("slow call")
-	}
 	if err == nil {
 		failed = false
 		return raw, spent, nil
@@ -82,9 +87,6 @@ func timeoutHint(r transport.Request, spent Spent) string {
 	}
 	return fmt.Sprintf("no result or progress for %v; raise Timeouts.Call, or set WithTimeout for the call", r.Timeout.Round(time.Millisecond))
 }
-
-// slowCall is the duration from which a call is logged.
-const slowCall = 5 * time.Second
 
 // shorter is the shorter of two timeouts; 0 means unbounded.
 func shorter(a, b time.Duration) time.Duration {
@@ -167,4 +169,318 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 			return nil, e
 		}
 	}
+}
+
+// callFacts are the facts about the calls of all servers together. Safe for concurrent
+// use.
+type callFacts struct {
+	started       time.Time // of the runtime; does not change
+	recent        facts.RecentCalls
+	unknown       facts.UnknownCalls
+	room          facts.Room // for tools with statistics of their own
+	unknownServer atomic.Int64
+}
+
+// RecordCall records a call that has ended. v is the registration that it was for. listed:
+// the server lists a tool of the name Target, so it may have statistics of its own. Of
+// record, Seq, Server and Gen are set here, and Target is made safe to show.
+func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool) {
+	s := v.stats
+	record.Server, record.Gen = v.Name, v.Gen
+	if record.Kind != "" {
+		s.countFailure(record)
+	}
+	if record.Method == "tools/call" {
+		name := display.Prefix(record.Target, mcpvisor.MaxTargetBytes)
+		tool := s.tools.Find(name)
+		if tool == nil && listed {
+			tool = s.tools.Of(name, &rt.calls.room)
+		}
+		if tool != nil {
+			tool.Add(record)
+		}
+	}
+	record.Target = shownTarget(record.Method, record.Target)
+	rt.calls.recent.Add(record)
+	if record.Kind == mcpvisor.KindTimeout {
+		rt.logTimeout(*record)
+	}
+	if record.Outcome == mcpvisor.OutcomeUnknown {
+		rt.calls.unknown.Add(record)
+	}
+}
+
+// shownTarget returns the target of a request as operators see it: one line of at most
+// mcpvisor.MaxTargetBytes, without the secrets in the URI of a resource. It is redacted
+// before it is cut, so that no part of a secret stays.
+func shownTarget(method, target string) string {
+	if strings.HasPrefix(method, "resources/") {
+		target = secret.RedactURI(target)
+	}
+	target = display.Prefix(target, mcpvisor.MaxTargetBytes)
+	for i := range len(target) {
+		if target[i] < ' ' || target[i] > '~' {
+			return display.Prefix(display.Line(target), mcpvisor.MaxTargetBytes) // U+FFFD may be longer than what it replaces
+		}
+	}
+	return target
+}
+
+// countFailure counts a call that has failed.
+func (s *registrationStats) countFailure(record *mcpvisor.CallRecord) {
+	switch record.Outcome {
+	case mcpvisor.OutcomeNotSent:
+		s.refused.Add(record.Kind)
+		return
+	case mcpvisor.OutcomeUnknown:
+		s.unknown.Add(1)
+	default:
+	}
+	s.failed.Add(record.Kind)
+}
+
+// RecordUnknownServer counts a call that named no registered server.
+func (rt *Runtime) RecordUnknownServer() { rt.calls.unknownServer.Add(1) }
+
+// RecentCalls returns the calls with a higher Seq than after that have ended, oldest first,
+// and how many of these are no longer kept.
+func (rt *Runtime) RecentCalls(after uint64) (records []mcpvisor.CallRecord, missed uint64) {
+	return rt.calls.recent.After(after)
+}
+
+// UnknownCalls returns the last calls of unknown outcome, oldest first.
+func (rt *Runtime) UnknownCalls() []mcpvisor.CallRecord { return rt.calls.unknown.Records() }
+
+// ToolStats returns the statistics of the tools of a registration, by name.
+func (v *View) ToolStats() []mcpvisor.ToolStats { return v.stats.tools.Stats(v.Name) }
+
+// Stats returns the facts about the runtime as a whole.
+func (rt *Runtime) Stats() mcpvisor.ClientStats {
+	last, missed := rt.hub.Stats()
+	return mcpvisor.ClientStats{Started: rt.calls.started, Events: last, MissedEvents: missed, Calls: rt.calls.recent.Last(),
+		UnknownServer: rt.calls.unknownServer.Load(), StaleMessages: rt.Stale(), ManagerRestarts: max(rt.managers.Load(), 1) - 1}
+}
+
+// statsOf are the counts of one registration. The manager makes them.
+func (rt *Runtime) statsOf(gen uint64) *registrationStats {
+	if s, ok := rt.stats.Load(gen); ok {
+		return s.(*registrationStats)
+	}
+	return &registrationStats{} // the registration has ended
+}
+
+// releaseStats forgets the counts of a registration that has ended.
+func (rt *Runtime) releaseStats(gen uint64) {
+	if s, ok := rt.stats.LoadAndDelete(gen); ok {
+		s.(*registrationStats).tools.Release(&rt.calls.room)
+	}
+}
+
+// registrationStats are the counts of one registration, over all its incarnations. The
+// manager makes them, and views, incarnations and calls share them. Safe for concurrent
+// use.
+type registrationStats struct {
+	calls        callStats
+	tools        facts.Tools
+	incarnations facts.Incarnations
+	// refused counts calls of which nothing was sent, failed all others that failed;
+	// unknown those of the latter whose outcome is unknown.
+	refused, failed facts.KindCounts
+	unknown         atomic.Int64
+}
+
+// totals are the counts as users see them. What the lifecycle counts is in the view.
+func (s *registrationStats) totals() (t mcpvisor.Totals) {
+	s.incarnations.AddTo(&t)
+	t.Unknown = s.unknown.Load()
+	t.Refused, t.Failed = s.refused.Counts(), s.failed.Counts()
+	return t
+}
+
+// callStats counts the calls of a registration, over all its incarnations. Safe for
+// concurrent use.
+//
+// The order of the changes in begin and end, and of the reads in counts, makes the
+// numbers fit each other: a call that total has is in flight, or has ended and is in
+// failed if it failed.
+type callStats struct{ total, failed, inFlight, queued atomic.Int64 }
+
+// begin counts a call that is sent to the server.
+func (s *callStats) begin() {
+	s.inFlight.Add(1)
+	s.total.Add(1)
+}
+
+// end counts the end of a call.
+func (s *callStats) end(failed bool) {
+	if failed {
+		s.failed.Add(1)
+	}
+	s.inFlight.Add(-1)
+}
+
+// counts are the numbers as users see them.
+func (s *callStats) counts() (c mcpvisor.CallCounts) {
+	c.Total = s.total.Load()
+	c.InFlight, c.Queued = s.inFlight.Load(), s.queued.Load()
+	c.Failed = s.failed.Load()
+	return c
+}
+
+// CallsInFlight returns the requests of all servers that have not ended, the oldest first.
+func (s *Snapshot) CallsInFlight() []mcpvisor.CallInFlight {
+	var all []mcpvisor.CallInFlight
+	for v := range s.all() {
+		for _, inc := range []*incarnation{v.current, v.standby} {
+			if inc != nil {
+				all = inc.appendInFlight(all)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mcpvisor.CallInFlight) int {
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Server, b.Server))
+	})
+	return all
+}
+
+// appendInFlight appends the requests of one incarnation: those that its session has not
+// ended, and those in the queue.
+func (i *incarnation) appendInFlight(all []mcpvisor.CallInFlight) []mcpvisor.CallInFlight {
+	add := func(requests []transport.InFlight, queued bool) {
+		for _, r := range requests {
+			all = append(all, mcpvisor.CallInFlight{Server: i.server, Gen: i.gen, Epoch: i.epoch,
+				Method: r.Method, Target: shownTarget(r.Method, r.Target), Began: r.Began, Queued: queued})
+		}
+	}
+	if lister, ok := i.session.(transport.RequestLister); ok {
+		add(lister.InFlight(), false)
+	}
+	add(i.limiter.waitingCalls(), true)
+	return all
+}
+
+// Stderr returns the kept lines of stderr of the latest incarnation.
+func (v *View) Stderr() (s mcpvisor.ServerStderr) {
+	if v.current == nil {
+		return s
+	}
+	if source, ok := v.current.session.(transport.StderrSource); ok {
+		s = source.StderrTail()
+	}
+	s.Epoch, s.Ended = v.current.epoch, isClosed(v.current.session.Released())
+	return s
+}
+
+const (
+	// longCall is the age at which a call that has not ended is logged.
+	longCall = 5 * time.Second
+	// maxLoggedCalls is how many such calls one examination logs; more are counted.
+	maxLoggedCalls = 10
+)
+
+// longCalls logs each call that lasts longCall, while it runs. One timer serves all calls
+// of a client: it runs while there are any, and each time it fires the calls in flight are
+// examined. Safe for concurrent use.
+type longCalls struct {
+	rt      *Runtime
+	enabled bool // the log level includes the lines
+	// armed: the timer will fire. A call counts itself in flight before it looks at armed,
+	// and the timer clears armed before it looks for calls, so none is missed.
+	armed atomic.Bool
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	examined time.Time // calls that began until then were logged, or have ended
+	stopped  bool
+}
+
+// begin is called for each call that was counted in callStats.
+func (l *longCalls) begin() {
+	if l.enabled && !l.armed.Load() {
+		l.arm(longCall)
+	}
+}
+
+func (l *longCalls) arm(after time.Duration) {
+	if !l.armed.CompareAndSwap(false, true) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.stopped:
+	case l.timer == nil:
+		l.timer = time.AfterFunc(after, l.examine)
+	default:
+		l.timer.Reset(after)
+	}
+}
+
+// stop stops the timer for good.
+func (l *longCalls) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped = true; l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// examine logs the calls in flight that have become long since the last time. The goroutine
+// of the timer runs it; there is one at a time.
+func (l *longCalls) examine() {
+	l.armed.Store(false)
+	snapshot, now := l.rt.Snapshot(), time.Now()
+	var long []mcpvisor.CallInFlight
+	l.mu.Lock()
+	until := now.Add(-longCall)
+	next := now // when the oldest of the other calls began
+	for _, call := range snapshot.CallsInFlight() {
+		switch {
+		case !isCallersMethod(call.Method), !call.Began.After(l.examined):
+		case !call.Began.After(until):
+			long = append(long, call)
+		case call.Began.Before(next):
+			next = call.Began
+		}
+	}
+	l.examined = until
+	l.mu.Unlock()
+	l.log(long, now)
+	for v := range snapshot.all() {
+		if c := v.stats.calls.counts(); c.InFlight+c.Queued > 0 {
+			l.arm(max(next.Add(longCall).Sub(now), time.Millisecond))
+			return
+		}
+	}
+}
+
+// log writes one line for each call, and one for those beyond maxLoggedCalls.
+func (l *longCalls) log(long []mcpvisor.CallInFlight, now time.Time) {
+	for _, call := range long[:min(len(long), maxLoggedCalls)] {
+		l.rt.logger.Line(func(log *zerolog.Logger) {
+			log.Warn().Str("server", call.Server).Uint64("epoch", call.Epoch).Str("method", call.Method).Str("target", call.Target).
+				Dur("age", now.Sub(call.Began)).Bool("queued", call.Queued).Msg("a call takes long")
+		})
+	}
+	if more := len(long) - maxLoggedCalls; more > 0 {
+		l.rt.logger.Line(func(log *zerolog.Logger) { log.Warn().Int("calls", more).Msg("further calls take long") })
+	}
+}
+
+// isCallersMethod reports whether requests of a method are made by callers, and not by the
+// client itself.
+func isCallersMethod(method string) bool {
+	switch method {
+	case "tools/call", "resources/read", "prompts/get", "completion/complete":
+		return true
+	}
+	return false
+}
+
+// logTimeout logs a call that one of its timeouts has ended.
+func (rt *Runtime) logTimeout(r mcpvisor.CallRecord) {
+	rt.logger.Line(func(log *zerolog.Logger) {
+		log.Warn().Str("server", r.Server).Uint64("epoch", r.Epoch).Str("method", r.Method).Str("target", r.Target).
+			Dur("took", r.Took).Str("outcome", string(r.Outcome)).Msg("a call has timed out")
+	})
 }

@@ -2,9 +2,6 @@ package actors
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -179,21 +176,6 @@ func TestLimiterUnderLoad(t *testing.T) {
 	require.LessOrEqual(t, most, 3)
 	require.Zero(t, g.counts.Load())
 	require.Zero(t, g.waiting.Load())
-}
-
-func TestSlowCallIsLoggedOnce(t *testing.T) {
-	withHarness(t, func(t *testing.T, h *harness) {
-		for name, takes := range map[string]time.Duration{"quick": 4 * time.Second, "slow": 6 * time.Second} {
-			h.script(name, script{tools: []string{"ls"}, callAfter: takes})
-			h.register(mcpvisor.ServerSpec{Name: name})
-			_, err := h.call(context.Background(), name, 0)
-			require.NoError(t, err)
-		}
-		lines := slices.DeleteFunc(strings.Split(h.log.String(), "\n"), func(line string) bool { return !strings.Contains(line, "slow call") })
-		require.Len(t, lines, 1, fmt.Sprint(lines))
-		require.Contains(t, lines[0], `"server":"slow"`)
-		require.Contains(t, lines[0], `"took":6000`)
-	})
 }
 
 // The hint of a timeout does not mistake the wait in the queue for time of the call.

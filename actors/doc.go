@@ -1,5 +1,6 @@
-// Package actors runs the servers: one tree of actors, which owns every registration,
-// session and timer, and publishes what the rest of the program reads.
+// Package actors is not part of the stable API. It runs the servers: one tree of actors
+// owns every registration, session and timer, and publishes what the rest of the program
+// reads.
 //
 //	root                                keeps a manager alive beside the servers
 //	├─ manager                          the only writer of the registries
@@ -28,7 +29,7 @@
 //	fact                                  owner             file
 //	registrations, callers that wait      manager           manager.go, registration.go
 //	messages that wait for a manager      inbox             inbox.go
-//	what readers see                      Snapshot, View    snapshot.go, view.go
+//	what readers see                      Snapshot, View    snapshot.go
 //	state, epoch, budget of a server      supervising actor supervising_actor.go, report.go
 //	the standby, what it replaced         standbyManager    standby_manager.go
 //	the session                           port              port.go
@@ -40,8 +41,8 @@
 //	                                                        internal/subscription
 //	listen streams of a session           subscription.Listener
 //	                                                        internal/subscription
-//	calls in flight, calls that wait      limiter           limiter.go
-//	call counts of a registration         callStats         call_stats.go
+//	calls in flight, calls that wait      limiter           incarnation.go
+//	call counts of a registration         callStats         call.go
 //	events and log lines that wait        events.Hub, events.Logger
 //	                                                        internal/events
 //

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -26,7 +28,12 @@ type incarnation struct {
 	started time.Time
 	desired *subscription.Desired // of the registration
 	stats   *registrationStats    // of the registration
+	long    *longCalls            // of the runtime
 	port    *actor.PID            // the actor that owns the session
+
+	// startTook is how long it took until all lists were read. Owned by the supervising
+	// actor.
+	startTook time.Duration
 
 	limiter limiter
 	// isStandby: the events that its server sends are dropped, because the server in
@@ -38,7 +45,7 @@ type incarnation struct {
 // newIncarnation makes an incarnation of a registration, with a session that is not
 // open yet.
 func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnation {
-	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, stats: s.stats,
+	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, stats: s.stats, long: &s.rt.longCalls,
 		session: s.dialer.NewSession(), started: time.Now(), desired: s.rt.desiredOf(s.gen)}
 	inc.limiter.maxInFlight = int64(s.spec.Limits.MaxInFlight)
 	inc.limiter.maxQueued = int64(max(s.spec.Limits.MaxQueued, 0))
@@ -56,6 +63,7 @@ func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queu
 	if !i.limiter.tryAcquire() {
 		began := time.Now()
 		i.stats.calls.queued.Add(1)
+		i.long.begin()
 		call := transport.InFlight{Method: r.Method, Target: r.Target, Began: r.Began}
 		e := i.limiter.acquire(ctx, i.session.Dead(), call, shorter(r.Timeout, r.TotalTimeout))
 		i.stats.calls.queued.Add(-1)
@@ -65,6 +73,7 @@ func (i *incarnation) beginCall(ctx context.Context, r *transport.Request) (queu
 		queued = time.Since(began)
 	}
 	i.stats.calls.begin()
+	i.long.begin()
 	return queued, nil
 }
 
@@ -103,6 +112,136 @@ func (i *incarnation) wrapError(err error) error {
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Kind, e.Outcome = mcpvisor.KindTimeout, mcpvisor.OutcomeUnknown
+	}
+	return e
+}
+
+// overloadedRetryAfter is the RetryAfter of a call that finds the queue full: when there
+// is room is unknown. Without it, a caller that obeys RetryAfter would try in a tight
+// loop.
+const overloadedRetryAfter = 100 * time.Millisecond
+
+// limiter bounds the calls in flight on one incarnation. Further calls wait in a
+// bounded queue, first come, first served; beyond that they fail. While no call waits,
+// a call costs two changes of one word and no lock.
+type limiter struct {
+	maxInFlight, maxQueued int64 // set before use, and never changed
+
+	// counts holds the calls in flight in its low half and the calls that failed with
+	// the session in its high half: in one word, so that their sum is always consistent.
+	counts  atomic.Int64
+	waiting atomic.Int64 // len(queue), for goroutines that do not hold mu
+
+	mu    sync.Mutex
+	queue waitqueue.Queue[transport.InFlight] // guarded by mu
+}
+
+// oneLostCall is one call in the high half of counts.
+const oneLostCall = int64(1) << 32
+
+// tryAcquire admits a call if there is room and no call waits.
+func (l *limiter) tryAcquire() bool {
+	return l.waiting.Load() == 0 && l.increment()
+}
+
+// increment admits a call if there is room. It never exceeds the limit, not even for
+// a moment: a call that ends in that moment would find no room for the waiting ones, and
+// no other call would admit them.
+func (l *limiter) increment() bool {
+	for {
+		n := l.counts.Load()
+		if n&(oneLostCall-1) >= l.maxInFlight {
+			return false
+		}
+		if l.counts.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// release ends a call and admits the next one. lost: the call failed with the session.
+func (l *limiter) release(lost bool) {
+	if lost {
+		l.counts.Add(oneLostCall - 1)
+	} else {
+		l.counts.Add(-1)
+	}
+	if l.waiting.Load() > 0 {
+		l.admitWaiting()
+	}
+}
+
+// lostCalls is how many calls failed with the session, or are about to.
+func (l *limiter) lostCalls() int {
+	n := l.counts.Load()
+	return int(n>>32 + n&(oneLostCall-1))
+}
+
+// admitWaiting admits calls from the head of the queue while there is room. A call that
+// ends makes room before it looks at the queue; a call that queues looks for room after
+// that. So one of the two sees the other.
+func (l *limiter) admitWaiting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue.Admit(func(transport.InFlight) bool {
+		if !l.increment() {
+			return false
+		}
+		l.waiting.Add(-1)
+		return true
+	})
+}
+
+// waitingCalls returns the calls in the queue, the oldest first.
+func (l *limiter) waitingCalls() []transport.InFlight {
+	if l.waiting.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Collect(l.queue.All())
+}
+
+// acquire waits until the call is admitted. It fails with KindOverloaded if the queue is
+// full, KindTimeout after timeout (0: unbounded), KindCanceled with ctx, and
+// KindUnavailable if the session dies. Nothing was sent in any of these cases.
+func (l *limiter) acquire(ctx context.Context, dead <-chan struct{}, call transport.InFlight, timeout time.Duration) *mcpvisor.Error {
+	l.mu.Lock()
+	if int64(l.queue.Len()) >= l.maxQueued {
+		l.mu.Unlock()
+		return &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: overloadedRetryAfter,
+			Hint: "wait for some of them to end, or raise Limits.MaxInFlight or Limits.MaxQueued"}
+	}
+	waiter := l.queue.Add(call)
+	l.waiting.Add(1)
+	l.mu.Unlock()
+	l.admitWaiting()
+
+	var late <-chan time.Time
+	if timeout > 0 {
+		timer := time.NewTimer(timeout)
+		defer timer.Stop()
+		late = timer.C
+	}
+	e := &mcpvisor.Error{Outcome: mcpvisor.OutcomeNotSent}
+	select {
+	case <-waiter.Admitted():
+		return nil
+	case <-ctx.Done():
+		e.Kind, e.Cause = mcpvisor.KindCanceled, context.Cause(ctx)
+	case <-dead:
+		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
+	case <-late:
+		e.Kind, e.Hint = mcpvisor.KindTimeout, "it waited behind other calls; raise Limits.MaxInFlight if the server can take more at once"
+	}
+	l.mu.Lock()
+	left := l.queue.Remove(waiter)
+	if left {
+		l.waiting.Add(-1)
+	}
+	l.mu.Unlock()
+	if !left { // the call was admitted at the same moment
+		l.release(false)
 	}
 	return e
 }

@@ -22,7 +22,7 @@ func TestKeeper_while_a_session_may_follow(t *testing.T) {
 		keeps  bool
 	}{
 		"backoff": {supervisor.Retry(3, time.Minute), supervisor.StateBackoff, true},
-		"evicted": {supervisor.NoRetry, supervisor.StateEvicted, false},
+		"evicted": {supervisor.NoRetry(), supervisor.StateEvicted, false},
 		"parked":  {supervisor.Retry(1, 0, supervisor.WithParking(time.Hour)), supervisor.StateParked, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -172,22 +173,26 @@ func (m *manager) register(c actor.Context, msg *messages.Register) {
 		m.replace(c, msg, r)
 		return
 	}
-	m.add(c, msg, subscription.NewDesired())
+	m.add(c, msg, subscription.NewDesired(), nil)
 }
 
-// add makes a registration of a name that is free.
-func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscription.Desired) {
+// add makes a registration of a name that is free. last is what the registration offered
+// that it replaces; nil if there was none.
+func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscription.Desired, last *catalog.Catalog) {
 	name, gen := msg.Spec.Name, m.rt.nextGen.Add(1)
 	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &registrationStats{}}
+	if before := m.view(name); before != nil { // it is replaced: what it offered is its until the next one is ready
+		view.last = before.knownCatalog()
+	}
 	m.rt.stats.Store(gen, view.stats)
 	m.rt.desired.Store(gen, desired)
 	m.setView(name, view)
 	if msg.Accepted != nil {
 		m.afterPublish(func() { msg.Accepted <- gen })
 	}
-	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen})
+	c.Send(m.servers, &messages.Start{Spec: &spec, Gen: gen, Last: last})
 	if spec.StartSupervised {
 		m.confirmRegister(m.state.registrations[name])
 	}
@@ -343,7 +348,11 @@ func (m *manager) remove(c actor.Context, name string, r *registration, cause *s
 		if next.Replace {
 			desired = m.rt.desiredOf(r.gen)
 		}
-		m.add(c, next, desired)
+		var last *catalog.Catalog
+		if v := m.view(name); v != nil {
+			last = v.knownCatalog()
+		}
+		m.add(c, next, desired, last)
 	} else {
 		m.setView(name, nil)
 	}

@@ -1,6 +1,9 @@
 package actors
 
 import (
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -22,7 +25,76 @@ func (p *port) onNotice(n transport.Notice) {
 		p.reconciler.subscriber.OnAck(n)
 	case transport.Gap: // notifications were lost
 		p.refresher.markChanged(catalog.AllLists)
-		p.ref.publishUpdated(p.reconciler.subscriber.Watched())
+		p.missed.add(p.reconciler.subscriber.Watched())
+	}
+}
+
+// missedPerSecond bounds the resources that count as updated because notifications may have
+// been missed. A server can make gaps as often as it likes, for example by ending a stream.
+const missedPerSecond = 200
+
+// missedUpdates publishes the resources whose updates may have been missed. After the first
+// time they are collected, each once, and published at the rate of missedPerSecond. Any
+// goroutine may call its methods.
+type missedUpdates struct {
+	publish func(uris []string)
+
+	mu      sync.Mutex      // guards the fields below
+	pending map[string]bool // what the timer publishes
+	timer   *time.Timer     // nil: none is armed
+	next    time.Time       // nothing is published before
+	stopped bool
+}
+
+// add publishes that the resources may have been updated, now or later.
+func (m *missedUpdates) add(uris []string) {
+	if len(uris) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return
+	}
+	if m.pending == nil {
+		m.pending = map[string]bool{}
+	}
+	for _, uri := range uris {
+		m.pending[uri] = true
+	}
+	if wait := time.Until(m.next); m.timer == nil && wait > 0 {
+		m.timer = time.AfterFunc(wait, m.onTimer)
+	} else if m.timer == nil {
+		m.publishLocked()
+	}
+}
+
+func (m *missedUpdates) onTimer() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.timer = nil
+	m.publishLocked()
+}
+
+// publishLocked publishes what is pending. The caller holds the mutex, so that nothing is
+// published after stop.
+func (m *missedUpdates) publishLocked() {
+	if m.stopped {
+		return
+	}
+	uris := slices.Sorted(maps.Keys(m.pending))
+	m.pending, m.next = nil, time.Now().Add(time.Duration(len(uris))*time.Second/missedPerSecond)
+	m.publish(uris)
+}
+
+// stop drops what is pending: the session has ended.
+func (m *missedUpdates) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped, m.pending = true, nil
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 // says; where that returns nothing, they answer as a good server would.
 type notifyingServer struct {
 	modern bool
+	silent bool // it does not announce changes of its tools
 	handle func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error)
 
 	mu       sync.Mutex
@@ -110,7 +111,7 @@ func (s *notifyingSession) Abort(c *supervisor.Cause) {
 
 func (s *notifyingSession) Info() mcpvisor.SessionInfo {
 	i := mcpvisor.SessionInfo{Era: mcpvisor.EraLegacy, ProtocolVersion: "2025-11-25", Capabilities: &mcp.ServerCapabilities{
-		Tools: &mcp.ToolCapabilities{ListChanged: true}, Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}}}
+		Tools: &mcp.ToolCapabilities{ListChanged: !s.of.silent}, Resources: &mcp.ResourceCapabilities{ListChanged: true, Subscribe: true}}}
 	if s.of.modern {
 		i.Era, i.ProtocolVersion = mcpvisor.EraModern, "2026-07-28"
 	}

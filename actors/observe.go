@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // RequestStart describes a request for a registration.
@@ -24,17 +26,41 @@ func (v *View) RequestStart(method, target string) mcpvisor.RequestStart {
 	return r
 }
 
-// RequestStarted shows the observer the start of a request. Call it only if there is an
-// observer. meta is what travels in the _meta of the request; nil for nothing.
-func (rt *Runtime) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (next context.Context, meta json.RawMessage) {
+// observerRef holds an observer, which is never nil.
+type observerRef struct{ mcpvisor.Observer }
+
+// Observer returns the observer of requests; nil if there is none. Safe for concurrent use,
+// as are the other methods of this file.
+func (rt *Runtime) Observer() mcpvisor.Observer {
+	if ref := rt.observer.Load(); ref != nil {
+		return ref.Observer
+	}
+	return nil
+}
+
+// UpdateObserver replaces the observer by what next returns for it; nil means none. A request
+// that has begun keeps the observer that saw its start. next must not call the runtime.
+func (rt *Runtime) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
+	rt.observing.Lock()
+	defer rt.observing.Unlock()
+	if o := next(rt.Observer()); o != nil {
+		rt.observer.Store(&observerRef{o})
+	} else {
+		rt.observer.Store(nil)
+	}
+}
+
+// RequestStarted shows an observer the start of a request. meta is what travels in the
+// _meta of the request; nil for nothing.
+func (rt *Runtime) RequestStarted(ctx context.Context, o mcpvisor.Observer, r mcpvisor.RequestStart) (next context.Context, meta json.RawMessage) {
 	next = ctx
 	defer func() {
 		if v := recover(); v != nil {
 			next, meta = ctx, nil
-			rt.logObserver(guard.PanicError("observer", v))
+			rt.logObserver(hostcall.PanicError("observer", v))
 		}
 	}()
-	observed, meta := rt.opts.Observer.RequestStarted(ctx, r)
+	observed, meta := o.RequestStarted(ctx, r)
 	if observed != nil {
 		next = observed
 	}
@@ -48,15 +74,15 @@ func (rt *Runtime) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) 
 	return next, meta
 }
 
-// RequestEnded shows the observer the end of a request. Call it once for each
+// RequestEnded shows an observer the end of a request. Call it once for each
 // RequestStarted.
-func (rt *Runtime) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd) {
+func (rt *Runtime) RequestEnded(ctx context.Context, o mcpvisor.Observer, r mcpvisor.RequestEnd) {
 	defer func() {
 		if v := recover(); v != nil {
-			rt.logObserver(guard.PanicError("observer", v))
+			rt.logObserver(hostcall.PanicError("observer", v))
 		}
 	}()
-	rt.opts.Observer.RequestEnded(ctx, r)
+	o.RequestEnded(ctx, r)
 }
 
 // logObserver logs what the observer did wrong.
@@ -79,4 +105,101 @@ func checkMeta(meta json.RawMessage) error {
 		return errors.New("what the observer returned for _meta is not a JSON object")
 	}
 	return err
+}
+
+// observedSession shows the observer the requests that the client makes by itself.
+type observedSession struct {
+	transport.Session
+	rt  *Runtime
+	inc *incarnation
+}
+
+// listing returns the session of an incarnation for the requests of its lists.
+func (rt *Runtime) listing(inc *incarnation) transport.Session {
+	return observedSession{inc.session, rt, inc}
+}
+
+// Request implements [transport.Session].
+func (s observedSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	o := s.rt.Observer()
+	if o == nil {
+		return s.Session.Request(ctx, r)
+	}
+	start, id := s.inc.requestStart(r.Method), int64(0)
+	ctx, r.Meta = s.rt.RequestStarted(ctx, o, start)
+	r.ID = &id
+	if r.Began.IsZero() {
+		r.Began = time.Now()
+	}
+	result, err := s.Session.Request(ctx, r)
+	end := mcpvisor.RequestEnd{RequestStart: start, Began: r.Began, Took: time.Since(r.Began), ResultBytes: len(result), RequestID: id}
+	s.inc.setError(&end, err)
+	s.rt.RequestEnded(ctx, o, end)
+	return result, err
+}
+
+// CheckInputSchema implements [transport.InputSchemaChecker].
+func (s observedSession) CheckInputSchema(schema json.RawMessage) (kept int, err error) {
+	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
+		return checker.CheckInputSchema(schema)
+	}
+	return 0, nil
+}
+
+// UseTools implements [transport.InputSchemaChecker].
+func (s observedSession) UseTools(tools []mcpvisor.Tool, partial bool) {
+	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
+		checker.UseTools(tools, partial)
+	}
+}
+
+// requestStart describes a request between the client and an incarnation.
+func (i *incarnation) requestStart(method string) mcpvisor.RequestStart {
+	return mcpvisor.RequestStart{Server: i.server, Gen: i.gen, Epoch: i.epoch, Method: method,
+		Protocol: i.session.Info().ProtocolVersion, Transport: i.spec.TransportKind()}
+}
+
+// setError describes how a request of an incarnation ended.
+func (i *incarnation) setError(end *mcpvisor.RequestEnd, err error) {
+	if end.Outcome = mcpvisor.OutcomeAnswered; err == nil {
+		return
+	}
+	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
+		*e = *shared // several callers may receive the same error
+	}
+	e.Server, e.Gen, e.Epoch = i.server, i.gen, i.epoch
+	end.Err, end.Outcome = e, e.Outcome
+}
+
+// observeServerRequest shows the observer a request of the server. It implements
+// [transport.ServerRequestObserver].
+func (r *portRef) observeServerRequest(ctx context.Context, method string, params json.RawMessage) (context.Context, func(json.RawMessage, error)) {
+	o := r.rt.Observer()
+	if o == nil {
+		return ctx, func(json.RawMessage, error) {}
+	}
+	start := r.inc.requestStart(method)
+	start.Incoming, start.Meta = true, metaOf(params)
+	began := time.Now()
+	ctx, _ = r.rt.RequestStarted(ctx, o, start)
+	return ctx, func(result json.RawMessage, err error) {
+		end := mcpvisor.RequestEnd{RequestStart: start, Began: began, Took: time.Since(began), ResultBytes: len(result), Outcome: mcpvisor.OutcomeAnswered}
+		if err != nil {
+			end.Err = &mcpvisor.Error{Server: start.Server, Gen: start.Gen, Epoch: start.Epoch, Op: method,
+				Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
+		}
+		r.rt.RequestEnded(ctx, o, end)
+	}
+}
+
+// metaOf returns the _meta member of params; nil if it is no object.
+func metaOf(params json.RawMessage) (meta json.RawMessage) {
+	_ = jsonscan.EachMember(params, func(name string, value []byte) error {
+		if name == "_meta" && len(value) > 0 && value[0] == '{' {
+			meta = value
+		}
+		return nil
+	})
+	return meta
 }

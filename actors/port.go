@@ -26,6 +26,7 @@ import (
 type port struct {
 	ref        *portRef
 	ready      bool // SessionReady has come, and the session was not ended since
+	missed     *missedUpdates
 	prober     *prober
 	refresher  *refresher
 	reconciler *subscriptionReconciler
@@ -52,8 +53,8 @@ func (r *portRef) afterFunc(d time.Duration, m messages.Message) *time.Timer {
 
 func newPort(rt *Runtime, inc *incarnation) *port {
 	ref := &portRef{rt: rt, inc: inc}
-	p := &port{ref: ref, prober: &prober{port: ref}, refresher: &refresher{port: ref}}
-	p.reconciler = newSubscriptionReconciler(ref, p.refresher)
+	p := &port{ref: ref, prober: &prober{port: ref}, refresher: &refresher{port: ref}, missed: &missedUpdates{publish: ref.publishUpdated}}
+	p.reconciler = newSubscriptionReconciler(ref, p.refresher, p.missed)
 	return p
 }
 
@@ -63,7 +64,7 @@ func (p *port) Receive(c actor.Context) {
 	case *actor.Started:
 		p.ref.self, p.ref.parent = c.Self(), c.Parent()
 		p.ref.inc.session.OnNotice(p.onNotice)
-		if source, ok := p.ref.inc.session.(transport.ServerRequestSource); ok && p.ref.rt.opts.Observer != nil {
+		if source, ok := p.ref.inc.session.(transport.ServerRequestSource); ok {
 			source.OnServerRequest(p.ref.observeServerRequest)
 		}
 		p.open()
@@ -104,6 +105,7 @@ func (p *port) stop() {
 	p.prober.stop()
 	p.refresher.stop()
 	p.reconciler.stop()
+	p.missed.stop()
 }
 
 // open opens the session: spawn or connect, and negotiate.
@@ -126,13 +128,13 @@ func (p *port) discover() {
 	ref, inc, reconciler := p.ref, p.ref.inc, p.reconciler
 	reconciler.begin()
 	ref.rt.goSafe("port", func() {
-		ctx, cancel := bounded(inc.spec.Timeouts.List)
-		defer cancel()
 		if inc.session.Info().Era == mcpvisor.EraModern {
-			soon, cancel := context.WithTimeout(ctx, subscription.AckTimeout)
+			soon, cancel := bounded(subscription.StartAckTimeout) // not of the time for the lists
 			reconciler.applyAtStart(soon)
 			cancel()
 		}
+		ctx, cancel := bounded(inc.spec.Timeouts.List)
+		defer cancel()
 		found, err := discovery.Discover(ctx, ref.rt.listing(inc), inc.server, inc.spec.Limits)
 		if err != nil {
 			ref.sendParent(&messages.Failed{Epoch: inc.epoch, Cause: discoveryCause(ctx, inc, err)})
@@ -150,7 +152,7 @@ func (p *port) discover() {
 func discoveryCause(ctx context.Context, inc *incarnation, err error) *supervisor.Cause {
 	cause := asCause(err, supervisor.CauseProtocol)
 	if ctx.Err() != nil && cause.Kind == supervisor.CauseProtocol {
-		cause = &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: err,
+		cause = &supervisor.Cause{Kind: supervisor.CauseTimeout, Err: cause.Err,
 			Message: "server did not list what it offers in time; raise Timeouts.List if it is slow"}
 	}
 	if len(cause.Stderr) == 0 { // it often says why a list failed
@@ -174,15 +176,164 @@ func bounded(d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), d)
 }
 
-// asCause is the cause in an error, or a new one of that kind.
+// asCause is the cause in an error, or a new one of that kind. It is small enough to be
+// kept.
 func asCause(err error, kind supervisor.CauseKind) *supervisor.Cause {
 	var c *supervisor.Cause
 	if errors.As(err, &c) {
-		return c
+		return transport.KeptCause(c)
 	}
 	c = &supervisor.Cause{Kind: kind, Err: err, Message: err.Error()}
 	if errors.Is(err, mcpvisor.ErrAuthRequired) {
 		c.Kind, c.Permanent = supervisor.CauseAuth, true
 	}
-	return c
+	return transport.KeptCause(c)
+}
+
+// Refresh reads the lists of a server again, and returns when the result is published.
+func (rt *Runtime) Refresh(ctx context.Context, v *View) error {
+	return rt.requestPort(ctx, v, func(reply chan<- error) messages.Message { return &refreshNow{reply: reply} })
+}
+
+// Subscribe asks a server to announce updates of a resource (on), or to stop that: this
+// incarnation, and each one after it. A server that is not ready receives the request
+// when it is. A subscription that the server rejects is removed from the desired state.
+func (rt *Runtime) Subscribe(ctx context.Context, v *View, uri string, on bool) error {
+	rt.desiredOf(v.Gen).SetResource(uri, on)
+	return rt.requestReconcile(ctx, v, subscription.Request{URI: uri, On: on})
+}
+
+// SetLogLevel asks a server for log messages of that severity or above. If the server
+// rejects the level, the one before stays in force.
+func (rt *Runtime) SetLogLevel(ctx context.Context, v *View, level string) error {
+	rt.desiredOf(v.Gen).SetLevel(level)
+	return rt.requestReconcile(ctx, v, subscription.Request{Level: level})
+}
+
+// requestReconcile applies a change that was just made to the desired state, and waits
+// for the answer of the server in service. An incarnation that becomes ready
+// later applies the change by itself; see notifyPorts.
+func (rt *Runtime) requestReconcile(ctx context.Context, v *View, request subscription.Request) error {
+	if now := rt.Snapshot().Server(v.Name); now != nil && now.Gen == v.Gen {
+		v = now
+	}
+	if v.State != supervisor.StateReady {
+		return nil
+	}
+	if v.standby != nil {
+		rt.send(v.standby.port, &reconcileSubscriptions{})
+	}
+	err := rt.requestPort(ctx, v, func(reply chan<- error) messages.Message {
+		request.Reply = reply
+		return &reconcileSubscriptions{request: request}
+	})
+	if e := (*mcpvisor.Error)(nil); err != nil && v.current.session.Cause() != nil && errors.As(err, &e) && e.Kind != mcpvisor.KindCanceled {
+		return nil // the next incarnation applies it
+	}
+	return err
+}
+
+// notifyPorts lets the incarnations of a view compare the desired state with what they
+// have applied. The view is published by then: a later change of the desired state sees
+// it, and notifies them itself. So no change is missed in between.
+func (rt *Runtime) notifyPorts(v *View) {
+	if v.State != supervisor.StateReady {
+		return
+	}
+	for _, inc := range []*incarnation{v.current, v.standby} {
+		if inc != nil && inc.port != nil {
+			rt.send(inc.port, &reconcileSubscriptions{})
+		}
+	}
+}
+
+// requestPort sends a message to the port of a server that is ready, and waits for the
+// reply, the end of the session, or the end of ctx.
+func (rt *Runtime) requestPort(ctx context.Context, v *View, message func(reply chan<- error) messages.Message) error {
+	if v.State != supervisor.StateReady || v.current.port == nil {
+		return v.unavailable()
+	}
+	reply := make(chan error, 1)
+	rt.send(v.current.port, message(reply))
+	select {
+	case err := <-reply:
+		if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
+			e := *shared // each caller adds the operation to its own copy
+			e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
+			return &e
+		}
+		return err
+	case <-v.current.session.Dead():
+		e := v.current.unavailable()
+		e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
+		return e
+	case <-ctx.Done():
+		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: mcpvisor.KindCanceled,
+			Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+	}
+}
+
+// prober asks a ready server whether it still answers, after it has been silent for
+// Probe.Interval. Probe.Failures failed probes in a row end the session. Owned by the
+// port's actor goroutine; a probe itself runs in a goroutine of its own.
+type prober struct {
+	port   *portRef
+	timer  *time.Timer
+	failed int // probes in a row
+}
+
+func (p *prober) start() { p.arm(p.port.inc.spec.Probe.Interval) }
+
+func (p *prober) stop() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// arm sets the timer of the next probe. A negative interval switches probes off.
+func (p *prober) arm(after time.Duration) {
+	if p.port.inc.spec.Probe.Interval < 0 {
+		return
+	}
+	p.timer = p.port.afterFunc(after, &messages.ProbeDue{})
+}
+
+// probe sends a probe, unless the server has sent something within the interval. Any
+// message counts as a sign of life, also one that arrives during the probe.
+func (p *prober) probe() {
+	interval := p.port.inc.spec.Probe.Interval
+	if quiet := time.Since(p.port.inc.session.LastReceived()); 0 <= quiet && quiet < interval && p.failed == 0 {
+		p.arm(interval - quiet)
+		return
+	}
+	port, inc := p.port, p.port.inc
+	port.rt.goSafe("port", func() {
+		started, last := time.Now(), inc.session.LastReceived()
+		ctx, cancel := bounded(inc.spec.Probe.Timeout)
+		defer cancel()
+		err := transport.Probe(ctx, inc.session)
+		if err != nil && !inc.session.LastReceived().Equal(last) {
+			err = nil // the server is busy, not dead
+		}
+		port.sendSelf(&messages.Probed{Err: err, Took: time.Since(started)})
+	}, func(v any) {
+		port.sendSelf(&messages.Probed{Err: fmt.Errorf("internal error in a probe: %v", v)})
+	})
+}
+
+// onProbed counts the outcome of a probe. The first failure is followed by the next
+// probe at once.
+func (p *prober) onProbed(m *messages.Probed) {
+	if m.Err == nil {
+		p.failed = 0
+		p.arm(p.port.inc.spec.Probe.Interval)
+		return
+	}
+	if p.failed++; p.failed < p.port.inc.spec.Probe.Failures {
+		p.arm(0)
+		return
+	}
+	cause := transport.ProbeCause(p.failed, m.Err)
+	cause.Stderr = transport.StderrOf(p.port.inc.session)
+	p.port.inc.session.Abort(cause)
 }

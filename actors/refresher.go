@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,7 @@ const (
 var listRetry = backoff.Backoff{First: time.Second, Max: 30 * time.Second}
 
 // refresher keeps the catalog of a ready server up to date. It reads a list when the
-// server announces a change, when the list expires, when a failed reading is retried,
+// server announces a change, when the list expires or gets too old, when a failed reading is retried,
 // and when a caller asks for it. One timer serves all of these; see nextReading.
 //
 // All fields but changed are owned by the port's actor goroutine. A reading runs in a
@@ -53,7 +54,7 @@ type refresher struct {
 	failures int // in a row
 	retryAt  time.Time
 
-	expires map[catalog.Lists]time.Time // when a list is too old, as the server says
+	expires map[catalog.Lists]time.Time // when a list is too old, as the server or the spec says
 
 	timer *time.Timer
 	due   time.Time // of the armed timer; zero: no timer is armed
@@ -271,14 +272,45 @@ func (r *refresher) setExpiry(read, good catalog.Lists, c *catalog.Catalog) {
 			continue
 		}
 		delete(r.expires, list)
-		if c == nil || good&list == 0 || c.TTL[list] <= 0 {
+		if c == nil || good&list == 0 {
+			continue
+		}
+		valid := c.TTL[list]
+		if valid <= 0 {
+			valid = r.maxAge(list)
+		}
+		if valid <= 0 {
 			continue
 		}
 		if r.expires == nil {
 			r.expires = map[catalog.Lists]time.Time{}
 		}
-		r.expires[list] = time.Now().Add(max(c.TTL[list], minListTTL))
+		r.expires[list] = time.Now().Add(max(valid, minListTTL))
 	}
+}
+
+// maxAge is how long a list is valid by Timeouts.MaxListAge; 0 if that is not set, and for a
+// list whose changes the server announces. It is up to a quarter shorter, at random: servers
+// that were registered together are then not read together.
+func (r *refresher) maxAge(list catalog.Lists) time.Duration {
+	age, caps := r.port.inc.spec.Timeouts.MaxListAge, r.port.inc.session.Info().Capabilities
+	if age <= 0 || caps == nil {
+		return 0
+	}
+	silent := false
+	switch list {
+	case catalog.ListTools:
+		silent = caps.Tools != nil && !caps.Tools.ListChanged
+	case catalog.ListResources:
+		silent = caps.Resources != nil && !caps.Resources.ListChanged
+	case catalog.ListPrompts:
+		silent = caps.Prompts != nil && !caps.Prompts.ListChanged
+	default:
+	}
+	if !silent {
+		return 0
+	}
+	return age - rand.N(age/4+1)
 }
 
 func (r *refresher) answer(waiting []chan<- error, err error) {

@@ -163,8 +163,8 @@ func TestStartNamesTheListTimeout(t *testing.T) {
 	})
 }
 
-// A server that acknowledges no stream becomes ready no later for it, however many
-// streams there are.
+// A server that acknowledges no stream is ready 250 ms later, however many streams there are,
+// and however little time it has for its lists.
 func TestStartDoesNotWaitForEveryAck(t *testing.T) {
 	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 		if r.Method == "subscriptions/listen" && s.epoch > 1 {
@@ -172,12 +172,13 @@ func TestStartDoesNotWaitForEveryAck(t *testing.T) {
 		}
 		return "", nil
 	}}
-	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+	spec := mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{List: 10 * time.Millisecond}}
+	withNotifyingServer(t, a, spec, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
 		for i := range 5 {
 			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
 		}
 		a.session(1).Abort(errScripted)
-		time.Sleep(subscription.AckTimeout + time.Second)
+		time.Sleep(subscription.StartAckTimeout + 50*time.Millisecond) // and the wait before the restart
 		require.Equal(t, supervisor.StateReady, view(rt).State)
 		require.EqualValues(t, 2, view(rt).Epoch)
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -29,6 +30,49 @@ func TestExpiredListIsReadAgain(t *testing.T) {
 		require.InDelta(t, 40, a.session(1).count("tools/list"), 2)
 		require.InDelta(t, 10, a.session(1).count("resources/list"), 1, "each has its own time")
 	})
+}
+
+// A list whose changes the server does not announce is read again at its greatest age, and only while the
+// server is ready.
+func TestMaxListAge(t *testing.T) {
+	for name, row := range map[string]struct {
+		age    time.Duration
+		silent bool
+		least  int // readings of the tools in ten hours, the first included
+		most   int
+	}{
+		"off":                   {0, true, 1, 1},
+		"negative":              {-1, true, 1, 1},
+		"an hour":               {time.Hour, true, 11, 14},
+		"changes are announced": {time.Hour, false, 1, 1},
+		"less than ten seconds": {time.Nanosecond, true, 3000, 3601},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &notifyingServer{silent: row.silent}
+			spec := mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{MaxListAge: row.age}, Probe: mcpvisor.Probe{Interval: -1}, Policy: supervisor.Retry(3, time.Hour)}
+			withNotifyingServer(t, a, spec, func(t *testing.T, rt *Runtime, events func() []mcpvisor.Event) {
+				time.Sleep(10 * time.Hour)
+				reads := a.session(1).count("tools/list")
+				require.GreaterOrEqual(t, reads, row.least)
+				require.LessOrEqual(t, reads, row.most)
+				require.Equal(t, 1, a.session(1).count("resources/list"), "their changes are announced")
+				if row.most == 1 {
+					return
+				}
+				a.offers("new")
+				time.Sleep(row.age + 11*time.Second)
+				require.True(t, offered(rt, "new"))
+				all := events()
+				require.Equal(t, mcpvisor.EventChanged, all[len(all)-1].Kind)
+				require.Len(t, all[len(all)-1].Change.Tools.Added, 1)
+
+				reads = a.session(1).count("tools/list")
+				a.session(1).Abort(errScripted)
+				time.Sleep(30 * time.Minute)
+				require.Equal(t, reads, a.session(1).count("tools/list"), "it is down")
+			})
+		})
+	}
 }
 
 func TestReadingOneListKeepsTheExpiryOfAnother(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -67,9 +68,16 @@ func (s *supervisingActor) readyEvent() mcpvisor.Event {
 	info := s.inc.session.Info()
 	e := mcpvisor.Event{Kind: mcpvisor.EventReady, PID: info.PID, Protocol: info.ProtocolVersion,
 		Tools: len(s.published.Tools), Resources: len(s.published.Resources),
-		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts)}
+		Templates: len(s.published.Templates), Prompts: len(s.published.Prompts), StartTook: s.inc.startTook}
 	if !s.downSince.IsZero() {
 		e.Downtime = time.Since(s.downSince)
+	}
+	if s.last != nil {
+		_, change := s.last.Refreshed(s.published, catalog.AllLists)
+		change.Instructions = s.last.Instructions != s.published.Instructions
+		if !change.IsZero() {
+			e.Change = &change
+		}
 	}
 	return e
 }

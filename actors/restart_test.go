@@ -70,7 +70,7 @@ func states() []stateCase {
 		}, 1, 0},
 		{supervisor.StateEvicted, func(h *harness) {
 			h.script("fs", ready)
-			supervised(h, supervisor.NoRetry)
+			supervised(h, supervisor.NoRetry())
 			h.session("fs").Abort(errScripted)
 			time.Sleep(2 * second)
 		}, 1, 0},

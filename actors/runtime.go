@@ -24,7 +24,7 @@ type Options struct {
 	NewDialer func(mcpvisor.ServerSpec) (transport.Dialer, error)
 	// Logger receives the events, crash reports, and warnings of the actor library.
 	Logger zerolog.Logger
-	// Observer sees the requests of all servers; nil means none.
+	// Observer sees the requests of all servers; nil means none. UpdateObserver replaces it.
 	Observer mcpvisor.Observer
 	// Random yields numbers in [0, 1) for jitter; nil means math/rand.
 	Random func() float64
@@ -51,7 +51,10 @@ type Runtime struct {
 	stats      sync.Map                 // gen → *registrationStats; written by the manager only
 	stale      atomic.Uint64
 	calls      callFacts
-	badMeta    sync.Once // the log names the first _meta of the observer that cannot be sent
+	longCalls  longCalls
+	observing  sync.Mutex                  // held while observer is replaced
+	observer   atomic.Pointer[observerRef] // nil: none
+	badMeta    sync.Once                   // the log names the first _meta of the observer that cannot be sent
 	hub        *events.Hub
 	logger     *events.Logger
 	leftBehind leftBehind
@@ -69,10 +72,12 @@ func New(opts Options) *Runtime {
 	if opts.Random != nil {
 		rt.opts.Random = rt.guardRandom(opts.Random)
 	}
+	rt.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return opts.Observer })
 	rt.managerState.registrations = map[string]*registration{}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)
 	rt.system = newActorSystem()
+	rt.longCalls.rt, rt.longCalls.enabled = rt, opts.Logger.GetLevel() <= zerolog.WarnLevel
 	rt.supervisors, rt.ports = rt.newSpawner("supervisor"), rt.newSpawner("port")
 	rt.root = rt.system.Root.Spawn(rt.props("root", func() actor.Actor { return &root{rt: rt} }))
 	return rt
@@ -227,6 +232,7 @@ func (rt *Runtime) Close(ctx context.Context) error {
 			<-rt.drained
 			_ = rt.system.Root.StopFuture(rt.root).Wait()
 			rt.finishing.Wait()
+			rt.longCalls.stop()
 			rt.hub.Close()
 			rt.logger.AwaitClose()
 			close(rt.closed)

@@ -101,6 +101,7 @@ func (p *schedulePlayer) checkLives(events []mcpvisor.Event) {
 			s.up = false
 		case mcpvisor.EventUnregistered:
 			s.over = true
+		default:
 		}
 	}
 	for name, s := range lives {

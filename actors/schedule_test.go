@@ -187,7 +187,7 @@ func (p *schedulePlayer) operate(rnd *rand.Rand, id string) {
 }
 
 func randomSpec(rnd *rand.Rand, name string) mcpvisor.ServerSpec {
-	policies := []supervisor.Policy{supervisor.NoRetry, supervisor.Retry(3, 500*time.Millisecond), supervisor.Retry(2, 0),
+	policies := []supervisor.Policy{supervisor.NoRetry(), supervisor.Retry(3, 500*time.Millisecond), supervisor.Retry(2, 0),
 		supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(4*time.Second)),
 		supervisor.Retry(1, time.Second, supervisor.WithParking(5*time.Second)),
 		supervisor.Retry(5, 100*time.Millisecond, supervisor.WithJitter(0.5), supervisor.WithStableAfter(3*time.Second))}

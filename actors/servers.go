@@ -106,7 +106,7 @@ func (s *servers) start(c actor.Context, m *messages.Start) {
 			events: []mcpvisor.Event{{Kind: mcpvisor.EventUnregistered, Time: time.Now(), Server: spec.Name, Gen: m.Gen, Cause: cause}}})
 		return
 	}
-	supervising := newSupervisingActor(s.rt, spec, m.Gen, dialer)
+	supervising := newSupervisingActor(s.rt, m, dialer)
 	pid, err := s.rt.supervisors.spawn(c, supervising, actorName("supervisor", spec.Name, m.Gen))
 	if err != nil {
 		s.rt.post(&supervisorEnded{name: spec.Name, gen: m.Gen, released: true})

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Snapshot is the registries at one moment. It is immutable, shared by all readers, and
@@ -213,3 +216,273 @@ func (s *Snapshot) Closed() bool { return s.closed }
 
 // Changed is closed when this snapshot has been replaced.
 func (s *Snapshot) Changed() <-chan struct{} { return s.next }
+
+// View is one registration at one moment, as the manager published it. It is immutable,
+// but for what it asks its sessions: [View.Listed] and [View.Status] leave out a session
+// that has died meanwhile.
+type View struct {
+	Name string
+	Gen  uint64 // the number of the registration; each Register has its own
+	Spec *mcpvisor.ServerSpec
+
+	// As the lifecycle of package supervisor reports them.
+	State    supervisor.State
+	Since    time.Time // when State was entered
+	Epoch    uint64    // the number of the incarnation
+	Attempt  int
+	Restarts int
+	RetryAt  time.Time         // zero unless a retry is planned
+	Cause    *supervisor.Cause // why the last session ended; nil if none has
+
+	Catalog   *catalog.Catalog // what the server offers; nil unless it is ready
+	EverReady bool             // the server was ready at least once
+	History   []mcpvisor.Incarnation
+
+	// last is what a server that is down offered, or the one that it replaces; nil while it
+	// is ready.
+	last    *catalog.Catalog
+	leaving bool // the registration is being removed
+	// replaced: the registration is being removed, and the next one of the name follows at
+	// once.
+	replaced bool
+	current  *incarnation // the latest one, dead or alive; nil before the first
+	standby  *incarnation // can take over; nil if there is no such standby
+	// protocol is the version that current has negotiated; empty unless State is ready.
+	// Each observed call reads it, and Info of the session takes a lock.
+	protocol string
+	// mayTakeOver: the policy lets the standby take over when the session ends.
+	mayTakeOver bool
+	stats       *registrationStats
+
+	// What the supervising actor has counted: how often the server was ready, how long,
+	// without the time since readySince, and stale messages. readySince is zero unless it
+	// is ready.
+	timesReady int64
+	readyFor   time.Duration
+	readySince time.Time
+	stale      uint64
+}
+
+// knownCatalog is what the server offers, or offered while it was ready.
+func (v *View) knownCatalog() *catalog.Catalog {
+	if v.Catalog != nil {
+		return v.Catalog
+	}
+	return v.last
+}
+
+// Listed is what the server offers now. It is nil if the server is not ready, or if its
+// session has died and the manager has not handled the report yet. So a caller whose
+// call failed with ErrCrashed never finds the tools listed.
+func (v *View) Listed() *catalog.Catalog {
+	if v.Catalog == nil || v.sessionCause() != nil {
+		return nil
+	}
+	return v.Catalog
+}
+
+// ListedOrLast is [View.Listed] or, while the server is down and may return without being
+// asked to, what it offered last. down says that it is that.
+func (v *View) ListedOrLast() (c *catalog.Catalog, down bool) {
+	c, down = v.Known()
+	if down && (v.leaving || !v.EverReady || !mayReturn(v.State)) {
+		return nil, false
+	}
+	return c, down
+}
+
+// Known is [View.Listed] or, in any other state, what the server offered last; nil if it
+// was never ready. down says that it is that.
+func (v *View) Known() (c *catalog.Catalog, down bool) {
+	if c := v.Listed(); c != nil {
+		return c, false
+	}
+	c = v.knownCatalog()
+	return c, c != nil
+}
+
+// Leaving reports whether the registration is being removed, perhaps to be replaced.
+func (v *View) Leaving() bool { return v.leaving }
+
+// sessionCause is why the session of a ready server has ended. It is nil while the
+// session lives, and when the standby takes its place: the tools stay listed then.
+func (v *View) sessionCause() *supervisor.Cause {
+	if v.State != supervisor.StateReady || v.current == nil {
+		return nil
+	}
+	cause := v.current.session.Cause()
+	if cause != nil && !cause.Permanent && v.mayTakeOver && v.standby.session.Cause() == nil {
+		return nil
+	}
+	return cause
+}
+
+// mayReturn reports whether a server in that state is ready, or may become ready without a
+// Restart.
+func mayReturn(s supervisor.State) bool {
+	return isOpen(s) || s == supervisor.StateClosing || s == supervisor.StateBackoff || s == supervisor.StateParked
+}
+
+// isOpen reports whether a server in that state has a session that is open or opening.
+func isOpen(s supervisor.State) bool {
+	return s == supervisor.StateConnecting || s == supervisor.StateDiscovering || s == supervisor.StateReady
+}
+
+// Status is the view as users see it.
+func (v *View) Status() mcpvisor.ServerStatus {
+	if cause := v.sessionCause(); cause != nil {
+		down := *v
+		down.State, down.Since, down.Cause, down.Catalog = supervisor.StateClosing, time.Now(), cause, nil
+		v = &down
+	}
+	st := mcpvisor.ServerStatus{
+		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
+		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(), Origin: v.Spec.Origin,
+		WantsStandby: v.Spec.Standby,
+		Attempt:      v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,
+		LastCause: v.Cause.Clone(), History: slices.Clone(v.History),
+		Calls: v.stats.calls.counts(), Totals: v.totals(time.Now()),
+	}
+	for i := range st.History {
+		st.History[i].Cause = st.History[i].Cause.Clone()
+	}
+	if !v.RetryAt.IsZero() {
+		at := v.RetryAt
+		st.RetryAt = &at
+	}
+	if v.current != nil && v.current.epoch == v.Epoch && isOpen(v.State) {
+		info := v.current.session.Info()
+		if v.State != supervisor.StateReady {
+			info.Stderr = transport.StderrOf(v.current.session)
+		}
+		st.Session = &info
+	}
+	if v.standby != nil && v.standby.session.Cause() == nil {
+		info := v.standby.session.Info()
+		st.Standby = &info
+	}
+	if c := v.Catalog; c != nil {
+		st.Catalog = mcpvisor.CatalogInfo{Tools: len(c.Tools), Resources: len(c.Resources),
+			Templates: len(c.Templates), Prompts: len(c.Prompts), Hidden: c.Hidden, Tokens: c.Tokens, Warnings: slices.Clone(c.Warnings)}
+	}
+	return st
+}
+
+// totals are the counts since the registration began.
+func (v *View) totals(now time.Time) mcpvisor.Totals {
+	t := v.stats.totals()
+	t.Ready, t.Uptime, t.StaleMessages = v.timesReady, v.readyFor, v.stale
+	if !v.readySince.IsZero() {
+		t.Uptime += max(now.Sub(v.readySince), 0)
+	}
+	return t
+}
+
+// draft is what the messages that were handled since the last snapshot change, and what
+// follows once that is published. When many servers change at once, one snapshot shows
+// many changes: each costs a copy of the map of all servers. Owned by the current
+// manager, as part of [managerState]: what a manager that crashed has not published, the
+// next one publishes.
+type draft struct {
+	views map[string]*View // the changed ones by name; nil for a removed server
+	after []func()         // events, then replies, in the order of the messages
+}
+
+// maxDraftMessages bounds how many messages a caller waits for beside its own.
+const maxDraftMessages = 64
+
+// view is the view of a server as the next snapshot shows it; nil if it has none.
+func (m *manager) view(name string) *View {
+	if v, changed := m.state.draft.views[name]; changed {
+		return v
+	}
+	return m.rt.Snapshot().Server(name)
+}
+
+// setView replaces the view of a server in the next snapshot; nil removes it.
+func (m *manager) setView(name string, v *View) {
+	if m.state.draft.views == nil {
+		m.state.draft.views = map[string]*View{}
+	}
+	m.state.draft.views[name] = v
+}
+
+// afterPublish has f called when everything that was changed so far is published. It is
+// called after the functions of earlier calls.
+func (m *manager) afterPublish(f func()) { m.state.draft.after = append(m.state.draft.after, f) }
+
+// announce publishes events after the change that they are about.
+func (m *manager) announce(events []mcpvisor.Event) {
+	if len(events) > 0 {
+		m.afterPublish(func() { m.rt.hub.Publish(events...) })
+	}
+}
+
+// reply answers a caller after the change that the answer is about.
+func (m *manager) reply(to chan<- error, err error) {
+	m.afterPublish(func() { answer(to, err) })
+}
+
+// flush publishes the draft in one swap, and does what follows. It removes each part
+// first: one that crashes the manager is not tried again.
+func (m *manager) flush() {
+	d := &m.state.draft
+	if views := d.views; len(views) > 0 {
+		d.views = nil
+		m.publish(m.rt.Snapshot().withAll(views))
+	}
+	for len(d.after) > 0 {
+		f := d.after[0]
+		d.after[0] = nil
+		d.after = d.after[1:]
+		f()
+	}
+	d.after = nil
+}
+
+// publish replaces the snapshot and signals the change.
+func (m *manager) publish(s *Snapshot) {
+	s.closed = m.state.closing
+	old := m.rt.snapshot.Swap(s)
+	close(old.next)
+}
+
+// withdraw publishes that a registration is being removed or replaced, and removes what
+// the server offers from the listing, in one swap.
+func (m *manager) withdraw(name string, r *registration) {
+	v := m.view(name)
+	if v == nil || v.Gen != r.gen {
+		return
+	}
+	gone := *v
+	gone.leaving, gone.replaced = true, r.successor != nil
+	if v.Catalog != nil {
+		gone.last, gone.Catalog, gone.State = v.Catalog, nil, supervisor.StateStopping
+	}
+	m.setView(name, &gone)
+}
+
+// viewOf completes a reported view. A server that is down keeps its last catalog for
+// the names of its tools. One that is stopping offers nothing, whatever it reports.
+func (m *manager) viewOf(r *registration, reported *View) *View {
+	reported.leaving, reported.replaced = r.stopping, r.successor != nil
+	if before := m.view(reported.Name); before != nil && reported.Catalog == nil {
+		reported.last = before.knownCatalog()
+	}
+	if !r.stopping || reported.Catalog == nil {
+		return reported
+	}
+	hidden := *reported
+	hidden.last, hidden.Catalog, hidden.State = reported.Catalog, nil, supervisor.StateStopping
+	return &hidden
+}
+
+// confirmRegister tells the caller of Register, if it still waits, that it has succeeded,
+// after the change that the answer is about. A failure is told when the registration has
+// ended: [registration.answerAll].
+func (m *manager) confirmRegister(r *registration) {
+	if r.register != nil {
+		m.reply(r.register, nil)
+		r.register = nil
+	}
+}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/messages"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // standbyManager carries out what the state machine of the standby decides. A standby
@@ -19,7 +19,7 @@ import (
 type standbyManager struct {
 	owner   *supervisingActor
 	enabled bool // ServerSpec.Standby
-	machine *supervisor.Standby
+	machine *lifecycle.Standby
 	timer   *time.Timer // of the next start
 
 	// The session of the standby. inc and port are nil while there is no standby;
@@ -50,7 +50,7 @@ func (m *standbyManager) owns(epoch uint64) bool { return m.machine.Owns(epoch) 
 // ready returns the standby if it can take over at this moment, and nil otherwise. Its
 // session may have died although the report of that has not arrived yet.
 func (m *standbyManager) ready() *incarnation {
-	if m.machine.State() != supervisor.StandbyReady || m.inc.session.Cause() != nil {
+	if m.machine.State() != lifecycle.StandbyReady || m.inc.session.Cause() != nil {
 		return nil
 	}
 	return m.inc
@@ -68,7 +68,7 @@ func (m *standbyManager) readyEpoch() uint64 {
 func (m *standbyManager) isReleased() bool { return m.inc == nil && len(m.draining) == 0 }
 
 // step feeds the state machine and carries out its effects.
-func (m *standbyManager) step(c actor.Context, in supervisor.Input) {
+func (m *standbyManager) step(c actor.Context, in lifecycle.Input) {
 	if !m.enabled {
 		return
 	}
@@ -77,33 +77,34 @@ func (m *standbyManager) step(c actor.Context, in supervisor.Input) {
 	}
 }
 
-func (m *standbyManager) execute(c actor.Context, e supervisor.Effect) {
+func (m *standbyManager) execute(c actor.Context, e lifecycle.Effect) {
 	switch e.Kind {
-	case supervisor.EffectArmStandby:
+	case lifecycle.EffectArmStandby:
 		m.armTimer(e)
-	case supervisor.EffectCancelTimer:
+	case lifecycle.EffectCancelTimer:
 		m.stopTimer()
-	case supervisor.EffectDial:
+	case lifecycle.EffectDial:
 		m.inc, m.port = m.owner.startIncarnation(c, e.Epoch, true)
-	case supervisor.EffectDiscover:
+	case lifecycle.EffectDiscover:
 		c.Send(m.port, &messages.Discover{})
-	case supervisor.EffectAnnounceStandby:
+	case lifecycle.EffectAnnounceStandby:
 		c.Send(m.port, &messages.SessionReady{})
 		info := m.inc.session.Info()
-		m.owner.reportStandby(e.Epoch, mcpvisor.Event{Kind: mcpvisor.EventStandby, PID: info.PID, Protocol: info.ProtocolVersion})
-	case supervisor.EffectEndSession:
+		m.owner.reportStandby(e.Epoch, mcpvisor.Event{Kind: mcpvisor.EventStandby, PID: info.PID, Protocol: info.ProtocolVersion, StartTook: m.inc.startTook})
+	case lifecycle.EffectEndSession:
 		c.Send(m.port, &messages.EndSession{Cause: e.Cause})
-	case supervisor.EffectAnnounceLost:
+	case lifecycle.EffectAnnounceLost:
 		m.owner.reportStandby(e.Epoch, mcpvisor.Event{Kind: mcpvisor.EventStandbyLost, Cause: e.Cause})
+	default:
 	}
 }
 
 // onDiscovered keeps the catalog, if the standby has waited for it.
 func (m *standbyManager) onDiscovered(c actor.Context, d *messages.Discovered) {
-	if m.machine.State() == supervisor.StandbyDiscovering {
-		m.catalog = d.Catalog
+	if m.machine.State() == lifecycle.StandbyDiscovering {
+		m.catalog, m.inc.startTook = d.Catalog, time.Since(m.inc.started)
 	}
-	m.step(c, supervisor.Input{Kind: supervisor.InputDiscovered, Epoch: d.Epoch})
+	m.step(c, lifecycle.Input{Kind: lifecycle.InputDiscovered, Epoch: d.Epoch})
 }
 
 // takeOver hands the standby to the supervising actor, in exchange for the incarnation
@@ -116,7 +117,7 @@ func (m *standbyManager) takeOver(c actor.Context, old drainingIncarnation, atte
 	inc, port, catalog := m.inc, m.port, m.catalog
 	m.inc, m.port, m.catalog = nil, nil, nil
 	inc.isStandby.Store(false)
-	m.step(c, supervisor.Input{Kind: supervisor.InputTakenOver, Attempt: attempt})
+	m.step(c, lifecycle.Input{Kind: lifecycle.InputTakenOver, Attempt: attempt})
 	return inc, port, catalog
 }
 
@@ -127,18 +128,18 @@ func (m *standbyManager) onReleased(c actor.Context, epoch uint64) bool {
 	case draining:
 		c.Stop(old.port)
 		delete(m.draining, epoch)
-		m.step(c, supervisor.Input{Kind: supervisor.InputDrained})
+		m.step(c, lifecycle.Input{Kind: lifecycle.InputDrained})
 	case m.owns(epoch):
 		c.Stop(m.port)
 		m.inc, m.port, m.catalog = nil, nil, nil
-		m.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: epoch})
+		m.step(c, lifecycle.Input{Kind: lifecycle.InputReleased, Epoch: epoch})
 	default:
 		return false
 	}
 	return true
 }
 
-func (m *standbyManager) armTimer(e supervisor.Effect) {
+func (m *standbyManager) armTimer(e lifecycle.Effect) {
 	m.stopTimer()
 	m.timer = m.owner.afterFunc(e.Delay, &standbyDue{token: e.Token})
 }

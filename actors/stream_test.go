@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -132,7 +133,8 @@ func TestLateAckIsAGap(t *testing.T) {
 		return "", nil
 	}}
 	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
-		time.Sleep(time.Second) // ready after 3 s
+		time.Sleep(time.Second) // it is ready, and has read the lists
+		require.Equal(t, supervisor.StateReady, view(rt).State)
 		a.offers("new")
 		a.session(1).toolsChanged() // no stream is open yet
 		time.Sleep(10 * time.Second)
@@ -144,6 +146,216 @@ func TestLateAckIsAGap(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 1, updates(got(), "x:a"), "it is acknowledged, and counts as updated")
 		require.NoError(t, subscribe(t, rt, "x:a"))
+	})
+}
+
+// listening is a handler of the streams about resources: it acknowledges them as answer
+// says, by the number of the stream in its session, from 1. lasts is when the server ends
+// the stream; 0: never.
+func listening(answer func(s *notifyingSession, n int, about []string) (after time.Duration, honored []string, lasts time.Duration)) func(context.Context, *notifyingSession, transport.Request) (string, error) {
+	var mu sync.Mutex
+	counts := map[*notifyingSession]int{}
+	return func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+		about := wantsOf(r).ResourceSubscriptions
+		if len(about) == 0 {
+			return "", nil
+		}
+		mu.Lock()
+		counts[s]++
+		n := counts[s]
+		mu.Unlock()
+		after, honored, lasts := answer(s, n, about)
+		if lasts > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, lasts)
+			defer cancel()
+		}
+		return "", s.listen(ctx, r, after, honored)
+	}
+}
+
+// An acknowledgement that comes after the start and leaves out a resource rejects it: a
+// caller learns that, whether it asks before or after the acknowledgement.
+func TestLateAckThatLeavesOutAResource(t *testing.T) {
+	for name, after := range map[string]time.Duration{"before the call": 400 * time.Millisecond, "during the call": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			a := &notifyingServer{modern: true, handle: listening(func(s *notifyingSession, _ int, about []string) (time.Duration, []string, time.Duration) {
+				if s.epoch == 1 {
+					return 0, about, 0
+				}
+				return after, nil, 0
+			})}
+			withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+				require.NoError(t, subscribe(t, rt, "x:a"))
+				a.session(1).Abort(errScripted)
+				time.Sleep(time.Second)
+				require.Equal(t, supervisor.StateReady, view(rt).State)
+				require.ErrorContains(t, subscribe(t, rt, "x:a"), "does not watch")
+				require.Empty(t, desiredURIs(rt))
+				time.Sleep(time.Minute)
+				a.session(2).mu.Lock()
+				defer a.session(2).mu.Unlock()
+				require.Len(t, a.session(2).streams, 1, "that of the lists")
+			})
+		})
+	}
+}
+
+// A resource that a late acknowledgement leaves out is requested again, and costs the
+// others of its stream nothing.
+func TestLateAckThatLeavesOutAResourceIsRetried(t *testing.T) {
+	a := &notifyingServer{modern: true, handle: listening(func(s *notifyingSession, n int, about []string) (time.Duration, []string, time.Duration) {
+		if s.epoch > 1 && n == 1 {
+			return 400 * time.Millisecond, []string{"x:b"}, 0
+		}
+		return 0, about, 0
+	})}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		require.NoError(t, subscribe(t, rt, "x:b"))
+		a.session(1).Abort(errScripted)
+		time.Sleep(time.Minute)
+		for _, uri := range []string{"x:a", "x:b"} {
+			before := updates(got(), uri)
+			require.Positive(t, before, "%s counts as updated after the gap", uri)
+			a.session(2).update(uri)
+			require.Equal(t, before+1, updates(got(), uri), uri)
+		}
+	})
+}
+
+// The same holds for a stream that the server ends and then acknowledges without a
+// resource that it honored before.
+func TestRepeatedAckThatLeavesOutAResource(t *testing.T) {
+	server := func(rejected int) *notifyingServer {
+		return &notifyingServer{modern: true, handle: listening(func(_ *notifyingSession, n int, about []string) (time.Duration, []string, time.Duration) {
+			switch {
+			case n == 1:
+				return 0, about, time.Minute
+			case n <= 1+rejected:
+				return 0, nil, 0
+			}
+			return 0, about, 0
+		})}
+	}
+	t.Run("reported", func(t *testing.T) {
+		a := server(1 << 30)
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			time.Sleep(2 * time.Minute)
+			asked := a.session(1).count("subscriptions/listen")
+			require.LessOrEqual(t, asked, 20, "retries have pauses")
+			require.Equal(t, []string{"x:a"}, desiredURIs(rt), "no caller waits")
+			require.ErrorContains(t, subscribe(t, rt, "x:a"), "does not watch")
+			require.Empty(t, desiredURIs(rt))
+		})
+	})
+	t.Run("unsubscribed", func(t *testing.T) {
+		withNotifyingServer(t, server(1<<30), mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			time.Sleep(2 * time.Minute)
+			require.NoError(t, unsubscribe(t, rt, "x:a"))
+		})
+	})
+	t.Run("retried", func(t *testing.T) {
+		a := server(3)
+		withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+			require.NoError(t, subscribe(t, rt, "x:a"))
+			time.Sleep(10 * time.Minute)
+			require.Equal(t, 1, updates(got(), "x:a"), "it counts as updated after the gap")
+			a.session(1).update("x:a")
+			require.Equal(t, 2, updates(got(), "x:a"))
+		})
+	})
+}
+
+// A server that confirms no end of a stream delays its start by no more than the time for
+// acknowledgements. The stream about the lists is opened again after that.
+func TestStartWaitsForNoEndOfAStream(t *testing.T) {
+	for name, honored := range map[string]bool{"rejected": false, "left out": true} {
+		t.Run(name, func(t *testing.T) {
+			a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+				about := wantsOf(r).ResourceSubscriptions
+				if r.Method != "subscriptions/listen" || s.epoch == 1 {
+					return "", nil
+				}
+				if len(about) > 0 && !honored {
+					return "", rpcErr("no such resource")
+				}
+				err := s.listen(ctx, r, 0, nil)
+				r.Stream.Cancelled()
+				s.pause(context.Background(), r.Stream.CancelGrace)
+				return "", err
+			}}
+			withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, _ func() []mcpvisor.Event) {
+				require.NoError(t, subscribe(t, rt, "x:a"))
+				a.session(1).Abort(errScripted)
+				time.Sleep(subscription.StartAckTimeout + 100*time.Millisecond) // the policy waits some ms
+				require.EqualValues(t, 2, view(rt).Epoch)
+				require.Equal(t, supervisor.StateReady, view(rt).State)
+				require.NoError(t, unsubscribe(t, rt, "x:a")) // no more retries
+				time.Sleep(time.Minute)
+				a.offers("new")
+				a.session(2).toolsChanged()
+				time.Sleep(time.Second)
+				require.True(t, offered(rt, "new"))
+			})
+		})
+	}
+}
+
+// What an acknowledgement lists beyond the resources of its stream is ignored, and each
+// resource counts as updated once.
+func TestAckOfMoreThanRequested(t *testing.T) {
+	more := []string{"x:a", "x:a"}
+	for i := range 10_000 {
+		more = append(more, fmt.Sprint("x:more", i))
+	}
+	a := &notifyingServer{modern: true, handle: func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
+		if about := wantsOf(r).ResourceSubscriptions; len(about) > 0 {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute) // each end is a gap
+			defer cancel()
+			return "", s.listen(ctx, r, 0, more)
+		}
+		return "", nil
+	}}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+		require.NoError(t, subscribe(t, rt, "x:a"))
+		time.Sleep(150 * time.Second)
+		require.Equal(t, 2, updates(got(), "x:a"))
+		for _, e := range got() {
+			require.False(t, e.Kind == mcpvisor.EventResourceUpdated && e.URI != "x:a", "%s was not asked for", e.URI)
+		}
+	})
+}
+
+// A server that makes one gap after the other causes no more events than one that sends
+// updates, and no resource is left out.
+func TestGapsAreBounded(t *testing.T) {
+	a := &notifyingServer{}
+	withNotifyingServer(t, a, mcpvisor.ServerSpec{}, func(t *testing.T, rt *Runtime, got func() []mcpvisor.Event) {
+		const resources, seconds = 50, 10
+		for i := range resources {
+			require.NoError(t, subscribe(t, rt, fmt.Sprint("x:", i)))
+		}
+		before := len(got())
+		for range 100 * seconds {
+			a.session(1).notify(transport.Notice{Kind: transport.Gap})
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		n := 0
+		for i := range resources {
+			n += updates(got()[before:], fmt.Sprint("x:", i))
+			require.Positive(t, updates(got()[before:], fmt.Sprint("x:", i)))
+		}
+		require.LessOrEqual(t, n, missedPerSecond*(seconds+1)+resources)
+		require.Greater(t, n, missedPerSecond*(seconds-1))
+		last := updates(got(), "x:7")
+		a.session(1).notify(transport.Notice{Kind: transport.Gap})
+		a.session(1).notify(transport.Notice{Kind: transport.Gap}) // before the next publication is due
+		time.Sleep(time.Second)
+		require.Equal(t, last+2, updates(got(), "x:7"), "the last gap counts")
 	})
 }
 

@@ -16,7 +16,8 @@ var subscriptionRetry = backoff.Backoff{First: time.Second, Max: 10 * time.Minut
 
 // subscriptionReconciler decides when the subscriptions of a session are reconciled
 // with the desired state: after a start, when the desired state has a new version, when
-// a caller waits for an answer, and when a retry is due. The work is done by the
+// a caller waits for an answer, when the server leaves out resources later, and when a
+// retry is due. The work is done by the
 // subscriber, in a goroutine of its own, one run at a time.
 //
 // All fields but subscriber are owned by the port's actor goroutine.
@@ -28,6 +29,7 @@ type subscriptionReconciler struct {
 	running     bool                   // a run of the subscriber
 	version     uint64                 // of the desired state that was applied last
 	waiting     []subscription.Request // callers that the next run serves
+	leftOut     bool                   // the server has left out resources that the next run finds
 	retryNeeded bool
 	pause       time.Duration // before the last retry; 0: no retry since a success
 	retry       *time.Timer   // nil: no timer is armed
@@ -41,6 +43,8 @@ type (
 		messages.Base
 		request subscription.Request
 	}
+	// resourcesLeftOut: an acknowledgement that no caller waited for leaves out resources.
+	resourcesLeftOut struct{ messages.Base }
 	// subscriptionsReconciled: a run has ended.
 	subscriptionsReconciled struct {
 		messages.Base
@@ -50,14 +54,15 @@ type (
 	retrySubscriptions struct{ messages.Base }
 )
 
-func newSubscriptionReconciler(port *portRef, refresher *refresher) *subscriptionReconciler {
+func newSubscriptionReconciler(port *portRef, refresher *refresher, missed *missedUpdates) *subscriptionReconciler {
 	rt, inc := port.rt, port.inc
 	idle, total := CallTimeouts(inc.spec.Timeouts, 0)
 	return &subscriptionReconciler{port: port, subscriber: subscription.NewSubscriber(subscription.Config{
 		Session: inc.session, Desired: inc.desired, Server: inc.server, Epoch: inc.epoch, Logger: &rt.opts.Logger,
 		CallTimeout: idle, CallTotal: total, SharedPipe: inc.spec.HTTP == nil,
 		Go:           func(f func()) { rt.goSafe("port", f, nil) },
-		ListsChanged: refresher.markChanged, ResourcesUpdated: port.publishUpdated, WrapError: inc.wrapError,
+		ListsChanged: refresher.markChanged, ResourcesUpdated: missed.add, WrapError: inc.wrapError,
+		LeftOut: func() { port.sendSelf(&resourcesLeftOut{}) },
 	})}
 }
 
@@ -71,6 +76,9 @@ func (r *subscriptionReconciler) receive(m any) {
 		if r.isOutdated() {
 			r.run(false)
 		}
+	case *resourcesLeftOut:
+		r.leftOut = true
+		r.next()
 	case *subscriptionsReconciled:
 		r.onReconciled(m.result)
 	case *retrySubscriptions:
@@ -108,7 +116,7 @@ func (r *subscriptionReconciler) run(retry bool) {
 	if !r.active || r.running {
 		return
 	}
-	r.running = true
+	r.running, r.leftOut = true, false
 	r.stopRetry()
 	port, waiting := r.port, r.waiting
 	r.waiting = nil
@@ -138,7 +146,7 @@ func (r *subscriptionReconciler) onReconciled(result subscription.Result) {
 func (r *subscriptionReconciler) next() {
 	switch {
 	case !r.active || r.running || r.retry != nil:
-	case r.isOutdated():
+	case r.isOutdated() || r.leftOut:
 		r.run(false)
 	case r.retryNeeded:
 		r.pause = subscriptionRetry.Next(r.pause)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -29,7 +30,7 @@ type supervisingActor struct {
 	stats  *registrationStats
 
 	self      *actor.PID
-	lifecycle *supervisor.Lifecycle
+	lifecycle *lifecycle.Lifecycle
 	timer     *time.Timer // of the lifecycle: retry, park or stability
 	standby   *standbyManager
 
@@ -40,6 +41,7 @@ type supervisingActor struct {
 	released   bool             // nothing is left of it, and the lifecycle does not know yet
 	discovered *catalog.Catalog // of an incarnation that is not published yet
 	published  *catalog.Catalog // nil unless the server is ready
+	last       *catalog.Catalog // what the server offered when it was ready before; the view keeps it, too
 
 	everReady bool
 	downSince time.Time // zero while the server is ready, and before its first start
@@ -52,11 +54,12 @@ type supervisingActor struct {
 	ended      bool // the actor is stopping
 }
 
-func newSupervisingActor(rt *Runtime, spec *mcpvisor.ServerSpec, gen uint64, dialer transport.Dialer) *supervisingActor {
-	s := &supervisingActor{rt: rt, name: spec.Name, gen: gen, spec: spec, dialer: dialer, stats: rt.statsOf(gen),
-		lifecycle: supervisor.NewLifecycle(spec.Policy, spec.StartSupervised, rt.opts.Random)}
+func newSupervisingActor(rt *Runtime, m *messages.Start, dialer transport.Dialer) *supervisingActor {
+	spec := m.Spec
+	s := &supervisingActor{rt: rt, name: spec.Name, gen: m.Gen, spec: spec, dialer: dialer, stats: rt.statsOf(m.Gen), last: m.Last,
+		lifecycle: lifecycle.NewLifecycle(spec.Policy, spec.StartSupervised, rt.opts.Random)}
 	s.standby = &standbyManager{owner: s, enabled: spec.Standby,
-		machine: supervisor.NewStandby(spec.Policy, s.lifecycle.NextEpoch, rt.opts.Random)}
+		machine: lifecycle.NewStandby(spec.Policy, s.lifecycle.NextEpoch, rt.opts.Random)}
 	return s
 }
 
@@ -68,27 +71,27 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		s.self = c.Self()
-		s.step(c, supervisor.Input{Kind: supervisor.InputRegister})
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputRegister})
 	case *messages.Opened:
-		s.route(c, supervisor.Input{Kind: supervisor.InputOpened, Epoch: m.Epoch})
+		s.route(c, lifecycle.Input{Kind: lifecycle.InputOpened, Epoch: m.Epoch})
 	case *messages.Discovered:
 		s.onDiscovered(c, m)
 	case *messages.Failed:
-		s.route(c, supervisor.Input{Kind: supervisor.InputFailed, Epoch: m.Epoch, Cause: m.Cause})
+		s.route(c, lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: m.Epoch, Cause: m.Cause})
 	case *messages.Died:
-		s.route(c, supervisor.Input{Kind: supervisor.InputDied, Epoch: m.Epoch, Cause: m.Cause})
+		s.route(c, lifecycle.Input{Kind: lifecycle.InputDied, Epoch: m.Epoch, Cause: m.Cause})
 	case *messages.Released:
 		s.onReleased(c, m.Epoch)
 	case *messages.TimerDue:
-		s.step(c, supervisor.Input{Kind: supervisor.InputTimer, Token: m.Token})
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.Token})
 	case *standbyDue:
-		s.standby.step(c, supervisor.Input{Kind: supervisor.InputTimer, Token: m.token})
+		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.token})
 	case *messages.RestartServer:
-		s.step(c, supervisor.Input{Kind: supervisor.InputRestart})
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputRestart})
 		s.report(nil, true)
 	case *messages.Stop:
 		s.idleDialer() // so that the release of the session covers what the dialer keeps
-		s.step(c, supervisor.Input{Kind: supervisor.InputStop,
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputStop,
 			Cause: &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "unregistered"}})
 	case *catalogRefreshed:
 		s.onRefreshed(m)
@@ -101,19 +104,19 @@ func (s *supervisingActor) Receive(c actor.Context) {
 
 // route feeds an input about an incarnation to the machine that the incarnation
 // belongs to.
-func (s *supervisingActor) route(c actor.Context, in supervisor.Input) {
+func (s *supervisingActor) route(c actor.Context, in lifecycle.Input) {
 	if s.standby.owns(in.Epoch) {
 		s.standby.step(c, in)
 		return
 	}
-	if in.Kind == supervisor.InputDied {
+	if in.Kind == lifecycle.InputDied {
 		in.Standby = s.standby.readyEpoch()
 	}
 	s.step(c, in)
 }
 
 // step feeds the lifecycle, carries out its effects, and reports the outcome.
-func (s *supervisingActor) step(c actor.Context, in supervisor.Input) {
+func (s *supervisingActor) step(c actor.Context, in lifecycle.Input) {
 	before := s.lifecycle.State()
 	effects := s.lifecycle.Step(time.Now(), in)
 	if len(effects) == 0 && s.lifecycle.State() == before {
@@ -127,7 +130,7 @@ func (s *supervisingActor) step(c actor.Context, in supervisor.Input) {
 		s.execute(c, t, e)
 	}
 	if s.lifecycle.State() != supervisor.StateReady {
-		s.standby.step(c, supervisor.Input{Kind: supervisor.InputWithdrawn, Cause: s.lifecycle.Cause()})
+		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputWithdrawn, Cause: s.lifecycle.Cause()})
 	}
 	s.report(t.events, false)
 	if s.lifecycle.State() == supervisor.StateStopped {
@@ -138,7 +141,7 @@ func (s *supervisingActor) step(c actor.Context, in supervisor.Input) {
 // transition is one step of the lifecycle, with the events it leads to.
 type transition struct {
 	before supervisor.State
-	input  supervisor.Input
+	input  lifecycle.Input
 	events []mcpvisor.Event
 }
 
@@ -146,65 +149,68 @@ func (s *supervisingActor) emit(t *transition, e mcpvisor.Event) {
 	t.events = append(t.events, s.stamp(e))
 }
 
-func (s *supervisingActor) execute(c actor.Context, t *transition, e supervisor.Effect) {
+func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.Effect) {
 	switch e.Kind {
-	case supervisor.EffectDial:
+	case lifecycle.EffectDial:
 		s.released = false
 		s.inc, s.port = s.startIncarnation(c, e.Epoch, false)
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventConnecting})
-	case supervisor.EffectDiscover:
+	case lifecycle.EffectDiscover:
 		c.Send(s.port, &messages.Discover{})
-	case supervisor.EffectPublish:
+	case lifecycle.EffectPublish:
 		s.publish(c, t)
-	case supervisor.EffectTakeOver:
+	case lifecycle.EffectTakeOver:
 		s.released = false
 		s.inc, s.port, s.discovered = s.standby.takeOver(c, drainingIncarnation{s.inc, s.port}, s.lifecycle.Attempt())
-	case supervisor.EffectWithdraw:
-		s.published, s.downSince = nil, time.Now()
+	case lifecycle.EffectWithdraw:
+		s.last, s.published, s.downSince = s.published, nil, time.Now()
 		s.readyFor, s.readySince = s.readyFor+s.downSince.Sub(s.readySince), time.Time{}
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventDown, Epoch: e.Epoch, Cause: e.Cause, FailedCalls: s.inc.lostCalls()})
-	case supervisor.EffectEndSession:
+	case lifecycle.EffectEndSession:
 		s.endSession(c, t, e)
-	case supervisor.EffectArmRetry, supervisor.EffectArmPark, supervisor.EffectArmStable:
+	case lifecycle.EffectArmRetry, lifecycle.EffectArmPark, lifecycle.EffectArmStable:
 		s.armTimer(t, e)
-	case supervisor.EffectCancelTimer:
+	case lifecycle.EffectCancelTimer:
 		s.stopTimer()
-	case supervisor.EffectResetBudget:
-		if t.input.Kind == supervisor.InputTimer {
+	case lifecycle.EffectResetBudget:
+		if t.input.Kind == lifecycle.InputTimer {
 			s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStable})
 		}
-	case supervisor.EffectAnnounceGone:
+	case lifecycle.EffectAnnounceGone:
 		s.idleDialer()
 		s.announceGone(t, e)
+	default:
 	}
 }
 
 // publish makes the catalog visible, and lets the port keep it up to date. After a
 // takeover the standby knows already.
 func (s *supervisingActor) publish(c actor.Context, t *transition) {
-	s.published, s.discovered, s.everReady = s.discovered, nil, true
+	published := *s.discovered
+	published.Instructions = s.inc.session.Info().Instructions
+	s.published, s.discovered, s.everReady = &published, nil, true
 	s.timesReady, s.readySince = s.timesReady+1, time.Now()
 	if keeper, ok := s.dialer.(transport.Keeper); ok && s.spec.Policy.MaxAttempts != 0 {
 		keeper.Keep()
 	}
 	c.Send(s.port, &messages.SessionReady{})
 	s.emit(t, s.readyEvent())
-	s.downSince = time.Time{}
-	if t.input.Kind != supervisor.InputDied {
-		s.standby.step(c, supervisor.Input{Kind: supervisor.InputServing})
+	s.last, s.downSince = nil, time.Time{}
+	if t.input.Kind != lifecycle.InputDied {
+		s.standby.step(c, lifecycle.Input{Kind: lifecycle.InputServing})
 	}
 }
 
-func (s *supervisingActor) endSession(c actor.Context, t *transition, e supervisor.Effect) {
+func (s *supervisingActor) endSession(c actor.Context, t *transition, e lifecycle.Effect) {
 	served := t.before == supervisor.StateReady
 	s.recordHistory(e.Cause, served)
-	if !served && (t.input.Kind == supervisor.InputFailed || t.input.Kind == supervisor.InputDied) {
+	if !served && (t.input.Kind == lifecycle.InputFailed || t.input.Kind == lifecycle.InputDied) {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStartFailed, Cause: e.Cause})
 	}
 	c.Send(s.port, &messages.EndSession{Cause: e.Cause})
 }
 
-func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
+func (s *supervisingActor) announceGone(t *transition, e lifecycle.Effect) {
 	switch s.lifecycle.State() {
 	case supervisor.StateUnauthorized:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventAuthRequired, Cause: e.Cause})
@@ -213,6 +219,7 @@ func (s *supervisingActor) announceGone(t *transition, e supervisor.Effect) {
 			MaxAttempts: s.spec.Policy.MaxAttempts})
 	case supervisor.StateStopped:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventUnregistered, Cause: e.Cause})
+	default:
 	}
 }
 
@@ -248,9 +255,9 @@ func (s *supervisingActor) onDiscovered(c actor.Context, m *messages.Discovered)
 		return
 	}
 	if m.Epoch == s.lifecycle.Epoch() {
-		s.discovered = m.Catalog
+		s.discovered, s.inc.startTook = m.Catalog, time.Since(s.inc.started)
 	}
-	s.step(c, supervisor.Input{Kind: supervisor.InputDiscovered, Epoch: m.Epoch})
+	s.step(c, lifecycle.Input{Kind: lifecycle.InputDiscovered, Epoch: m.Epoch})
 }
 
 // onReleased handles the release of an incarnation. The lifecycle learns of it when
@@ -263,12 +270,12 @@ func (s *supervisingActor) onReleased(c actor.Context, epoch uint64) {
 		c.Stop(s.port)
 		s.port, s.released = nil, true
 	default: // stale; the lifecycle counts it
-		s.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: epoch})
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputReleased, Epoch: epoch})
 		return
 	}
 	if s.released && s.standby.isReleased() {
 		s.released = false
-		s.step(c, supervisor.Input{Kind: supervisor.InputReleased, Epoch: s.lifecycle.Epoch()})
+		s.step(c, lifecycle.Input{Kind: lifecycle.InputReleased, Epoch: s.lifecycle.Epoch()})
 	}
 }
 
@@ -333,16 +340,17 @@ func (s *supervisingActor) incarnations() []*incarnation {
 	return all
 }
 
-func (s *supervisingActor) armTimer(t *transition, e supervisor.Effect) {
+func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {
 	s.stopTimer()
 	s.timer = s.afterFunc(e.Delay, &messages.TimerDue{Token: e.Token})
 	switch at := s.lifecycle.RetryAt(); e.Kind {
-	case supervisor.EffectArmRetry:
+	case lifecycle.EffectArmRetry:
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lifecycle.Cause(), Attempt: s.lifecycle.Attempt(),
 			MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
-	case supervisor.EffectArmPark:
+	case lifecycle.EffectArmPark:
 		s.idleDialer()
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventParked, Cause: s.lifecycle.Cause(), Delay: e.Delay, RetryAt: &at})
+	default:
 	}
 }
 

@@ -27,7 +27,7 @@ func newFacadeDriver(ctx context.Context, t target) (driver, error) { return new
 func newRawDriver(ctx context.Context, t target) (driver, error)    { return newFacade(ctx, t, true) }
 
 func spec(name string, t target) mcpvisor.ServerSpec {
-	s := mcpvisor.ServerSpec{Name: name, Policy: supervisor.NoRetry}
+	s := mcpvisor.ServerSpec{Name: name, Policy: supervisor.NoRetry()}
 	if t.url != "" {
 		s.HTTP = &mcpvisor.HTTP{URL: t.url}
 		return s

@@ -27,6 +27,7 @@ require (
 	github.com/lmittmann/tint v1.0.3 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/mcpvisor/mcpvisor/telemetry v0.0.0
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/orcaman/concurrent-map v1.0.0 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
@@ -56,3 +57,5 @@ require (
 )
 
 replace github.com/mcpvisor/mcpvisor => ../
+
+replace github.com/mcpvisor/mcpvisor/telemetry => ../telemetry

@@ -38,15 +38,14 @@ func compareObservers(ctx context.Context) error {
 			name    string
 			sampler sdktrace.Sampler
 		}{{observedByNone, nil}, {observedByMetrics, nil}, {"spans, not sampled", sdktrace.NeverSample()}, {"spans, sampled", sdktrace.AlwaysSample()}} {
-			opts, err := observedBy(o.name, o.sampler)
-			if err != nil {
-				return err
-			}
-			a, err := newFacadeWith(ctx, t, raw, mcpvisor.EraAuto, opts...)
+			a, err := newFacadeWith(ctx, t, raw, mcpvisor.EraAuto)
 			if err != nil {
 				return err
 			}
 			defer a.close()
+			if err := observe(a.c, o.name, o.sampler); err != nil {
+				return err
+			}
 			drivers = append(drivers, &observedDriver{a, o.name})
 		}
 		got, err := compare(ctx, drivers, t, callers, max(9, *rounds), *duration, echoLoad)
@@ -62,11 +61,10 @@ func compareObservers(ctx context.Context) error {
 	return w.end()
 }
 
-// observedBy are the options of a client that reports metrics, and spans if there is a
-// sampler.
-func observedBy(name string, sampler sdktrace.Sampler) ([]facade.Option, error) {
+// observe makes a client report metrics, and spans if there is a sampler.
+func observe(c *facade.Client, name string, sampler sdktrace.Sampler) error {
 	if name == observedByNone {
-		return nil, nil
+		return nil
 	}
 	opts := []telemetry.Option{telemetry.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())))}
 	if sampler == nil {
@@ -74,9 +72,6 @@ func observedBy(name string, sampler sdktrace.Sampler) ([]facade.Option, error) 
 	} else {
 		opts = append(opts, telemetry.WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler))))
 	}
-	tel, err := telemetry.New(opts...)
-	if err != nil {
-		return nil, err
-	}
-	return []facade.Option{facade.WithObserver(tel.Observer())}, nil
+	_, err := telemetry.Attach(c, opts...)
+	return err
 }

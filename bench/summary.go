@@ -73,7 +73,7 @@ func summaryLines() []summaryLine {
 	}
 	return []summaryLine{
 		{"a further client without servers: make and close it", "ms", "client", "1, make and close", ms, "", "%.3f", []bar{atMost(ms, 0.3)}},
-		{"the first client of a process", "ms", "client", "first, make and close", ms, "", "%.3f", nil},
+		{"the first client of a process", "ms", "client", "first, make and close", ms, "", "%.3f", []bar{atMost(ms, 4)}},
 		{"a further client, allocated", "KB", "client", "1, make and close", figureKB, "", "%.0f", []bar{atMost(figureKB, 200)}},
 		{"an idle stdio server: heap and stacks", "KB", "idle", "500", figureHeap, "", "%.1f", []bar{atMost(figureHeap, 30)}},
 		{"the same, goroutines", "count", "idle", "500", figureGoroutines, "", "%.1f", []bar{atMost(figureGoroutines, 3)}},
@@ -98,7 +98,7 @@ func summaryLines() []summaryLine {
 		{"the same", "B/call", "echo", "64", figureOwnBytes, clientRaw, "%.0f", []bar{atMost(figureOwnBytes, 140)}},
 		{"1 MB result, decoded", "MB/s", "size", "1 MB", rate, "", "%.0f", []bar{atLeast(over(rate, clientRaw), 0.75)}},
 		{"1 MB result, raw", "MB/s", "size", "1 MB", rate, clientRaw, "%.0f", nil},
-		{"`CallTool` over Streamable HTTP, 64 callers", "calls/s", "http", "64", rate, "", "%.0f", []bar{atLeast(over(rate, clientSDK), 5.3)}},
+		{"`CallTool` over Streamable HTTP, 64 callers", "calls/s", "http", "64", rate, "", "%.0f", []bar{atLeast(over(rate, clientSDK), 4.8)}},
 		{"the same, without the caller's own", "allocs/call", "http", "64", figureOwnAllocs, "", "%.1f", []bar{atMost(figureOwnAllocs, 62)}},
 		{"the same, answers as event streams", "B/call", "stream", "64", figureOwnBytes, "", "%.0f", []bar{atMost(figureOwnBytes, 6000)}},
 	}

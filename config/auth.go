@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -80,21 +79,10 @@ func (e *entry) readEnterprise(v *hujson.Value) {
 	e.oauth.Grant, e.oauth.Enterprise = mcpvisor.GrantJWTBearer, &p
 }
 
-// readAssertionFile returns the function that reads the file.
-func (e *entry) readAssertionFile(v *hujson.Value) mcpvisor.AssertionFunc {
-	if path := e.readFilePath(v); path != "" {
-		return tokenFileOf(path).fetchAssertion
-	}
-	return nil
-}
-
-// readIDTokenFile returns the function that reads the file.
-func (e *entry) readIDTokenFile(v *hujson.Value) func(context.Context) (string, error) {
-	if path := e.readFilePath(v); path != "" {
-		return tokenFileOf(path).fetch
-	}
-	return nil
-}
+// memoryTokens is the store of all entries with the store "memory", so that specs of equal
+// entries are equal. Entries for one URL and account share their tokens, as with the other
+// stores.
+var memoryTokens = tokenstore.NewMemory()
 
 // readFile returns the content of the file that a value names.
 func (e *entry) readFile(v *hujson.Value) string {

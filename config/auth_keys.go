@@ -67,10 +67,10 @@ var authRows = []row{
 		read: intoText(func(e *entry) *string { return (*string)(&e.oauth.Grant) }),
 	},
 	{
-		Key: Key{Name: "assertion_file", Type: "path", Field: "HTTP.Auth.FetchAssertion", Example: `"/var/run/token"`,
+		Key: Key{Name: "assertion_file", Type: "path", Field: "HTTP.Auth.AssertionFile", Example: `"/var/run/token"`,
 			Meaning: "A file with a signed assertion (RFC 7523) that the platform of a workload keeps fresh. It is read for each token."},
 		read: func(e *entry, v *hujson.Value) {
-			e.oauth.Grant, e.oauth.FetchAssertion = mcpvisor.GrantJWTBearer, e.readAssertionFile(v)
+			e.oauth.Grant, e.oauth.AssertionFile = mcpvisor.GrantJWTBearer, e.readFilePath(v)
 		},
 	},
 	{
@@ -113,8 +113,8 @@ var enterpriseRows = []row{
 		read: intoText(func(e *entry) *string { return &e.enterprise.ClientSecret }),
 	},
 	{
-		Key: Key{Name: "id_token_file", Type: "path", Field: "HTTP.Auth.Enterprise.FetchIDToken", Example: `"id_token"`,
+		Key: Key{Name: "id_token_file", Type: "path", Field: "HTTP.Auth.Enterprise.IDTokenFile", Example: `"id_token"`,
 			Meaning: "A file with the ID token of the user's login. It is read for each token."},
-		read: func(e *entry, v *hujson.Value) { e.enterprise.FetchIDToken = e.readIDTokenFile(v) },
+		read: func(e *entry, v *hujson.Value) { e.enterprise.IDTokenFile = e.readFilePath(v) },
 	},
 }

@@ -54,32 +54,42 @@ func TestAuth_store(t *testing.T) {
 	}
 }
 
-// Platforms renew the files that they keep tokens in, so each use reads the file.
-func TestAuth_token_files_are_read_each_time(t *testing.T) {
+// Relative paths begin at the workspace. The files are not read here: platforms renew them.
+func TestAuth_token_files(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
-	for text, read := range map[string]func(*mcpvisor.OAuth) (string, error){
-		`{"assertion_file": "token"}`: func(o *mcpvisor.OAuth) (string, error) {
-			return o.FetchAssertion(t.Context(), mcpvisor.AssertionRequest{})
-		},
-		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: func(o *mcpvisor.OAuth) (string, error) {
-			require.Equal(t, []string{"https://idp/token", "us", "hush"}, []string{o.Enterprise.TokenEndpoint, o.Enterprise.ClientID, o.Enterprise.ClientSecret})
-			return o.Enterprise.FetchIDToken(t.Context())
-		},
+	for text, want := range map[string]mcpvisor.OAuth{
+		`{"assertion_file": "token"}`: {Grant: mcpvisor.GrantJWTBearer, AssertionFile: path},
+		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: {
+			Grant: mcpvisor.GrantJWTBearer, ClientID: "me", Enterprise: &mcpvisor.Enterprise{TokenEndpoint: "https://idp/token", ClientID: "us", ClientSecret: "hush", IDTokenFile: path}},
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": `+text+`}}}`)
 		require.Empty(t, f.Problems, text)
-		o := f.Servers[0].Spec.HTTP.Auth
-		require.Equal(t, mcpvisor.GrantJWTBearer, o.Grant)
-		_, err := read(o)
-		require.ErrorIs(t, err, os.ErrNotExist)
-		for _, token := range []string{"first", "second"} {
-			require.NoError(t, os.WriteFile(path, []byte(token+"\n"), 0o600))
-			got, err := read(o)
-			require.NoError(t, err)
-			require.Equal(t, token, got)
-		}
-		require.NoError(t, os.Remove(path))
+		require.Equal(t, &want, f.Servers[0].Spec.HTTP.Auth)
+	}
+}
+
+// Reading an unchanged file again gives equal specs, whatever its entries contain, so that a
+// reload does not start servers again.
+func TestEqual_entries(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "key"), []byte("k"), 0o600))
+	for _, entry := range []string{
+		`"url": "https://h/mcp", "auth": true`,
+		`"url": "https://h/mcp", "auth": {"client_id": "me", "client_secret": "s", "scopes": ["a", "b"]}`,
+		`"url": "https://h/mcp", "auth": {"grant": "client_credentials", "client_id": "me", "private_key_file": "key"}`,
+		`"url": "https://h/mcp", "auth": {"assertion_file": "token"}`,
+		`"url": "https://h/mcp", "auth": {"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "id_token_file": "id"}}`,
+		`"url": "https://h/mcp", "auth": {"store": "memory"}`,
+		`"url": "https://h/mcp", "auth": {"store": "keyring"}`,
+		`"url": "https://h/mcp", "auth": {"store": "./tokens"}`,
+		`"url": "https://h/mcp", "headers": {"A": "1", "B": "${SECRET}"}`,
+		`"command": "x", "args": ["a"], "env": {"A": "1"}, "tools": {"allow": ["a"]}, "timeouts": {"call": "5s"}`,
+	} {
+		text := `{"servers": {"web": {` + entry + `}}}`
+		first, second := parse(t, dir, text), parse(t, dir, text)
+		require.Empty(t, first.Problems, entry)
+		require.True(t, first.Servers[0].Spec.Clone().Equal(second.Servers[0].Spec), entry)
 	}
 }
 
@@ -95,8 +105,8 @@ func TestAuth_rejected(t *testing.T) {
 		`"url": "https://h/mcp", "auth": {"client_id": "me", "private_key_file": "none.pem"}`:      "cannot be read",
 		`"url": "https://h/mcp", "auth": {"store": "keychain"}`:                                    "not a place for tokens",
 		`"url": "https://h/mcp", "auth": {"client_id": "x", "enterprise": {"client_id": "y"}}`:     `needs "token_endpoint" in "enterprise" in "auth"`,
-		`"url": "https://h/mcp", "auth": {"grant": "urn:ietf:params:oauth:grant-type:jwt-bearer"}`: "needs either",
-		`"url": "https://h/mcp", "auth": {"enterprise": {}, "assertion_file": "x"}`:                "needs either",
+		`"url": "https://h/mcp", "auth": {"grant": "urn:ietf:params:oauth:grant-type:jwt-bearer"}`: `needs one of "assertion_file"`,
+		`"url": "https://h/mcp", "auth": {"enterprise": {}, "assertion_file": "x"}`:                "needs one of",
 		`"command": "x", "auth": true`:                                                             "for an endpoint",
 	} {
 		f := parse(t, t.TempDir(), `{"servers": {"web": {`+text+`}}}`)

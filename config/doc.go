@@ -114,13 +114,15 @@
 //	    It takes over when the first one ends, without a start; calls in the gap
 //	    fail at once. It needs retry with max_attempts other than 0.
 //	url → HTTP.URL
-//	    (URL) The endpoint of a server over HTTP. Also written serverUrl.
+//	    (URL) The endpoint of a server over HTTP. An address with ws:// or
+//	    wss:// is that of a WebSocket. Also written serverUrl.
 //	httpUrl → HTTP.URL
 //	    (URL) The same as url, and wins over it. Gemini CLI writes the endpoint
 //	    of Streamable HTTP here, and that of HTTP+SSE below url.
 //	headers → HTTP.Headers
-//	    (object of strings) Sent with every request to the endpoint's origin.
-//	    They appear in no log, error or status.
+//	    (object of strings) Sent with every request to the endpoint's origin, or
+//	    with the one that opens a WebSocket. They appear in no log, error or
+//	    status.
 //	auth → HTTP.Auth
 //	    (boolean or object; default false) Authorizes this client by OAuth. true
 //	    discovers everything; the object fixes what it names. The user consents
@@ -160,7 +162,7 @@
 //	    ("authorization_code" or "client_credentials"; default
 //	    "authorization_code") How a token is obtained: the user consents, or the
 //	    client acts for itself.
-//	auth.assertion_file → HTTP.Auth.FetchAssertion
+//	auth.assertion_file → HTTP.Auth.AssertionFile
 //	    (path) A file with a signed assertion (RFC 7523) that the platform of a
 //	    workload keeps fresh. It is read for each token.
 //	auth.enterprise → HTTP.Auth.Enterprise
@@ -172,7 +174,7 @@
 //	    (string) The id of this client at the provider.
 //	auth.enterprise.client_secret → HTTP.Auth.Enterprise.ClientSecret
 //	    (string) The secret that belongs to it.
-//	auth.enterprise.id_token_file → HTTP.Auth.Enterprise.FetchIDToken
+//	auth.enterprise.id_token_file → HTTP.Auth.Enterprise.IDTokenFile
 //	    (path) A file with the ID token of the user's login. It is read for each
 //	    token.
 //	auth.store → HTTP.Auth.Store
@@ -185,10 +187,11 @@
 //	    (boolean; default true) Gemini CLI's key: false is the same as auth:
 //	    false.
 //	type → HTTP.SSE
-//	    ("stdio", "http" or "sse"; default inferred from the other keys) "sse"
-//	    is the deprecated transport HTTP+SSE, which "http" finds out by itself.
-//	    "local", "remote" and spellings of "streamable-http" are accepted too.
-//	    Also written transport.
+//	    ("stdio", "http", "sse" or "ws"; default inferred from the other keys)
+//	    "sse" is the deprecated transport HTTP+SSE, which "http" finds out by
+//	    itself. "ws" is a WebSocket, which the command reaches, and programs
+//	    with config.WithWebSocket do. "local", "remote", "websocket" and
+//	    spellings of "streamable-http" are accepted too. Also written transport.
 //	disabled
 //	    (boolean; default false) Lists the entry and does not start it. Nothing
 //	    else in it is checked.
@@ -237,6 +240,9 @@
 //	timeouts.list → Timeouts.List
 //	    (duration; default 30s) Bounds the listing of tools, resources,
 //	    templates and prompts together.
+//	timeouts.max_list_age → Timeouts.MaxListAge
+//	    (duration; default off) How old a list may get of a server that
+//	    announces no changes of it, before it is read again. At least 10s.
 //	timeouts.call → Timeouts.Call
 //	    (duration; default 1m) Bounds how long a call may take without a
 //	    progress report. Each report starts it again.

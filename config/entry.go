@@ -184,14 +184,19 @@ func (e *entry) finish(at *hujson.Value) {
 // These are the values of "type" in lower case, without '-' and '_'.
 var (
 	programKinds  = []string{"stdio", "local"}
-	endpointKinds = []string{"http", "streamablehttp", "remote", "sse"}
+	endpointKinds = []string{"http", "streamablehttp", "remote", "sse", "ws", "websocket"}
 )
+
+// plainKind returns a value of "type" in that form.
+func plainKind(kind string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(kind))
+}
 
 // checkType compares "type" with the other keys. An entry that contradicts its
 // type is not used as anything else.
 func (e *entry) checkType(at *hujson.Value) {
 	missing := func(key, hint string) { e.failTransport(at, fmt.Sprintf("has type %q and no %q", e.kind, key), hint) }
-	switch strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(e.kind)) {
+	switch plainKind(e.kind) {
 	case "":
 	case "stdio", "local":
 		if e.stdio.Command == "" && !e.broken {
@@ -206,12 +211,16 @@ func (e *entry) checkType(at *hujson.Value) {
 			missing("url", "give the address of the event stream")
 		}
 		e.http.SSE = true
+	case "ws", "websocket":
+		if e.http.URL == "" && !e.broken {
+			missing("url", "give the address, as in wss://host/path")
+		}
 	default:
-		e.fail(at, "type %q is unknown; use \"stdio\", \"http\" or \"sse\"", e.kind)
+		e.fail(at, "type %q is unknown; use \"stdio\", \"http\", \"sse\" or \"ws\"", e.kind)
 	}
 }
 
-// setTransport sets the spec's transport: a program or an endpoint.
+// setTransport sets the spec's transport: a program, an endpoint, or a WebSocket.
 func (e *entry) setTransport(at *hujson.Value) {
 	hasCommand, hasURL := e.stdio.Command != "", e.http.URL != ""
 	switch {
@@ -225,6 +234,8 @@ func (e *entry) setTransport(at *hujson.Value) {
 		e.splitCommand()
 		e.stdio.Env = mergeEnv(e.fileEnv, e.stdio.Env)
 		e.spec.Stdio = &e.stdio
+	case hasURL && e.isWebSocket():
+		e.setWebSocket(at)
 	case hasURL:
 		e.spec.HTTP = &e.http
 	default:

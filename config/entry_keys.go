@@ -46,7 +46,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
-			Meaning: "The endpoint of a server over HTTP."},
+			Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."},
 		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.URL) },
 	},
 	{
@@ -56,7 +56,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "headers", Type: "object of strings", Field: "HTTP.Headers", Example: `{"Authorization": "Bearer ${TOKEN}"}`,
-			Meaning: "Sent with every request to the endpoint's origin. They appear in no log, error or status."},
+			Meaning: "Sent with every request to the endpoint's origin, or with the one that opens a WebSocket. They appear in no log, error or status."},
 		read: func(e *entry, v *hujson.Value) { e.http.Headers = e.readMap(v) },
 	},
 	{
@@ -65,8 +65,8 @@ var entryRows = []row{
 		read: (*entry).readAuth, nested: authRows,
 	},
 	{
-		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http" or "sse"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
-			Meaning: `"sse" is the deprecated transport HTTP+SSE, which "http" finds out by itself. "local", "remote" and spellings of "streamable-http" are accepted too.`},
+		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http", "sse" or "ws"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
+			Meaning: `"sse" is the deprecated transport HTTP+SSE, which "http" finds out by itself. "ws" is a WebSocket, which the command reaches, and programs with config.WithWebSocket do. "local", "remote", "websocket" and spellings of "streamable-http" are accepted too.`},
 		read: func(e *entry, v *hujson.Value) { e.kind, _ = e.readString(v); e.kindValue = v },
 	},
 	{

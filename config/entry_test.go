@@ -64,7 +64,7 @@ func TestEntry_rejected(t *testing.T) {
 	for members, says := range map[string]string{
 		`"type": "stdio", "url": "https://h/mcp"`:             `config mcp.json:1:28: server "s" has type "stdio" and no "command"; name`,
 		`"type": "http", "command": "x"`:                      `config mcp.json:1:28: server "s" has type "http" and no "url"; give`,
-		`"type": "websocket", "url": "https://h/mcp"`:         `type "websocket" is unknown`,
+		`"type": "tcp", "url": "https://h/mcp"`:               `type "tcp" is unknown`,
 		`"type": "sse", "command": "x"`:                       `config mcp.json:1:28: server "s" has type "sse" and no "url"; give`,
 		`"type": "sse", "url": "https://h", "era": "modern"`:  `the transport HTTP+SSE does not know`,
 		`"type": 7, "url": "https://h/mcp"`:                   `"type" must be a string; write it in double quotes`,

@@ -108,10 +108,10 @@ func (f *File) Specs() []mcpvisor.ServerSpec {
 
 // Broken returns the names of the servers whose entries cannot be used, in the order of the
 // files. They are in Problems and not in Specs. Pass them to the parameter keep of
-// facade.Client.Sync, so that a typing error or an unset variable does not end a server
+// facade.Client.Apply, so that a typing error or an unset variable does not end a server
 // that runs by an earlier, sound version of its entry:
 //
-//	err := client.Sync(ctx, file.Specs(), file.Broken()...)
+//	err := client.Apply(ctx, file.Specs(), file.Broken()...)
 //
 // Of an entry that is defined twice the first definition counts; if that is usable, the
 // server is not broken.

@@ -168,8 +168,8 @@ func TestEnvFile_lines(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	for text, want := range map[string]supervisor.Policy{
-		`false`:  supervisor.NoRetry,
-		`"none"`: supervisor.NoRetry,
+		`false`:  supervisor.NoRetry(),
+		`"none"`: supervisor.NoRetry(),
 		`true`:   DefaultRetry,
 		`{"max_attempts": "unlimited", "base": "1s"}`: supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(DefaultRetry.Max)),
 		`{"max_attempts": 2}`:                         supervisor.Retry(2, DefaultRetry.Base, supervisor.WithMaxDelay(DefaultRetry.Max)),

@@ -15,12 +15,12 @@ func (e *entry) readRetry(v *hujson.Value) {
 	p := &e.spec.Policy
 	if lit, ok := literal(v, 't'); ok {
 		if !lit.Bool() {
-			*p = supervisor.NoRetry
+			*p = supervisor.NoRetry()
 		}
 		return
 	}
 	if lit, ok := literal(v, '"'); ok && lit.String() == "none" {
-		*p = supervisor.NoRetry
+		*p = supervisor.NoRetry()
 		return
 	}
 	if _, ok := literal(v, '0'); ok {

@@ -88,6 +88,11 @@ var timeoutRows = []row{
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.List }),
 	},
 	{
+		Key: Key{Name: "max_list_age", Type: "duration", Default: "off", Field: "Timeouts.MaxListAge", Example: `"1h"`,
+			Meaning: "How old a list may get of a server that announces no changes of it, before it is read again. At least 10s."},
+		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.MaxListAge }),
+	},
+	{
 		Key: Key{Name: "call", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
 			Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."},
 		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v },

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -36,10 +38,10 @@ type params struct {
 func (p *params) modern() bool { return p.Meta.ProtocolVersion >= modernVersion }
 
 // methods are the requests that a session answers, tools/call excepted.
-var methods = map[string]func(*connection, context.Context, *jsonrpc.Request, *params) (any, error){
+var methods = map[string]func(*connection, *request, *params) (any, error){
 	"initialize":               (*connection).initialize,
 	"server/discover":          (*connection).discover,
-	"ping":                     func(*connection, context.Context, *jsonrpc.Request, *params) (any, error) { return struct{}{}, nil },
+	"ping":                     func(*connection, *request, *params) (any, error) { return struct{}{}, nil },
 	"tools/list":               (*connection).listTools,
 	"prompts/list":             (*connection).listPrompts,
 	"prompts/get":              (*connection).getPrompt,
@@ -54,33 +56,46 @@ var methods = map[string]func(*connection, context.Context, *jsonrpc.Request, *p
 }
 
 // answer returns the result of a request, or a *jsonrpc.Error.
-func (c *connection) answer(ctx context.Context, r *jsonrpc.Request) (json.RawMessage, error) {
+func (c *connection) answer(r *request) (json.RawMessage, error) {
 	if r.Method == "tools/call" {
-		return c.callTool(ctx, r.Params)
+		return c.callTool(r)
 	}
 	method, ok := methods[r.Method]
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + r.Method}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(r.Method)}
 	}
-	p, err := readParams(r.Params)
+	p, err := readParams(r.ctx, r.Params)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkVersion(p.Meta.ProtocolVersion); err != nil {
 		return nil, err
 	}
-	result, err := method(c, ctx, r, p)
+	if strings.HasSuffix(r.Method, "/list") {
+		if err := r.acquire(c.listing); err != nil {
+			return nil, err
+		}
+		r.lists = true
+	}
+	result, err := method(c, r, p)
 	if err != nil {
 		return nil, err
 	}
 	return encodeResult(result, p.modern())
 }
 
+// maxParamsValues is how many values the params of a request may have, those of tools/call
+// excepted, which are passed on undecoded.
+const maxParamsValues = 10_000
+
 // readParams decodes params, which may be absent.
-func readParams(raw json.RawMessage) (*params, error) {
+func readParams(ctx context.Context, raw json.RawMessage) (*params, error) {
 	p := new(params)
 	if len(raw) == 0 || string(raw) == "null" {
 		return p, nil
+	}
+	if _, err := jsonbound.Check(ctx, raw, jsonbound.Limits{Elements: maxParamsValues}); err != nil {
+		return nil, invalidParams("params have " + err.Error())
 	}
 	if err := json.Unmarshal(raw, p); err != nil {
 		return nil, invalidParams("params cannot be read: " + wrongType(err))
@@ -127,19 +142,25 @@ func hasMember(object []byte, name string) (found bool) {
 	return found
 }
 
+// maxNotificationBytes bounds the params of a notification, which is read while Write waits.
+const maxNotificationBytes = 64 << 10
+
 // receiveNotification handles a notification of the peer. Those that it does not know are
 // ignored.
 func (c *connection) receiveNotification(r *jsonrpc.Request) {
 	switch r.Method {
 	case "notifications/initialized":
-		c.notify.startSession()
+		c.out.notify.startSession()
 	case "notifications/cancelled":
-		p, err := readParams(r.Params)
+		if len(r.Params) > maxNotificationBytes {
+			return
+		}
+		p, err := readParams(c.ctx, r.Params)
 		if err != nil || p.RequestID == nil {
 			return
 		}
 		if id, err := jsonrpc.MakeID(p.RequestID); err == nil {
-			c.cancelRequest(id)
+			c.requests.cancel(id)
 		}
 	}
 }

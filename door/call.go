@@ -1,13 +1,10 @@
 package door
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
-
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -58,12 +55,12 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 // callTool answers tools/call (MCP, server, tools). Arguments that the tool does not take are an
 // error of the tool, which the model can correct; a request that is not one of tools/call, and
 // an unknown tool, are JSON-RPC errors (there: error handling).
-func (c *connection) callTool(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
-	t, err := readToolCall(raw)
+func (c *connection) callTool(r *request) (json.RawMessage, error) {
+	t, err := readToolCall(r.Params)
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.client.CallToolRaw(ctx, t.name, t.arguments, c.callOptions(t.progressToken)...)
+	result, err := c.client.CallToolRaw(r.ctx, t.name, t.arguments, c.callOptions(r, t.progressToken)...)
 	switch {
 	case err == nil:
 		return result, nil
@@ -75,16 +72,12 @@ func (c *connection) callTool(ctx context.Context, raw json.RawMessage) (json.Ra
 
 // callOptions are the options of a request whose progress is reported if it has a token
 // (MCP, basic, utilities, progress).
-func (c *connection) callOptions(token json.RawMessage) []facade.CallOption {
+func (c *connection) callOptions(r *request, token json.RawMessage) []facade.CallOption {
 	if !isProgressToken(token) {
 		return c.opts.call
 	}
-	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) {
-		text, err := json.Marshal(progressParams{ProgressToken: token, Progress: p})
-		if err == nil {
-			c.send(&jsonrpc.Request{Method: "notifications/progress", Params: text})
-		}
-	}))
+	r.token = token
+	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) { c.out.addProgress(r, p) }))
 }
 
 // progressParams are the params of notifications/progress.

@@ -137,19 +137,24 @@ func TestCancelled_request_is_not_answered(t *testing.T) {
 	require.NoError(t, s.callWith(8, "ping", "").Error)
 }
 
-// Progress of a call with a token arrives before its result, in order.
+// Progress of a call with a token arrives before its result, in order. What is not read in
+// time is replaced by what follows.
 func TestCallTool_progress(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s := openRaw(t, Transport(c, WithCallOptions(facade.WithTimeout(time.Minute))))
 	for _, token := range []string{`"t\u0041"`, `-7.5`} {
 		s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":100},"_meta":{"progressToken":`+token+`}}`)
-		for n := 1; n <= 100; n++ {
+		last := 0
+		for last < 100 {
 			r, ok := s.read().(*jsonrpc.Request)
 			require.True(t, ok, "progress comes before the result")
 			require.Equal(t, "notifications/progress", r.Method)
 			require.Equal(t, token, member(t, r.Params, "progressToken"))
-			require.Equal(t, strconv.Itoa(n), member(t, r.Params, "progress"))
+			n, err := strconv.Atoi(member(t, r.Params, "progress"))
+			require.NoError(t, err)
+			require.Greater(t, n, last)
 			require.Equal(t, "100", member(t, r.Params, "total"))
+			last = n
 		}
 		require.NoError(t, s.read().(*jsonrpc.Response).Error)
 	}
@@ -169,8 +174,8 @@ func TestCallTool_progress_of_the_sdk(t *testing.T) {
 		params.SetProgressToken("t")
 		r, err := s.CallTool(t.Context(), params)
 		text(t, r, err)
-		require.InDelta(t, 1, receive(t, reports), 0)
-		require.InDelta(t, 2, receive(t, reports), 0)
+		for receive(t, reports) != 2 { // the first one may have been replaced
+		}
 	})
 }
 

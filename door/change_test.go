@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -70,7 +71,7 @@ func TestListChanged(t *testing.T) {
 
 // Changes that were not read yet are one notification, and answers do not wait for them.
 func TestNotifier_coalesces(t *testing.T) {
-	n := newNotifier()
+	n := newNotifier(func() {})
 	n.reportLists(allLists)
 	require.Nil(t, n.next(), "the session has not begun")
 	n.startSession()
@@ -202,7 +203,7 @@ func TestListen(t *testing.T) {
 
 	s.notify("notifications/cancelled", `{"requestId":7}`)
 	until(t, func() bool { return s.callWith(7, "ping", "").Error == nil })
-	notify := s.conn.(*connection).notify
+	notify := s.conn.(*connection).out.notify
 	notify.mu.Lock()
 	defer notify.mu.Unlock()
 	require.Empty(t, notify.listeners, "nothing is reported any more")
@@ -225,4 +226,39 @@ func TestSetLoggingLevel(t *testing.T) {
 	require.EqualValues(t, "error", got.Level)
 	require.Equal(t, "it is error", got.Data)
 	require.Error(t, s.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "loud"}))
+}
+
+// After missed events a session knows again what each server lists, and so reports what goes.
+func TestListChanged_after_missed_events(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	conn := openRaw(t, Transport(c)).conn.(*connection)
+	conn.out.notify.startSession()
+	events := make(chan mcpvisor.Event)
+	go conn.follow(events, map[string]lists{}) // as if it had missed that the server is ready
+	events <- mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1}
+	events <- mcpvisor.Event{Kind: mcpvisor.EventLog, Log: &mcpvisor.LogMessage{}} // the one before is handled
+	for conn.out.notify.next() != nil {
+	}
+	events <- mcpvisor.Event{Kind: mcpvisor.EventDown, Server: "a"}
+	close(events)
+	<-conn.ctx.Done()
+	require.Equal(t, "notifications/tools/list_changed", conn.out.notify.next().(*jsonrpc.Request).Method)
+}
+
+// A session sets one level at a time, so that however many requests it sends, a server gets one.
+func TestSetLoggingLevel_one_at_a_time(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took = time.Second
+		c := newClient(t, fixture("a", mcptest.Script{Versions: []string{mcptest.Version20251125}, Faults: []mcptest.Fault{
+			{At: mcptest.StageCall, Method: "logging/setLevel", Do: mcptest.ActionDelay, Delay: took}}}))
+		s := openRaw(t, Transport(c))
+		began := time.Now()
+		for i, level := range []string{"debug", "error", "info"} {
+			s.send(float64(i), "logging/setLevel", `{"level":"`+level+`"}`)
+		}
+		for i := range 3 {
+			require.NoError(t, s.read().(*jsonrpc.Response).Error)
+			require.Equal(t, time.Duration(i+1)*took, time.Since(began))
+		}
+	})
 }

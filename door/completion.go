@@ -1,11 +1,9 @@
 package door
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -28,25 +26,25 @@ type completionContext struct {
 }
 
 // complete answers completion/complete (MCP, server, utilities, completion).
-func (c *connection) complete(ctx context.Context, _ *jsonrpc.Request, p *params) (any, error) {
-	r := facade.CompletionRequest{Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}
+func (c *connection) complete(r *request, p *params) (any, error) {
+	request := facade.CompletionRequest{Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}
 	var server string
 	switch p.Ref.Type {
 	case "ref/prompt":
-		var ok bool
-		if server, r.Prompt, ok = c.findPrompt(p.Ref.Name); !ok {
-			return nil, unknownPrompt(p.Ref.Name)
+		var err error
+		if server, request.Prompt, err = c.findPrompt(p.Ref.Name); err != nil {
+			return nil, err
 		}
 	case "ref/resource":
 		found, err := c.findTemplate(p.Ref.URI)
 		if err != nil {
 			return nil, err
 		}
-		server, r.Template = found.server, found.uri
+		server, request.Template = found.server, found.uri
 	default:
 		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	details, err := c.client.Complete(ctx, server, r, c.callOptions(p.Meta.ProgressToken)...)
+	details, err := c.client.Complete(r.ctx, server, request, c.callOptions(r, p.Meta.ProgressToken)...)
 	if err != nil {
 		return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err)
 	}
@@ -56,9 +54,11 @@ func (c *connection) complete(ctx context.Context, _ *jsonrpc.Request, p *params
 // maxQuote is how much of a name that the peer sent is repeated in an error, in bytes.
 const maxQuote = 200
 
-func quote(text string) string {
+func quote(text string) string { return strconv.Quote(shorten(text)) }
+
+func shorten(text string) string {
 	if len(text) > maxQuote {
 		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
 	}
-	return strconv.Quote(text)
+	return text
 }

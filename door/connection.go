@@ -2,80 +2,97 @@ package door
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// outBuffer is how many messages wait for Read without holding their goroutines.
-const outBuffer = 16
-
-// connection is one session. Each request has a goroutine, and one more follows the events
-// of the client.
+// connection is one session. Each request in flight has a goroutine, and one more follows the
+// events of the client.
 type connection struct {
 	*door
 
-	ctx    context.Context // ends with the connection
-	cancel context.CancelFunc
-	out    chan jsonrpc.Message // answers and progress, for Read
-	notify *notifier            // all other notifications, for Read
+	ctx      context.Context // ends with the session; its cause is why
+	cancel   context.CancelCauseFunc
+	requests *requests
+	out      *outbox
 
-	mu       sync.Mutex
-	turns    map[string]chan struct{}          // of each URI that changes: ends with the last request about it
-	inFlight map[jsonrpc.ID]context.CancelFunc // nil value: canceled by the peer, which expects no answer
-	serving  int                               // requests whose answers Read has not got; those in inFlight, and more
-	draining bool                              // the client is closed: what is in flight is answered, the rest refused
+	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
+	levelling chan struct{} // holds a value while the level of log messages is being set
+	slots     chan struct{} // holds a value for each subscription of the session
 }
 
 func newConnection(d *door) *connection {
-	c := &connection{door: d, out: make(chan jsonrpc.Message, outBuffer), notify: newNotifier(), turns: map[string]chan struct{}{}, inFlight: map[jsonrpc.ID]context.CancelFunc{}}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	limits := d.opts.limits
+	c := &connection{door: d, out: newOutbox(limits), listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1),
+		slots: make(chan struct{}, limits.MaxSubscriptions)}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	context.AfterFunc(c.ctx, c.out.close) // also if nobody reads to the end
+	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
 	events := d.client.Watch(c.ctx, watchedKinds...) // before the lists are read, so that no change is missed
 	go c.follow(events, c.readOffers())
 	return c
 }
 
+// errEnded is the cause of a session that has ended as it should.
+var errEnded = errors.New("the session has ended")
+
+func (c *connection) end() { c.cancel(errEnded) }
+
 // SessionID implements [mcp.Connection]. It is empty.
 func (c *connection) SessionID() string { return "" }
 
-// Read implements [mcp.Connection]. After the end of the session it returns io.EOF.
+// Read implements [mcp.Connection]. After the end of the session it returns io.EOF, or
+// [ErrPeerDoesNotRead].
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
-		select {
-		case m := <-c.out:
+		if c.ctx.Err() != nil {
+			return nil, c.endError(io.EOF)
+		}
+		m, ended := c.out.next()
+		if ended != nil {
+			c.endRequest(ended)
+		}
+		if m != nil {
 			return m, nil
-		case <-c.notify.wake:
-			if m := c.notify.next(); m != nil {
-				return m, nil
-			}
+		}
+		select {
+		case <-c.out.wake:
 		case <-c.ctx.Done():
-			select {
-			case m := <-c.out: // the last answers
-				return m, nil
-			default:
-				return nil, io.EOF
-			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// Write implements [mcp.Connection]. It does not wait for any server.
-func (c *connection) Write(_ context.Context, m jsonrpc.Message) error {
+// endError is why the session has ended; usual if it has ended as it should.
+func (c *connection) endError(usual error) error {
+	if cause := context.Cause(c.ctx); cause != nil && !errors.Is(cause, errEnded) {
+		return cause
+	}
+	return usual
+}
+
+// Write implements [mcp.Connection]. It waits for no server. A request waits while the
+// session has as many as its [Limits] allow; what is no request does not.
+func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
 	if c.ctx.Err() != nil {
-		return fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed)
+		return c.endError(fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed))
 	}
 	switch {
 	case !ok || r == nil: // an answer, though nothing was asked
 	case !r.ID.IsValid():
 		c.receiveNotification(r)
 	default:
-		c.receiveRequest(r)
+		made := newRequest(c.ctx, r)
+		made.turn = newTurn(made)
+		if err := c.requests.admit(ctx, made); err != nil {
+			return c.endError(err)
+		}
 	}
 	return nil
 }
@@ -83,122 +100,71 @@ func (c *connection) Write(_ context.Context, m jsonrpc.Message) error {
 // Close implements [mcp.Connection]. It cancels the requests in flight and does not wait
 // for them.
 func (c *connection) Close() error {
-	c.cancel()
+	c.end()
 	return nil
 }
 
-// receiveRequest starts the goroutine of a request.
-func (c *connection) receiveRequest(r *jsonrpc.Request) {
-	ctx, cancel := context.WithCancel(c.ctx)
-	c.mu.Lock()
-	_, twice := c.inFlight[r.ID]
-	refused := c.draining
-	if !twice && !refused {
-		c.inFlight[r.ID] = cancel
-		c.serving++
-	}
-	c.mu.Unlock()
-	switch {
-	case twice:
-		go c.refuse(r, cancel, "a request with this id is in flight")
-	case refused:
-		go c.refuse(r, cancel, "the client is closed")
-	default:
-		go c.serve(ctx, cancel, r, c.takeTurn(r))
-	}
-}
-
-// refuse answers a request that is not served.
-func (c *connection) refuse(r *jsonrpc.Request, cancel context.CancelFunc, why string) {
-	cancel()
-	c.send(&jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}})
-}
-
 // serve answers one request, when it is its turn.
-func (c *connection) serve(ctx context.Context, cancel context.CancelFunc, r *jsonrpc.Request, t *turn) {
-	defer cancel()
-	defer c.endServing()
-	t.await()
+func (c *connection) serve(r *request) {
+	if r.refusal != "" {
+		c.respond(r, &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.refusal}})
+		return
+	}
+	r.turn.await()
 	// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
 	response := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}}
-	defer c.respond(response, t)
-	result, err := c.answerSafely(ctx, r)
+	defer c.respond(r, response)
+	result, err := c.answerSafely(r)
 	response.Result, response.Error = result, nil
 	if err != nil {
 		response.Result, response.Error = nil, err
 	}
 }
 
-// respond ends a request: the next of its row may begin, and the peer gets the answer if it
-// expects one.
-func (c *connection) respond(response *jsonrpc.Response, t *turn) {
-	c.endTurn(t)
-	if c.endRequest(response.ID) {
-		c.send(response)
+// respond lets the next request of the row begin, and passes the answer to the peer if it
+// expects one: then the request ends when that is read, or else now.
+func (c *connection) respond(r *request, response *jsonrpc.Response) {
+	c.requests.endTurn(r)
+	r.cancel()
+	switch {
+	case r.canceled.Load():
+		c.out.dropProgress(r)
+		c.endRequest(r)
+	case !c.out.addAnswer(r, response):
+		c.cancel(c.opts.limits.unreadError())
 	}
 }
 
+// endRequest frees what a request holds.
+func (c *connection) endRequest(r *request) {
+	if r.lists {
+		<-c.listing
+	}
+	c.requests.end(r)
+}
+
 // answerSafely is answer with a panic as an error.
-func (c *connection) answerSafely(ctx context.Context, r *jsonrpc.Request) (result []byte, err error) {
+func (c *connection) answerSafely(r *request) (result []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%s panicked: %v", r.Method, p)}
 		}
 	}()
-	return c.answer(ctx, r)
+	return c.answer(r)
 }
 
-// send passes a message to Read, unless the session ends first.
-func (c *connection) send(m jsonrpc.Message) {
+// acquire waits for a place in a channel that holds a value for each that is taken.
+func (r *request) acquire(places chan<- struct{}) error {
 	select {
-	case c.out <- m:
-	case <-c.ctx.Done():
-	}
-}
-
-// cancelRequest ends a request that the peer has canceled (MCP, basic, utilities,
-// cancellation). It gets no answer.
-func (c *connection) cancelRequest(id jsonrpc.ID) {
-	c.mu.Lock()
-	cancel := c.inFlight[id]
-	if cancel != nil {
-		c.inFlight[id] = nil
-	}
-	c.mu.Unlock()
-	if cancel != nil {
-		cancel()
-	}
-}
-
-// endRequest frees the id, which the peer may use again as soon as it has the answer. It
-// reports whether the peer expects one.
-func (c *connection) endRequest(id jsonrpc.ID) (expected bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	expected = c.inFlight[id] != nil
-	delete(c.inFlight, id)
-	return expected
-}
-
-// endServing ends a session that is draining after its last answer.
-func (c *connection) endServing() {
-	c.mu.Lock()
-	c.serving--
-	idle := c.draining && c.serving == 0
-	c.mu.Unlock()
-	if idle {
-		c.cancel()
+	case places <- struct{}{}:
+		return nil
+	case <-r.ctx.Done():
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was canceled"}
 	}
 }
 
 // drain ends the session as soon as no request is in flight.
 func (c *connection) drain() {
-	c.mu.Lock()
-	c.draining = true
-	idle := c.serving == 0
-	c.mu.Unlock()
-	c.notify.endListeners()
-	if idle {
-		c.cancel()
-	}
+	c.out.notify.endListeners()
+	c.requests.drain()
 }

@@ -25,6 +25,12 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 	}
 	result := c.client.ErrorForModel(target, err)
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
+	var failed *mcpvisor.Error
+	if errors.As(err, &failed) && failed.Kind == mcpvisor.KindUnavailable {
+		if status, ok := c.client.ServerStatus(failed.Server); ok {
+			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
+		}
+	}
 	if isUnknown(err) || errors.Is(err, mcpvisor.ErrInvalid) {
 		e.Code = jsonrpc.CodeInvalidParams
 	}

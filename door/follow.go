@@ -11,9 +11,6 @@ func (c *connection) readOffers() map[string]lists {
 	offered := map[string]lists{}
 	for _, s := range c.client.Status() {
 		offered[s.Name] = listsOf(s.Catalog.Tools, s.Catalog.Prompts, s.Catalog.Resources+s.Catalog.Templates)
-		if s.Session != nil {
-			c.memory.learn(s.Name, s.Catalog.Resources, s.Catalog.Templates, s.Catalog.Prompts)
-		}
 	}
 	return offered
 }
@@ -22,37 +19,35 @@ func (c *connection) readOffers() map[string]lists {
 // offered, which it keeps up to date.
 func (c *connection) follow(events <-chan mcpvisor.Event, offered map[string]lists) {
 	for e := range events {
-		switch e.Kind {
-		case mcpvisor.EventReady, mcpvisor.EventChanged:
-			c.memory.learn(e.Server, e.Resources, e.Templates, e.Prompts)
-		case mcpvisor.EventUnregistered:
-			c.memory.forget(e.Server)
+		if e.Kind == mcpvisor.EventUnregistered {
 			c.subscriptions.forget(e.Server, e.Gen)
 		}
 		switch e.Kind {
 		case mcpvisor.EventReady:
 			now := listsOf(e.Tools, e.Prompts, e.Resources+e.Templates)
-			c.notify.reportLists(offered[e.Server] | now)
+			c.out.notify.reportLists(offered[e.Server] | now)
 			offered[e.Server] = now
 			c.renew(e.Server, e.Gen)
 		case mcpvisor.EventDown, mcpvisor.EventUnregistered:
-			c.notify.reportLists(offered[e.Server])
+			c.out.notify.reportLists(offered[e.Server])
 			delete(offered, e.Server)
 		case mcpvisor.EventChanged:
-			c.notify.reportLists(changedLists(e.Change))
+			c.out.notify.reportLists(changedLists(e.Change))
 			offered[e.Server] = listsOf(e.Tools, e.Prompts, e.Resources+e.Templates)
 		case mcpvisor.EventResourceUpdated:
-			c.notify.reportUpdate(e.Server, e.URI)
+			c.out.notify.reportUpdate(e.Server, e.URI)
 		case mcpvisor.EventLog:
-			c.notify.reportLog(*e.Log)
+			c.out.notify.reportLog(*e.Log)
 		case mcpvisor.EventMissed:
-			c.notify.reportLists(allLists)
-			c.notify.reportUpdate("", "")
+			offered = c.readOffers()
+			c.out.notify.reportLists(allLists)
+			c.out.notify.reportUpdate("", "")
 			c.renewAll()
+		default:
 		}
 	}
-	for _, r := range c.notify.close() {
-		c.subscriptions.release(r)
+	for _, r := range c.out.notify.close() {
+		c.releaseSubscription(r)
 	}
 	c.drain()
 }

@@ -1,20 +1,23 @@
 package door
 
 import (
-	"context"
+	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
 // reports it until the request is canceled. The answer comes when the client is closed. A
-// server that does not accept a subscription in time is not in the acknowledgement.
-func (c *connection) listen(ctx context.Context, r *jsonrpc.Request, p *params) (any, error) {
+// server that does not accept a subscription in time is not in the acknowledgement, nor is what
+// the session may not have.
+func (c *connection) listen(r *request, p *params) (any, error) {
 	if p.Notifications == nil {
 		return nil, invalidParams("params of subscriptions/listen have no notifications")
+	}
+	if n := len(p.Notifications.ResourceSubscriptions); n > cap(c.slots) {
+		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, cap(c.slots)))
 	}
 	ended := make(chan struct{})
 	l := &listener{id: r.ID, ended: ended}
@@ -31,26 +34,24 @@ func (c *connection) listen(ctx context.Context, r *jsonrpc.Request, p *params) 
 	wanted := map[string]resource{}
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
-		if _, twice := wanted[uri]; err != nil || twice {
-			continue
+		if _, twice := wanted[uri]; err == nil && !twice && r.ctx.Err() == nil && c.holdSubscription(found) {
+			wanted[uri] = found
 		}
-		c.subscriptions.hold(found)
-		wanted[uri] = found
 	}
-	l.uris = c.subscriptions.subscribeAll(ctx, wanted)
+	l.uris = c.subscriptions.subscribeAll(r.ctx, wanted)
 	for uri, r := range wanted {
 		if _, stands := l.uris[uri]; stands {
-			defer c.subscriptions.release(r)
+			defer c.releaseSubscription(r)
 		} else {
-			c.subscriptions.release(r)
+			c.releaseSubscription(r)
 		}
 	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
 	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
-	if c.notify.listen(l) {
-		defer c.notify.leave(l)
+	if c.out.notify.listen(l) {
+		defer c.out.notify.leave(l)
 		select {
-		case <-ctx.Done():
+		case <-r.ctx.Done():
 		case <-ended:
 		}
 	}

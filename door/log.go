@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/mcpvisor/mcpvisor"
 )
 
@@ -24,14 +22,18 @@ const noLogs = 8
 const setLevelTimeout = 5 * time.Second
 
 // setLoggingLevel answers logging/setLevel: it sets the level of every registered server.
-// Those that refuse it, or have no log messages, do not matter.
-func (c *connection) setLoggingLevel(ctx context.Context, _ *jsonrpc.Request, p *params) (any, error) {
+// Those that refuse it, or have no log messages, do not matter. A session sets one level at a time.
+func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	level := slices.Index(loggingLevels, p.Level)
 	if level < 0 {
 		return nil, invalidParams(fmt.Sprintf("unknown log level %s; use one of %v", quote(p.Level), loggingLevels))
 	}
-	c.notify.setLogLevel(level)
-	ctx, cancel := context.WithTimeout(ctx, setLevelTimeout)
+	c.out.notify.setLogLevel(level)
+	if err := r.acquire(c.levelling); err != nil {
+		return nil, err
+	}
+	defer func() { <-c.levelling }()
+	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
 	defer cancel()
 	var all sync.WaitGroup
 	for _, server := range c.client.Servers() {

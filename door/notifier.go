@@ -40,35 +40,41 @@ type listener struct {
 
 	ack     jsonrpc.Message // to be read first; nil when it was read, and for a whole session
 	changed lists           // to be reported
-	updated []string        // URIs to be reported, without repetitions
+	updated []string        // URIs to be reported, the oldest first
+	waiting map[string]int  // those of updated, with their share of partBytes
 	ended   chan struct{}   // closed when the client is closed; nil then, and for a whole session
 }
 
-// maxLogs is how many log messages wait to be read. The oldest are dropped.
-const maxLogs = 256
+// maxLogs and maxLogBytes bound the log messages that wait to be read. The oldest are dropped.
+const (
+	maxLogs     = 256
+	maxLogBytes = 1 << 20
+)
+
+// maxPartBytes bounds the updated parts of resources that wait to be read. Further parts count
+// as updates of what the session has subscribed to.
+const (
+	maxPartBytes = 256 << 10
+	partCost     = 64 // beside the URI
+)
 
 // notifier holds the notifications of a session until they are read. What is reported twice
 // before it is read is one notification.
 type notifier struct {
-	wake chan struct{} // holds a value while something is to be read
+	signal func() // called when something is to be read
 
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
 	session   *listener // the whole session before 2026-07-28; one of listeners after startSession
 	logLevel  int       // messages below it are not passed on
 	logs      []mcpvisor.LogMessage
+	logBytes  int // of logs
+	partBytes int // of the parts in the updates of listeners
 	closed    bool
 }
 
-func newNotifier() *notifier {
-	return &notifier{wake: make(chan struct{}, 1), session: &listener{uris: map[string]resource{}}, logLevel: noLogs}
-}
-
-func (n *notifier) signal() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
+func newNotifier(signal func()) *notifier {
+	return &notifier{signal: signal, session: &listener{uris: map[string]resource{}}, logLevel: noLogs}
 }
 
 // startSession begins to report changes to a session before 2026-07-28.
@@ -103,6 +109,9 @@ func (n *notifier) leave(l *listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.listeners = slices.DeleteFunc(n.listeners, func(other *listener) bool { return other == l })
+	for _, cost := range l.waiting {
+		n.partBytes -= cost
+	}
 }
 
 // endListeners ends the requests subscriptions/listen, which get their answers.
@@ -130,11 +139,26 @@ func (n *notifier) subscribe(r resource, uri string) bool {
 	return true
 }
 
+// unsubscribe removes a subscription of a session before 2026-07-28, and its updates that have
+// not been read. Those of another subscription stay.
 func (n *notifier) unsubscribe(uri string) (r resource, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r, ok = n.session.uris[uri]
 	delete(n.session.uris, uri)
+	n.session.updated = slices.DeleteFunc(n.session.updated, func(updated string) bool {
+		if !isPartOf(updated, uri) {
+			return false
+		}
+		for other := range n.session.uris {
+			if isPartOf(updated, other) {
+				return false
+			}
+		}
+		n.partBytes -= n.session.waiting[updated]
+		delete(n.session.waiting, updated)
+		return true
+	})
 	return r, ok
 }
 
@@ -169,16 +193,33 @@ func (n *notifier) reportUpdate(server, uri string) {
 			if server != "" && r.server != server || uri != "" && !isPartOf(uri, r.uri) {
 				continue
 			}
-			if uri != "" {
-				name += uri[len(r.uri):] // the part that was updated
-			}
-			if !slices.Contains(l.updated, name) {
-				l.updated = append(l.updated, name)
-			}
+			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.uri))
 		}
 	}
 	n.mu.Unlock()
 	n.signal()
+}
+
+// addUpdateLocked notes that the part of a subscribed resource was updated; all of it if the
+// part is empty.
+func (n *notifier) addUpdateLocked(l *listener, uri, part string) {
+	cost := 0
+	if part != "" {
+		cost = len(uri) + len(part) + partCost
+		if _, waits := l.waiting[uri+part]; !waits && n.partBytes+cost > maxPartBytes {
+			part, cost = "", 0
+		}
+		uri += part
+	}
+	if _, waits := l.waiting[uri]; waits {
+		return
+	}
+	if l.waiting == nil {
+		l.waiting = map[string]int{}
+	}
+	l.waiting[uri] = cost
+	l.updated = append(l.updated, uri)
+	n.partBytes += cost
 }
 
 // isPartOf reports whether a URI is a resource, or below it: after its URI the path, the query
@@ -200,10 +241,12 @@ func (n *notifier) reportLog(m mcpvisor.LogMessage) {
 	level := slices.Index(loggingLevels, m.Level)
 	n.mu.Lock()
 	if level >= n.logLevel {
-		if len(n.logs) == maxLogs {
+		n.logs = append(n.logs, m)
+		n.logBytes += len(m.Text)
+		for len(n.logs) > maxLogs || n.logBytes > maxLogBytes {
+			n.logBytes -= len(n.logs[0].Text)
 			n.logs = slices.Delete(n.logs, 0, 1)
 		}
-		n.logs = append(n.logs, m)
 	}
 	n.mu.Unlock()
 	n.signal()
@@ -216,27 +259,28 @@ func (n *notifier) next() jsonrpc.Message {
 	for _, l := range n.listeners {
 		if m := l.ack; m != nil {
 			l.ack = nil
-			n.signal() // there may be more
 			return m
 		}
 		for _, kind := range listChanged {
 			if l.changed&kind.list != 0 {
 				l.changed &^= kind.list
-				n.signal()
 				return notification(kind.method, l.params(nil))
 			}
 		}
 		if len(l.updated) > 0 {
 			uri := l.updated[0]
-			l.updated = l.updated[1:]
-			n.signal()
+			if l.updated = l.updated[1:]; len(l.updated) == 0 {
+				l.updated = nil
+			}
+			n.partBytes -= l.waiting[uri]
+			delete(l.waiting, uri)
 			return notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
 		}
 	}
 	if len(n.logs) > 0 {
 		m := n.logs[0]
-		n.logs = n.logs[1:]
-		n.signal()
+		n.logBytes -= len(m.Text)
+		n.logs = slices.Delete(n.logs, 0, 1)
 		return notification("notifications/message", logParams(m))
 	}
 	return nil

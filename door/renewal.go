@@ -37,7 +37,7 @@ func (s *subscriptions) renew(server string, gen uint64) (done <-chan struct{}) 
 			s.forget(server, gen)
 		}
 		for _, r := range wanted {
-			s.release(r)
+			s.release(r, func() {})
 		}
 	}()
 	return made.done
@@ -58,12 +58,12 @@ func (c *connection) renew(server string, gen uint64) {
 	done := c.subscriptions.renew(server, gen)
 	select {
 	case <-done:
-		c.notify.reportUpdate(server, "")
+		c.out.notify.reportUpdate(server, "")
 	default:
 		go func() {
 			select {
 			case <-done:
-				c.notify.reportUpdate(server, "")
+				c.out.notify.reportUpdate(server, "")
 			case <-c.ctx.Done():
 			}
 		}()

@@ -50,7 +50,7 @@ func TestSubscribe_server_is_replaced(t *testing.T) {
 			text(t, r, err)
 			for _, s := range both {
 				s.requireUpdate(uri)
-				require.Nil(t, s.conn.(*connection).notify.next())
+				require.Nil(t, s.conn.(*connection).out.notify.next())
 			}
 		}
 		touch()
@@ -105,7 +105,7 @@ func TestSubscriptions_renewal_fails(t *testing.T) {
 	silent := resource{"silent", "mem://silent"}
 	s.hold(silent)
 	first := s.renew("silent", 7)
-	s.release(silent)
+	s.release(silent, func() {})
 	require.False(t, nothingHeld(transport)(), "or the subscription is made after it was ended")
 	require.NoError(t, c.Unregister(t.Context(), "silent"))
 	receive(t, first)
@@ -116,7 +116,7 @@ func TestSubscriptions_renewal_fails(t *testing.T) {
 	third := s.renew("silent", 8)
 	require.NotEqual(t, second, third)
 	receive(t, third)
-	s.release(silent)
+	s.release(silent, func() {})
 	until(t, nothingHeld(transport))
 
 	fourth := s.renew("silent", 9)

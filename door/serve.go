@@ -20,13 +20,21 @@ import (
 // and an mcp.IOTransport for a connection of its listener. The second example does it for
 // Streamable HTTP. Serve authenticates no peer: each may call all tools.
 //
+// What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length
+// of a message: those of the go-sdk do. While a request waits for room (Limits.MaxWaiting,
+// Limits.MaxRequestBytes), Serve reads nothing further from the peer, cancellations included.
+//
+// The messages of a JSON-RPC batch are answered one by one, as version 2025-03-26 allows and
+// newer ones demand, if the peer is behind an mcp.IOTransport or an mcp.StdioTransport. Another
+// transport has to split batches itself.
+//
 // It returns nil when the peer has closed its side, which cancels the requests in flight, and
 // when the client was closed, after their answers were sent. It returns the error of ctx when
-// that ends, and the error of a transport that cannot connect, read or write. Both sessions
-// are closed then. A peer that does not read its messages delays the return by 5 seconds at
+// that ends, [ErrPeerDoesNotRead], and the error of a transport that cannot connect, read or write. Both
+// sessions are closed then. A peer that does not read its messages delays the return by 5 seconds at
 // most. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
-	far, err := peer.Connect(ctx)
+	far, err := splitBatches(peer).Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("door: connect to the peer: %w", err)
 	}
@@ -40,7 +48,10 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	ended := make(chan error, 2)
 	go func() { ended <- passOn(both, far, near) }()
 	go func() { ended <- passOn(both, near, far) }()
-	err = <-ended
+	select {
+	case err = <-ended:
+	case err = <-failure(near):
+	}
 	cancel()
 	_ = near.Close()
 	_ = far.Close()
@@ -52,6 +63,22 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 		return ctx.Err()
 	}
 	return err
+}
+
+// failure returns a channel with the error that ends a session while nothing is passed on. A
+// session that ends as it should sends nothing: its last answers are on their way.
+func failure(session mcp.Connection) <-chan error {
+	c, ok := session.(*connection)
+	if !ok {
+		return nil
+	}
+	failed := make(chan error, 1)
+	context.AfterFunc(c.ctx, func() {
+		if err := c.endError(nil); err != nil {
+			failed <- err
+		}
+	})
+	return failed
 }
 
 // closeTimeout bounds the wait for a peer that does not read.
@@ -67,6 +94,8 @@ func passOn(ctx context.Context, from, to mcp.Connection) error {
 		switch {
 		case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
 			return nil
+		case errors.Is(err, ErrPeerDoesNotRead):
+			return err
 		case err != nil:
 			return fmt.Errorf("door: pass a message on: %w", err)
 		}

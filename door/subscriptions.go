@@ -58,8 +58,9 @@ func (s *subscriptions) subscribeAll(ctx context.Context, wanted map[string]reso
 // unsubscribeTimeout bounds the request that ends a subscription. Nothing waits for it.
 const unsubscribeTimeout = 5 * time.Second
 
-// release counts one session less. It does not wait for the server.
-func (s *subscriptions) release(r resource) {
+// release counts one session less. It does not wait for the server: ended is called when
+// that has been told, if this was the last session.
+func (s *subscriptions) release(r resource, ended func()) {
 	s.mu.Lock()
 	s.sessions[r]--
 	last := s.sessions[r] == 0
@@ -68,9 +69,11 @@ func (s *subscriptions) release(r resource) {
 	}
 	s.mu.Unlock()
 	if !last {
+		ended()
 		return
 	}
 	go func() {
+		defer ended()
 		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
 		defer cancel()
 		_ = s.client.Unsubscribe(ctx, r.server, r.uri) // it fails if the server or the client is gone

@@ -19,6 +19,7 @@ type options struct {
 	instructions  *string // nil: those of the servers
 	pageSize      int
 	call          []facade.CallOption
+	limits        Limits
 }
 
 // WithServerInfo sets the name and version by which the session introduces itself. Default:
@@ -63,14 +64,13 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 	if client == nil {
 		panic("door.Transport: the client is nil")
 	}
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
-	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}},
-		memory: memory{client: client, servers: map[string]offer{}}}
+	return &door{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
 }
 
 // door is what the sessions of one transport share.
@@ -78,7 +78,6 @@ type door struct {
 	client        *facade.Client
 	opts          options // read only
 	subscriptions subscriptions
-	memory        memory
 }
 
 // Connect implements [mcp.Transport]. It does not wait for any server.

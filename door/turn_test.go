@@ -20,12 +20,12 @@ func TestSubscribe_in_order(t *testing.T) {
 		s.read()
 		s.read()
 		conn := s.conn.(*connection)
-		conn.notify.mu.Lock()
-		require.Empty(t, conn.notify.session.uris)
-		conn.notify.mu.Unlock()
-		conn.mu.Lock()
-		require.Empty(t, conn.turns)
-		conn.mu.Unlock()
+		conn.out.notify.mu.Lock()
+		require.Empty(t, conn.out.notify.session.uris)
+		conn.out.notify.mu.Unlock()
+		conn.requests.mu.Lock()
+		require.Empty(t, conn.requests.turns)
+		conn.requests.mu.Unlock()
 		require.NoError(t, s.conn.Close())
 	}
 }

@@ -1,7 +1,6 @@
 package door
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -28,7 +27,7 @@ var capabilities = &mcp.ServerCapabilities{
 
 // initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). A
 // version that is not known is answered with the newest.
-func (c *connection) initialize(_ context.Context, _ *jsonrpc.Request, p *params) (any, error) {
+func (c *connection) initialize(_ *request, p *params) (any, error) {
 	version := p.ProtocolVersion
 	if !slices.Contains(legacyVersions, version) {
 		version = legacyVersions[len(legacyVersions)-1]
@@ -37,7 +36,7 @@ func (c *connection) initialize(_ context.Context, _ *jsonrpc.Request, p *params
 }
 
 // discover answers server/discover (2026-07-28).
-func (c *connection) discover(context.Context, *jsonrpc.Request, *params) (any, error) {
+func (c *connection) discover(*request, *params) (any, error) {
 	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: capabilities, Instructions: c.instructions()}
 	r.Meta = mcp.Meta{mcp.MetaKeyServerInfo: c.serverInfo()}
 	r.CacheScope = cacheScope
@@ -56,7 +55,7 @@ func checkVersion(version string) error {
 	if version == "" || slices.Contains(supportedVersions(), version) {
 		return nil
 	}
-	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: version})
+	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: shorten(version)})
 	return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
 }
 
@@ -80,7 +79,7 @@ func (c *connection) instructions() string {
 		if b.Len() > 0 {
 			b.WriteString("\n\n")
 		}
-		b.WriteString(s.Name + ": " + s.Session.Instructions)
+		b.WriteString(s.Name + ": " + visible(s.Session.Instructions))
 	}
 	return b.String()
 }

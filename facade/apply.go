@@ -3,19 +3,134 @@ package facade
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
+	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// startsPerCore bounds how many first starts [Client.Apply] waits for at once. A start
+// Apply makes the registered servers those of specs, for example after a configuration file
+// has changed:
+//
+//   - a server of no spec is unregistered, whether Register, RegisterAll or an earlier Apply has
+//     registered it, unless keep has its name;
+//   - a new spec is registered;
+//   - a spec that is not [mcpvisor.ServerSpec.Equal] to that of its server replaces it; a
+//     spec with functions is equal only with the same pointers (InMemory, Transport,
+//     HTTP.Auth), which a program therefore makes once;
+//   - a server with an equal spec is left alone, whatever its state: its calls go on, and
+//     one that is down or evicted is not started ([Client.Restart] does that).
+//
+// Names in keep are left as they are: a registered server continues, and a spec of that name
+// is not used. keep is for servers that the program has registered itself, and for entries
+// of a file that cannot be used at present (config.File.Broken).
+//
+// Servers are unregistered first and all at once, so that new ones may use what they held.
+// A server is replaced when the old one has released everything. Its calls in flight fail
+// with ErrClosed. Meanwhile its name stays taken: a call fails with ErrUnavailable, or waits
+// for the new server with [WithWaitReady]. Subscriptions and the log level pass to the new server.
+// Starts are bounded and awaited as in [Client.RegisterAll]. If the first start of a replacement
+// without StartSupervised fails, the name is unregistered: the old server is gone.
+//
+// One Apply runs at a time; another waits until it is complete. A Register or Unregister by
+// another goroutine takes effect before Apply or after it.
+//
+// Errors: nil, or an errors.Join of one *[mcpvisor.Error] for each server that failed, in
+// the order of specs and then of names, as [Client.RegisterAll] returns them. Each is an error of
+// Register: ErrInvalid (the server that has the name continues), ErrExists (two specs have one
+// name; the first counts), ErrStart, ErrAuthRequired, ErrClosed; or of Unregister:
+// ErrLeftBehind (the server is gone; what a replaced one leaves behind is in the log only).
+// ErrCanceled: ctx ended; what had begun continues, and nothing else was begun. A second
+// Apply completes it.
+func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ...string) error {
+	select {
+	case c.applying <- struct{}{}:
+		defer func() { <-c.applying }()
+	case <-ctx.Done():
+		return errors.Join(endedBefore(ctx, "", "apply"))
+	}
+	first, errs := make(map[string]int, len(specs)), make([]error, len(specs))
+	for i, spec := range specs {
+		if earlier, twice := first[spec.Name]; twice {
+			errs[i] = sameNameError(spec.Name, earlier, i)
+			continue
+		}
+		first[spec.Name] = i
+	}
+	unregistered := c.unregisterOthers(ctx, func(name string) bool {
+		_, wanted := first[name]
+		return wanted || slices.Contains(keep, name)
+	})
+	inParallel(len(specs), startsPerCore*runtime.GOMAXPROCS(0), func(i int) {
+		if errs[i] == nil && !slices.Contains(keep, specs[i].Name) {
+			errs[i] = c.applySpec(ctx, specs[i])
+		}
+	})
+	return errors.Join(slices.Concat(errs, unregistered)...)
+}
+
+// unregisterOthers ends all servers whose names are not wanted.
+func (c *Client) unregisterOthers(ctx context.Context, wanted func(name string) bool) []error {
+	names := slices.DeleteFunc(c.Servers(), wanted)
+	errs := make([]error, len(names))
+	inParallel(len(names), len(names), func(i int) {
+		if errs[i] = endedBefore(ctx, names[i], "unregister "+names[i]); errs[i] != nil {
+			return
+		}
+		if err := c.Unregister(ctx, names[i]); !errors.Is(err, mcpvisor.ErrUnknownServer) { // it is gone already
+			errs[i] = err
+		}
+	})
+	return errs
+}
+
+// applySpec registers a server, unless it is registered with an equal spec.
+func (c *Client) applySpec(ctx context.Context, spec mcpvisor.ServerSpec) error {
+	op := "register " + spec.Name
+	if err := spec.Validate(); err != nil {
+		return &mcpvisor.Error{Server: spec.Name, Op: op, Kind: mcpvisor.KindInvalid, Cause: err}
+	}
+	if v := c.rt.Snapshot().Server(spec.Name); v != nil && !v.Leaving() && v.Spec.Equal(spec) {
+		return nil
+	}
+	if err := endedBefore(ctx, spec.Name, op); err != nil {
+		return err
+	}
+	err := c.rt.Replace(ctx, spec)
+	c.validator.forget(spec.Name)
+	return withOp(err, op)
+}
+
+// sameNameError is the error of the later one of two specs, which are counted from 0.
+func sameNameError(name string, earlier, later int) error {
+	return &mcpvisor.Error{Server: name, Op: "register " + name, Kind: mcpvisor.KindExists,
+		Cause: fmt.Errorf("specs %d and %d of the list have the same name", earlier+1, later+1), Hint: "rename one of them"}
+}
+
+// inParallel calls f for 0 to n-1, at most so many at once, and waits for all.
+func inParallel(n, most int, f func(i int)) {
+	slots := make(chan struct{}, max(most, 1))
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	wg.Wait()
+}
+
+// startsPerCore bounds how many first starts [Client.RegisterAll] waits for at once. A start
 // mostly waits, so it is a multiple of the cores; with a thousand starts at once none
 // would finish in time.
 const startsPerCore = 16
 
-// Apply registers many servers at once, each as [Client.Register] does, at most 16 per
+// RegisterAll registers many servers at once, each as [Client.Register] does, at most 16 per
 // core at a time. Specs with StartSupervised, as package config makes them, are accepted
-// at once and start in the background; Apply waits for the first start of the others.
+// at once and start in the background; RegisterAll waits for the first start of the others.
 //
 // A spec that fails does not keep the others from starting. Of two specs with the same
 // name the first is registered and the second fails with ErrExists. The error is an
@@ -31,7 +146,7 @@ const startsPerCore = 16
 //			}
 //		}
 //	}
-func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec) error {
+func (c *Client) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec) error {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	errs := make([]error, len(specs))
 	first := make(map[string]int, len(specs))

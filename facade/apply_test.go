@@ -3,105 +3,224 @@ package facade_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-func TestApply_registers_valid_specs_and_names_the_failed(t *testing.T) {
-	c := newClient(t)
-	var specs []mcpvisor.ServerSpec
-	for i := range 20 {
-		specs = append(specs, mcpvisor.ServerSpec{Name: fmt.Sprintf("s%02d", i), InMemory: mcptest.InMemory(mcptest.Script{}), StartSupervised: i%2 == 0})
-	}
-	specs = append(specs, mcpvisor.ServerSpec{Name: "bad"}, mcpvisor.ServerSpec{Name: "gone", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}})
-	err := c.Apply(t.Context(), specs)
-	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
-	require.ErrorIs(t, err, mcpvisor.ErrStart)
-	var failed []string
-	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
-		var one *mcpvisor.Error
-		require.True(t, errors.As(e, &one))
-		failed = append(failed, one.Server)
-	}
-	require.Equal(t, []string{"bad", "gone"}, failed)
-	require.Len(t, c.Servers(), 20)
-	for _, name := range c.Servers() {
-		require.NoError(t, c.WaitReady(t.Context(), name))
-	}
-	require.NoError(t, c.Apply(t.Context(), nil))
+// inMemorySpec is a spec of a server that calls itself version.
+func inMemorySpec(name, version string) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{Name: version})}
 }
 
-func TestApply_registers_the_first_of_two_specs_with_one_name(t *testing.T) {
-	for range 20 { // it must not depend on who is faster
-		c := newClient(t)
-		spec := func(server string) mcpvisor.ServerSpec {
-			return mcpvisor.ServerSpec{Name: "twin", InMemory: mcptest.InMemory(mcptest.Script{Name: server})}
-		}
-		err := c.Apply(t.Context(), []mcpvisor.ServerSpec{spec("first"), spec("second")})
-		require.ErrorIs(t, err, mcpvisor.ErrExists)
-		require.ErrorContains(t, err, "register twin: already registered: specs 1 and 2 of the list have the same name; rename one of them")
-		s, ok := c.ServerStatus("twin")
+// generations are the numbers of the registrations, by name.
+func generations(c *facade.Client) map[string]uint64 {
+	gens := map[string]uint64{}
+	for _, s := range c.Status() {
+		gens[s.Name] = s.Gen
+	}
+	return gens
+}
+
+func TestApply_registers_replaces_and_unregisters_what_differs(t *testing.T) {
+	c := newClient(t)
+	same, changed, gone, kept := inMemorySpec("same", ""), inMemorySpec("changed", "old"), inMemorySpec("gone", ""), inMemorySpec("kept", "old")
+	require.NoError(t, c.Register(t.Context(), kept))
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{same, changed, gone}, "kept"))
+	require.Equal(t, []string{"changed", "gone", "kept", "same"}, c.Servers())
+	before := generations(c)
+
+	same.Origin = "m.json:7"
+	err := c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("kept", "new"), same, inMemorySpec("changed", "new"), inMemorySpec("fresh", "")}, "kept", "unknown")
+	require.NoError(t, err)
+	after := generations(c)
+	require.Equal(t, []string{"changed", "fresh", "kept", "same"}, c.Servers())
+	require.Equal(t, before["same"], after["same"])
+	require.Equal(t, before["kept"], after["kept"])
+	require.NotEqual(t, before["changed"], after["changed"])
+	for name, version := range map[string]string{"changed": "new", "kept": "old"} {
+		s, ok := c.ServerStatus(name)
 		require.True(t, ok)
-		require.Equal(t, "first", s.Session.ServerName)
+		require.Equal(t, supervisor.StateReady, s.State)
+		require.Equal(t, version, s.Session.ServerName)
+	}
+
+	require.NoError(t, c.Apply(t.Context(), nil))
+	require.Empty(t, c.Servers())
+}
+
+func TestApply_leaves_a_call_of_an_equal_server_in_flight(t *testing.T) {
+	c := newClient(t)
+	script := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "echo", Do: mcptest.ActionDelay, Delay: time.Hour}}}
+	specs := []mcpvisor.ServerSpec{{Name: "a", InMemory: mcptest.InMemory(script)}, inMemorySpec("b", "old")}
+	require.NoError(t, c.Apply(t.Context(), specs))
+	ctx, cancel := context.WithCancel(t.Context())
+	called := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(ctx, "a/echo", map[string]any{"text": "x"})
+		called <- err
+	}()
+	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, 30*time.Second, time.Millisecond)
+	specs[1] = inMemorySpec("b", "new")
+	require.NoError(t, c.Apply(t.Context(), specs))
+	require.Len(t, c.CallsInFlight(), 1)
+	cancel()
+	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
+}
+
+func TestApply_names_each_spec_that_failed_and_keeps_its_server(t *testing.T) {
+	c := newClient(t)
+	sound := inMemorySpec("a", "")
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{sound, inMemorySpec("b", "")}))
+	before := generations(c)
+	err := c.Apply(t.Context(), []mcpvisor.ServerSpec{{Name: "a"}, sound, {Name: "gone", Stdio: &mcpvisor.Stdio{Command: "no-such-command-here"}}})
+	type failure struct {
+		op   string
+		kind mcpvisor.ErrorKind
+	}
+	var failed []failure
+	for _, one := range err.(interface{ Unwrap() []error }).Unwrap() {
+		var e *mcpvisor.Error
+		require.True(t, errors.As(one, &e))
+		failed = append(failed, failure{e.Op, e.Kind})
+	}
+	require.Equal(t, []failure{{"register a", mcpvisor.KindInvalid}, {"register a", mcpvisor.KindExists},
+		{"register gone", mcpvisor.KindStart}}, failed)
+	require.Equal(t, map[string]uint64{"a": before["a"]}, generations(c))
+}
+
+func TestApply_leaves_an_evicted_server_with_an_equal_spec_alone(t *testing.T) {
+	c := newClient(t)
+	spec := inMemorySpec("a", "")
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+	evicted := c.Watch(t.Context(), mcpvisor.EventEvicted)
+	_, err := c.CallTool(t.Context(), "a/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	<-evicted
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+	s, _ := c.ServerStatus("a")
+	require.Equal(t, supervisor.StateEvicted, s.State)
+
+	spec.Timeouts.Call = time.Minute + 1
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+	s, _ = c.ServerStatus("a")
+	require.Equal(t, supervisor.StateReady, s.State)
+}
+
+// Callers that wait for a server wait for its replacement, too: none finds the name
+// unknown.
+func TestApply_replaces_a_server_under_calls_that_wait(t *testing.T) {
+	c := newClient(t, facade.WithDefaultWaitReady())
+	updates := c.Watch(t.Context(), mcpvisor.EventResourceUpdated)
+	uri := mcptest.DefaultResources()[0].URI
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "")}))
+	require.NoError(t, c.Subscribe(t.Context(), "a", uri))
+	ctx, cancel := context.WithCancel(t.Context())
+	caller := make(chan error, 1)
+	go func() {
+		for ctx.Err() == nil {
+			_, err := c.CallTool(t.Context(), "a/echo", map[string]any{"text": "x"})
+			var e *mcpvisor.Error
+			if errors.As(err, &e) && e.Outcome != mcpvisor.OutcomeUnknown { // not one that was in flight
+				caller <- err
+				return
+			}
+		}
+		caller <- nil
+	}()
+	for range 10 {
+		require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "")}))
+	}
+	cancel()
+	require.NoError(t, <-caller)
+
+	_, err := c.CallTool(t.Context(), "a/touch", map[string]any{"uri": uri})
+	require.NoError(t, err)
+	select {
+	case ev := <-updates:
+		require.Equal(t, uri, ev.URI)
+	case <-time.After(30 * time.Second):
+		t.Fatal("the subscription was lost")
 	}
 }
 
-// Every start blocks until release, which is closed once the bound is reached. Without a
-// bound more starts would be blocked by then.
-func TestApply_bounds_concurrent_starts(t *testing.T) {
-	bound := int64(16 * runtime.GOMAXPROCS(0))
-	var starting, most atomic.Int64
-	release := make(chan struct{})
-	serve := mcptest.InMemory(mcptest.Script{}).Serve
-	held := &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
-		n := starting.Add(1)
-		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
-		}
-		select {
-		case <-release:
-		case <-ctx.Done():
-		}
-		starting.Add(-1)
-		return serve(ctx, stdin, stdout, stderr)
-	}}
-	specs := make([]mcpvisor.ServerSpec, 3*bound)
-	for i := range specs {
-		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), InMemory: held, Era: mcpvisor.EraLegacy}
+// Nothing of a queued call was sent, so the new server can get it.
+func TestApply_passes_a_queued_call_that_waits_to_the_replacement(t *testing.T) {
+	c := newClient(t, facade.WithDefaultWaitReady())
+	old := mcpvisor.ServerSpec{Name: "a", Limits: mcpvisor.Limits{MaxInFlight: 1}, InMemory: mcptest.InMemory(mcptest.Script{
+		Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "echo", Do: mcptest.ActionDelay, Delay: time.Hour}}})}
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{old}))
+	errs := make(chan error, 2)
+	for range cap(errs) {
+		go func() {
+			_, err := c.CallTool(t.Context(), "a/echo", map[string]any{"text": "x"})
+			errs <- err
+		}()
 	}
+	require.Eventually(t, func() bool {
+		s, _ := c.ServerStatus("a")
+		return s.Calls.InFlight == 1 && s.Calls.Queued == 1
+	}, 30*time.Second, time.Millisecond)
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "new")}))
+	lost := errors.Join(<-errs, <-errs)
+	require.ErrorIs(t, lost, mcpvisor.ErrClosed, "the call in flight")
+	require.Len(t, lost.(interface{ Unwrap() []error }).Unwrap(), 1)
+}
+
+func TestApply_runs_one_at_a_time(t *testing.T) {
 	c := newClient(t)
-	applied := make(chan error, 1)
-	go func() { applied <- c.Apply(context.Background(), specs) }()
-	require.Eventually(t, func() bool { return starting.Load() >= bound }, 30*time.Second, time.Millisecond)
-	for range 100 { // gives other starts the chance to begin
-		runtime.Gosched()
+	lists := [][]mcpvisor.ServerSpec{
+		{inMemorySpec("a", "1"), inMemorySpec("b", "1")},
+		{inMemorySpec("b", "2"), inMemorySpec("c", "2")},
 	}
-	close(release)
-	require.NoError(t, <-applied)
-	require.Equal(t, bound, most.Load())
-	require.Len(t, c.Servers(), len(specs))
+	errs := make(chan error, 8)
+	for i := range cap(errs) {
+		go func() { errs <- c.Apply(t.Context(), lists[i%2]) }()
+	}
+	for range cap(errs) {
+		require.NoError(t, <-errs)
+	}
+	s, ok := c.ServerStatus("b")
+	require.True(t, ok)
+	want := map[string][]string{"1": {"a", "b"}, "2": {"b", "c"}}[s.Session.ServerName]
+	require.Equal(t, want, c.Servers())
 }
 
 func TestApply_ends_with_its_context(t *testing.T) {
 	c := newClient(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	specs := make([]mcpvisor.ServerSpec, 100)
-	for i := range specs {
-		specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("mute%02d", i), InMemory: mcptest.InMemory(mcptest.Script{
-			Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionHangAll}}})}
-	}
-	applied := make(chan error, 1)
-	go func() { applied <- c.Apply(ctx, specs) }()
-	require.Eventually(t, func() bool { return len(c.Servers()) > 0 }, 30*time.Second, time.Millisecond)
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "old"), inMemorySpec("b", "")}))
+	before := generations(c)
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, <-applied, mcpvisor.ErrCanceled)
-	require.Eventually(t, func() bool { return len(c.Servers()) == 0 }, 30*time.Second, time.Millisecond)
+	err := c.Apply(canceled, []mcpvisor.ServerSpec{inMemorySpec("a", "new"), inMemorySpec("c", "")})
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	require.Equal(t, before, generations(c), "nothing was begun")
+
+	// The replacement of a never becomes ready, and a second Apply takes its place.
+	ctx, cancel := context.WithCancel(t.Context())
+	mute := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{
+		Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionHangAll}}})}
+	connecting := c.Watch(t.Context(), mcpvisor.EventConnecting)
+	synced := make(chan error, 1)
+	go func() { synced <- c.Apply(ctx, []mcpvisor.ServerSpec{mute}) }()
+	<-connecting
+	cancel()
+	require.ErrorIs(t, <-synced, mcpvisor.ErrCanceled)
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "new")}))
+	s, _ := c.ServerStatus("a")
+	require.Equal(t, "new", s.Session.ServerName)
+	require.Equal(t, []string{"a"}, c.Servers())
+}
+
+func TestApply_after_Close(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Close(t.Context()))
+	require.ErrorIs(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{inMemorySpec("a", "")}), mcpvisor.ErrClosed)
+	require.NoError(t, c.Apply(t.Context(), nil))
 }

@@ -1,15 +1,20 @@
 package facade
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -27,26 +32,31 @@ import (
 // executed the call.
 func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...CallOption) (*mcp.CallToolResult, error) {
 	if c.opts.interceptors != nil {
-		r, err := c.callIntercepted(ctx, tool, toolArguments{value: args}, opts)
-		if err != nil {
-			return nil, err
-		}
-		return c.decodeIntercepted(ctx, tool, r, opts)
+		result, _, err := c.callToolIntercepted(ctx, tool, args, opts)
+		return result, err
 	}
+	_, result, err := c.callDecoded(ctx, tool, toolArguments{value: args}, opts)
+	return result, err
+}
+
+// callDecoded is CallTool without interceptors. It also returns the response, whose share
+// of the buffer is released.
+func (c *Client) callDecoded(ctx context.Context, tool string, args toolArguments, opts []CallOption) (response, *mcp.CallToolResult, error) {
 	var q tracked
 	defer q.abandon()
 	share := sharePool.Get().(*budget.Share)
-	r, err := c.callTool(ctx, &q, tool, toolArguments{value: args}, opts, share)
+	r, err := c.callTool(ctx, &q, tool, args, opts, share)
 	var result *mcp.CallToolResult
 	if err == nil {
 		result, err = decodeToolResult(ctx, &r)
 	}
 	share.Release()
 	sharePool.Put(share)
+	r.share = nil
 	if q.end(c, err) != nil {
-		return nil, withOp(err, "call "+tool)
+		return response{}, nil, withOp(err, "call "+tool)
 	}
-	return result, nil
+	return r, result, nil
 }
 
 // sharePool holds empty shares of the buffer budget for [Client.CallTool].
@@ -57,21 +67,22 @@ var sharePool = sync.Pool{New: func() any { return new(budget.Share) }}
 // call, and works for results that the go-sdk cannot decode.
 func (c *Client) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...CallOption) (json.RawMessage, error) {
 	if c.opts.interceptors != nil {
-		r, err := c.callIntercepted(ctx, tool, toolArguments{raw: args}, opts)
+		r, err := c.newInterceptedCall(tool, opts, false).run(ctx, toolArguments{raw: args})
 		return r.JSON, err
 	}
-	return c.callRaw(ctx, tool, args, opts)
+	r, err := c.callRaw(ctx, tool, args, opts)
+	return r.raw, err
 }
 
 // callRaw is CallToolRaw without interceptors.
-func (c *Client) callRaw(ctx context.Context, tool string, args json.RawMessage, opts []CallOption) (json.RawMessage, error) {
+func (c *Client) callRaw(ctx context.Context, tool string, args json.RawMessage, opts []CallOption) (response, error) {
 	var q tracked
 	defer q.abandon()
 	r, err := c.callTool(ctx, &q, tool, toolArguments{raw: args}, opts, nil)
 	if q.end(c, err) != nil {
-		return nil, withOp(err, "call "+tool)
+		return response{}, withOp(err, "call "+tool)
 	}
-	return r.raw, nil
+	return r, nil
 }
 
 // callTool sends tools/call. share gets what the response holds of the buffer budget;
@@ -90,13 +101,11 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if q.listed, err = c.checkTool(view, tool, name); err != nil {
 		return response{}, err
 	}
-	if c.opts.validation {
-		if err := c.checkArguments(view, name, args); err != nil {
-			return response{}, err
-		}
-	}
 	buffer := paramsPool.Get().(*[]byte)
-	params, err := appendToolCallParams((*buffer)[:0], name, args)
+	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
+	if err == nil && c.opts.validation {
+		err = c.checkArguments(ctx, view, name, params[start:len(params)-1])
+	}
 	if err != nil {
 		return response{}, err
 	}
@@ -108,13 +117,15 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	return r, err
 }
 
-// appendToolCallParams appends the params of tools/call.
-func appendToolCallParams(b []byte, name string, args toolArguments) ([]byte, error) {
+// appendToolCallParams appends the params of tools/call. The arguments begin at
+// start and end before the last byte.
+func appendToolCallParams(b []byte, name string, args toolArguments) (params []byte, start int, err error) {
 	b = append(b, `{"name":`...)
 	b = plainjson.AppendString(b, name)
 	b = append(b, `,"arguments":`...)
-	b, err := args.append(b)
-	return append(b, '}'), err
+	start = len(b)
+	b, err = args.append(b)
+	return append(b, '}'), start, err
 }
 
 // maxPooledParams is the longest buffer that paramsPool keeps, in bytes.
@@ -153,4 +164,127 @@ func (c *Client) checkTool(v *actors.View, tool, name string) (listed bool, err 
 		return false, unknownTool(c.rt.Snapshot(), tool)
 	}
 	return listed, nil
+}
+
+// CallOption configures one call.
+type CallOption func(*callOptions)
+
+type callOptions struct {
+	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
+	waitReady bool
+	progress  func(mcpvisor.Progress) // nil: reports are not delivered
+}
+
+// WithWaitReady lets the call wait until its server is ready. Only the call's context
+// ends the wait: it counts neither against the call's timeout nor against
+// Timeouts.CallTotal, so give the context a deadline. Waiting calls are not counted in
+// CallCounts.Queued or bounded by Limits.MaxQueued. A server that cannot become ready by
+// itself ends the wait with ErrEvicted, ErrAuthRequired or ErrClosed. Without it, a call
+// of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
+func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
+
+// WithProgress delivers the server's progress notifications about this call to f, in
+// order, in the goroutine that makes the call, and all of them before the call
+// returns. While f runs the call cannot end; nothing else waits for f. If f panics, the
+// call is abandoned and the panic continues in that goroutine. Messages longer than
+// 8 KiB are cut. When f is slow, up to 8,192 notifications or 1 MiB are kept, and
+// further ones are dropped. Each notification restarts the call's timeout, with or
+// without WithProgress.
+func WithProgress(f func(mcpvisor.Progress)) CallOption {
+	return func(o *callOptions) { o.progress = f }
+}
+
+// WithTimeout bounds the time without progress of this call. 0 means the default:
+// [WithDefaultCallTimeout], else the server's Timeouts.Call. A negative value means no
+// such bound. The server's Timeouts.CallTotal bounds the call as a whole in any case; if
+// that is negative, too, the context needs a deadline, or the call fails with
+// mcpvisor.ErrInvalid.
+func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.timeout = d } }
+
+// callOptions are the options of one call over those of the client.
+func (c *Client) callOptions(opts []CallOption) callOptions {
+	if len(opts) == 0 { // without an option that could keep them, they stay on the stack
+		return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
+	}
+	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	return o
+}
+
+// maxArgumentDepth is how deep arguments may be nested. The message around them adds
+// two levels, and few JSON readers accept more than 10,000.
+const maxArgumentDepth = 9000
+
+// What is wrong with the arguments of a call. [argumentsReason] words it for models.
+var (
+	errArgumentsNotObject = errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
+	errArgumentsNotJSON   = fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxArgumentDepth)
+)
+
+// toolArguments are the arguments of a tool call: a value to encode or, if that is nil,
+// the JSON of an object.
+type toolArguments struct {
+	value any
+	raw   json.RawMessage
+}
+
+// append appends the arguments as a JSON object; none give an empty object. The error is
+// of KindInvalid.
+func (a toolArguments) append(b []byte) ([]byte, error) {
+	switch v := a.value.(type) {
+	case nil:
+	case json.RawMessage:
+		a.raw = v
+	case []byte:
+		a.raw = v
+	case map[string]any:
+		if plain, ok := plainjson.Append(b, v); ok {
+			return plain, nil
+		}
+		return appendMarshalled(b, v)
+	default:
+		return appendMarshalled(b, v)
+	}
+	raw, err := checkArguments(a.raw)
+	if err != nil {
+		return nil, err
+	}
+	return append(b, raw...), nil
+}
+
+// appendMarshalled appends arguments as encoding/json encodes them.
+func appendMarshalled(b []byte, args any) ([]byte, error) {
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, invalidRequest(fmt.Errorf("the arguments cannot be marshalled to JSON: %w", err))
+	}
+	if raw, err = checkArguments(raw); err != nil {
+		return nil, err
+	}
+	return append(b, raw...), nil
+}
+
+// checkArguments checks that raw arguments are a JSON object, and returns them without
+// the white space around them. Empty text and null give an empty object. Invalid JSON
+// could smuggle a second message into the stream of a server.
+func checkArguments(raw json.RawMessage) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return json.RawMessage("{}"), nil
+	case raw[0] != '{':
+		return nil, invalidRequest(errArgumentsNotObject)
+	case !jsonscan.ValidWithin(raw, maxArgumentDepth):
+		return nil, invalidRequest(errArgumentsNotJSON)
+	}
+	return raw, nil
+}
+
+// invalidRequest is the error of a request that cannot be sent as given.
+func invalidRequest(err error) *mcpvisor.Error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 }

@@ -51,3 +51,19 @@ func TestCallTool_allocations(t *testing.T) {
 		require.LessOrEqual(t, bytes, budget.bytes, "%s: bytes", budget.name)
 	}
 }
+
+// A plain call that is validated allocates no more than one that is not.
+func TestWithValidation_allocates_nothing(t *testing.T) {
+	args := json.RawMessage(`{"path":"p","limit":3}`)
+	var allocs [2]float64
+	for i, opts := range [][]facade.Option{nil, {facade.WithValidation()}} {
+		c := newClient(t, opts...)
+		newSchemaServer(readSchema).register(t, c)
+		allocs[i], _ = testutil.Allocations(500, func() {
+			if _, err := c.CallToolRaw(t.Context(), "s/x", args); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	require.InDelta(t, allocs[0], allocs[1], 0.5)
+}

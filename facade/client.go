@@ -30,9 +30,9 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, Apply, Sync, Unregister, Restart, WaitReady, Close
+//	servers    Register, RegisterAll, Apply, Unregister, Restart, WaitReady, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
-//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts
+//	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
 //	state      Servers, Status, ServerStatus, Watch, Closed
 //	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, WatchFrom, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
@@ -60,11 +60,13 @@ type Client struct {
 	rt   *actors.Runtime
 	opts options // of New; read only
 
-	closing atomic.Bool   // Close was called
-	syncing chan struct{} // holds one element while Sync runs
+	closing  atomic.Bool   // Close was called
+	applying chan struct{} // holds one element while Apply runs
 
 	authorizers authorizers
 	validator   validator // used with opts.validation only
+	// intercepted bounds what is decoded of the results of interceptors.
+	intercepted *budget.Budget
 }
 
 // New makes a client without servers. Without options it logs nothing, declares no
@@ -83,10 +85,10 @@ func New(opts ...Option) (*Client, error) {
 		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
 	if o.maxBufferBytes <= 0 {
-		o.maxBufferBytes = DefaultMaxBufferBytes
+		o.maxBufferBytes = DefaultClientBufferBytes
 	}
 	buffer := budget.New(o.maxBufferBytes, nil)
-	c := &Client{opts: o, syncing: make(chan struct{}, 1)}
+	c := &Client{opts: o, applying: make(chan struct{}, 1), intercepted: budget.New(o.maxBufferBytes, buffer)}
 	c.rt = actors.New(actors.Options{
 		Logger:   o.logger,
 		Random:   o.jitter,

@@ -25,7 +25,7 @@ func TestClose_later_operations_are_ErrClosed(t *testing.T) {
 		"wait":      func() error { _, err := c.CallTool(ctx, "s/echo", nil, facade.WithWaitReady()); return err },
 		"raw":       func() error { _, err := c.CallToolRaw(ctx, "s/echo", nil); return err },
 		"read":      func() error { _, err := c.ReadResource(ctx, "s", "x:y"); return err },
-		"prompt":    func() error { _, err := c.GetPrompt(ctx, "s", "p", nil); return err },
+		"prompt":    func() error { _, err := c.GetPrompt(ctx, "s/p", nil); return err },
 		"subscribe": func() error { return c.Subscribe(ctx, "s", "x:y") },
 		"level":     func() error { return c.SetLoggingLevel(ctx, "s", "info") },
 		"refresh":   func() error { return c.Refresh(ctx, "s") },

@@ -43,7 +43,7 @@ func ExampleClient_GetPrompt() {
 	for _, p := range c.Prompts() {
 		fmt.Println(p.Name)
 	}
-	res, err := c.GetPrompt(ctx, "demo", "greet", map[string]string{"name": "Ada"})
+	res, err := c.GetPrompt(ctx, "demo/greet", map[string]string{"name": "Ada"})
 	if err != nil {
 		fmt.Println(err)
 		return

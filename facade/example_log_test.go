@@ -13,13 +13,13 @@ import (
 // The log of the client goes to an slog logger, whose handler decides about levels and
 // format.
 func ExampleWithSlog() {
-	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
+	withoutTimes := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "start" {
 			return slog.Attr{}
 		}
 		return a
 	}
-	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTimes}))
 
 	ctx := context.Background()
 	client, err := facade.New(facade.WithSlog(logger.With("component", "mcp")))

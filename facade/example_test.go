@@ -73,10 +73,10 @@ func ExampleClient_Register() {
 	// Output: true []
 }
 
-func ExampleClient_Apply() {
+func ExampleClient_RegisterAll() {
 	c := newExampleClient()
 	defer func() { _ = c.Close(context.Background()) }()
-	err := c.Apply(context.Background(), []mcpvisor.ServerSpec{
+	err := c.RegisterAll(context.Background(), []mcpvisor.ServerSpec{
 		{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "b", InMemory: mcptest.InMemory(mcptest.Script{})},
 		{Name: "c/d", InMemory: mcptest.InMemory(mcptest.Script{})},

@@ -105,7 +105,7 @@ func TestRecentCalls(t *testing.T) {
 		call(t, c, "s/echo", map[string]any{"text": "x"})
 		_, err := c.ReadResource(ctx, "s", strings.Repeat("u", 300))
 		require.Error(t, err)
-		_, err = c.GetPrompt(ctx, "s", "greet", map[string]string{"name": "Ada"})
+		_, err = c.GetPrompt(ctx, "s/greet", map[string]string{"name": "Ada"})
 		require.NoError(t, err)
 		_, err = c.CallTool(ctx, "nowhere/echo", nil)
 		require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)

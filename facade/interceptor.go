@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
-	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
 // ToolCall is a call of a tool as an [Interceptor] sees it.
@@ -32,8 +32,17 @@ func (c ToolCall) Name() string { return mcpvisor.Qualify(c.Server, c.Tool) }
 // CallResult is the result of a call as an [Interceptor] sees it.
 type CallResult struct {
 	// JSON is the JSON of an mcp.CallToolResult, as the server has sent it. Do not modify
-	// the bytes.
+	// the bytes; set another slice.
 	JSON json.RawMessage
+
+	from *answeredBy // nil for a result of the host
+}
+
+// answeredBy is what bounds the decoding of a result of a server.
+type answeredBy struct {
+	c       *Client
+	view    *actors.View
+	timeout time.Duration // of the call
 }
 
 // NewCallResult encodes a result, for an interceptor that answers by itself.
@@ -42,20 +51,29 @@ func NewCallResult(r *mcp.CallToolResult) (CallResult, error) {
 	if err != nil {
 		return CallResult{}, fmt.Errorf("encode the result of a tool: %w", err)
 	}
-	return CallResult{raw}, nil
+	return CallResult{JSON: raw}, nil
 }
 
 // IsError reports whether the tool says that it has failed.
 func (r CallResult) IsError() bool { return isToolError(r.JSON) }
 
-// Decode decodes the result. The error is an ErrProtocol. It applies none of the limits of
-// a server; CallTool does.
-func (r CallResult) Decode() (*mcp.CallToolResult, error) {
-	result, err := decodeWholeToolResult(context.Background(), r.JSON)
-	return result, withRawHint(err)
+// Decode decodes the result. The error is an ErrProtocol or, if decoding takes longer than
+// a call of the server may, an ErrTimeout. The result of a server is decoded within its
+// Limits and the MaxBufferBytes of the client.
+func (r CallResult) Decode() (*mcp.CallToolResult, error) { return r.decode(context.Background()) }
+
+func (r CallResult) decode(ctx context.Context) (*mcp.CallToolResult, error) {
+	if r.from == nil {
+		result, err := decodeWholeToolResult(ctx, r.JSON)
+		return result, withRawHint(err, "CallToolRaw")
+	}
+	share := r.from.c.intercepted.Share()
+	defer share.Release()
+	return decodeToolResult(ctx, &response{r.JSON, r.from.view, time.Now(), 0, r.from.timeout, &share})
 }
 
-// CallNext goes on with a call: to the next interceptor, or to the server.
+// CallNext goes on with a call: to the next interceptor, or to the server. For CallTool and
+// CallToolForModel it fails if the result cannot be decoded within the limits of the server.
 type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 
 // Interceptor is called around each call of a tool, in the goroutine of the caller. It
@@ -69,7 +87,9 @@ type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 //   - call next again. That is only safe if nothing was sent ([mcpvisor.OutcomeNotSent]),
 //     or if the tool is idempotent.
 //
-// The error of an interceptor is returned to the caller as it is. Names and arguments are
+// The error of an interceptor is returned to the caller as it is. One that wraps no
+// *[mcpvisor.Error] is a refusal: CallToolForModel tells the model its text, as in "The call
+// of fs/write was refused: the user declined". So it has to be fit for a model. Names and arguments are
 // checked before the first interceptor: a call of an unknown server or tool never comes
 // here, unless the server is down, when its tools are not known. A call that goes on is
 // checked again, waits for its server, and is counted as any other; one that does not is
@@ -89,44 +109,135 @@ func WithInterceptor(f Interceptor) Option {
 	}
 }
 
-// callIntercepted makes a call through the interceptors.
-func (c *Client) callIntercepted(ctx context.Context, tool string, args toolArguments, opts []CallOption) (CallResult, error) {
-	view, name, err := c.splitTool(tool)
+// interceptedCall is one call on its way through the interceptors.
+type interceptedCall struct {
+	c      *Client
+	tool   string // as the caller has named it
+	opts   []CallOption
+	decode bool         // the caller wants the result decoded
+	view   *actors.View // of the tool's server; nil before run has found it
+
+	mu     sync.Mutex
+	ran    bool                // the server may have executed a call
+	raw    json.RawMessage     // the last result of a server
+	result *mcp.CallToolResult // is raw decoded; nil without decode
+}
+
+func (c *Client) newInterceptedCall(tool string, opts []CallOption, decode bool) *interceptedCall {
+	return &interceptedCall{c: c, tool: tool, opts: opts, decode: decode}
+}
+
+// callToolIntercepted is CallTool with interceptors. ran says that the server may have
+// executed a call.
+func (c *Client) callToolIntercepted(ctx context.Context, tool string, args any, opts []CallOption) (_ *mcp.CallToolResult, ran bool, _ error) {
+	i := c.newInterceptedCall(tool, opts, true)
+	r, err := i.run(ctx, toolArguments{value: args})
+	result, ran := i.outcome(r)
+	if err != nil || result != nil {
+		return result, ran, err
+	}
+	result, err = r.decode(ctx)
+	if errors.Is(err, mcpvisor.ErrProtocol) {
+		err = i.invalidResult(fmt.Errorf("an interceptor returned a result that cannot be read: %w", err))
+	}
+	return result, ran, withOp(err, "call "+tool)
+}
+
+// run makes the call. The result is JSON.
+func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResult, error) {
+	c, op := i.c, "call "+i.tool
+	view, name, err := c.splitTool(i.tool)
 	if err != nil {
 		c.rt.RecordUnknownServer()
-		return CallResult{}, withOp(err, "call "+tool)
+		return CallResult{}, withOp(err, op)
 	}
+	i.view = view
 	call := ToolCall{Server: view.Name, Tool: name}
 	t, listed := view.Catalog.Tool(name)
 	if listed {
 		call.Definition = t.Definition
 	}
 	if call.Arguments, err = args.append(nil); err == nil {
-		err = c.checkCall(view, tool, call)
+		err = c.checkCall(ctx, view, i.tool, call)
 	}
 	if err != nil {
 		var q tracked
 		c.begin(ctx, &q, view, "tools/call", name, listed)
-		return CallResult{}, withOp(q.end(c, err), "call "+tool)
+		return CallResult{}, withOp(q.end(c, err), op)
 	}
-	r, err := c.intercept(ctx, call, 0, opts)
-	if err == nil && !json.Valid(r.JSON) {
-		cause := errNoResult
-		if len(r.JSON) > 0 {
-			cause = errNotJSON
-		}
-		err = &mcpvisor.Error{Server: view.Name, Gen: view.Gen, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeUnknown,
-			Op: "call " + tool, Cause: cause, Hint: "return what next has returned, a result of NewCallResult, or an error"}
+	r, err := i.next(ctx, call, 0)
+	switch {
+	case err != nil:
+		return CallResult{}, err
+	case len(r.JSON) == 0:
+		return CallResult{}, i.invalidResult(errNoResult)
+	case !i.isUnchanged(r) && !json.Valid(r.JSON):
+		return CallResult{}, i.invalidResult(errNotJSON)
 	}
-	return r, err
+	if r.from == nil { // of the host, perhaps from an earlier call
+		r.from = &answeredBy{c, view, c.callOptions(i.opts).timeout}
+	}
+	return r, nil
 }
 
 // checkCall refuses what the server would not get anyway, so that no user is asked about it.
-func (c *Client) checkCall(view *actors.View, tool string, call ToolCall) error {
+func (c *Client) checkCall(ctx context.Context, view *actors.View, tool string, call ToolCall) error {
 	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !c.opts.validation {
 		return err
 	}
-	return c.checkArguments(view, call.Tool, toolArguments{raw: call.Arguments})
+	return c.checkArguments(ctx, view, call.Tool, call.Arguments)
+}
+
+// next calls the interceptors from the one with that index on, and then the server.
+func (i *interceptedCall) next(ctx context.Context, call ToolCall, index int) (CallResult, error) {
+	if index == len(i.c.opts.interceptors) {
+		return i.send(ctx, call)
+	}
+	return i.c.opts.interceptors[index](ctx, call, func(ctx context.Context, call ToolCall) (CallResult, error) {
+		return i.next(ctx, call, index+1)
+	})
+}
+
+// send makes the call as one without interceptors is made: a result that is wanted decoded
+// is decoded within the call, by its bounds and for its statistics.
+func (i *interceptedCall) send(ctx context.Context, call ToolCall) (CallResult, error) {
+	var (
+		r      response
+		result *mcp.CallToolResult
+		err    error
+	)
+	if i.decode {
+		r, result, err = i.c.callDecoded(ctx, call.Name(), toolArguments{raw: call.Arguments}, i.opts)
+	} else {
+		r, err = i.c.callRaw(ctx, call.Name(), call.Arguments, i.opts)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ran = i.ran || err == nil || asError(err).Outcome != mcpvisor.OutcomeNotSent
+	if err != nil {
+		return CallResult{}, err
+	}
+	i.raw, i.result = r.raw, result
+	return CallResult{r.raw, &answeredBy{i.c, r.view, r.timeout}}, nil
+}
+
+// isUnchanged reports whether r is the last result of a server as it came.
+func (i *interceptedCall) isUnchanged(r CallResult) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(r.JSON) > 0 && len(r.JSON) == len(i.raw) && &r.JSON[0] == &i.raw[0]
+}
+
+// outcome returns r decoded, if it was decoded before, and whether the server may have
+// executed a call.
+func (i *interceptedCall) outcome(r CallResult) (result *mcp.CallToolResult, ran bool) {
+	unchanged := i.isUnchanged(r)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if unchanged {
+		result = i.result
+	}
+	return result, i.ran
 }
 
 // The causes of a call whose interceptor has returned nothing that can be passed on.
@@ -135,26 +246,17 @@ var (
 	errNotJSON  = errors.New("an interceptor returned a result that is not JSON")
 )
 
-// intercept calls the interceptors from the one with that index on, and then the server.
-func (c *Client) intercept(ctx context.Context, call ToolCall, index int, opts []CallOption) (CallResult, error) {
-	if index == len(c.opts.interceptors) {
-		raw, err := c.callRaw(ctx, call.Name(), call.Arguments, opts)
-		return CallResult{raw}, err
+// invalidResult is the error of a call whose interceptors returned what cannot be passed on.
+func (i *interceptedCall) invalidResult(cause error) *mcpvisor.Error {
+	outcome := mcpvisor.OutcomeNotSent
+	if _, ran := i.outcome(CallResult{}); ran {
+		outcome = mcpvisor.OutcomeUnknown
 	}
-	return c.opts.interceptors[index](ctx, call, func(ctx context.Context, call ToolCall) (CallResult, error) {
-		return c.intercept(ctx, call, index+1, opts)
-	})
+	return &mcpvisor.Error{Server: i.view.Name, Gen: i.view.Gen, Kind: mcpvisor.KindInvalid, Outcome: outcome, Op: "call " + i.tool, Cause: &interceptorError{cause},
+		Hint: "return what next has returned, a result of NewCallResult, or an error"}
 }
 
-// decodeIntercepted decodes what the interceptors have returned, within the limits of the
-// server and of the client.
-func (c *Client) decodeIntercepted(ctx context.Context, tool string, r CallResult, opts []CallOption) (*mcp.CallToolResult, error) {
-	view, _, err := c.splitTool(tool)
-	if err != nil { // unregistered during the call
-		return r.Decode()
-	}
-	share := new(budget.Share)
-	defer share.Release()
-	result, err := decodeToolResult(ctx, &response{r.JSON, view, time.Now(), 0, c.callOptions(opts).timeout, share})
-	return result, withOp(err, "call "+tool)
-}
+// interceptorError is a mistake of an interceptor, and not of the caller.
+type interceptorError struct{ error }
+
+func (e *interceptorError) Unwrap() error { return e.error }

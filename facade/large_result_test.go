@@ -114,7 +114,32 @@ func (ended) Done() <-chan struct{} {
 	return c
 }
 
+// endsWhenAwaited is a context that ends when somebody waits for its end.
+type endsWhenAwaited struct{ *endsAfter }
+
+func (c endsWhenAwaited) Done() <-chan struct{} {
+	c.n = 0
+	return ended(c).Done()
+}
+
 func TestDecodePart(t *testing.T) {
+	part := func(values int) []byte {
+		return []byte(`{"content":[{"type":"text","text":"","_meta":{"a":[` + strings.Repeat("0,", values) + `0]}}]}`)
+	}
+	t.Run("ended while it is decoded", func(t *testing.T) {
+		_, err := decodePart[mcp.CallToolResult](&endsAfter{context.Background(), 1}, part(10))
+		require.ErrorIs(t, err, context.Canceled)
+	})
+	t.Run("many values do not hold the caller", func(t *testing.T) {
+		_, err := decodePart[mcp.CallToolResult](endsWhenAwaited{&endsAfter{context.Background(), 1000}}, part(maxInlineElements))
+		require.ErrorIs(t, err, context.Canceled)
+		_, err = decodePart[mcp.CallToolResult](endsWhenAwaited{&endsAfter{context.Background(), 1000}}, part(maxInlineElements-10))
+		require.NoError(t, err, "a few are decoded without another goroutine")
+	})
+	t.Run("ended while the values beside the list are decoded", func(t *testing.T) {
+		_, err := decodeParts(&endsAfter{context.Background(), 2}, []byte(`{"content":[],"structuredContent":[0]}`), "content", joinTools)
+		require.ErrorIs(t, err, context.Canceled)
+	})
 	t.Run("a long text, ended by the caller", func(t *testing.T) {
 		text := `{"content":[{"type":"image","mimeType":"a","data":"` + strings.Repeat("QUJD", 2<<20) + `"}]}`
 		ctx := ended{&endsAfter{context.Background(), 1}}

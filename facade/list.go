@@ -16,7 +16,7 @@ func (c *Client) Status() []mcpvisor.ServerStatus {
 	s := c.rt.Snapshot()
 	out := make([]mcpvisor.ServerStatus, 0, len(s.Names()))
 	for _, name := range s.Names() {
-		out = append(out, s.Server(name).Status())
+		out = append(out, c.status(s.Server(name)))
 	}
 	return out
 }
@@ -28,7 +28,7 @@ func (c *Client) ServerStatus(name string) (status mcpvisor.ServerStatus, ok boo
 	if v == nil {
 		return mcpvisor.ServerStatus{}, false
 	}
-	return v.Status(), true
+	return c.status(v), true
 }
 
 // Tools returns the tools of all ready servers at one moment, sorted by server and
@@ -110,3 +110,24 @@ func (c *Client) ResourceTemplates() []mcpvisor.ResourceTemplate { return c.rt.S
 // Prompts returns the prompts of all ready servers, sorted by server and name, as
 // [Client.Resources] does.
 func (c *Client) Prompts() []mcpvisor.Prompt { return c.rt.Snapshot().Prompts() }
+
+// Catalogs iterates over the registered servers at the moment at which the loop begins,
+// sorted by name, and yields what each offers or, whatever its state, offered last. So it
+// says which server a name belongs to while that is down, was given up, or is being
+// replaced. It leaves out servers that have never been ready, and yields none after Close.
+// It copies nothing.
+func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
+	return func(yield func(mcpvisor.Catalog) bool) {
+		s := c.rt.Snapshot()
+		for _, name := range s.Names() {
+			known, down := s.Server(name).Known()
+			if known == nil {
+				continue
+			}
+			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, Tools: known.Tools, Resources: known.Resources,
+				Templates: known.Templates, Prompts: known.Prompts}) {
+				return
+			}
+		}
+	}
+}

@@ -41,3 +41,42 @@ func TestServers_returns_a_copy(t *testing.T) {
 	require.Equal(t, []string{"s"}, c.Servers())
 	require.Len(t, c.Status(), 1)
 }
+
+// A server keeps what it offered last while it is down, was given up, or is replaced, and until
+// the one that replaces it is ready.
+func TestCatalogs_keeps_what_was_offered_last(t *testing.T) {
+	c := newClient(t)
+	spec := func(name string, policy supervisor.Policy, script mcptest.Script) mcpvisor.ServerSpec {
+		return mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(script), Policy: policy}
+	}
+	never := spec("never", supervisor.Retry(1, time.Hour), mcptest.Script{StartDelay: time.Hour})
+	never.StartSupervised = true
+	slow := spec("replaced", supervisor.NoRetry(), mcptest.Script{StartDelay: time.Hour})
+	slow.StartSupervised = true
+	for _, s := range []mcpvisor.ServerSpec{spec("down", supervisor.Retry(1, time.Hour), mcptest.Script{}), spec("evicted", supervisor.NoRetry(), mcptest.Script{}),
+		never, spec("ready", supervisor.NoRetry(), mcptest.Script{}), spec("replaced", supervisor.NoRetry(), mcptest.Script{})} {
+		require.NoError(t, c.Register(t.Context(), s))
+	}
+	tools := len(c.Tools()) / 4
+	for _, name := range []string{"down", "evicted"} {
+		_, err := c.CallTool(t.Context(), name+"/crash", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	}
+	require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{slow}, "down", "evicted", "never", "ready"))
+	unavailable := map[string]bool{}
+	for catalog := range c.Catalogs() {
+		unavailable[catalog.Server] = catalog.Unavailable
+		require.Len(t, catalog.Tools, tools)
+		require.NotEmpty(t, catalog.Resources)
+		require.NotEmpty(t, catalog.Templates)
+		require.NotEmpty(t, catalog.Prompts)
+	}
+	require.Equal(t, map[string]bool{"down": true, "evicted": true, "ready": false, "replaced": true}, unavailable)
+	for range c.Catalogs() {
+		break
+	}
+	require.NoError(t, c.Unregister(t.Context(), "down"))
+	for catalog := range c.Catalogs() {
+		require.NotEqual(t, "down", catalog.Server)
+	}
+}

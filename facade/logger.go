@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -37,7 +37,7 @@ func (g guardedSink) Write(line []byte) (int, error) { return g.WriteLevel(zerol
 
 // WriteLevel implements zerolog.LevelWriter.
 func (g guardedSink) WriteLevel(level zerolog.Level, line []byte) (int, error) {
-	if err := guard.Call("logger", func() error { g.to.send(level, line); return nil }); err != nil {
+	if err := hostcall.Call("logger", func() error { g.to.send(level, line); return nil }); err != nil {
 		fmt.Fprintf(os.Stderr, "mcpvisor: could not write a line of the log: %v\n", err)
 	}
 	return len(line), nil

@@ -50,6 +50,7 @@ func slogLevel(level zerolog.Level) slog.Level {
 		return slog.LevelWarn
 	case zerolog.ErrorLevel, zerolog.FatalLevel, zerolog.PanicLevel:
 		return slog.LevelError
+	default:
 	}
 	return slog.LevelInfo
 }

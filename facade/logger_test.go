@@ -61,7 +61,7 @@ func TestLogger_of_host(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 	mu.Lock()
 	defer mu.Unlock()
-	require.Regexp(t, `\{"level":"info","app":"host","server":"mem","event":"ready","epoch":1,"tools":\d+,"hook":"info [^"]*ready[^"]*","message":"[^"]*ready[^"]*"\}\n`, out.String())
+	require.Regexp(t, `\{"level":"info","app":"host","server":"mem","event":"ready","epoch":1,"start":[0-9.]+,"tools":\d+,"hook":"info [^"]*ready[^"]*","message":"[^"]*ready[^"]*"\}\n`, out.String())
 	require.NotContains(t, out.String(), `"debug"`)
 }
 

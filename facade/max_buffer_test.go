@@ -156,7 +156,7 @@ func TestMaxBufferBytes_released_after_each_call(t *testing.T) {
 			return err
 		},
 		"Prompt": func(ctx context.Context, c *facade.Client) error {
-			_, err := c.GetPrompt(ctx, "s", "p", nil)
+			_, err := c.GetPrompt(ctx, "s/p", nil)
 			return err
 		},
 		"Complete": func(ctx context.Context, c *facade.Client) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // internalError begins the text of an error that the model cannot avoid by calling
@@ -21,7 +23,8 @@ const internalError = "Internal Error: "
 // ModelError is the structured content of a result that [Client.CallToolForModel] makes of
 // an error.
 type ModelError struct {
-	// Code is the error's kind, as in "unknown_tool".
+	// Code is the error's kind, as in "unknown_tool", or "refused" if an interceptor has
+	// refused the call.
 	Code string `json:"code"`
 	// Message is the text of the result.
 	Message string `json:"message"`
@@ -29,40 +32,77 @@ type ModelError struct {
 	Retryable bool `json:"isRetryable"`
 }
 
+// codeRefused is the Code of a call that an [Interceptor] has refused.
+const codeRefused = "refused"
+
 // CallToolForModel is [Client.CallTool] for an agent loop that passes results to a language
 // model: it never fails. An error becomes a result with IsError, a text that the model
 // can act on, and a [ModelError] as structured content.
 //
-// Mistakes that the model can correct (a wrong name, wrong arguments) are described
-// plainly. The text of every other error begins with "Internal Error: ". Neither contains
-// the server's stderr, which is for operators.
+// Mistakes that the model can correct (a wrong name, wrong arguments) and refusals of an
+// [Interceptor] are described plainly. The text of every other error begins with "Internal
+// Error: ". It says what happened and whether the tool may have run, and not where: no
+// address, no cause of the network, no stack trace, no stderr. Those are for operators, in
+// the error that [WithObserver] sees. To have both, use CallTool and [Client.ErrorForModel].
 func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, opts ...CallOption) *mcp.CallToolResult {
-	result, err := c.CallTool(ctx, tool, args, opts...)
+	if c.opts.interceptors == nil {
+		result, err := c.CallTool(ctx, tool, args, opts...)
+		if err == nil {
+			return result
+		}
+		return c.ErrorForModel(tool, err)
+	}
+	result, ran, err := c.callToolIntercepted(ctx, tool, args, opts)
 	if err == nil {
 		return result
 	}
-	return c.ErrorForModel(tool, err)
+	return c.errorForModel(tool, err, ran)
 }
 
 // ErrorForModel is the result that [Client.CallToolForModel] makes of the error of a call:
 // for an agent loop that calls in another way, such as [Client.CallToolRaw]. tool is the name
-// that the model used. An error that is no *mcpvisor.Error counts as a failure of the call.
+// that the model used. An error that wraps no *mcpvisor.Error is the refusal of an
+// interceptor if the client has any, and otherwise a failure of the call.
 func (c *Client) ErrorForModel(tool string, err error) *mcp.CallToolResult {
+	return c.errorForModel(tool, err, false)
+}
+
+// errorForModel is ErrorForModel. ran: the server may have executed the call that an
+// interceptor refuses.
+func (c *Client) errorForModel(tool string, err error, ran bool) *mcp.CallToolResult {
+	var e *mcpvisor.Error
+	if !errors.As(err, &e) {
+		outcome := mcpvisor.OutcomeNotSent
+		if ran {
+			outcome = mcpvisor.OutcomeUnknown
+		}
+		ended := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+		switch {
+		case c.opts.interceptors != nil && !ended:
+			text := "The call of " + truncateName(tool) + " was refused: " + err.Error()
+			return modelResult(ModelError{Code: codeRefused, Message: text + unknownEffect(outcome)})
+		case ended:
+			e = &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: outcome, Cause: err}
+		default:
+			return modelResult(ModelError{Code: string(mcpvisor.KindProtocol), Message: internalError + truncateName(tool) + " failed."})
+		}
+	}
 	var similar []string
-	if errors.Is(err, mcpvisor.ErrUnknownServer) || errors.Is(err, mcpvisor.ErrUnknownTool) {
+	if e.Kind == mcpvisor.KindUnknownServer || e.Kind == mcpvisor.KindUnknownTool {
 		similar = similarTools(c.rt.Snapshot(), tool, preferAliases)
 	}
-	return modelErrorResult(tool, err, similar...)
+	return modelErrorResult(tool, e, similar...)
 }
 
 // modelErrorResult makes a result of an error. similar are names of tools to suggest, in
 // the form that the model uses.
-func modelErrorResult(tool string, err error, similar ...string) *mcp.CallToolResult {
-	var e *mcpvisor.Error
-	if !errors.As(err, &e) {
-		e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Cause: err}
-	}
-	m := ModelError{Code: string(e.Kind), Message: modelText(truncateName(tool), e, similar), Retryable: e.Retryable()}
+func modelErrorResult(tool string, e *mcpvisor.Error, similar ...string) *mcp.CallToolResult {
+	return modelResult(ModelError{Code: string(e.Kind), Message: modelText(truncateName(tool), e, similar), Retryable: e.Retryable()})
+}
+
+// modelResult makes a result of what a model is told.
+func modelResult(m ModelError) *mcp.CallToolResult {
+	m.Message, _ = display.ForModel(m.Message)
 	return &mcp.CallToolResult{
 		IsError:           true,
 		Content:           []mcp.Content{&mcp.TextContent{Text: m.Message}},
@@ -80,7 +120,9 @@ func truncateName(name string) string {
 	return strings.ToValidUTF8(name[:maxQuotedName], "") + "…"
 }
 
-// modelText words an error for a model.
+// modelText words an error for a model: what happened, in plain words, and whether the tool
+// may have run. Causes are quoted only where the server or the checks of this client have
+// worded them for the caller.
 func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 	switch e.Kind {
 	case mcpvisor.KindUnknownTool, mcpvisor.KindUnknownServer:
@@ -89,8 +131,11 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 		}
 		return "There is no tool " + tool + ". Use one of the tools that you were given."
 	case mcpvisor.KindInvalid:
-		if errors.Is(e.Cause, errUnbounded) { // a mistake of the program, not of the model
+		switch {
+		case errors.Is(e.Cause, errUnbounded): // a mistake of the program, not of the model
 			return internalError + tool + " failed: the call has no timeout"
+		case errors.As(e.Cause, new(*interceptorError)):
+			return internalError + "the program that made the call of " + tool + " lost its result." + unknownEffect(e.Outcome)
 		}
 		text := "The arguments for " + tool + " cannot be used: " + argumentsReason(e)
 		if e.Hint != "" && errors.As(e.Cause, new(*ArgumentError)) {
@@ -100,37 +145,96 @@ func modelText(tool string, e *mcpvisor.Error, similar []string) string {
 	case mcpvisor.KindRPC:
 		var rpc *jsonrpc.Error
 		if errors.As(e.Cause, &rpc) && (rpc.Code == jsonrpc.CodeInvalidParams || rpc.Code == jsonrpc.CodeMethodNotFound) {
-			return tool + " refused the call: " + rpc.Message
+			return tool + " refused the call: " + withoutTrace(rpc.Message)
 		}
-		return internalError + tool + " failed: " + failureReason(e)
+		if rpc != nil {
+			return internalError + tool + " failed: " + withoutTrace(rpc.Message)
+		}
+		return internalError + tool + " failed: its server answered with an error."
+	default:
 	}
-	text := internalError
+	if e.Outcome == mcpvisor.OutcomeAnswered {
+		return internalError + answeredText(tool, e)
+	}
+	return internalError + failureText(tool, e) + unknownEffect(e.Outcome)
+}
+
+// answeredText words an error about the answer of a server: the tool has run.
+func answeredText(tool string, e *mcpvisor.Error) string {
+	const ran = " The tool may have run; check before you repeat it."
+	switch {
+	case e.Kind == mcpvisor.KindAuthRequired, e.Kind == mcpvisor.KindUnavailable, e.Kind == mcpvisor.KindInputRequired, e.Kind == mcpvisor.KindEvicted:
+		return failureText(tool, e) // the server has refused
+	case e.Kind == mcpvisor.KindOverloaded, strings.Contains(e.Hint, "Limits.Max"):
+		return "the result of " + tool + " is too large." + ran
+	case e.Kind == mcpvisor.KindTimeout:
+		return "reading the result of " + tool + " took too long." + ran
+	case e.Kind == mcpvisor.KindProtocol:
+		return "the server of " + tool + " gave no usable answer." + ran
+	}
+	return failureText(tool, e) + ran
+}
+
+// failureText words a failure without an answer.
+func failureText(tool string, e *mcpvisor.Error) string {
 	switch e.Kind {
 	case mcpvisor.KindUnavailable:
-		text += "the server of " + tool + " is not available at the moment" + retryAdvice(e)
+		return "the server of " + tool + " is not available at the moment" + retryAdvice(e)
 	case mcpvisor.KindOverloaded:
-		text += "too many calls to the server of " + tool + " are under way" + retryAdvice(e)
+		return "too many calls to the server of " + tool + " are under way" + retryAdvice(e)
 	case mcpvisor.KindEvicted:
-		text += "the server of " + tool + " has failed too often and was given up."
+		return "the server of " + tool + " has failed too often and was given up."
 	case mcpvisor.KindAuthRequired:
-		text += "the server of " + tool + " requires authorization, which the user has to give."
+		return "the server of " + tool + " requires authorization, which the user has to give."
 	case mcpvisor.KindInputRequired:
-		text += "the server of " + tool + " asked for input that it did not get."
+		return "the server of " + tool + " asked for input that it did not get."
 	case mcpvisor.KindTimeout:
-		text += tool + " did not answer in time."
+		return tool + " did not answer in time."
 	case mcpvisor.KindCrashed:
-		text += "the server of " + tool + " crashed during the call."
+		return "the server of " + tool + " crashed during the call."
 	case mcpvisor.KindCanceled:
-		text += "the call of " + tool + " was canceled."
+		return "the call of " + tool + " was canceled."
 	case mcpvisor.KindClosed:
-		text += "the server of " + tool + " was shut down."
+		return "the server of " + tool + " was shut down."
+	case mcpvisor.KindProtocol:
+		if e.Outcome == mcpvisor.OutcomeUnknown {
+			return "the server of " + tool + " gave no valid answer; perhaps the connection broke."
+		}
+		return "the server of " + tool + " could not be reached."
 	default:
-		text += tool + " failed: " + failureReason(e)
 	}
-	if e.Outcome == mcpvisor.OutcomeUnknown {
-		text += " Whether it had an effect is not known; check before you repeat it."
+	return tool + " failed."
+}
+
+// unknownEffect ends the text of a call that the server may have executed.
+func unknownEffect(o mcpvisor.Outcome) string {
+	if o != mcpvisor.OutcomeUnknown {
+		return ""
 	}
-	return text
+	return " Whether it had an effect is not known; check before you repeat it."
+}
+
+// maxServerReason bounds what the text for a model quotes of an error of a server, in
+// bytes.
+const maxServerReason = 2000
+
+// traceLine is a line with which a stack trace begins.
+var traceLine = regexp.MustCompile(`^(Traceback \(most recent call last\)|goroutine \d+ \[|Stack trace:|stack backtrace:|\s+at .*[(:/\\].*\d\)?\s*$)`)
+
+// withoutTrace returns the message of a server's error up to its stack trace.
+func withoutTrace(message string) string {
+	message = display.Shorten(message, maxServerReason)
+	var kept []string
+	for line := range strings.Lines(message) {
+		if traceLine.MatchString(line) {
+			break
+		}
+		kept = append(kept, line)
+	}
+	if text := strings.TrimSpace(strings.Join(kept, "")); text != "" {
+		return text
+	}
+	return "its server answered with an error."
 }
 
 // retryAdvice ends the text of a call that did not run: it may be repeated.
@@ -158,18 +262,10 @@ func argumentsReason(e *mcpvisor.Error) string {
 	case mentionsGoTypes(e.Cause):
 		return "they cannot be written as JSON"
 	}
-	return failureReason(e)
-}
-
-// failureReason says why a call failed.
-func failureReason(e *mcpvisor.Error) string {
 	if e.Cause == nil {
 		return string(e.Kind)
 	}
-	if e.Kind == mcpvisor.KindProtocol && mentionsGoTypes(e.Cause) {
-		return "the server's answer cannot be read"
-	}
-	return e.Cause.Error()
+	return display.Shorten(e.Cause.Error(), maxServerReason)
 }
 
 // mentionsGoTypes reports whether an error is about JSON that does not fit Go's types.

@@ -3,8 +3,11 @@ package facade_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,7 +130,7 @@ func TestCallForModel_errors(t *testing.T) {
 			text: "The arguments for good/echo cannot be used: they must be a JSON object"},
 		"good/add": {args: map[string]any{"a": make(chan int)}, code: "invalid",
 			text: "The arguments for good/add cannot be used: they cannot be written as JSON"},
-		"numbers/x":   {code: "protocol", text: "Internal Error: numbers/x failed: the server's answer cannot be read"},
+		"numbers/x":   {code: "protocol", text: "Internal Error: the server of numbers/x gave no usable answer. The tool may have run; check before you repeat it."},
 		"strict/echo": {code: "rpc", text: "strict/echo refused the call: text must be shorter"},
 		"ill/echo":    {code: "rpc", text: "Internal Error: ill/echo failed: disk full"},
 		"hung/echo": {opts: []facade.CallOption{facade.WithTimeout(20 * time.Millisecond)}, code: "timeout",
@@ -141,7 +144,7 @@ func TestCallForModel_errors(t *testing.T) {
 		"locked/echo":  {code: "auth_required", text: "Internal Error: the server of locked/echo requires authorization, which the user has to give."},
 		"busy/echo": {code: "overloaded", retryable: true,
 			text: "Internal Error: too many calls to the server of busy/echo are under way; nothing was done. Try again."},
-		"garbled/echo": {code: "protocol", text: "Internal Error: garbled/echo failed: "},
+		"garbled/echo": {code: "protocol", text: "Internal Error: the server of garbled/echo gave no usable answer. The tool may have run; check before you repeat it."},
 	} {
 		t.Run(tool, func(t *testing.T) {
 			ctx := tc.ctx
@@ -151,14 +154,64 @@ func TestCallForModel_errors(t *testing.T) {
 			got := readAsModel(t, c.CallToolForModel(ctx, tool, tc.args, tc.opts...))
 			require.Equal(t, tc.code, got.Fault.Code)
 			require.Equal(t, tc.retryable, got.Fault.Retryable)
-			if tool == "garbled/echo" { // ends with the decoder's text
-				require.Contains(t, got.Fault.Message, tc.text)
-				return
-			}
 			require.Equal(t, tc.text, got.Fault.Message)
 		})
 	}
+}
 
+// Over HTTP errors name addresses, causes of the network and what the server wrote. A model
+// learns what happened, and the error has the rest.
+func TestCallForModel_over_HTTP_says_what_happened_and_not_where(t *testing.T) {
+	const (
+		ran     = " Whether it had an effect is not known; check before you repeat it."
+		trace   = "TypeError: x is not a function\n    at handle (/srv/app/index.js:10:5)"
+		private = "/srv/app"
+	)
+	for name, tc := range map[string]struct {
+		call http.HandlerFunc
+		text string // after "Internal Error: "
+		want error
+	}{
+		"broken connection": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"the server of s/x gave no valid answer; perhaps the connection broke." + ran, mcpvisor.ErrProtocol},
+		"status 500": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, trace, http.StatusInternalServerError) },
+			"the server of s/x gave no usable answer. The tool may have run; check before you repeat it.", mcpvisor.ErrProtocol},
+		"status 503": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, trace, http.StatusServiceUnavailable) },
+			"the server of s/x gave no valid answer; perhaps the connection broke." + ran, mcpvisor.ErrProtocol},
+		"status 400": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, trace, http.StatusBadRequest) },
+			"the server of s/x gave no usable answer.", nil},
+		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>"+trace)
+		}, "the server of s/x gave no usable answer.", mcpvisor.ErrProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := rawHTTP(t, func(*http.Request) {}, tc.call)
+			srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+			c := newClient(t)
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}, Era: mcpvisor.EraLegacy}))
+			_, err := c.CallTool(t.Context(), "s/x", nil)
+			require.Error(t, err)
+			if tc.want != nil {
+				require.ErrorIs(t, err, tc.want)
+			}
+			text := readAsModel(t, c.ErrorForModel("s/x", err)).Fault.Message
+			require.True(t, strings.HasPrefix(text, "Internal Error: "+tc.text), "%s\nof %v", text, err)
+			for _, never := range []string{"127.0.0.1", "http", "EOF", private, "TypeError", strings.TrimPrefix(srv.URL, "http://")} {
+				require.NotContains(t, text, never)
+			}
+		})
+	}
+
+	t.Run("not reachable", func(t *testing.T) {
+		srv := rawHTTP(t, func(*http.Request) {}, nil)
+		c := newClient(t)
+		srv.Close()
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: srv.URL}, StartSupervised: true, Policy: supervisor.Retry(3, time.Hour)}))
+		text := readAsModel(t, c.CallToolForModel(t.Context(), "s/x", nil)).Fault.Message
+		require.Contains(t, text, "the server of s/x is not available at the moment; nothing was done.")
+		require.NotContains(t, text, "127.0.0.1")
+	})
 }
 
 func TestCallForModel_during_Close(t *testing.T) {

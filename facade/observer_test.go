@@ -87,7 +87,7 @@ func TestWithObserver_meta_reaches_the_server(t *testing.T) {
 		r, err := c.CallTool(t.Context(), "s/meta", nil)
 		require.NoError(t, err)
 		check(r.Content[0].(*mcp.TextContent).Text)
-		prompt, err := c.GetPrompt(t.Context(), "s", "meta", nil)
+		prompt, err := c.GetPrompt(t.Context(), "s/meta", nil)
 		require.NoError(t, err)
 		check(prompt.Messages[0].Content.(*mcp.TextContent).Text)
 	})
@@ -267,4 +267,26 @@ func TestWithObserver_panic_of_the_caller(t *testing.T) {
 	require.ErrorIs(t, end.Err, mcpvisor.ErrCanceled)
 	calls, _ := c.RecentCalls(0)
 	require.Equal(t, mcpvisor.OutcomeUnknown, calls[0].Outcome)
+}
+
+// A request keeps the observer that saw its start, and the next one has the new observer.
+func TestUpdateObserver(t *testing.T) {
+	first, second := &recordingObserver{}, &recordingObserver{}
+	c := newClient(t, facade.WithObserver(first))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c.UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer {
+		require.Same(t, first, now)
+		return second
+	})
+	_, err := c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	require.Len(t, second.ends, 1)
+	require.Len(t, first.ends, len(first.starts), "each start has an end")
+
+	seen := len(first.starts)
+	c.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return nil })
+	_, err = c.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	require.Len(t, second.ends, 1)
+	require.Len(t, first.starts, seen)
 }

@@ -82,8 +82,8 @@ func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = tru
 // is kept anyway. Default: a server that is down has no tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
 
-// DefaultMaxBufferBytes is the default of [WithMaxBufferBytes].
-const DefaultMaxBufferBytes = 512 << 20
+// DefaultClientBufferBytes is the default of [WithMaxBufferBytes].
+const DefaultClientBufferBytes = 512 << 20
 
 // WithMaxBufferBytes bounds the memory, in bytes, of the large messages (64 KiB or
 // more) of all servers together, while they are read and decoded.

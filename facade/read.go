@@ -2,6 +2,8 @@ package facade
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -23,26 +25,79 @@ func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...C
 	result, err := decodeResult(ctx, &r, "contents", func(whole, part *mcp.ReadResourceResult) {
 		whole.Contents = append(whole.Contents, part.Contents...)
 	})
-	return result, withOp(q.end(c, err), op)
+	return result, withOp(q.end(c, withRawHint(err, "ReadResourceRaw")), op)
 }
 
-// GetPrompt gets a prompt of a server by the server's own name for it, with its
-// arguments (MCP, server, prompts: prompts/get). Errors as for [Client.CallTool],
-// ErrUnknownTool excepted.
-func (c *Client) GetPrompt(ctx context.Context, server, name string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
-	op := "prompt " + mcpvisor.Qualify(server, name)
+// ReadResourceRaw is [Client.ReadResource] that returns the result as the server sent it,
+// undecoded: the JSON of an mcp.ReadResourceResult. Members that the go-sdk does not know
+// survive.
+func (c *Client) ReadResourceRaw(ctx context.Context, server, uri string, opts ...CallOption) (json.RawMessage, error) {
+	r := transport.Request{Method: "resources/read", Target: uri}
+	return c.sendRaw(ctx, server, r, map[string]any{"uri": uri}, "read "+server+" "+uri, opts)
+}
+
+// sendRaw sends a request and returns its result undecoded. op is for the error.
+func (c *Client) sendRaw(ctx context.Context, server string, r transport.Request, params any, op string, opts []CallOption) (json.RawMessage, error) {
+	var q tracked
+	defer q.abandon()
+	got, err := c.sendTo(ctx, &q, server, r, params, opts)
+	if q.end(c, err) != nil {
+		return nil, withOp(err, op)
+	}
+	got.share.Release()
+	return got.raw, nil
+}
+
+// promptParams are the params of prompts/get.
+func promptParams(name string, args map[string]string) map[string]any {
 	params := map[string]any{"name": name}
 	if len(args) > 0 {
 		params["arguments"] = args
 	}
+	return params
+}
+
+// GetPrompt gets a prompt by its qualified name, as in "fs/summarize" ([mcpvisor.Prompt].Name),
+// with its arguments (MCP, server, prompts: prompts/get). The prompt need not be listed.
+// Errors as for [Client.CallTool], ErrUnknownTool excepted; a name without a server gives
+// ErrInvalid.
+func (c *Client) GetPrompt(ctx context.Context, prompt string, args map[string]string, opts ...CallOption) (*mcp.GetPromptResult, error) {
+	op := "prompt " + prompt
+	server, name, err := splitPrompt(prompt)
+	if err != nil {
+		return nil, withOp(err, op)
+	}
 	var q tracked
 	defer q.abandon()
-	r, err := c.sendTo(ctx, &q, server, transport.Request{Method: "prompts/get", Target: name}, params, opts)
+	r, err := c.sendTo(ctx, &q, server, transport.Request{Method: "prompts/get", Target: name}, promptParams(name, args), opts)
 	if err != nil {
 		return nil, withOp(q.end(c, err), op)
 	}
 	result, err := decodeResult(ctx, &r, "messages", func(whole, part *mcp.GetPromptResult) {
 		whole.Messages = append(whole.Messages, part.Messages...)
 	})
-	return result, withOp(q.end(c, err), op)
+	return result, withOp(q.end(c, withRawHint(err, "GetPromptRaw")), op)
+}
+
+// GetPromptRaw is [Client.GetPrompt] that returns the result as the server sent it,
+// undecoded: the JSON of an mcp.GetPromptResult. Members that the go-sdk does not know
+// survive.
+func (c *Client) GetPromptRaw(ctx context.Context, prompt string, args map[string]string, opts ...CallOption) (json.RawMessage, error) {
+	op := "prompt " + prompt
+	server, name, err := splitPrompt(prompt)
+	if err != nil {
+		return nil, withOp(err, op)
+	}
+	r := transport.Request{Method: "prompts/get", Target: name}
+	return c.sendRaw(ctx, server, r, promptParams(name, args), op, opts)
+}
+
+// splitPrompt splits the qualified name of a prompt.
+func splitPrompt(prompt string) (server, name string, err error) {
+	server, name, ok := mcpvisor.SplitName(prompt)
+	if !ok {
+		return "", "", &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			Cause: fmt.Errorf("%q names no server; write server/prompt, as Prompts lists it", truncateName(prompt))}
+	}
+	return server, name, nil
 }

@@ -1,15 +1,18 @@
 package facade
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -101,11 +104,180 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			}
 			return response{}, waitErr
 		}
-		if next.Gen == v.Gen && next.Epoch == v.Epoch { // ready, and unreachable all the same
+		if next.Gen == v.Gen && next.Epoch == v.Epoch { // ready, and unreachable nevertheless
 			if backoff.Sleep(ctx, max(pause, e.RetryAfter)) != nil {
 				return response{}, err
 			}
 		}
 		v = next
 	}
+}
+
+// tracked follows one request of a caller from its start to its end, for the facts and
+// for the observer. The goroutine of the caller owns it.
+//
+//	var q tracked
+//	defer q.abandon()
+//	… c.begin(ctx, &q, …) …
+//	return q.end(c, err)
+type tracked struct {
+	c    *Client
+	view *actors.View // the registration; nil before begin
+	// listed: the server lists a tool or prompt of the name in record.Target.
+	listed bool
+	ended  bool
+	record mcpvisor.CallRecord
+	// observation is nil without an observer.
+	observation *observation
+}
+
+// begin starts to track a request for a registration, before it waits for anything. It
+// returns the context of the request.
+func (c *Client) begin(ctx context.Context, q *tracked, v *actors.View, method, target string, listed bool) context.Context {
+	q.c, q.view, q.listed = c, v, listed
+	q.record.Method, q.record.Target = method, target
+	if o := c.rt.Observer(); o != nil {
+		return q.observe(ctx, o)
+	}
+	return ctx
+}
+
+// answered notes the result of the request.
+func (q *tracked) answered(v *actors.View, result json.RawMessage) {
+	q.view, q.record.Epoch, q.record.ResultBytes = v, v.Epoch, len(result)
+	if q.record.Method == "tools/call" {
+		q.record.ToolError = isToolError(result)
+	}
+}
+
+// end records the end of the request and returns err. If the request named no registered
+// server, end only counts that.
+func (q *tracked) end(c *Client, err error) error {
+	if q.view == nil {
+		if err != nil {
+			c.rt.RecordUnknownServer()
+		}
+		return err
+	}
+	if q.ended {
+		return err
+	}
+	q.ended = true
+	var failure *mcpvisor.Error
+	if err != nil {
+		failure = asError(err)
+		q.record.Kind, q.record.Outcome = failure.Kind, failure.Outcome
+		if failure.Epoch != 0 {
+			q.record.Epoch = failure.Epoch
+		}
+	}
+	if q.observation != nil {
+		q.endObservation(failure)
+	}
+	c.rt.RecordCall(q.view, &q.record, q.listed)
+	return err
+}
+
+// asError returns the error of ours in err.
+func asError(err error) *mcpvisor.Error {
+	var e *mcpvisor.Error
+	if !errors.As(err, &e) {
+		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	}
+	return e
+}
+
+// errCallbackPanicked is the cause of a call whose Progress function has panicked.
+var errCallbackPanicked = errors.New("a function of the caller panicked during the call")
+
+// abandon ends the tracking of a request that ends with a panic of a function of the
+// caller. Defer it.
+func (q *tracked) abandon() {
+	if q.view != nil && !q.ended {
+		_ = q.end(q.c, &mcpvisor.Error{Server: q.view.Name, Gen: q.view.Gen, Epoch: q.view.Epoch,
+			Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: errCallbackPanicked})
+	}
+}
+
+// isErrorMember is the member of a tool's result that marks a failure of the tool. In the
+// text of a JSON string it cannot occur, because the quotes would be escaped.
+var isErrorMember = []byte(`"isError"`)
+
+// isToolError reports whether the result of a tool has isError. Most results do not have
+// the member, or have it once and false, so they are not parsed.
+func isToolError(result json.RawMessage) (failed bool) {
+	at := bytes.Index(result, isErrorMember)
+	if at < 0 {
+		return false
+	}
+	rest := bytes.TrimLeft(result[at+len(isErrorMember):], " \t\r\n:")
+	if bytes.HasPrefix(rest, []byte("false")) && !bytes.Contains(rest, isErrorMember) {
+		return false
+	}
+	_ = jsonscan.EachMember(result, func(name string, value []byte) error {
+		if name == "isError" {
+			failed = string(value) == "true"
+		}
+		return nil
+	})
+	return failed
+}
+
+// WithObserver has an observer see each request at its start and its end, for traces and
+// metrics: see [mcpvisor.Observer]. Default, and for nil: none, which costs nothing.
+func WithObserver(observer mcpvisor.Observer) Option {
+	return func(o *options) {
+		if o.observer = nil; observer != nil {
+			o.observer = observer
+		}
+	}
+}
+
+// UpdateObserver replaces the observer of [WithObserver] by what next returns for it; nil
+// means none, for both. A request that has begun keeps the observer that saw its start. An
+// observer that shall not displace another one calls it from its own methods. next must not
+// call the client.
+func (c *Client) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
+	c.rt.UpdateObserver(next)
+}
+
+// observation is what the observer is shown of one request. The goroutine of the caller
+// owns it. Values are reused.
+type observation struct {
+	by    mcpvisor.Observer
+	ctx   context.Context // of RequestStarted, for RequestEnded
+	start mcpvisor.RequestStart
+	meta  json.RawMessage // members of _meta that travel with the request; nil for none
+	id    int64           // of the request; the session writes it before it sends
+}
+
+var observationPool = sync.Pool{New: func() any { return new(observation) }}
+
+// observe shows the observer the start of the request, and returns the context of the
+// request.
+func (q *tracked) observe(ctx context.Context, by mcpvisor.Observer) context.Context {
+	o := observationPool.Get().(*observation)
+	q.observation, o.by = o, by
+	o.start = q.view.RequestStart(q.record.Method, q.record.Target)
+	o.start.Listed = q.listed
+	o.ctx, o.meta = q.c.rt.RequestStarted(ctx, by, o.start)
+	return o.ctx
+}
+
+// endObservation shows the observer the end of the request.
+func (q *tracked) endObservation(failure *mcpvisor.Error) {
+	o := q.observation
+	q.observation = nil
+	end := mcpvisor.RequestEnd{RequestStart: q.view.RequestStart(o.start.Method, o.start.Target), Began: q.record.Began, Took: q.record.Took,
+		Err: failure, ToolError: q.record.ToolError, Outcome: q.record.Outcome, ResultBytes: q.record.ResultBytes, RequestID: o.id}
+	end.Listed = q.listed
+	if q.record.Epoch != 0 {
+		end.Epoch = q.record.Epoch
+	}
+	if failure == nil {
+		end.Outcome = mcpvisor.OutcomeAnswered
+	}
+	q.c.rt.RequestEnded(o.ctx, o.by, end)
+	*o = observation{}
+	observationPool.Put(o)
 }

@@ -36,7 +36,7 @@ func TestResults_with_null_entries(t *testing.T) {
 			case "read":
 				_, err = c.ReadResource(t.Context(), "s", "x:y")
 			case "prompt":
-				_, err = c.GetPrompt(t.Context(), "s", "p", nil)
+				_, err = c.GetPrompt(t.Context(), "s/p", nil)
 			}
 			require.ErrorIs(t, err, mcpvisor.ErrProtocol, "%s: %s", method, text)
 		}

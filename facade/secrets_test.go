@@ -1,12 +1,18 @@
 package facade_test
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -71,5 +77,83 @@ func TestSecrets_are_redacted_everywhere(t *testing.T) {
 		require.NotContains(t, text, inEnv, what)
 		require.NotContains(t, text, inArgs, what)
 		require.Contains(t, text, "***", what)
+	}
+}
+
+// A server in memory and a transport of the host may return errors, and panic, with a secret
+// in them. A secret of several lines is masked line by line.
+func TestSecrets_in_memory(t *testing.T) {
+	const secret, keyLine = `se"cret/0815`, "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC"
+	secrets := []string{secret, "-----BEGIN PRIVATE KEY-----\n" + keyLine + "\n-----END PRIVATE KEY-----\n"}
+	quoted := `se\"cret/0815`
+	serve := func(end func() error) func(context.Context, io.ReadCloser, io.WriteCloser, io.Writer) error {
+		return func(_ context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+			for _, part := range []string{"loading " + keyLine[:10], keyLine[10:] + "\nand " + quoted[:5], quoted[5:] + "\n"} { // split over writes
+				if _, err := io.WriteString(stderr, part); err != nil {
+					return err
+				}
+			}
+			r := bufio.NewScanner(in)
+			for r.Scan() {
+				var m incoming
+				if json.Unmarshal(r.Bytes(), &m) != nil || m.ID == nil {
+					continue
+				}
+				if m.Method == "tools/call" || end == nil && m.Method == "initialize" {
+					if end != nil {
+						return end()
+					}
+					fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no %s","data":{"key":"%s"}}}`+"\n", m.ID, quoted, quoted)
+					continue
+				}
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"%s","logger":"%s","data":"%s"}}`+"\n", quoted, quoted, quoted)
+				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, shakeHands(m.Method))
+			}
+			return nil
+		}
+	}
+	failed := errors.New("cannot use " + secret + " nor " + keyLine)
+	for name, spec := range map[string]mcpvisor.ServerSpec{
+		"error":                 {InMemory: &mcpvisor.InMemory{Serve: serve(func() error { return failed })}},
+		"panic":                 {InMemory: &mcpvisor.InMemory{Serve: serve(func() error { panic(failed) })}},
+		"refusal":               {InMemory: &mcpvisor.InMemory{Serve: serve(nil)}},
+		"transport":             {Transport: &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return nil, failed }}},
+		"transport that panics": {Transport: &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { panic(failed) }}},
+		"transport with a cause": {Transport: &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) {
+			return nil, &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: failed.Error(), Err: failed, Stderr: []string{failed.Error()}}
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log testutil.LockedBuffer
+			c := newClient(t, facade.WithLogger(zerolog.New(&log)))
+			spec.Name, spec.Secrets, spec.Era, spec.Policy = "s", secrets, mcpvisor.EraLegacy, supervisor.NoRetry()
+			err := c.Register(t.Context(), spec)
+			if err == nil {
+				_, err = c.CallTool(t.Context(), "s/x", nil)
+				require.ErrorIs(t, c.WaitReady(t.Context(), "s"), mcpvisor.ErrEvicted)
+			}
+			require.Error(t, err)
+			var shown strings.Builder
+			for at := err; at != nil; at = errors.Unwrap(at) {
+				fmt.Fprintf(&shown, "%v\n%+v\n%#v\n", at, at, at)
+			}
+			var rpc *jsonrpc.Error
+			if errors.As(err, &rpc) {
+				fmt.Fprintf(&shown, "%s\n", rpc.Data)
+			}
+			status, _ := json.Marshal(c.Status())
+			fmt.Fprintf(&shown, "%s\n%+v\n", status, c.Status())
+			events, _ := c.RecentEvents(0)
+			for _, e := range events {
+				raw, _ := json.Marshal(e)
+				fmt.Fprintf(&shown, "%s\n%v\n%s\n", e, e.Cause.Describe(), raw)
+			}
+			shown.WriteString(log.String())
+			text := shown.String()
+			require.Contains(t, text, "***")
+			require.NotContains(t, text, secret)
+			require.NotContains(t, text, "cret/0815")
+			require.NotContains(t, text, keyLine)
+		})
 	}
 }

@@ -77,7 +77,7 @@ func TestWithStickyTools_drops_the_tools_of_a_server_that_does_not_return(t *tes
 		}
 	}
 	t.Run("evicted", func(t *testing.T) {
-		c, _ := sticky(t, supervisor.NoRetry, mcpvisor.EventEvicted)
+		c, _ := sticky(t, supervisor.NoRetry(), mcpvisor.EventEvicted)
 		onlyOther(t, c)
 	})
 	t.Run("unregistered", func(t *testing.T) {

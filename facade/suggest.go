@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
@@ -72,10 +73,8 @@ func (f nameForm) write(requested string) func(*mcpvisor.Tool) string {
 // similarTools returns listed tools whose names are similar to the requested one.
 func similarTools(s *actors.Snapshot, requested string, form nameForm) []string {
 	write := form.write(requested)
-	for c := range s.Catalogs() {
-		if t, found := c.Tool(requested); found { // only the server was left out
-			return []string{write(&t)}
-		}
+	if all := bareName(s, requested, write); all != nil { // only the server was left out
+		return all
 	}
 	server, _, qualified := mcpvisor.SplitName(requested)
 	bare := !qualified && !strings.HasPrefix(requested, mcpvisor.AliasPrefix)
@@ -99,4 +98,26 @@ func similarTools(s *actors.Snapshot, requested string, form nameForm) []string 
 			}
 		}
 	})
+}
+
+// maxSameName is how many tools of one bare name are suggested; more are counted.
+const maxSameName = 10
+
+// bareName returns the tools of all servers that call one so; nil if none does.
+func bareName(s *actors.Snapshot, name string, write func(*mcpvisor.Tool) string) (all []string) {
+	more := 0
+	for c := range s.Catalogs() {
+		t, found := c.Tool(name)
+		switch {
+		case !found:
+		case len(all) < maxSameName:
+			all = append(all, write(&t))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		all = append(all, "or that of "+display.Count(more, "more server"))
+	}
+	return all
 }

@@ -66,3 +66,23 @@ func TestCallTool_misspelt_name_has_hint(t *testing.T) {
 	_, err = c.CallTool(t.Context(), "good/ech", nil)
 	require.ErrorContains(t, err, "did you mean good/echo")
 }
+
+// A bare name that several servers have is not the first one's.
+func TestSuggestions_name_all_servers_that_have_the_tool(t *testing.T) {
+	c := newClient(t)
+	var names, aliases []string
+	for i := range 12 {
+		name := fmt.Sprintf("s%02d", i)
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: name, InMemory: mcptest.InMemory(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "echo"}}})}))
+		names, aliases = append(names, name+"/echo"), append(aliases, mcpvisor.Alias(name, "echo"))
+		if i == 1 {
+			_, err := c.CallTool(t.Context(), "echo", nil)
+			require.ErrorContains(t, err, "did you mean s00/echo, s01/echo?")
+		}
+	}
+	_, err := c.CallTool(t.Context(), "echo", nil)
+	const more = ", or that of 2 more servers?"
+	require.ErrorContains(t, err, "did you mean "+strings.Join(names[:10], ", ")+more)
+	require.Equal(t, "There is no tool echo. Did you mean "+strings.Join(aliases[:10], ", ")+more,
+		readAsModel(t, c.CallToolForModel(t.Context(), "echo", nil)).Fault.Message)
+}

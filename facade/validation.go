@@ -1,8 +1,10 @@
 package facade
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/argcheck"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // WithValidation compares the arguments of each tool call with the tool's input schema
@@ -17,13 +21,15 @@ import (
 // finds the [ArgumentError], and Hint names parameters that are similar to an unknown one.
 // [Client.CallToolForModel] gives both to the model.
 //
-// A schema is compiled at its first call, once for each time that the server lists it. It
-// may refer to itself; a reference to a file or a URL is never opened. A schema that
-// cannot be used (such a reference, "$dynamicRef", invalid JSON) is logged once, and does
-// not block calls. The same holds for arguments whose comparison would take too long. Some
-// keywords are not compared, so that nothing is refused that the schema allows: formats,
-// regular expressions that Go cannot compile or that are long, uniqueItems, unevaluated…,
-// steps such as 0.01 that have no exact value, and values that are not as the standard wants.
+// A schema may refer to itself; a reference to a file or a URL is never opened. A part that
+// cannot be used (such a reference, "$dynamicRef") is not compared, nor is a schema that is
+// not JSON, that is longer than 1 MiB, or whose comparison takes more than some 4,000,000
+// steps, about 20 ms. Such calls are sent: the status of the server has a warning, and the
+// log a line for the tool. Some keywords are not compared, so that nothing is refused that the
+// schema allows: formats, regular expressions that Go reads in another way, uniqueItems,
+// unevaluated…, steps such as 0.01 that have no exact value, numbers of more than 19 digits,
+// and values that are not as the standard wants. Nothing is kept of a schema but regular
+// expressions, 4 MiB for a client: each call reads it, which takes some 5 µs a kilobyte.
 //
 // Default: arguments are not compared, which costs nothing; the server does it.
 func WithValidation() Option { return func(o *options) { o.validation = true } }
@@ -40,7 +46,8 @@ type ArgumentError struct {
 	Reason string
 }
 
-// Error implements error, as in `argument count: it must be integer, and is string (type)`.
+// Error implements error, as in `argument count: it must be an integer, and is a string
+// (type)`.
 func (e *ArgumentError) Error() string {
 	if e.Path == "" {
 		return fmt.Sprintf("arguments: %s (%s)", e.Reason, e.Rule)
@@ -48,102 +55,109 @@ func (e *ArgumentError) Error() string {
 	return fmt.Sprintf("argument %s: %s (%s)", e.Path, e.Reason, e.Rule)
 }
 
-// validator holds the compiled schemas of the servers.
+// validator compares arguments with schemas, and remembers what it could not compare.
 type validator struct {
+	checker argcheck.Checker
 	mu      sync.Mutex
-	servers map[string]*serverSchemas // by name; guarded by mu
+	servers map[string]*uncheckedTools // by name, only those that have any; guarded by mu
 }
 
-// serverSchemas are the compiled schemas of one catalog. A server that lists its tools
-// again has another one.
-type serverSchemas struct {
+// uncheckedTools are the tools of one catalog whose arguments were not compared, or not in
+// all.
+type uncheckedTools struct {
 	catalog *catalog.Catalog
-	mu      sync.Mutex
-	tools   map[string]*toolSchema // by the server's own name; guarded by mu
+	tools   []string // at most catalog.WarningExamples, by the server's own name
+	// warnings has one for each of tools, and one more for any others.
+	warnings []mcpvisor.Warning
 }
 
-// toolSchema is the schema of one tool. It is compiled at most once.
-type toolSchema struct {
-	once   sync.Once
-	schema *argcheck.Schema // nil if it cannot be used
-}
-
-// checkArguments compares the arguments of a call with the schema of the tool. A tool that
-// the server does not list at the moment is not compared.
-func (c *Client) checkArguments(v *actors.View, name string, args toolArguments) error {
+// checkArguments compares the arguments of a call, a JSON object, with the schema of the
+// tool. A tool that the server does not list at the moment is not compared.
+func (c *Client) checkArguments(ctx context.Context, v *actors.View, name string, args []byte) error {
 	tool, listed := v.Catalog.Tool(name)
 	if !listed || tool.Definition == nil {
 		return nil
 	}
-	raw, err := args.append(nil)
-	if err != nil {
-		return err
-	}
-	s := c.validator.schema(c, v, tool)
-	if s == nil {
+	schema, ok := tool.Definition.InputSchema.(json.RawMessage)
+	if !ok {
 		return nil
 	}
-	broken := s.Check(raw)
-	if broken == nil {
+	r := c.validator.checker.Check(ctx, schema, args, argcheck.Options{})
+	if r.Unchecked != "" && c.validator.note(c.rt.Snapshot(), v, name, r.Unchecked) {
+		c.opts.logger.Warn().Str("server", v.Name).Str("tool", name).Str("reason", r.Unchecked).
+			Msg("arguments of this tool are not validated, or not in all")
+	}
+	if len(r.Violations) == 0 {
 		return nil
+	}
+	broken := r.Violations[0]
+	subject, found := "it ", ""
+	if broken.Path == "" {
+		subject = "they "
+	} else if broken.Found != "" {
+		found = ", and is " + broken.Found
 	}
 	e := &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-		Cause: &ArgumentError{Path: broken.Path, Rule: broken.Rule, Reason: broken.Reason}}
+		Cause: &ArgumentError{Path: broken.Path, Rule: broken.Rule, Reason: subject + broken.Reason + found}}
 	if len(broken.Similar) > 0 {
-		e.Hint = "did you mean " + strings.Join(broken.Similar, ", ") + "?"
+		e.Hint = didYouMean(broken.Similar, "")
 	}
 	return e
 }
 
-// schema returns the compiled schema of a listed tool; nil if it cannot be used.
-func (d *validator) schema(c *Client, v *actors.View, t mcpvisor.Tool) *argcheck.Schema {
+// note remembers a tool whose arguments were not compared. It reports false if that is
+// known.
+func (d *validator) note(s *actors.Snapshot, v *actors.View, tool, why string) bool {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	of := d.servers[v.Name]
 	if of == nil || of.catalog != v.Catalog {
 		if d.servers == nil {
-			d.servers = map[string]*serverSchemas{}
+			d.servers = map[string]*uncheckedTools{}
 		}
-		of = &serverSchemas{catalog: v.Catalog, tools: map[string]*toolSchema{}}
-		s := c.rt.Snapshot()
 		for name := range d.servers { // unregistered meanwhile
 			if s.Server(name) == nil {
 				delete(d.servers, name)
 			}
 		}
+		of = &uncheckedTools{catalog: v.Catalog}
 		d.servers[v.Name] = of
 	}
-	d.mu.Unlock()
-
-	of.mu.Lock()
-	one := of.tools[t.OriginalName]
-	if one == nil {
-		one = &toolSchema{}
-		of.tools[t.OriginalName] = one
+	switch {
+	case slices.Contains(of.tools, tool) || len(of.warnings) > catalog.WarningExamples:
+		return false
+	case len(of.tools) == catalog.WarningExamples:
+		of.warnings = append(of.warnings, mcpvisor.Warning{List: catalog.NameTools, Text: "arguments of more tools are not validated, or not in all"})
+	default:
+		of.tools = append(of.tools, strings.Clone(tool))
+		of.warnings = append(of.warnings, mcpvisor.Warning{List: catalog.NameTools,
+			Text: fmt.Sprintf("arguments of %.100q are not validated, or not in all: %s", tool, display.Line(why))})
 	}
-	of.mu.Unlock()
-
-	one.once.Do(func() { one.schema = c.compileSchema(t) })
-	return one.schema
+	return true
 }
 
-// forget drops the schemas of a server.
+// warnings returns what was not compared of the tools of a server.
+func (d *validator) warnings(v *actors.View) []mcpvisor.Warning {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if of := d.servers[v.Name]; of != nil && of.catalog == v.Catalog && v.Catalog != nil {
+		return of.warnings
+	}
+	return nil
+}
+
+// forget drops what is known of a server.
 func (d *validator) forget(server string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.servers, server)
 }
 
-// compileSchema compiles the schema of a tool, and logs why it cannot be used.
-func (c *Client) compileSchema(t mcpvisor.Tool) *argcheck.Schema {
-	raw, ok := t.Definition.InputSchema.(json.RawMessage)
-	if !ok {
-		return nil
+// status is the status of a server, with what the validator warns about.
+func (c *Client) status(v *actors.View) mcpvisor.ServerStatus {
+	st := v.Status()
+	if more := c.validator.warnings(v); st.State == supervisor.StateReady && more != nil {
+		st.Catalog.Warnings = append(st.Catalog.Warnings, more...)
 	}
-	s, err := argcheck.Compile(raw)
-	if err != nil {
-		c.opts.logger.Warn().Str("server", t.Server).Str("tool", t.OriginalName).Err(err).
-			Msg("arguments of this tool are not validated: its input schema cannot be used")
-		return nil
-	}
-	return s
+	return st
 }

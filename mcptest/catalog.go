@@ -33,6 +33,30 @@ func newCatalog(s Script) *catalog {
 	return c
 }
 
+// startMark stands for the number of the incarnation, see [Script].
+const startMark = "{start}"
+
+// forStart returns the script of one incarnation. Its lists are its own.
+func (s Script) forStart(start int) Script {
+	number := strconv.Itoa(start)
+	mark := func(text *string) { *text = strings.ReplaceAll(*text, startMark, number) }
+	s.Tools, s.Prompts = slices.Clone(s.Tools), slices.Clone(s.Prompts)
+	s.Resources, s.Templates = slices.Clone(s.Resources), slices.Clone(s.Templates)
+	for i := range s.Tools {
+		mark(&s.Tools[i].Description)
+	}
+	for i := range s.Resources {
+		mark(&s.Resources[i].Name)
+	}
+	for i := range s.Templates {
+		mark(&s.Templates[i].Name)
+	}
+	for i := range s.Prompts {
+		mark(&s.Prompts[i].Description)
+	}
+	return s
+}
+
 func (c *catalog) index() {
 	c.toolIndex = make(map[string]int, len(c.tools))
 	c.listed = make([]json.RawMessage, len(c.tools))

@@ -17,8 +17,8 @@
 // With a StateDir a server counts over its processes: [Starts], [Executions] of the
 // tool count, [PIDs]. One StateDir belongs to one server.
 //
-// Package mcptest/hostile holds servers that misbehave in hundreds of ways, and
-// mcptest/oauthtest an OAuth authorization server.
+// Package mcptest/oauthtest is an OAuth authorization server, and mcptest/chaos injects
+// faults into servers of any kind.
 //
 // docs/testing.md shows how to test a service with it.
 //
@@ -28,4 +28,5 @@ package mcptest
 
 // Start reading at script.go (what a script sets), then server.go (a server on a pair of
 // streams) or http.go (a server over HTTP). The default tools are in internal/tools, and
-// what they record is in internal/statedir.
+// what they record is in internal/fixture/statedir of the repository. Servers that misbehave
+// in hundreds of ways, for the tests of the client itself, are in test/hostile.

@@ -59,6 +59,7 @@ func (a *scheduledFault) matches(stage Stage, method, target string) bool {
 		if want == "" {
 			want = "tools/call"
 		}
+	default:
 	}
 	if want != "" && want != "*" && want != method {
 		return false

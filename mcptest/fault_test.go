@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
 )
 
 func one(f Fault) Script { return Script{Faults: []Fault{f}} }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
 )
 
 // HTTPServer serves a script over Streamable HTTP on a loopback port, with the server
@@ -21,6 +21,7 @@ type HTTPServer struct {
 
 	script  Script
 	options mcp.StreamableHTTPOptions
+	sse     bool
 	address string
 	counter *statedir.Counter
 
@@ -39,6 +40,10 @@ func WithStateless() HTTPOption { return func(h *HTTPServer) { h.options.Statele
 
 // WithJSONResponses answers with application/json instead of an event stream.
 func WithJSONResponses() HTTPOption { return func(h *HTTPServer) { h.options.JSONResponse = true } }
+
+// WithSSE serves over HTTP+SSE, the transport of 2024-11-05 that preceded Streamable HTTP. URL
+// is that of the event stream. WithStateless and WithJSONResponses have no effect beside it.
+func WithSSE() HTTPOption { return func(h *HTTPServer) { h.sse = true } }
 
 // NewHTTP serves the script. It supports only ActionHang, ActionError, ActionDelay,
 // ActionExit and ActionDie, at the stages before an answer; ActionExit and ActionDie drop
@@ -144,6 +149,7 @@ type httpIncarnation struct {
 	owner     *HTTPServer
 	start     int
 	instance  string
+	script    Script
 	plan      plan
 	catalog   *catalog
 	sdkServer *mcp.Server
@@ -165,11 +171,16 @@ type httpIncarnation struct {
 func newHTTPIncarnation(h *HTTPServer, start int) *httpIncarnation {
 	l := &httpIncarnation{
 		owner: h, start: start, instance: newInstance(), served: make(chan struct{}),
-		plan: newPlan(h.script.Faults, start), catalog: newCatalog(h.script),
+		plan: newPlan(h.script.Faults, start), script: h.script.forStart(start),
 	}
+	l.catalog = newCatalog(l.script)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.sdkServer = l.newSDKServer()
-	l.endpoint = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return l.sdkServer }, &h.options)
+	server := func(*http.Request) *mcp.Server { return l.sdkServer }
+	l.endpoint = mcp.NewStreamableHTTPHandler(server, &h.options)
+	if h.sse {
+		l.endpoint = mcp.NewSSEHandler(server, nil)
+	}
 	l.web = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(l.handle)}
 	return l
 }
@@ -181,7 +192,7 @@ func (l *httpIncarnation) handle(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	l.requests.Add(1)
-	if !l.owner.options.Stateless && r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" {
+	if !l.owner.sse && !l.owner.options.Stateless && r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" {
 		l.opening.Add(1)
 		defer l.opening.Done()
 	}

@@ -149,3 +149,34 @@ func TestNewHTTP_panics_on_unsupported_faults(t *testing.T) {
 	require.Panics(t, func() { NewHTTP(one(Fault{At: StageCall, Do: ActionMalformed})) })
 	require.Panics(t, func() { NewHTTP(one(Fault{At: StageAfter, Do: ActionExit})) })
 }
+
+// Over HTTP+SSE a restart ends the session, and {start} in the lists says which incarnation
+// has listed them.
+func TestHTTPServer_sse_and_start_mark(t *testing.T) {
+	script := Script{Tools: []ToolDef{{Name: "echo", Description: "start {start}"}}, Prompts: []PromptDef{{Name: "p", Description: "{start}"}},
+		Resources: []ResourceDef{{URI: "mcptest://r", Name: "r {start}"}}, Templates: []TemplateDef{{URITemplate: "mcptest://t/{x}", Name: "t {start}"}}}
+	h := serve(t, script, WithSSE())
+	for _, start := range []string{"1", "2"} {
+		web := &http.Transport{}
+		s := connect(t, client(nil), &mcp.SSEClientTransport{Endpoint: h.URL, HTTPClient: &http.Client{Transport: web}})
+		tools, err := s.ListTools(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, "start "+start, tools.Tools[0].Description)
+		prompts, err := s.ListPrompts(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, start, prompts.Prompts[0].Description)
+		resources, err := s.ListResources(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, "r "+start, resources.Resources[0].Name)
+		templates, err := s.ListResourceTemplates(t.Context(), nil)
+		require.NoError(t, err)
+		require.Equal(t, "t "+start, templates.ResourceTemplates[0].Name)
+		res, err := call(t, s, "echo", map[string]any{"text": "x"})
+		require.NoError(t, err)
+		require.Equal(t, "x", res.Content[0].(*mcp.TextContent).Text)
+		h.Restart()
+		_, err = call(t, s, "echo", map[string]any{"text": "x"})
+		require.Error(t, err, "a session of the first incarnation was answered")
+		web.CloseIdleConnections()
+	}
+}

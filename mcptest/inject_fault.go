@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
 )
 
 // injectStage injects the faults of a stage that is not about a request. It returns
@@ -59,6 +59,7 @@ func (s *server) injectBeforeAnswer(f *Fault, r *request) bool {
 			delay = time.Second
 		}
 		return s.pause(s.ctx, delay)
+	default:
 	}
 	s.injectFault(f)
 	// A server that stops reading does not answer this request either.
@@ -91,6 +92,7 @@ func (s *server) injectFault(f *Fault) {
 		s.out.writeRaw(flood(f))
 	case ActionCloseStdout:
 		s.out.close()
+	default:
 	}
 }
 

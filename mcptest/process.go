@@ -15,9 +15,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/process"
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/role"
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/process"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
 )
 
 // The script is passed in numbered environment variables. It is compressed and split,

@@ -46,6 +46,9 @@ type Script struct {
 	Instructions string `json:"instructions,omitempty"`
 
 	// Tools replace [DefaultTools]. Default: DefaultTools.
+	//
+	// "{start}" in a description of a tool or prompt, and in the name of a resource or
+	// template, stands for the number of the incarnation, so a test sees whose list it has.
 	Tools []ToolDef `json:"tools,omitempty"`
 	// ExtraTools is the number of generated tools, tool_0000, tool_0001 and so on. They
 	// echo their arguments.

@@ -19,7 +19,7 @@ func supportedOverHTTP(f Fault) bool {
 
 // newSDKServer returns a server of the go-sdk that offers what the script offers.
 func (l *httpIncarnation) newSDKServer() *mcp.Server {
-	s := l.owner.script
+	s := l.script
 	options := &mcp.ServerOptions{
 		Instructions: s.Instructions, PageSize: s.PageSize,
 		SupportedProtocolVersions: s.Versions,
@@ -157,6 +157,7 @@ func (l *httpIncarnation) injectFault(ctx context.Context, f *Fault) error {
 		return nil
 	case ActionExit, ActionDie:
 		l.crash()
+	default:
 	}
 	<-ctx.Done()
 	return ctx.Err()

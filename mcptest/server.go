@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/statedir"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
 )
 
 // host is what an incarnation does outside the protocol, as a process or as a
@@ -69,7 +69,7 @@ func newServer(ctx context.Context, script Script, h host, counter *statedir.Cou
 		script: script, host: h, counter: counter, start: start, instance: newInstance(),
 		in: in, out: newOutput(out), errs: errs,
 		stopped: make(chan struct{}), plan: newPlan(script.Faults, start),
-		catalog: newCatalog(script),
+		catalog: newCatalog(script.forStart(start)),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	return s

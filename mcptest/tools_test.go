@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/mcptest/internal/junk"
+	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
 )
 
 func TestDefaultTools(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package messages holds what the actors of this module send each other. Only package
-// actors imports it.
+// Package messages is not part of the stable API. It holds what the actors of this
+// module send each other. Only package actors imports it.
 //
 // A message about a registration, an incarnation or a timer carries its number (Gen,
 // Epoch, Token), so that the receiver can drop what is stale. A Reply channel has room

@@ -61,6 +61,8 @@ type Start struct {
 	Base
 	Spec *mcpvisor.ServerSpec // with defaults; shared and never changed
 	Gen  uint64
+	// Last is what the registration offered that this one replaces; nil if there was none.
+	Last *catalog.Catalog
 }
 
 // Stop ends a registration.

@@ -109,3 +109,34 @@ func checkTaken(t *testing.T, input, args string) {
 		require.NoError(t, resolved.Validate(v), "%s refuses %s: %s becomes %s", provider, args, input, text)
 	}
 }
+
+// A regular expression that takes much memory to compile is removed without compiling it.
+func TestOpenAI_large_patterns(t *testing.T) {
+	for _, p := range []string{strings.Repeat(".{1000}", 140), "(?:" + strings.Repeat("a{1000}", 140) + ")", "[" + strings.Repeat("B-𞤀", 160) + "](?:" + strings.Repeat("(?:b?){1000}", 60) + ")"} {
+		text, err := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string", "pattern": p}}})
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f, _ := formats["openai"](tool("s", "t", "", string(text)))
+		runtime.ReadMemStats(&after)
+		require.NotContains(t, fmt.Sprint(f), "1000")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2<<20))
+	}
+}
+
+// Many regular expressions that are small one by one have a bound together.
+func TestOpenAI_many_patterns(t *testing.T) {
+	fields := map[string]any{}
+	for n := range 1000 {
+		fields[fmt.Sprint(n)] = map[string]any{"type": "string", "pattern": strings.Repeat("[a-z]?", 160) + fmt.Sprint(n)}
+	}
+	text, err := json.Marshal(map[string]any{"type": "object", "properties": fields})
+	require.NoError(t, err)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, changed := formats["openai"](tool("s", "t", "", string(text)))
+	runtime.ReadMemStats(&after)
+	require.Less(t, strings.Count(fmt.Sprint(f), "pattern:"), 20)
+	require.Contains(t, fmt.Sprint(changed), "pattern was removed")
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+}

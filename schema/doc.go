@@ -29,12 +29,19 @@
 //     value is allowed.
 //   - Descriptions of functions are shortened to 1,024 characters for OpenAI.
 //   - For Gemini and Ollama the keywords that they do not know are removed.
+//   - Characters that a model reads and people do not see are removed: control characters
+//     and escape sequences, tag characters, marks of the text direction, zero-width
+//     characters and variation selectors where no script needs them. With them a server
+//     could tell the model something that nobody notices. Titles and descriptions lose the
+//     characters. A property, an element of an enum or another value with such characters
+//     is removed, because the server would not know a cleaned one.
 //
 // No change is meant to refuse arguments that the tool takes: drawn schemas and arguments are
 // compared in the tests. A change may allow more; the server, or
-// facade.WithValidation, still checks the call. There are two exceptions. A property that
+// facade.WithValidation, still checks the call. There are three exceptions. A property that
 // only one alternative at the top level describes has that description in all of them.
-// And Anthropic takes no parameters with unusual names, so they are removed.
+// Anthropic takes no parameters with unusual names, so they are removed. And so are names
+// and values with invisible characters.
 //
 // The functions are pure: they change no input, share no memory with it, and return the
 // same for the same tool, so that the prompt caches of providers hold. They may be called

@@ -89,6 +89,7 @@ func (f form) fits(v any) bool {
 			ok = ok && isNames(names)
 		}
 		return ok
+	default:
 	}
 	return true
 }

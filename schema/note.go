@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // Note says what was changed in a tool's description, so that a provider accepts it.
@@ -43,9 +45,9 @@ type notes struct {
 	more  int
 }
 
-// add notes a change at a path.
+// add notes a change at a path. What it quotes of the server is shown as in a log.
 func (n *notes) add(at path, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := display.Line(fmt.Sprintf(format, args...))
 	if i, known := n.index[text]; known {
 		n.list[i].Count++
 		return
@@ -58,7 +60,7 @@ func (n *notes) add(at path, format string, args ...any) {
 		n.index = map[string]int{}
 	}
 	n.index[text] = len(n.list)
-	n.list = append(n.list, Note{Tool: n.tool, Path: at.String(), Count: 1, Text: text})
+	n.list = append(n.list, Note{Tool: n.tool, Path: display.Line(at.String()), Count: 1, Text: text})
 }
 
 // all returns the notes.

@@ -22,7 +22,9 @@ func normalSchema(t mcpvisor.Tool, n *notes, depth int) map[string]any {
 		return emptyObject()
 	}
 	m, _ := z.schema(raw, nil, refs{"#"})
-	return z.asObject(m)
+	m = z.asObject(m)
+	dropHidden(m, n)
+	return m
 }
 
 func emptyObject() map[string]any {
@@ -171,6 +173,7 @@ func each(m map[string]any, at path, f func(m map[string]any, at path)) {
 					each(s, at.to(keyword).to(name), f)
 				}
 			}
+		default:
 		}
 	}
 	f(m, at)

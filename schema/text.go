@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // Text puts the result of a tool call into words for a language model. Texts are
@@ -14,8 +16,12 @@ import (
 // without content is its structured content as JSON. A result with nothing says so,
 // because providers reject empty texts.
 //
+// Characters that a model reads and people do not see are removed (control characters,
+// tags, marks of the text direction, zero-width characters where no script needs them). A
+// last line says so. The result itself has them.
+//
 // Text says nothing about IsError: pass that on in the provider's own field, as Anthropic's
-// is_error, or put a word before the text.
+// is_error, or take [TextWithError].
 func Text(result *mcp.CallToolResult) string {
 	if result == nil {
 		return noContent
@@ -31,15 +37,29 @@ func Text(result *mcp.CallToolResult) string {
 		}
 		b.WriteString(text)
 	}
-	if b.Len() > 0 {
-		return b.String()
-	}
-	if result.StructuredContent != nil {
+	if b.Len() == 0 && result.StructuredContent != nil {
 		if text, err := json.Marshal(result.StructuredContent); err == nil {
-			return string(text)
+			b.Write(text)
 		}
 	}
-	return noContent
+	if b.Len() == 0 {
+		return noContent
+	}
+	text, removed := display.ForModel(b.String())
+	if removed == "" {
+		return text
+	}
+	return strings.TrimSuffix(text, "\n") + "\n[removed from this text: " + removed + ", " + hiddenNote + "]"
+}
+
+// TextWithError is [Text] for a provider or a framework without a field for IsError: the
+// text of a failed call begins with "Error: ".
+func TextWithError(result *mcp.CallToolResult) string {
+	text := Text(result)
+	if result != nil && result.IsError {
+		return "Error: " + text
+	}
+	return text
 }
 
 const noContent = "(no content)"

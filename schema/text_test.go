@@ -117,3 +117,12 @@ func TestParameters_of_a_tool_without_definition(t *testing.T) {
 	require.Equal(t, map[string]any{"type": "object", "properties": map[string]any{}}, m)
 	require.Empty(t, notes)
 }
+
+func TestTextWithError(t *testing.T) {
+	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "no paper"}}}
+	require.Equal(t, "no paper", schema.TextWithError(result))
+	result.IsError = true
+	require.Equal(t, "Error: no paper", schema.TextWithError(result))
+	require.Equal(t, "Error: (no content)", schema.TextWithError(&mcp.CallToolResult{IsError: true}))
+	require.Equal(t, "(no content)", schema.TextWithError(nil))
+}

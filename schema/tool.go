@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // Format turns one tool into what a provider takes. [OpenAI], [OpenAIResponses],
@@ -31,8 +32,9 @@ func List(tools []mcpvisor.Tool, format Format) (functions []map[string]any, not
 func Parameters(t mcpvisor.Tool) (parameters map[string]any, changed []Note) {
 	n := notes{tool: t.Name}
 	m := jsonSchema(t, &n)
+	room := patternRoom(maxPatternSteps)
 	each(m, nil, func(m map[string]any, at path) {
-		dropPatterns(m, at, &n)
+		room.dropPatterns(m, at, &n)
 		dropRest(m, at, &n)
 		if _, has := m["minContains"]; has {
 			n.add(at, "contains was removed: older drafts do not know minContains")
@@ -41,6 +43,22 @@ func Parameters(t mcpvisor.Tool) (parameters map[string]any, changed []Note) {
 		}
 	})
 	return m, n.all()
+}
+
+// Description returns the description of a tool as a model may read it: without the characters
+// that a model reads and people do not see. Adapters to frameworks use it, with [Parameters]. It
+// is empty if the tool has none, and has any length that the limits of the server allow.
+func Description(t mcpvisor.Tool) string {
+	text, _ := description(t)
+	return text
+}
+
+// description is Description, and what was removed.
+func description(t mcpvisor.Tool) (text, removed string) {
+	if t.Definition == nil {
+		return "", ""
+	}
+	return display.ForModel(t.Definition.Description)
 }
 
 // dropRest removes "items" beside "prefixItems": a reader that does not know the latter
@@ -67,10 +85,13 @@ const maxDescription = 1024
 // describe adds the description to a function, if there is one. limit bounds its
 // characters; 0 sets no bound.
 func describe(function map[string]any, t mcpvisor.Tool, limit int, n *notes) {
-	if t.Definition == nil || t.Definition.Description == "" {
+	text, removed := description(t)
+	if removed != "" {
+		n.add(nil, "%s were removed from the description, %s", removed, hiddenNote)
+	}
+	if text == "" {
 		return
 	}
-	text := t.Definition.Description
 	if short, cut := shorten(text, limit); cut {
 		n.add(nil, "the description was shortened from %d to %d characters, the longest that the provider takes",
 			utf8.RuneCountInString(text), limit)

@@ -68,13 +68,6 @@ type Cause struct {
 	Err error `json:"-"`
 }
 
-func (c *Cause) retryAfter() time.Duration {
-	if c == nil {
-		return 0
-	}
-	return c.RetryAfter
-}
-
 // Clone returns a copy that shares nothing with c but the underlying error.
 func (c *Cause) Clone() *Cause {
 	if c == nil {

@@ -1,24 +1,8 @@
-// Package supervisor decides when a server is dialled, retried and given up. It
-// carries nothing out: no goroutine, no clock, no I/O, and no import beyond the
-// standard library.
+// Package supervisor says what follows the end of a server: a [Policy] decides how often and
+// how soon it is started again, a [State] is where it stands, and a [Cause] is why a session
+// ended.
 //
-// # The lifecycle
-//
-// A [Lifecycle] is the state machine of one registered server. The caller feeds it
-// inputs (a session opened, a session died, a timer fired) together with the time,
-// and carries out the effects that [Lifecycle.Step] returns, in their order:
-//
-//	life := supervisor.NewLifecycle(policy, supervised, nil)
-//	for input := range inputs {
-//		for _, effect := range life.Step(time.Now(), input) {
-//			switch effect.Kind {
-//			case supervisor.EffectDial:       // start the session of effect.Epoch
-//			case supervisor.EffectEndSession: // end it; feed InputReleased when it is gone
-//			case supervisor.EffectArmRetry:   // feed InputTimer with effect.Token after effect.Delay
-//			...
-//			}
-//		}
-//	}
+// # The states
 //
 // The life of a server, without requests of the user:
 //
@@ -42,15 +26,8 @@
 //   - parked, evicted, unauthorized: the retry budget is spent, or a retry cannot help.
 //
 // A restart on request gives a fresh budget, and a stop ends the registration; both
-// first release the session that runs. The whole table is [Transitions].
-//
-// # Epochs and tokens
-//
-// Every session has a number, its epoch, and every timer has a token. An input
-// about another epoch than the current one, or another timer than the armed one, is
-// stale: Step drops and counts it. So the caller need not cancel anything in time.
-// A late report of an old process or a timer that fired during its cancellation is
-// harmless.
+// first release the session that runs. docs/lifecycle.md in the repository has the whole
+// table and its diagram.
 //
 // # The retry budget
 //
@@ -65,20 +42,6 @@
 // row, with the same exit status and the same lines on stderr, at least one line. A policy
 // that parks or has no limit does not treat it as permanent.
 //
-// # The standby
-//
-// A [Standby] is a second, smaller machine beside the lifecycle. It decides when a
-// second session is started, retried and given up, while the server is in service.
-// The two machines meet in three places:
-//
-//   - The caller reports the lifecycle's decisions to the standby: [InputServing],
-//     [InputTakenOver], [InputWithdrawn].
-//   - When a session dies, the caller passes the epoch of a standby that is ready in
-//     [Input.Standby]. The lifecycle then answers with [EffectTakeOver] and stays ready.
-//   - Both take their epochs from [Lifecycle.NextEpoch].
-//
-// Its table is [StandbyTransitions].
-//
 // # Terms
 //
 // Names follow Erlang/OTP (restart intensity, permanent cause) and the MCP
@@ -90,9 +53,4 @@
 // such start with its session. To release a session is to end what is left of it:
 // processes, connections, goroutines. To publish a catalog is to list the server's tools,
 // resources and prompts at the client, and to withdraw it is to remove them there.
-//
-// The comments of [StateNew], [InputRegister], [GuardAlways], [EffectDial] and their
-// neighbours say what each state, input, guard and effect means, and [Transitions] and
-// [StandbyTransitions] are all rows. The repository has a page with both tables and their
-// diagrams, docs/lifecycle.md, which a test generates from this package.
 package supervisor

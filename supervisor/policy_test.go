@@ -39,7 +39,7 @@ func TestPolicyValidateRejects(t *testing.T) {
 
 func TestPolicyValidateAccepts(t *testing.T) {
 	for _, p := range []supervisor.Policy{
-		supervisor.NoRetry,
+		supervisor.NoRetry(),
 		supervisor.Retry(3, 0),
 		supervisor.Retry(3, 500*time.Millisecond),
 		supervisor.Retry(3, time.Second, supervisor.WithMaxDelay(time.Second)),
@@ -69,7 +69,7 @@ func TestPolicyString(t *testing.T) {
 		words   string
 		retries bool
 	}{
-		{supervisor.NoRetry, "no retry", false},
+		{supervisor.NoRetry(), "no retry", false},
 		{supervisor.Retry(3, 500*time.Millisecond), "retry 3×, 500ms doubling", true},
 		{supervisor.Retry(supervisor.Unlimited, time.Second), "retry without limit, 1s doubling", true},
 		{supervisor.Retry(3, time.Second, supervisor.WithParking(time.Minute)), "retry 3×, 1s doubling, then every 1m0s", true},

@@ -46,6 +46,7 @@ func (s State) Live() bool {
 	switch s {
 	case StateConnecting, StateDiscovering, StateReady, StateClosing, StateStopping:
 		return true
+	default:
 	}
 	return false
 }
@@ -67,6 +68,7 @@ func (s State) Glyph() string {
 		return "◇"
 	case StateEvicted:
 		return "✗"
+	default:
 	}
 	return "○"
 }

@@ -36,9 +36,9 @@ func TestMetrics_allocations(t *testing.T) {
 	ctx := context.Background()
 	typed, raw := allocationsOfCall(ctx, t)
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
-	tel, err := New(WithMeterProvider(provider), WithoutSpans())
+	tel, err := newTelemetry(WithMeterProvider(provider), WithoutSpans())
 	require.NoError(t, err)
-	typedMetrics, rawMetrics := allocationsOfCall(ctx, t, facade.WithObserver(tel.Observer()))
+	typedMetrics, rawMetrics := allocationsOfCall(ctx, t, facade.WithObserver(tel.observer(nil)))
 	t.Logf("typed %.2f, with metrics %.2f; raw %.2f, with metrics %.2f", typed, typedMetrics, raw, rawMetrics)
 	require.Less(t, typedMetrics, typed+0.5)
 	require.Less(t, rawMetrics, raw+0.5)
@@ -54,10 +54,10 @@ func TestSpans_allocations(t *testing.T) {
 		sampler sdktrace.Sampler
 		budget  float64
 	}{{"unsampled", sdktrace.NeverSample(), 6}, {"sampled", sdktrace.AlwaysSample(), 8}} {
-		tel, err := New(WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
+		tel, err := newTelemetry(WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))),
 			WithTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSampler(row.sampler))))
 		require.NoError(t, err)
-		typedSpans, rawSpans := allocationsOfCall(ctx, t, facade.WithObserver(tel.Observer()))
+		typedSpans, rawSpans := allocationsOfCall(ctx, t, facade.WithObserver(tel.observer(nil)))
 		t.Logf("%s: typed +%.2f, raw +%.2f", row.name, typedSpans-typed, rawSpans-raw)
 		require.LessOrEqual(t, typedSpans, typed+row.budget+0.5, row.name)
 		require.LessOrEqual(t, rawSpans, raw+row.budget+0.5, row.name)

@@ -20,11 +20,11 @@ func BenchmarkCall(b *testing.B) {
 	observed := func(b *testing.B, opts ...Option) []facade.Option {
 		b.Helper()
 		meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
-		tel, err := New(append(opts, WithMeterProvider(meters))...)
+		tel, err := newTelemetry(append(opts, WithMeterProvider(meters))...)
 		if err != nil {
 			b.Fatal(err)
 		}
-		return []facade.Option{facade.WithObserver(tel.Observer())}
+		return []facade.Option{facade.WithObserver(tel.observer(nil))}
 	}
 	traced := func(b *testing.B, sampler sdktrace.Sampler) []facade.Option {
 		b.Helper()
@@ -69,11 +69,11 @@ func BenchmarkCall(b *testing.B) {
 // processors at a time.
 func BenchmarkObserver(b *testing.B) {
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))
-	tel, err := New(WithoutSpans(), WithMeterProvider(meters))
+	tel, err := newTelemetry(WithoutSpans(), WithMeterProvider(meters))
 	if err != nil {
 		b.Fatal(err)
 	}
-	o, r := tel.Observer(), answeredRequest("s", "echo")
+	o, r := tel.observer(nil), answeredRequest("s", "echo")
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {

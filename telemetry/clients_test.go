@@ -24,15 +24,15 @@ func TestWithAttributes(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
 	const keyClient = attribute.Key("client")
 	open := func(name string, policy supervisor.Policy) (*facade.Client, *Telemetry) {
-		tel, err := New(WithMeterProvider(provider), WithAttributes(keyClient.String(name)), WithAttributes(keyServer.String("not the server"), attribute.Int("shard", 7)))
+		tel, err := newTelemetry(WithMeterProvider(provider), WithAttributes(keyClient.String(name)), WithAttributes(keyServer.String("not the server"), attribute.Int("shard", 7)))
 		require.NoError(t, err)
-		c, err := facade.New(facade.WithRoots(), facade.WithObserver(tel.Observer()))
+		c, err := facade.New(facade.WithRoots(), facade.WithObserver(tel.observer(nil)))
 		require.NoError(t, err)
-		require.NoError(t, tel.Attach(c))
+		require.NoError(t, tel.attach(c))
 		require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: policy}))
 		return c, tel
 	}
-	one, telOne := open("one", supervisor.NoRetry)
+	one, telOne := open("one", supervisor.NoRetry())
 	two, telTwo := open("two", supervisor.Retry(supervisor.Unlimited, time.Millisecond))
 	events := one.Watch(ctx, mcpvisor.EventEvicted)
 	for _, c := range []*facade.Client{one, two} {

@@ -1,15 +1,13 @@
 // Package telemetry reports what a client does to OpenTelemetry: metrics of servers and
 // calls, a span for each request, and trace context that travels to the servers.
 //
-// It needs the OpenTelemetry API only. The host chooses the SDK and the exporters:
+// It is a module of its own, with the versions of the root's. It needs the OpenTelemetry API
+// only. The host chooses the SDK and the exporters:
 //
-//	tel, err := telemetry.New(telemetry.WithMeterProvider(provider))
-//	client, err := facade.New(facade.WithObserver(tel.Observer()))
-//	err = tel.Attach(client)
-//	defer tel.Close()
+//	tel, err := telemetry.Attach(client, telemetry.WithMeterProvider(provider))
+//	defer tel.Close() // after the Close of the client
 //
-// The observer measures requests. Attach adds what the client knows about its servers:
-// states, restarts, causes, calls in flight, catalogs. docs/metrics.md lists all metrics;
+// It measures requests, and reports what the client knows about its servers: states, restarts, causes, calls in flight, catalogs. docs/metrics.md lists all metrics;
 // docs/operations.md explains the alerts that deploy/ builds on them.
 //
 // Each request gets a span, whose trace context travels in the _meta of the request
@@ -21,10 +19,6 @@
 // stable yet, so they are constants of this package. What only this client knows has names
 // that begin with "mcpvisor.". No attribute holds arguments, results, error messages or
 // URIs.
-//
-// Durations of requests are held back, up to a few hundred, until a reader collects: many
-// at a time cost half as much. Nothing is lost, if Close comes before the provider's
-// Shutdown.
 //
 // One Telemetry reports on one client. Several clients on one provider need WithAttributes to
 // tell them apart: without it, servers of the same name share their series, and a gauge shows

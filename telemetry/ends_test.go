@@ -173,3 +173,35 @@ func TestEnds_without_events_of_their_own(t *testing.T) {
 	record(mcpvisor.Event{Kind: mcpvisor.EventConnecting}, mcpvisor.Event{Kind: mcpvisor.EventMissed}, mcpvisor.Event{Kind: mcpvisor.EventReady})
 	require.Zero(t, f.sum(nameStart)-f.sum(nameStart, keyErrorType.String("spawn")), "a start of which events were missed has no duration")
 }
+
+// A standby that is withdrawn with its server is an end of its own. One that takes over is
+// not.
+func TestEnds_withdrawnStandby(t *testing.T) {
+	for name, row := range map[string]struct {
+		act  func(f *fixture)
+		want map[supervisor.CauseKind]int64
+	}{
+		"unregister": {func(f *fixture) { require.NoError(f.t, f.client.Unregister(f.t.Context(), "s")) }, map[supervisor.CauseKind]int64{supervisor.CauseRequested: 2}},
+		"restart":    {func(f *fixture) { require.NoError(f.t, f.client.Restart(f.t.Context(), "s")) }, map[supervisor.CauseKind]int64{supervisor.CauseRestart: 2}},
+		"crash":      {func(f *fixture) { f.callFails() }, map[supervisor.CauseKind]int64{supervisor.CauseExit: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			script := mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionExit}}}
+			f.register(mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Era: mcpvisor.EraLegacy, Standby: true,
+				Policy: supervisor.Retry(5, time.Millisecond)})
+			eventually(t, func() bool {
+				s, ok := f.client.ServerStatus("s")
+				return ok && s.Standby != nil
+			})
+			row.act(f)
+			for kind, n := range row.want {
+				eventually(t, func() bool { return f.sum(nameEnds, keyCause.String(string(kind))) >= n })
+				require.Equal(t, n, f.sum(nameEnds, keyCause.String(string(kind))))
+			}
+			if s, ok := f.client.ServerStatus("s"); ok {
+				require.Equal(t, row.want, s.Totals.Ends, "the status agrees")
+			}
+		})
+	}
+}

@@ -17,12 +17,11 @@ import (
 func tracedClient(ctx context.Context) (client *facade.Client, provider *sdktrace.TracerProvider, spans *tracetest.SpanRecorder) {
 	spans = tracetest.NewSpanRecorder()
 	provider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
-	tel, err := telemetry.New(telemetry.WithTracerProvider(provider))
+	client, err := facade.New()
 	if err != nil {
 		panic(err)
 	}
-	client, err = facade.New(facade.WithObserver(tel.Observer()))
-	if err != nil {
+	if _, err = telemetry.Attach(client, telemetry.WithTracerProvider(provider)); err != nil {
 		panic(err)
 	}
 	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "demo", InMemory: mcptest.InMemory(mcptest.Script{})}); err != nil {

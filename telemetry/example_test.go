@@ -15,19 +15,16 @@ import (
 
 // A host chooses where metrics go. Here it reads them itself; a service passes a provider
 // with the exporter of Prometheus or OTLP, or sets the global one.
-func ExampleNew() {
+func ExampleAttach() {
 	ctx := context.Background()
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-	tel, err := telemetry.New(telemetry.WithMeterProvider(provider))
+	client, err := facade.New()
 	if err != nil {
 		panic(err)
 	}
-	client, err := facade.New(facade.WithObserver(tel.Observer()))
+	tel, err := telemetry.Attach(client, telemetry.WithMeterProvider(provider))
 	if err != nil {
-		panic(err)
-	}
-	if err := tel.Attach(client); err != nil {
 		panic(err)
 	}
 	defer func() { _, _ = client.Close(ctx), tel.Close() }()

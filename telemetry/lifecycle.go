@@ -39,17 +39,15 @@ type serverPhase struct {
 	// service became ready; otherwise zero.
 	connecting, ready time.Time
 	protocol          string // of the session in service
+	// standby is the epoch of the standby that is ready; 0: none. It ends without an event of
+	// its own if the server in service ends and the standby does not take over.
+	standby uint64
+	cause   *supervisor.Cause // of the last end in service
 }
 
 func newLifecycle(i *instruments) *lifecycle {
 	return &lifecycle{ends: i.counters[nameEnds], changes: i.counters[nameCatalogChanges], start: i.histograms[nameStart],
 		session: i.histograms[nameSession], outage: i.histograms[nameOutage], servers: map[string]*serverPhase{}, names: map[string]bool{}, with: i.with}
-}
-
-// lifecycleKinds are the events that record needs.
-var lifecycleKinds = []mcpvisor.EventKind{
-	mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventStartFailed,
-	mcpvisor.EventStandbyLost, mcpvisor.EventChanged, mcpvisor.EventUnregistered, mcpvisor.EventMissed,
 }
 
 // record records one event.
@@ -74,20 +72,31 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 			l.ended(ctx, server, &supervisor.Cause{Kind: supervisor.CauseRestart})
 		}
 		phase.connecting = e.Time
+		l.withdrawn(ctx, server, phase, phase.cause)
 	case mcpvisor.EventReady:
 		l.started(ctx, server, phase, e, nil)
+		if e.Epoch == phase.standby { // it has taken over
+			phase.standby = 0
+		}
 		phase.ready, phase.protocol = e.Time, e.Protocol
 		if e.Downtime > 0 {
 			l.outage.Record(ctx, e.Downtime.Seconds(), l.with(server))
 		}
+		l.changed(ctx, server, e.Change)
 	case mcpvisor.EventStartFailed:
 		l.started(ctx, server, phase, e, e.Cause)
 		l.ended(ctx, server, e.Cause)
 	case mcpvisor.EventDown:
 		l.served(ctx, server, phase, e)
 		l.ended(ctx, server, e.Cause)
+		phase.cause = e.Cause
+	case mcpvisor.EventStandby:
+		phase.standby = e.Epoch
 	case mcpvisor.EventStandbyLost:
 		l.ended(ctx, server, e.Cause)
+		phase.standby = 0
+	case mcpvisor.EventRetry, mcpvisor.EventEvicted, mcpvisor.EventParked:
+		l.withdrawn(ctx, server, phase, phase.cause)
 	case mcpvisor.EventChanged:
 		l.changed(ctx, server, e.Change)
 	case mcpvisor.EventUnregistered:
@@ -95,7 +104,9 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 			l.served(ctx, server, phase, e)
 			l.ended(ctx, server, e.Cause)
 		}
+		l.withdrawn(ctx, server, phase, e.Cause)
 		delete(l.servers, e.Server)
+	default:
 	}
 }
 
@@ -143,6 +154,14 @@ func (l *lifecycle) served(ctx context.Context, server attribute.KeyValue, phase
 func (l *lifecycle) ended(ctx context.Context, server attribute.KeyValue, cause *supervisor.Cause) {
 	if cause != nil {
 		l.ends.Add(ctx, 1, l.with(server, keyCause.String(string(cause.Kind))))
+	}
+}
+
+// withdrawn counts a standby that ended with the server in service, by the same cause.
+func (l *lifecycle) withdrawn(ctx context.Context, server attribute.KeyValue, phase *serverPhase, cause *supervisor.Cause) {
+	if phase.standby != 0 {
+		phase.standby = 0
+		l.ended(ctx, server, cause)
 	}
 }
 

@@ -48,11 +48,10 @@ func newFixtureWith(t *testing.T, more []facade.Option, also sdkmetric.Reader, o
 		with = append(with, sdkmetric.WithReader(also))
 	}
 	provider := sdkmetric.NewMeterProvider(with...)
-	tel, err := New(append([]Option{WithMeterProvider(provider)}, opts...)...)
+	client, err := facade.New(more...)
 	require.NoError(t, err)
-	client, err := facade.New(append(more, facade.WithObserver(tel.Observer()))...)
+	tel, err := Attach(client, append([]Option{WithMeterProvider(provider)}, opts...)...)
 	require.NoError(t, err)
-	require.NoError(t, tel.Attach(client))
 	t.Cleanup(func() {
 		require.NoError(t, client.Close(context.Background()))
 		require.NoError(t, tel.Close())

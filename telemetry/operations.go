@@ -54,7 +54,7 @@ func (k seriesKey) attributes() []attribute.KeyValue {
 // operations records the durations of requests. Finding the attributes of a request takes
 // no lock and allocates nothing, once its series is known. Safe for concurrent use.
 type operations struct {
-	outgoing *batcher                                             // does not change
+	outgoing metric.Float64Histogram                              // does not change
 	incoming metric.Float64Histogram                              // does not change
 	with     func(...attribute.KeyValue) metric.MeasurementOption // does not change
 	known    atomic.Pointer[seriesSet]
@@ -72,7 +72,7 @@ type seriesSet struct {
 }
 
 func newOperations(i *instruments) *operations {
-	o := &operations{outgoing: newBatcher(i.histograms[nameClientOperation]), incoming: i.histograms[nameServerOperation], with: i.with}
+	o := &operations{outgoing: i.histograms[nameClientOperation], incoming: i.histograms[nameServerOperation], with: i.with}
 	o.known.Store(&seriesSet{series: map[seriesKey]*series{}, tools: map[toolKey]bool{}})
 	return o
 }
@@ -92,7 +92,7 @@ func (o *operations) ended(ctx context.Context, r *mcpvisor.RequestEnd) {
 	if r.Listed && targetKey(r.Method) != "" {
 		key.target = r.Target
 	}
-	o.outgoing.add(ctx, &key, r.Took.Seconds(), o.find)
+	o.outgoing.Record(ctx, r.Took.Seconds(), o.find(key).options...)
 }
 
 // find returns a series. Beyond the bounds it is one that several tools or servers share.

@@ -137,17 +137,6 @@ func TestDiscarded_late_answer(t *testing.T) {
 	require.EqualValues(t, 1, f.sum(nameDiscarded), "no other series moves")
 }
 
-func TestAttach(t *testing.T) {
-	f := newFixture(t)
-	require.ErrorContains(t, f.tel.Attach(f.client), "attached already")
-	require.ErrorContains(t, f.tel.Attach(nil), "needs a client")
-	other, err := New()
-	require.NoError(t, err)
-	require.NoError(t, other.Close())
-	require.NoError(t, other.Close())
-	require.ErrorContains(t, other.Attach(f.client), "after Close")
-}
-
 // A client that was attached late, or whose telemetry is closed at once after it, has all
 // ends of its sessions.
 func TestClose_counts_the_last_events(t *testing.T) {

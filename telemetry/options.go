@@ -1,8 +1,6 @@
 package telemetry
 
 import (
-	"context"
-
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -63,9 +61,8 @@ func WithoutPropagation(servers ...string) Option {
 	}
 }
 
-// New makes the instruments. Pass its Observer to facade.New, and the client to Attach.
-// An error is one of the provider of metrics.
-func New(opts ...Option) (*Telemetry, error) {
+// newTelemetry makes the instruments. An error is one of the provider of metrics.
+func newTelemetry(opts ...Option) (*Telemetry, error) {
 	o := options{sender: contextSender{without: map[string]bool{}}}
 	for _, opt := range opts {
 		if opt != nil {
@@ -85,13 +82,5 @@ func New(opts ...Option) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender}
-	t.flushes, err = i.meter.RegisterCallback(func(context.Context, metric.Observer) error {
-		t.operations.outgoing.flush(false)
-		return nil
-	}, i.observed()...)
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender}, nil
 }

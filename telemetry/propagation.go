@@ -8,8 +8,6 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Members of params._meta that carry trace context, with the values of the W3C headers of
@@ -77,13 +75,19 @@ func appendMember(b []byte, name, value string) []byte {
 // remoteSpan returns ctx with the span that the _meta of a server names as its parent; ctx
 // itself if it names none. Baggage of servers is not taken over: the host would pass it on.
 func remoteSpan(ctx context.Context, meta json.RawMessage) context.Context {
+	var members struct {
+		Parent json.RawMessage `json:"traceparent"`
+		State  json.RawMessage `json:"tracestate"`
+	}
+	if json.Unmarshal(meta, &members) != nil {
+		return ctx
+	}
 	carrier := propagation.MapCarrier{}
-	_ = jsonscan.EachMember(meta, func(name string, value []byte) error {
+	for name, value := range map[string]json.RawMessage{memberParent: members.Parent, memberState: members.State} {
 		var text string
-		if (name == memberParent || name == memberState) && len(value) <= maxTraceMember && json.Unmarshal(value, &text) == nil {
+		if len(value) <= maxTraceMember && json.Unmarshal(value, &text) == nil {
 			carrier[name] = text
 		}
-		return nil
-	})
+	}
 	return propagation.TraceContext{}.Extract(ctx, carrier)
 }

@@ -21,7 +21,7 @@ func (f *fixture) scenario() {
 	call := func(tool string, args map[string]any) error { _, err := f.client.CallTool(ctx, tool, args); return err }
 	require.NoError(t, call("s/echo", map[string]any{"text": "x"}))
 	require.NoError(t, call("s/fail", map[string]any{"text": "no"}))
-	_, err := f.client.GetPrompt(ctx, "s", "greet", map[string]string{"name": "Ada"})
+	_, err := f.client.GetPrompt(ctx, "s/greet", map[string]string{"name": "Ada"})
 	require.NoError(t, err)
 	_, err = f.client.ReadResource(ctx, "s", "mcptest://text")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func (f *fixture) scenario() {
 
 // observe shows the observer one request.
 func (f *fixture) observe(r mcpvisor.RequestEnd) {
-	o := f.tel.Observer()
+	o := f.tel.observer(nil)
 	ctx, _ := o.RequestStarted(context.Background(), r.RequestStart)
 	o.RequestEnded(ctx, r)
 }

@@ -3,9 +3,8 @@ package telemetry
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
-
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -18,39 +17,44 @@ type Telemetry struct {
 	operations  *operations
 	spans       *spans
 	sender      contextSender
-	flushes     metric.Registration // of the callback that flushes the durations; does not change
 
 	// mu guards what follows.
-	mu sync.Mutex
-	// attached: Attach was called. stop ends what it started; nil before.
-	attached, closed bool
-	stop             func() error
+	mu     sync.Mutex
+	closed bool
+	stop   func() error // ends what attach began; nil before
 }
 
-// Observer measures and traces the requests of a client: pass it to facade.WithObserver.
-func (t *Telemetry) Observer() mcpvisor.Observer { return (*observer)(t) }
+// Attach reports a client until Close: its requests, as the client's observer, and its
+// servers. Call it at any time, best before the first Register: requests that have begun are
+// not measured, but events that the client still keeps are counted. An observer that the
+// client has already sees the requests, too, before this one. Errors: no client, or one of
+// the provider of metrics.
+func Attach(client *facade.Client, opts ...Option) (*Telemetry, error) {
+	if client == nil {
+		return nil, errors.New("telemetry: Attach needs a client")
+	}
+	t, err := newTelemetry(opts...)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.attach(client); err != nil {
+		return nil, err
+	}
+	client.UpdateObserver(func(now mcpvisor.Observer) mcpvisor.Observer { return t.observer(now) })
+	return t, nil
+}
 
-// Attach reports the servers of a client until Close. Call it once, at any time: events
-// that the client still keeps are counted, too. It fails if it was called before, or after
-// Close.
-func (t *Telemetry) Attach(client *facade.Client) error {
+// attach reports the servers of a client until Close.
+func (t *Telemetry) attach(client *facade.Client) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case client == nil:
-		return errors.New("telemetry: Attach needs a client")
-	case t.closed:
-		return errors.New("telemetry: Attach after Close")
-	case t.attached:
-		return errors.New("telemetry: a client is attached already; make one Telemetry for each client")
-	}
 	c := &collector{client, t.instruments}
 	registration, err := t.instruments.meter.RegisterCallback(c.collect, t.instruments.observed()...)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	events := client.WatchFrom(ctx, 0, lifecycleKinds...)
+	events := client.WatchFrom(ctx, 0, slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)...)
 	l, last, done := newLifecycle(t.instruments), uint64(0), make(chan struct{})
 	go func() { // owns l and last until done
 		defer close(done)
@@ -59,7 +63,6 @@ func (t *Telemetry) Attach(client *facade.Client) error {
 			last = max(last, e.Seq)
 		}
 	}()
-	t.attached = true
 	t.stop = func() error {
 		cancel()
 		<-done
@@ -72,9 +75,8 @@ func (t *Telemetry) Attach(client *facade.Client) error {
 	return nil
 }
 
-// Close ends what Attach began, and records the durations that are held back. Call it after
-// the Close of the client, so that the ends of its servers are counted. It does not touch
-// the providers. Further calls return nil.
+// Close ends what Attach began. Call it after the Close of the client, so that the ends of
+// its servers are counted. It does not touch the providers. Further calls return nil.
 func (t *Telemetry) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,12 +84,61 @@ func (t *Telemetry) Close() error {
 		return nil
 	}
 	t.closed = true
-	t.operations.outgoing.flush(true)
-	err := t.flushes.Unregister()
-	if t.stop != nil {
-		err = errors.Join(t.stop(), err)
+	if t.stop == nil {
+		return nil
 	}
-	return err
+	return t.stop()
+}
+
+// observer returns the observer that measures and traces the requests of a client. before
+// sees them, too; nil for none.
+func (t *Telemetry) observer(before mcpvisor.Observer) mcpvisor.Observer {
+	if before == nil {
+		return (*observer)(t)
+	}
+	return &secondObserver{before, (*observer)(t)}
+}
+
+// secondObserver shows each request to two observers.
+type secondObserver struct {
+	before mcpvisor.Observer
+	own    *observer
+}
+
+// RequestStarted implements mcpvisor.Observer. Of the members of _meta, those of the second
+// observer are sent if both have some.
+func (o *secondObserver) RequestStarted(ctx context.Context, r mcpvisor.RequestStart) (context.Context, []byte) {
+	next, meta := o.startBefore(ctx, r)
+	next, own := o.own.RequestStarted(next, r)
+	if len(own) > 0 {
+		meta = own
+	}
+	return next, meta
+}
+
+// panicKey is the key of a panic of the first observer at the start of a request. The client
+// sees it at the end: without a span of its own, this one would end that of the caller.
+type panicKey struct{}
+
+func (o *secondObserver) startBefore(ctx context.Context, r mcpvisor.RequestStart) (next context.Context, meta []byte) {
+	defer func() {
+		if v := recover(); v != nil {
+			next, meta = context.WithValue(ctx, panicKey{}, v), nil
+		}
+	}()
+	if next, meta = o.before.RequestStarted(ctx, r); next == nil {
+		next = ctx
+	}
+	return next, meta
+}
+
+// RequestEnded implements mcpvisor.Observer.
+func (o *secondObserver) RequestEnded(ctx context.Context, r mcpvisor.RequestEnd) {
+	o.own.RequestEnded(ctx, r)
+	if v := ctx.Value(panicKey{}); v != nil {
+		panic(v) // the client logs it
+	}
+	o.before.RequestEnded(ctx, r)
 }
 
 // observer is a Telemetry as the client sees it.

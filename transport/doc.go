@@ -1,6 +1,6 @@
-// Package transport is the contract between the actors and the transports: one session
-// with one MCP server. A transport starts or connects to the server, negotiates the
-// protocol version, frames messages, matches answers to requests, and shuts the session
+// Package transport is not part of the stable API. It is the contract between the actors
+// and the transports: one session with one MCP server. A transport starts or connects to the
+// server, negotiates the protocol version, frames messages, matches answers to requests, and shuts the session
 // down. It knows no actors, no supervision policy and no other servers.
 //
 // A [Dialer] belongs to one registration and remembers what it learned about the server,

@@ -19,6 +19,7 @@ func TestProbe(t *testing.T) {
 	}{
 		{nil, true},
 		{rpcFault(sdkrpc.CodeMethodNotFound), true},
+		{&mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown}, true}, // an error without an id
 		{&mcpvisor.Error{Kind: mcpvisor.KindTimeout, Outcome: mcpvisor.OutcomeUnknown}, false},
 		{&mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}, false},
 	} {

@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -86,8 +90,13 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 // Streamable HTTP of 2026-07-28 sends some arguments in headers.
 type InputSchemaChecker interface {
 	// CheckInputSchema returns why a tool with this input schema cannot be called over the
-	// session; nil if it can. Discovery leaves out a tool that cannot be called.
-	CheckInputSchema(schema json.RawMessage) error
+	// session; nil if it can. Discovery leaves out a tool that cannot be called. kept is
+	// how many bytes UseTools will keep for the tool.
+	CheckInputSchema(schema json.RawMessage) (kept int, err error)
+	// UseTools is called with the tools that discovery has accepted, before any of them is
+	// called. partial says that the list could not be read to its end: then the tools
+	// replace earlier ones only if there are none.
+	UseTools(tools []mcpvisor.Tool, partial bool)
 }
 
 // ServerRequestSource is a [Session] whose server may send requests.
@@ -192,7 +201,7 @@ type Stream struct {
 	CancelGrace time.Duration
 }
 
-// Options are what a dialer needs in addition to the specification.
+// Options configures a dialer, in addition to the specification.
 type Options struct {
 	// ClientInfo is how this client names itself to servers. Required.
 	ClientInfo *mcp.Implementation
@@ -203,4 +212,106 @@ type Options struct {
 	Buffer *budget.Budget
 	// Logger gets diagnostics that are not events.
 	Logger zerolog.Logger
+}
+
+// Notice is a notification of a server that concerns the session as a whole, or a gap in
+// these notifications. Progress notifications belong to a request and are not notices.
+type Notice struct {
+	Kind NoticeKind
+	// Lists is set for ListChanged.
+	Lists catalog.Lists
+	// URI is set for ResourceUpdated.
+	URI string
+	// Log is set for LogMessage.
+	Log *mcpvisor.LogMessage
+	// Honored is set for Acknowledged: the URIs of the resources that the server watches.
+	Honored []string
+	// Stream is set for Acknowledged: the id of the listen request, see [Stream.Sent]; 0 if
+	// the server does not name it.
+	Stream int64
+}
+
+// NoticeKind is the kind of a notice.
+type NoticeKind uint8
+
+// The notices of MCP, utilities and server features.
+const (
+	// ListChanged: notifications/{tools,resources,prompts}/list_changed.
+	ListChanged NoticeKind = iota + 1
+	// ResourceUpdated: notifications/resources/updated.
+	ResourceUpdated
+	// LogMessage: notifications/message.
+	LogMessage
+	// Acknowledged: notifications/subscriptions/acknowledged (2026-07-28), the first
+	// message on a stream that was opened with subscriptions/listen.
+	Acknowledged
+	// Gap: notifications may have been lost, because the stream that carries them broke and
+	// was opened again. The session makes this notice itself.
+	Gap
+)
+
+// Authorization returns the authorizer of a dialer; nil if its spec has no Auth.
+func Authorization(d Dialer) Authorizer {
+	if h, ok := d.(interface{ Authorizer() Authorizer }); ok {
+		return h.Authorizer()
+	}
+	return nil
+}
+
+// Authorizer is the part of OAuth authorization that needs the user. Safe for concurrent
+// use.
+type Authorizer interface {
+	// Authorize passes an authorization URL to open, waits for the redirect to this
+	// machine, and stores the tokens. It blocks until then, or until ctx ends.
+	Authorize(ctx context.Context, open func(url string) error) error
+	// Finish completes an authorization with the URL to which the authorization server
+	// redirected.
+	Finish(ctx context.Context, redirect string) error
+	// Forget deletes the tokens and the client registration, in memory and in the store.
+	Forget(ctx context.Context) error
+}
+
+// Inherit hands the pending authorization requests of the previous registration of a
+// server over to the next one; see oauth.Authorizer.Inherit.
+func Inherit(next, previous Authorizer) {
+	n, ok := next.(*oauth.Authorizer)
+	if p, same := previous.(*oauth.Authorizer); ok && same {
+		n.Inherit(p)
+	}
+}
+
+// Probe sends a request that any live server answers: ping in the legacy era, and
+// server/discover in the modern era, which has no ping. Any JSON-RPC answer proves that the
+// server is alive, also an error. The error of Probe says why there was no answer.
+func Probe(ctx context.Context, s Session) error {
+	method := "ping"
+	if s.Info().Era == mcpvisor.EraModern {
+		method = "server/discover"
+	}
+	_, err := s.Request(ctx, Request{Method: method})
+	var e *mcpvisor.Error
+	if errors.As(err, &e) && (e.Outcome == mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindRPC) {
+		return nil
+	}
+	return err
+}
+
+// ProbeCause returns the cause for ending a session after this number of failed probes. err
+// is the error of the last probe. Over HTTP it may have a method Problem that explains the
+// failure, such as an expired certificate or a proxy that rejects requests.
+func ProbeCause(failures int, err error) *supervisor.Cause {
+	c := &supervisor.Cause{Kind: supervisor.CauseProbe, Err: err,
+		Message: "server did not answer a liveness probe"}
+	if failures > 1 {
+		c.Message = fmt.Sprintf("server did not answer %d liveness probes in a row", failures)
+	}
+	var f interface{ Problem() (what, hint string) }
+	if errors.As(err, &f) {
+		what, hint := f.Problem()
+		c.Message += ": " + what
+		if hint != "" {
+			c.Message += "; " + hint
+		}
+	}
+	return c
 }

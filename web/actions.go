@@ -4,42 +4,25 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// maxBodyBytes bounds the body of a request.
-const maxBodyBytes = 8 << 20
-
-// CallRequest is the body of POST api/call.
-type CallRequest struct {
-	// Tool is the qualified name or the alias of a tool.
-	Tool string `json:"tool"`
-	// Arguments is a JSON object; empty means {}.
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// TimeoutMs bounds the time without progress, in milliseconds; 0 means the default of
-	// the client and of the server, as for facade.WithTimeout.
-	TimeoutMs int64 `json:"timeoutMs,omitempty"`
-	// WaitReady waits until the server is ready, as facade.WithWaitReady does.
-	WaitReady bool `json:"waitReady,omitempty"`
-}
-
-// CallAnswer is the answer to POST api/call when the server gave a result.
-type CallAnswer struct {
-	// Result is the result as the server sent it: the JSON of an mcp.CallToolResult. The
-	// tool itself may have failed; then its isError is true.
-	Result json.RawMessage `json:"result"`
-	// Took is the duration of the call, in nanoseconds.
-	Took time.Duration `json:"tookNs"`
-}
-
-// RestartAnswer is the answer to POST api/servers/{name}/restart: the restart is under way.
-type RestartAnswer struct {
-	Server string `json:"server"`
-}
+const (
+	// maxBodyBytes bounds the body of a request.
+	maxBodyBytes = 8 << 20
+	// maxToolBytes bounds the name of a tool that is called.
+	maxToolBytes = 4 << 10
+)
 
 func (h *Handler) postRestart(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
@@ -47,23 +30,22 @@ func (h *Handler) postRestart(w http.ResponseWriter, r *http.Request) {
 		h.writeFailure(w, err)
 		return
 	}
-	writeJSON(w, http.StatusAccepted, RestartAnswer{Server: name})
+	writeJSON(w, http.StatusAccepted, api.RestartAnswer{Server: name})
 }
 
 // postCall calls a tool. The call ends with the request: a page that is closed cancels it.
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
-	var call CallRequest
-	body := http.MaxBytesReader(w, r.Body, maxBodyBytes)
-	if err := json.NewDecoder(body).Decode(&call); err != nil {
-		status := http.StatusBadRequest
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		writeError(w, status, ErrorDetail{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-			Message: "the body is not a call: " + err.Error()})
+	body := h.bodies.NewBody(w, r, maxBodyBytes)
+	defer body.Release()
+	call, err := jsonanswer.Decode[api.CallRequest](body)
+	if err == nil {
+		err = validateCall(&call)
+	}
+	if err != nil {
+		refuseBody(w, err)
 		return
 	}
-	options := []facade.CallOption{facade.WithTimeout(max(0, time.Duration(call.TimeoutMs)*time.Millisecond))}
+	options := []facade.CallOption{facade.WithTimeout(time.Duration(call.TimeoutMs) * time.Millisecond)}
 	if call.WaitReady {
 		options = append(options, facade.WithWaitReady())
 	}
@@ -75,17 +57,66 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 		h.writeFailure(w, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, CallAnswer{Result: result, Took: time.Since(began)})
+	took := time.Since(began)
+	body.Release()
+	h.writeResult(w, call.Tool, result, took)
+}
+
+// validateCall checks what the type does not.
+func validateCall(c *api.CallRequest) error {
+	if len(c.Tool) > maxToolBytes { // the error about an unknown tool repeats it
+		return fmt.Errorf("tool has %d bytes; a name has at most %d", len(c.Tool), maxToolBytes)
+	}
+	if most := int64(math.MaxInt64 / time.Millisecond); c.TimeoutMs < 0 || c.TimeoutMs > most {
+		return fmt.Errorf("timeoutMs is %d; set 0 for the default, or at most %d", c.TimeoutMs, most)
+	}
+	return nil
+}
+
+// refuseBody answers a request whose body is not a call.
+func refuseBody(w http.ResponseWriter, err error) {
+	if errors.Is(err, jsonanswer.ErrNoRoom) {
+		writeBusy(w, "the calls of other requests are in memory; try again later")
+		return
+	}
+	status := http.StatusBadRequest
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		status = http.StatusRequestTimeout
+	}
+	writeError(w, status, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Message: "the body is not a call: " + display.Shorten(err.Error(), 1<<10)})
+}
+
+// writeResult writes a [api.CallAnswer]. The result is written as it came, without a copy. If too
+// many are held for other readers, it is dropped, and the error says that the tool has run.
+func (h *Handler) writeResult(w http.ResponseWriter, tool string, result json.RawMessage, took time.Duration) {
+	if len(result) > jsonanswer.SmallBytes {
+		if !h.answers.Take(len(result)) {
+			writeError(w, http.StatusServiceUnavailable, api.ErrorDetail{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered,
+				Message: fmt.Sprintf("%s has run, and its result of %d bytes was dropped, because large answers for other readers are in memory", tool, len(result))})
+			return
+		}
+		defer h.answers.Return(len(result))
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	jsonanswer.SetDeadline(w, len(result))
+	for _, part := range [][]byte{[]byte(`{"result":`), result, fmt.Appendf(nil, `,"tookNs":%d}`+"\n", took)} {
+		if _, err := w.Write(part); err != nil {
+			return // a reader that has gone needs no answer
+		}
+	}
 }
 
 // writeFailure writes an error of the client.
 func (h *Handler) writeFailure(w http.ResponseWriter, err error) {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
-		writeError(w, http.StatusInternalServerError, ErrorDetail{Message: err.Error()})
+		writeError(w, http.StatusInternalServerError, api.ErrorDetail{Message: err.Error()})
 		return
 	}
-	writeError(w, statusOf(e.Kind), ErrorDetail{Kind: e.Kind, Outcome: e.Outcome, Server: e.Server,
+	writeError(w, statusOf(e.Kind), api.ErrorDetail{Kind: e.Kind, Outcome: e.Outcome, Server: e.Server,
 		Message: e.Error(), RetryAfterMs: e.RetryAfter.Milliseconds()})
 }
 
@@ -104,6 +135,7 @@ func statusOf(kind mcpvisor.ErrorKind) int {
 		return http.StatusConflict
 	case mcpvisor.KindUnavailable, mcpvisor.KindEvicted, mcpvisor.KindStart, mcpvisor.KindAuthRequired, mcpvisor.KindClosed, mcpvisor.KindCanceled:
 		return http.StatusServiceUnavailable
+	default:
 	}
 	return http.StatusBadGateway // it was sent, and the server or the connection failed
 }

@@ -16,13 +16,14 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 func TestStatus(t *testing.T) {
 	c := newClient(t)
 	s := serve(t, c, web.WithTitle("orders"))
-	empty := decoded[web.Status](s, "/api/status", 200)
-	require.Equal(t, web.Schema, empty.Schema)
+	empty := decoded[api.Status](s, "/api/status", 200)
+	require.Equal(t, api.Schema, empty.Schema)
 	require.Equal(t, "orders", empty.Title)
 	require.False(t, empty.Controls)
 	_, body := s.get("/api/status")
@@ -30,13 +31,13 @@ func TestStatus(t *testing.T) {
 	require.Contains(t, body, `"servers":[]`)
 	register(t, c, "a")
 	register(t, c, "b")
-	all := decoded[web.Status](s, "/api/status", 200)
+	all := decoded[api.Status](s, "/api/status", 200)
 	require.Equal(t, []string{"a", "b"}, all.Names)
 	require.Equal(t, supervisor.StateReady, all.Servers[1].State)
 	require.Equal(t, len(mcptest.DefaultTools()), all.Servers[1].Catalog.Tools)
 	require.NotZero(t, all.Stats.Events)
 	require.Equal(t, empty.Instance, all.Instance)
-	one := decoded[web.Status](s, "/api/status?server=b&server=none", 200)
+	one := decoded[api.Status](s, "/api/status?server=b&server=none", 200)
 	require.Len(t, one.Servers, 1)
 	require.Equal(t, "b", one.Servers[0].Name)
 	require.Equal(t, []string{"a", "b"}, one.Names)
@@ -61,10 +62,10 @@ func TestServer_with_its_tools_and_stderr(t *testing.T) {
 		return st.Total == 2
 	}, 30*time.Second, time.Millisecond, "stderr is read beside the calls")
 
-	server := decoded[web.Server](s, "/api/servers/s", 200)
+	server := decoded[api.Server](s, "/api/servers/s", 200)
 	require.Equal(t, "s", server.Status.Name)
 	require.Equal(t, []string{"one", "two"}, server.Stderr.Lines)
-	byName := map[string]web.ToolStats{}
+	byName := map[string]api.ToolStats{}
 	for _, tool := range server.Tools {
 		byName[tool.Name] = tool
 	}
@@ -75,7 +76,7 @@ func TestServer_with_its_tools_and_stderr(t *testing.T) {
 	require.LessOrEqual(t, echo.P95, echo.Max)
 	require.EqualValues(t, 1, byName["s/fail"].ToolErrors)
 
-	tools := decoded[web.Tools](s, "/api/servers/s/tools", 200)
+	tools := decoded[api.Tools](s, "/api/servers/s/tools", 200)
 	require.Len(t, tools.Tools, server.Status.Catalog.Tools)
 	sum := 0
 	for _, tool := range tools.Tools {
@@ -86,10 +87,10 @@ func TestServer_with_its_tools_and_stderr(t *testing.T) {
 	require.Equal(t, sum, tools.Tokens)
 	require.Equal(t, server.Status.Catalog.Tokens, tools.Tokens)
 
-	require.Equal(t, []string{"two"}, decoded[web.Stderr](s, "/api/servers/s/stderr?after=1", 200).Lines)
-	require.Empty(t, decoded[web.Stderr](s, "/api/servers/s/stderr?after=99", 200).Lines)
+	require.Equal(t, []string{"two"}, decoded[api.Stderr](s, "/api/servers/s/stderr?after=1", 200).Lines)
+	require.Empty(t, decoded[api.Stderr](s, "/api/servers/s/stderr?after=99", 200).Lines)
 
-	use := decoded[web.ToolUse](s, "/api/tools?limit=2", 200)
+	use := decoded[api.ToolUse](s, "/api/tools?limit=2", 200)
 	require.Len(t, use.Tools, 2)
 	require.Equal(t, 3, use.Total)
 }
@@ -103,30 +104,30 @@ func TestCalls(t *testing.T) {
 		_, err := c.CallTool(t.Context(), "s/hang", nil)
 		done <- err
 	}()
-	require.Eventually(t, func() bool { return len(decoded[web.Calls](s, "/api/calls", 200).InFlight) == 1 }, 30*time.Second, time.Millisecond)
-	calls := decoded[web.Calls](s, "/api/calls", 200)
+	require.Eventually(t, func() bool { return len(decoded[api.Calls](s, "/api/calls", 200).InFlight) == 1 }, 30*time.Second, time.Millisecond)
+	calls := decoded[api.Calls](s, "/api/calls", 200)
 	require.Equal(t, "hang", calls.InFlight[0].Target)
 	require.Empty(t, calls.Recent)
 	_, err := c.CallTool(t.Context(), "s/crash", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.ErrorIs(t, <-done, mcpvisor.ErrCrashed)
-	calls = decoded[web.Calls](s, "/api/calls?after=1", 200)
+	calls = decoded[api.Calls](s, "/api/calls?after=1", 200)
 	require.Len(t, calls.Recent, 1)
 	require.Equal(t, mcpvisor.OutcomeUnknown, calls.Recent[0].Outcome)
 	require.EqualValues(t, 2, calls.Recent[0].Seq)
 	require.Len(t, calls.Unknown, 2, "they stay, however many calls follow")
-	require.NotZero(t, decoded[web.Calls](s, "/api/calls", 200).Recent[0].Took)
+	require.NotZero(t, decoded[api.Calls](s, "/api/calls", 200).Recent[0].Took)
 }
 
 func TestCall_of_a_tool(t *testing.T) {
 	c := newClient(t)
 	register(t, c, "s")
-	s := serve(t, c, web.Controls())
-	call := func(body string) (int, web.CallAnswer, web.ErrorDetail) {
+	s := serve(t, c, web.WithControls())
+	call := func(body string) (int, api.CallAnswer, api.ErrorDetail) {
 		status, text := s.post("/api/call", body)
 		var answer struct {
-			web.CallAnswer
-			web.ErrorAnswer
+			api.CallAnswer
+			api.ErrorAnswer
 		}
 		require.NoError(t, json.Unmarshal([]byte(text), &answer), text)
 		return status, answer.CallAnswer, answer.Error
@@ -160,7 +161,7 @@ func TestCall_of_a_tool(t *testing.T) {
 func TestRestart_of_a_server(t *testing.T) {
 	c := newClient(t)
 	registerBroken(t, c, "s")
-	s := serve(t, c, web.Controls())
+	s := serve(t, c, web.WithControls())
 	events := c.Watch(t.Context(), mcpvisor.EventEvicted)
 	status, body := s.post("/api/servers/s/restart", "")
 	require.Equal(t, http.StatusAccepted, status, body)
@@ -173,17 +174,17 @@ func TestHealth_and_readiness(t *testing.T) {
 	registerBroken(t, c, "bad")
 	all, some, none := serve(t, c), serve(t, c, web.WithRequired("good")), serve(t, c, web.WithRequired())
 	for _, s := range []*site{all, some, none} {
-		require.Equal(t, "ok", decoded[web.Health](s, "/healthz", 200).Status)
+		require.Equal(t, "ok", decoded[api.Health](s, "/healthz", 200).Status)
 	}
-	require.True(t, decoded[web.Readiness](some, "/readyz", 200).Ready)
-	require.True(t, decoded[web.Readiness](none, "/readyz", 200).Ready)
-	require.True(t, decoded[web.Readiness](all, "/readyz?server=good", 200).Ready)
-	answer := decoded[web.Readiness](all, "/readyz", 503)
+	require.True(t, decoded[api.Readiness](some, "/readyz", 200).Ready)
+	require.True(t, decoded[api.Readiness](none, "/readyz", 200).Ready)
+	require.True(t, decoded[api.Readiness](all, "/readyz?server=good", 200).Ready)
+	answer := decoded[api.Readiness](all, "/readyz", 503)
 	require.False(t, answer.Ready)
 	require.Len(t, answer.NotReady, 1)
 	require.Equal(t, supervisor.StateEvicted, answer.NotReady[0].State)
 	require.Contains(t, answer.NotReady[0].Reason, "exit status 7")
-	answer = decoded[web.Readiness](some, "/readyz?server=bad&server=none", 503)
+	answer = decoded[api.Readiness](some, "/readyz?server=bad&server=none", 503)
 	require.Len(t, answer.NotReady, 2)
 	require.Contains(t, answer.NotReady[1].Reason, "no server of that name")
 
@@ -205,9 +206,9 @@ func TestReadiness_without_servers_and_after_Close(t *testing.T) {
 	c := newClient(t)
 	sites := map[string]*site{"default": serve(t, c), "none required": serve(t, c, web.WithRequired())}
 	for what, s := range sites {
-		require.True(t, decoded[web.Readiness](s, "/readyz", 200).Ready, what)
+		require.True(t, decoded[api.Readiness](s, "/readyz", 200).Ready, what)
 	}
-	require.False(t, decoded[web.Readiness](serve(t, c, web.WithRequired("later")), "/readyz", 503).Closed)
+	require.False(t, decoded[api.Readiness](serve(t, c, web.WithRequired("later")), "/readyz", 503).Closed)
 	began, ended := make(chan struct{}), make(chan struct{})
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "slow", InMemory: &mcpvisor.InMemory{
 		Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
@@ -220,15 +221,15 @@ func TestReadiness_without_servers_and_after_Close(t *testing.T) {
 	go func() { closed <- c.Close(context.Background()) }()
 	<-began // the server is told to end, and takes its time
 	for what, s := range sites {
-		answer := decoded[web.Readiness](s, "/readyz", 503)
+		answer := decoded[api.Readiness](s, "/readyz", 503)
 		require.True(t, answer.Closed, what)
 		require.False(t, answer.Ready, what)
-		require.Equal(t, "ok", decoded[web.Health](s, "/healthz", 200).Status)
+		require.Equal(t, "ok", decoded[api.Health](s, "/healthz", 200).Status)
 	}
 	close(ended)
 	require.NoError(t, <-closed)
 	for what, s := range sites {
-		require.True(t, decoded[web.Readiness](s, "/readyz", 503).Closed, what)
+		require.True(t, decoded[api.Readiness](s, "/readyz", 503).Closed, what)
 	}
 	response, body := serve(t, c, web.WithToken("secret-secret")).do(http.MethodGet, "/readyz", "", func(r *http.Request) { r.Host = "10.1.2.3:8080" })
 	require.Equal(t, 503, response.StatusCode)

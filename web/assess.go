@@ -7,6 +7,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 const (
@@ -71,9 +72,9 @@ func slowCalls(at time.Time, inFlight []mcpvisor.CallInFlight) map[string]callGr
 }
 
 // about assesses one server.
-func (f *facts) about(s *mcpvisor.ServerStatus) (all []Attention) {
-	add := func(kind AttentionKind, severity Severity, since *time.Time, action, format string, args ...any) {
-		all = append(all, Attention{Server: s.Name, Kind: kind, Severity: severity, Since: since, Action: action,
+func (f *facts) about(s *mcpvisor.ServerStatus) (all []api.Attention) {
+	add := func(kind api.AttentionKind, severity api.Severity, since *time.Time, action, format string, args ...any) {
+		all = append(all, api.Attention{Server: s.Name, Kind: kind, Severity: severity, Since: since, Action: action,
 			Text: display.Line(fmt.Sprintf(format, args...))})
 	}
 	f.state(s, add)
@@ -83,7 +84,7 @@ func (f *facts) about(s *mcpvisor.ServerStatus) (all []Attention) {
 }
 
 // addFunc adds one entry to the list.
-type addFunc func(kind AttentionKind, severity Severity, since *time.Time, action, format string, args ...any)
+type addFunc func(kind api.AttentionKind, severity api.Severity, since *time.Time, action, format string, args ...any)
 
 // state assesses the state of the server, and its recent ends.
 func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
@@ -93,30 +94,31 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 	flapping := ends >= flappingEnds
 	switch s.State {
 	case supervisor.StateEvicted:
-		add(AttentionEvicted, SeverityError, since, evictedAction(s), "was given up%s: %s", afterAttempts(s), causeText(s))
+		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "was given up%s: %s", afterAttempts(s), causeText(s))
 	case supervisor.StateUnauthorized:
-		add(AttentionUnauthorized, SeverityError, since, "authorize the client (Client.Authorize, or mcpvisor authorize "+s.Name+"), or correct its credentials, then restart it",
+		add(api.AttentionUnauthorized, api.SeverityError, since, "authorize the client (Client.Authorize, or mcpvisor authorize "+s.Name+"), or correct its credentials, then restart it",
 			"requires authorization: %s", causeText(s))
 	case supervisor.StateParked:
-		add(AttentionParked, SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "has spent its attempts and is tried slowly: %s", causeText(s))
+		add(api.AttentionParked, api.SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "has spent its attempts and is tried slowly: %s", causeText(s))
 	case supervisor.StateBackoff:
 		if flapping {
 			break // one entry is enough
 		}
-		add(AttentionBackoff, SeverityWarning, since, "nothing, if it recovers; restart it to try at once", "waits for its next attempt: %s", causeText(s))
+		add(api.AttentionBackoff, api.SeverityWarning, since, "nothing, if it recovers; restart it to try at once", "waits for its next attempt: %s", causeText(s))
 	case supervisor.StateConnecting, supervisor.StateDiscovering:
 		if f.at.Sub(s.Since) >= slowStart {
-			add(AttentionSlowStart, SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
+			add(api.AttentionSlowStart, api.SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
 		}
+	default:
 	}
 	if s.State == supervisor.StateReady && s.WantsStandby && s.Standby == nil && f.at.Sub(s.Since) >= noStandby {
-		add(AttentionStandby, SeverityWarning, nil, "look at its events for the cause; until it has one, its next end is an outage", "has no standby")
+		add(api.AttentionStandby, api.SeverityWarning, nil, "look at its events for the cause; until it has one, its next end is an outage", "has no standby")
 	}
 	switch {
 	case flapping && s.State != supervisor.StateEvicted:
-		add(AttentionFlapping, SeverityWarning, last, "look at the causes in its history", "has ended %d times within %d min, the last time: %s", ends, int(flappingWindow.Minutes()), causeText(s))
+		add(api.AttentionFlapping, api.SeverityWarning, last, "look at the causes in its history", "has ended %d times within %d min, the last time: %s", ends, int(flappingWindow.Minutes()), causeText(s))
 	case s.State == supervisor.StateReady && last != nil && f.at.Sub(*last) < recently:
-		add(AttentionRestarted, SeverityNotice, last, "nothing; the cause is in its history", "ended and is ready again: %s", causeText(s))
+		add(api.AttentionRestarted, api.SeverityNotice, last, "nothing; the cause is in its history", "ended and is ready again: %s", causeText(s))
 	}
 }
 
@@ -140,15 +142,15 @@ func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time)
 // calls assesses the calls of the server.
 func (f *facts) calls(s *mcpvisor.ServerStatus, add addFunc) {
 	if g, found := f.unknown[s.Name]; found {
-		add(AttentionUnknownOutcome, SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min, first %s",
+		add(api.AttentionUnknownOutcome, api.SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min, first %s",
 			display.Count(g.count, "call"), int(recently.Minutes()), g.target)
 	}
 	if g, found := f.slow[s.Name]; found {
-		add(AttentionSlowCalls, SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s, oldest %s",
+		add(api.AttentionSlowCalls, api.SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s, oldest %s",
 			display.Count(g.count, "request"), int(slowCall.Seconds()), g.target)
 	}
 	if s.Calls.Queued > 0 {
-		add(AttentionQueued, SeverityWarning, nil, "raise Limits.MaxInFlight if the server can do more at once", "%s behind Limits.MaxInFlight, %d in flight",
+		add(api.AttentionQueued, api.SeverityWarning, nil, "raise Limits.MaxInFlight if the server can do more at once", "%s behind Limits.MaxInFlight, %d in flight",
 			waits(s.Calls.Queued), s.Calls.InFlight)
 	}
 }
@@ -163,33 +165,33 @@ func waits(n int64) string {
 // session assesses what the server lists and sends.
 func session(s *mcpvisor.ServerStatus, add addFunc) {
 	if n := len(s.Catalog.Warnings); n > 0 {
-		add(AttentionCatalog, SeverityWarning, nil, "correct the server, or raise the limit that the warning names", "%s about its lists: %s", display.Count(n, "warning"), s.Catalog.Warnings[0])
+		add(api.AttentionCatalog, api.SeverityWarning, nil, "correct the server, or raise the limit that the warning names", "%s about its lists: %s", display.Count(n, "warning"), s.Catalog.Warnings[0])
 	}
 	if s.Session == nil {
 		return
 	}
 	if n := s.Session.AbandonedRequests; n > 0 {
-		add(AttentionAbandoned, SeverityWarning, nil, "make the RoundTripper of HTTP.Client obey contexts", "%s held by the RoundTripper of HTTP.Client", display.Count(n, "abandoned request"))
+		add(api.AttentionAbandoned, api.SeverityWarning, nil, "make the RoundTripper of HTTP.Client obey contexts", "%s held by the RoundTripper of HTTP.Client", display.Count(n, "abandoned request"))
 	}
 	d := &s.Session.Discarded
 	if d.Oversize > 0 {
-		add(AttentionDiscarded, SeverityWarning, nil, "raise Limits.MaxMessageBytes, or let the server send less", "%s longer than Limits.MaxMessageBytes", display.Count(d.Oversize, "message"))
+		add(api.AttentionDiscarded, api.SeverityWarning, nil, "raise Limits.MaxMessageBytes, or let the server send less", "%s longer than Limits.MaxMessageBytes", display.Count(d.Oversize, "message"))
 	}
 	if d.Dropped > 0 {
-		add(AttentionDiscarded, SeverityNotice, nil, "let the server send less, such as a higher log level", "%s came faster than they could be handled", display.Count(d.Dropped, "message"))
+		add(api.AttentionDiscarded, api.SeverityNotice, nil, "let the server send less, such as a higher log level", "%s came faster than they could be handled", display.Count(d.Dropped, "message"))
 	}
 	if d.Malformed > 0 {
 		text := ""
 		if s.Session.StrayOutput.Text != "" {
 			text = fmt.Sprintf(", beginning with %q", s.Session.StrayOutput.Text)
 		}
-		add(AttentionDiscarded, SeverityNotice, nil, "let the server log to stderr: stdout is for JSON-RPC", "%s on stdout not JSON-RPC%s", display.Count(d.Malformed, "line"), text)
+		add(api.AttentionDiscarded, api.SeverityNotice, nil, "let the server log to stderr: stdout is for JSON-RPC", "%s on stdout not JSON-RPC%s", display.Count(d.Malformed, "line"), text)
 	}
 	if d.Unmatched > 0 {
-		add(AttentionDiscarded, SeverityNotice, nil, "compare the time that its calls take with their timeouts", "%s to no pending request, such as one after a timeout", display.Count(d.Unmatched, "answer"))
+		add(api.AttentionDiscarded, api.SeverityNotice, nil, "compare the time that its calls take with their timeouts", "%s to no pending request, such as one after a timeout", display.Count(d.Unmatched, "answer"))
 	}
 	if s.Session.Deprecated != "" {
-		add(AttentionDeprecated, SeverityNotice, nil, "update the server", "%s", s.Session.Deprecated)
+		add(api.AttentionDeprecated, api.SeverityNotice, nil, "update the server", "%s", s.Session.Deprecated)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"path"
 	"strings"
 	"sync"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // pageFiles are the files of the page. There is no build step: what is in the folder is
@@ -70,7 +73,7 @@ func (h *Handler) getAsset(w http.ResponseWriter, r *http.Request) {
 func serveAsset(w http.ResponseWriter, r *http.Request, name string) {
 	file, found := assets()[name]
 	if !found {
-		writeError(w, http.StatusNotFound, ErrorDetail{Message: "no such page"})
+		writeError(w, http.StatusNotFound, api.ErrorDetail{Message: "no such page"})
 		return
 	}
 	header := w.Header()
@@ -87,5 +90,6 @@ func serveAsset(w http.ResponseWriter, r *http.Request, name string) {
 		header.Set("Content-Encoding", "gzip")
 		body = file.compressed
 	}
+	jsonanswer.SetDeadline(w, len(body))
 	_, _ = w.Write(body) // a client that has gone needs no answer
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // at is the time of the assessments below.
@@ -43,50 +44,50 @@ func TestAttention_of_each_kind(t *testing.T) {
 	for name, x := range map[string]struct {
 		status   mcpvisor.ServerStatus
 		facts    facts
-		kind     AttentionKind // empty: no entry
-		severity Severity
+		kind     api.AttentionKind // empty: no entry
+		severity api.Severity
 		text     string
 		since    time.Duration
 	}{
 		"ready":      {status: mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Hour)}},
 		"connecting": {status: mcpvisor.ServerStatus{State: supervisor.StateConnecting, Since: ago(time.Second)}},
 		"evicted": {mcpvisor.ServerStatus{State: supervisor.StateEvicted, Since: ago(time.Hour), LastCause: cause, Attempt: 3, MaxAttempts: 3}, facts{},
-			AttentionEvicted, SeverityError, "was given up after 3 of 3 restarts: exited with status 3", time.Hour},
+			api.AttentionEvicted, api.SeverityError, "was given up after 3 of 3 restarts: exited with status 3", time.Hour},
 		"unauthorized": {mcpvisor.ServerStatus{State: supervisor.StateUnauthorized, Since: ago(time.Hour), LastCause: cause}, facts{},
-			AttentionUnauthorized, SeverityError, "requires authorization: exited with status 3", time.Hour},
+			api.AttentionUnauthorized, api.SeverityError, "requires authorization: exited with status 3", time.Hour},
 		"parked": {mcpvisor.ServerStatus{State: supervisor.StateParked, Since: ago(time.Hour), LastCause: cause}, facts{},
-			AttentionParked, SeverityWarning, "has spent its attempts and is tried slowly: exited with status 3", time.Hour},
+			api.AttentionParked, api.SeverityWarning, "has spent its attempts and is tried slowly: exited with status 3", time.Hour},
 		"backoff": {mcpvisor.ServerStatus{State: supervisor.StateBackoff, Since: ago(time.Second), LastCause: cause}, facts{},
-			AttentionBackoff, SeverityWarning, "waits for its next attempt: exited with status 3", time.Second},
+			api.AttentionBackoff, api.SeverityWarning, "waits for its next attempt: exited with status 3", time.Second},
 		"flapping": {mcpvisor.ServerStatus{State: supervisor.StateBackoff, LastCause: cause, History: ended(supervisor.CauseExit, 6*time.Minute, 4*time.Minute, 3*time.Minute, time.Minute)}, facts{},
-			AttentionFlapping, SeverityWarning, "has ended 3 times within 5 min, the last time: exited with status 3", time.Minute},
+			api.AttentionFlapping, api.SeverityWarning, "has ended 3 times within 5 min, the last time: exited with status 3", time.Minute},
 		"restarted": {mcpvisor.ServerStatus{State: supervisor.StateReady, LastCause: cause, History: ended(supervisor.CauseExit, 9*time.Minute)}, facts{},
-			AttentionRestarted, SeverityNotice, "ended and is ready again: exited with status 3", 9 * time.Minute},
+			api.AttentionRestarted, api.SeverityNotice, "ended and is ready again: exited with status 3", 9 * time.Minute},
 		"restarted long ago":   {status: mcpvisor.ServerStatus{State: supervisor.StateReady, LastCause: cause, History: ended(supervisor.CauseExit, time.Hour)}},
 		"restarted on request": {status: mcpvisor.ServerStatus{State: supervisor.StateReady, History: ended(supervisor.CauseRestart, 3, 2, 1)}},
 		"slow start": {mcpvisor.ServerStatus{State: supervisor.StateDiscovering, Since: ago(11 * time.Second)}, facts{},
-			AttentionSlowStart, SeverityWarning, "is still discovering", 11 * time.Second},
+			api.AttentionSlowStart, api.SeverityWarning, "is still discovering", 11 * time.Second},
 		"unknown outcome": {mcpvisor.ServerStatus{State: supervisor.StateReady}, unknown,
-			AttentionUnknownOutcome, SeverityWarning, "1 call of unknown outcome in the last 10 min, first pay", time.Minute},
+			api.AttentionUnknownOutcome, api.SeverityWarning, "1 call of unknown outcome in the last 10 min, first pay", time.Minute},
 		"slow calls": {mcpvisor.ServerStatus{State: supervisor.StateReady}, slow,
-			AttentionSlowCalls, SeverityWarning, "2 requests in flight for more than 30 s, oldest index", 2 * time.Minute},
+			api.AttentionSlowCalls, api.SeverityWarning, "2 requests in flight for more than 30 s, oldest index", 2 * time.Minute},
 		"standby": {mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Minute), WantsStandby: true}, facts{},
-			AttentionStandby, SeverityWarning, "has no standby", 0},
+			api.AttentionStandby, api.SeverityWarning, "has no standby", 0},
 		"standby starting": {status: mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Second), WantsStandby: true}},
 		"standby ready":    {status: mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Minute), WantsStandby: true, Standby: new(mcpvisor.SessionInfo)}},
 		"queued": {mcpvisor.ServerStatus{State: supervisor.StateReady, Calls: mcpvisor.CallCounts{Queued: 2, InFlight: 64}}, facts{},
-			AttentionQueued, SeverityWarning, "2 calls wait behind Limits.MaxInFlight, 64 in flight", 0},
+			api.AttentionQueued, api.SeverityWarning, "2 calls wait behind Limits.MaxInFlight, 64 in flight", 0},
 		"catalog": {mcpvisor.ServerStatus{State: supervisor.StateReady, Catalog: mcpvisor.CatalogInfo{Warnings: []mcpvisor.Warning{{List: "tools", Text: "no\nname"}}}}, facts{},
-			AttentionCatalog, SeverityWarning, "1 warning about its lists: tools: no name", 0},
+			api.AttentionCatalog, api.SeverityWarning, "1 warning about its lists: tools: no name", 0},
 		"abandoned": {session(func(i *mcpvisor.SessionInfo) { i.AbandonedRequests = 2 }), facts{},
-			AttentionAbandoned, SeverityWarning, "2 abandoned requests held by the RoundTripper of HTTP.Client", 0},
-		"oversize":  {discarded(mcpvisor.Discarded{Oversize: 1}), facts{}, AttentionDiscarded, SeverityWarning, "1 message longer than Limits.MaxMessageBytes", 0},
-		"dropped":   {discarded(mcpvisor.Discarded{Dropped: 5}), facts{}, AttentionDiscarded, SeverityNotice, "5 messages came faster than they could be handled", 0},
-		"unmatched": {discarded(mcpvisor.Discarded{Unmatched: 1}), facts{}, AttentionDiscarded, SeverityNotice, "1 answer to no pending request, such as one after a timeout", 0},
+			api.AttentionAbandoned, api.SeverityWarning, "2 abandoned requests held by the RoundTripper of HTTP.Client", 0},
+		"oversize":  {discarded(mcpvisor.Discarded{Oversize: 1}), facts{}, api.AttentionDiscarded, api.SeverityWarning, "1 message longer than Limits.MaxMessageBytes", 0},
+		"dropped":   {discarded(mcpvisor.Discarded{Dropped: 5}), facts{}, api.AttentionDiscarded, api.SeverityNotice, "5 messages came faster than they could be handled", 0},
+		"unmatched": {discarded(mcpvisor.Discarded{Unmatched: 1}), facts{}, api.AttentionDiscarded, api.SeverityNotice, "1 answer to no pending request, such as one after a timeout", 0},
 		"malformed": {session(func(i *mcpvisor.SessionInfo) { i.Discarded.Malformed, i.StrayOutput.Text = 2, "hello" }), facts{},
-			AttentionDiscarded, SeverityNotice, `2 lines on stdout not JSON-RPC, beginning with "hello"`, 0},
+			api.AttentionDiscarded, api.SeverityNotice, `2 lines on stdout not JSON-RPC, beginning with "hello"`, 0},
 		"deprecated": {session(func(i *mcpvisor.SessionInfo) { i.Deprecated = "HTTP+SSE is deprecated" }), facts{},
-			AttentionDeprecated, SeverityNotice, "HTTP+SSE is deprecated", 0},
+			api.AttentionDeprecated, api.SeverityNotice, "HTTP+SSE is deprecated", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x.facts.at, x.status.Name = at, "s"
@@ -97,7 +98,7 @@ func TestAttention_of_each_kind(t *testing.T) {
 			}
 			require.Len(t, all, 1)
 			require.NotEmpty(t, all[0].Action)
-			require.Equal(t, Attention{Server: "s", Kind: x.kind, Severity: x.severity, Text: x.text, Action: all[0].Action, Since: all[0].Since}, all[0])
+			require.Equal(t, api.Attention{Server: "s", Kind: x.kind, Severity: x.severity, Text: x.text, Action: all[0].Action, Since: all[0].Since}, all[0])
 			if x.since == 0 {
 				require.Nil(t, all[0].Since)
 				return
@@ -113,8 +114,8 @@ func TestAttention_of_each_kind(t *testing.T) {
 func TestAttention_order(t *testing.T) {
 	require.Len(t, attentionOrder, 15)
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 15)
-	all := []Attention{{Kind: AttentionDeprecated, Severity: SeverityNotice}, {Kind: AttentionQueued, Severity: SeverityWarning, Server: "b"},
-		{Kind: AttentionQueued, Severity: SeverityWarning, Server: "c"}, {Kind: AttentionFlapping, Severity: SeverityWarning}, {Kind: AttentionEvicted, Severity: SeverityError}}
+	all := []api.Attention{{Kind: api.AttentionDeprecated, Severity: api.SeverityNotice}, {Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "b"},
+		{Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "c"}, {Kind: api.AttentionFlapping, Severity: api.SeverityWarning}, {Kind: api.AttentionEvicted, Severity: api.SeverityError}}
 	sortAttention(all)
 	text, err := json.Marshal(all)
 	require.NoError(t, err)

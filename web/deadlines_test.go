@@ -69,7 +69,7 @@ func withPipes(t *testing.T, script mcptest.Script, test func(t *testing.T, p *p
 		c, err := facade.New()
 		require.NoError(t, err)
 		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script)}))
-		h, err := web.New(c, web.Controls())
+		h, err := web.New(c, web.WithControls())
 		require.NoError(t, err)
 		p := &pipes{accepted: make(chan net.Conn), closed: make(chan struct{})}
 		server := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
@@ -81,6 +81,7 @@ func withPipes(t *testing.T, script mcptest.Script, test func(t *testing.T, p *p
 			h.Close()
 			require.NoError(t, server.Close())
 			serving.Wait()
+			time.Sleep(time.Second) // net/http keeps a connection that it has refused for half a second
 			require.NoError(t, c.Close(context.Background()))
 		}()
 		test(t, p)
@@ -156,7 +157,7 @@ func TestCall_outlasts_the_limit_of_its_body(t *testing.T) {
 	const body = `{"tool":"s/hang","timeoutMs":300000}`
 	for name, text := range map[string]string{
 		"length known": fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body),
-		"in chunks":    fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body), // the end of the body does not come
+		"in chunks":    fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body),
 	} {
 		t.Run(name, func(t *testing.T) {
 			withPipes(t, mcptest.Script{}, func(t *testing.T, p *pipes) {

@@ -19,7 +19,7 @@
 // By default the handler is read only, answers only to connections on loopback addresses
 // and unix sockets, not through a proxy, and only under loopback names. [WithToken] requires
 // a secret and allows other addresses and proxies, [WithHosts] allows other names,
-// [Controls] allows actions. Requests that change something are refused if they come from
+// [WithControls] allows actions. Requests that change something are refused if they come from
 // another web site. Secrets of specifications are redacted before they reach this package;
 // the results of tools and their definitions are shown as the servers send them.
 //
@@ -30,7 +30,7 @@
 //
 // # API
 //
-// Answers are JSON. The types of this package are their shapes, and within one [Schema]
+// Answers are JSON. The types of this package are their shapes, and within one [api.Schema]
 // fields are only added. Durations are nanoseconds unless a name says otherwise.
 //
 //	GET  api/status                    Status: all servers, and what needs attention; ?server=NAME for some
@@ -41,17 +41,23 @@
 //	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
 //	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND for some
 //	GET  api/events/stream             the same and what follows, as server-sent events
-//	POST api/servers/{name}/restart    RestartAnswer, with Controls
-//	POST api/call                      CallRequest → CallAnswer, with Controls
+//	POST api/servers/{name}/restart    RestartAnswer, with WithControls
+//	POST api/call                      CallRequest → CallAnswer, with WithControls
 //	GET  healthz                       Health: the process answers
 //	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
 //	GET  metrics                       the handler of WithMetrics
 //
-// Every other answer has a status of 400 or more and is an [ErrorAnswer]. The body of a POST
-// is application/json.
+// Every other answer has a status of 400 or more and is an [api.ErrorAnswer]. The body of a POST
+// is application/json: one object, without unknown fields and without text after it.
 //
-// An event stream begins with an event "hello" ([Hello]). The events of the client follow
-// without a name: the data is an [Event], the id is for the header Last-Event-ID alone, after
-// which a stream continues when it is opened again. An event "missed" ([Missed]) says how many
+// What all readers together can make a handler hold is bounded: 512 requests at a time and 64
+// event streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies.
+// One answer may be larger. Beyond that the answer is 503 with Retry-After, or, if a tool has
+// run, without it and with the outcome "answered". A reader that takes less than 512 KiB a
+// second after the first 30 s loses its connection. Probes are answered in any case.
+//
+// An event stream begins with an event "hello" ([api.Hello]). The events of the client follow
+// without a name: the data is an [api.Event], the id is for the header Last-Event-ID alone, after
+// which a stream continues when it is opened again. An event "missed" ([api.Missed]) says how many
 // events are lost to this reader. A stream is written to at most four times a second, after a burst of four.
 package web

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // The page is mounted in the service's own mux, beside its other pages. The service
@@ -64,7 +65,7 @@ func ExampleHandler_api() {
 		panic(err)
 	}
 	defer response.Body.Close()
-	var status web.Status
+	var status api.Status
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
 		panic(err)
 	}
@@ -80,7 +81,7 @@ func ExampleWithToken() {
 		panic(err)
 	}
 	defer client.Close(context.Background())
-	handler, err := web.New(client, web.WithToken("a-long-random-secret"), web.WithHosts("build-7.example.com"), web.Controls())
+	handler, err := web.New(client, web.WithToken("a-long-random-secret"), web.WithHosts("build-7.example.com"), web.WithControls())
 	if err != nil {
 		panic(err)
 	}

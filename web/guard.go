@@ -2,12 +2,17 @@ package web
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // policy is the Content-Security-Policy of every answer: files of this origin only, no
@@ -29,11 +34,11 @@ func setSecurityHeaders(header http.Header) {
 // refusal is the answer to a request that is not served.
 type refusal struct {
 	status int
-	ErrorDetail
+	api.ErrorDetail
 }
 
 func refuse(status int, message string) *refusal {
-	return &refusal{status, ErrorDetail{Message: message}}
+	return &refusal{status, api.ErrorDetail{Message: message}}
 }
 
 func (r *refusal) write(w http.ResponseWriter) {
@@ -60,7 +65,7 @@ func (h *Handler) refuse(r *http.Request) *refusal {
 		return refuse(http.StatusForbidden, "the request comes from another web site; send it from the page itself")
 	}
 	if !h.opts.controls {
-		return refuse(http.StatusForbidden, "this page is read only; the program that serves it can allow actions with web.Controls")
+		return refuse(http.StatusForbidden, "this page is read only; the program that serves it can allow actions with web.WithControls")
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return refuse(http.StatusUnsupportedMediaType, "the Content-Type of a POST must be application/json")
@@ -133,4 +138,70 @@ func onLoopback(ctx context.Context) bool {
 		return true
 	}
 	return false
+}
+
+// tokenParameter is the query parameter that brings the token to the page once.
+const tokenParameter = "token"
+
+// sameSecret compares two secrets in a time that does not depend on them.
+func sameSecret(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// hasToken reports whether a request is allowed to see the page: no token is required, or
+// it has the token in a header, or the cookie that stands for it.
+func (h *Handler) hasToken(r *http.Request) bool {
+	if !h.opts.tokenSet {
+		return true
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") && sameSecret(strings.TrimSpace(token), h.opts.token) {
+		return true
+	}
+	cookie, err := r.Cookie(h.cookieName())
+	return err == nil && sameSecret(cookie.Value, h.cookieValue())
+}
+
+// bringsToken reports whether a request for the page has the right token in its address.
+func (h *Handler) bringsToken(r *http.Request) bool {
+	return h.opts.tokenSet && r.Method == http.MethodGet && r.URL.Path == "/" &&
+		sameSecret(r.URL.Query().Get(tokenParameter), h.opts.token)
+}
+
+// acceptToken turns the token in the address of the page into a cookie, and redirects to
+// the address without it. It reports whether it answered. The cookie is sent with links of
+// other sites, too, so that the link with the token works in a mail; a GET changes nothing,
+// and POSTs of other sites are refused.
+func (h *Handler) acceptToken(w http.ResponseWriter, r *http.Request) bool {
+	if !h.bringsToken(r) {
+		return false
+	}
+	requested, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(requested, "/") || strings.ContainsAny(requested, ";") {
+		requested = "/"
+	}
+	http.SetCookie(w, &http.Cookie{Name: h.cookieName(), Value: h.cookieValue(), Path: requested,
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	query := r.URL.Query()
+	query.Del(tokenParameter)
+	location := "./"
+	if len(query) > 0 {
+		location += "?" + query.Encode()
+	}
+	w.Header().Set("Location", location)
+	w.WriteHeader(http.StatusSeeOther)
+	return true
+}
+
+// cookieName depends on the token, because browsers share the cookies of a host between
+// its ports: two pages on one machine keep theirs apart.
+func (h *Handler) cookieName() string { return "mcpvisor_" + digest("name", h.opts.token)[:12] }
+
+// cookieValue stands for the token. The token cannot be computed from it.
+func (h *Handler) cookieValue() string { return digest("value", h.opts.token) }
+
+func digest(purpose, token string) string {
+	sum := sha256.Sum256([]byte("mcpvisor web " + purpose + "\x00" + token))
+	return hex.EncodeToString(sum[:])
 }

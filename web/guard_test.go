@@ -5,12 +5,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 func TestHost_foreign_names_get_421(t *testing.T) {
@@ -33,7 +35,7 @@ func TestHost_foreign_names_get_421(t *testing.T) {
 func TestPost_from_other_sites_gets_403(t *testing.T) {
 	c := newClient(t)
 	register(t, c, "s")
-	s := serve(t, c, web.Controls())
+	s := serve(t, c, web.WithControls())
 	status := func(header, value string) int {
 		response, _ := s.do(http.MethodPost, "/api/servers/s/restart", "", func(r *http.Request) { r.Header.Set(header, value) })
 		return response.StatusCode
@@ -66,7 +68,7 @@ func TestToken(t *testing.T) {
 	const token = "a-long-secret-token"
 	c := newClient(t)
 	register(t, c, "s")
-	s := serve(t, c, web.WithToken(token), web.Controls())
+	s := serve(t, c, web.WithToken(token), web.WithControls())
 	for _, path := range []string{"/", "/app.js", "/api/status", "/api/servers/s", "/api/servers/s/tools", "/api/servers/s/stderr", "/api/calls",
 		"/api/tools", "/api/events", "/api/events/stream", "/metrics", "/api/status?token=" + token, "/?token=wrong"} {
 		response, body := s.do(http.MethodGet, path, "", nil)
@@ -93,7 +95,10 @@ func TestToken(t *testing.T) {
 	require.Len(t, response.Cookies(), 1)
 	cookie := response.Cookies()[0]
 	require.True(t, cookie.HttpOnly)
-	require.Equal(t, http.SameSiteLaxMode, cookie.SameSite, "the redirect after a link of another site gets it")
+	require.Equal(t, http.SameSiteLaxMode, cookie.SameSite, "the redirect after a link of another site gets it; test/browser follows one")
+	security, err := os.ReadFile("../SECURITY.md")
+	require.NoError(t, err)
+	require.Contains(t, string(security), "cookie of the token is `SameSite=Lax`")
 	require.Equal(t, "/", cookie.Path)
 	require.NotContains(t, cookie.Value, token)
 	for _, path := range []string{"/", "/api/status"} {
@@ -192,7 +197,7 @@ func TestHeaders_of_every_answer(t *testing.T) {
 func TestErrors_are_JSON(t *testing.T) {
 	c := newClient(t)
 	register(t, c, "files")
-	s := serve(t, c, web.Controls())
+	s := serve(t, c, web.WithControls())
 	for _, x := range []struct {
 		method, path, body string
 		status             int
@@ -216,7 +221,7 @@ func TestErrors_are_JSON(t *testing.T) {
 	} {
 		response, body := s.do(x.method, x.path, x.body, nil)
 		require.Equal(t, x.status, response.StatusCode, "%s %.80s: %s", x.method, x.path, body)
-		var answer web.ErrorAnswer
+		var answer api.ErrorAnswer
 		require.NoError(t, json.Unmarshal([]byte(body), &answer), body)
 		require.NotEmpty(t, answer.Error.Message)
 		if strings.HasPrefix(x.path, "/api/servers/file") && x.method == http.MethodGet {

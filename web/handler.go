@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"path"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // Handler serves the page and the API of one client. Mount it under any prefix:
@@ -27,14 +30,31 @@ type Handler struct {
 	routes   *http.ServeMux // read only
 	origins  *http.CrossOriginProtection
 
-	streams   chan struct{} // holds one value for each open event stream
+	answers   *jsonanswer.Room // of large answers
+	bodies    *jsonanswer.Room // of bodies of requests
+	requests  chan struct{}    // holds one value for each request that is served, without streams and probes
+	streams   chan struct{}    // holds one value for each open event stream
 	closeOnce sync.Once
 	closed    chan struct{} // closed by Close
 }
 
-// maxStreams is how many event streams are open at a time. Further ones are refused with
-// 503, so that forgotten pages cannot take all connections.
-const maxStreams = 64
+// What readers can make a handler hold. Beyond it the answer is 503 with Retry-After.
+const (
+	// maxStreams is how many event streams are open at a time, so that forgotten pages
+	// cannot take all connections.
+	maxStreams = 64
+	// maxRequests is how many other requests are served at a time. Probes are not counted.
+	maxRequests = 512
+	// maxAnswerBytes bounds the answers of more than [jsonanswer.SmallBytes] that are held
+	// while they are written, and the results of calls.
+	maxAnswerBytes = 64 << 20
+	// maxBodiesBytes bounds the memory of bodies that are read, and of the arguments of calls.
+	maxBodiesBytes = 64 << 20
+	// maxAddressBytes bounds path and query of a request.
+	maxAddressBytes = 8 << 10
+	// retryAfter is when a reader may try again.
+	retryAfter = 2 * time.Second
+)
 
 // New makes a handler that shows a client. Without options it is read only, needs no
 // token, and answers only on loopback addresses and under loopback names. Nil options are
@@ -57,7 +77,9 @@ func New(client *facade.Client, opts ...Option) (*Handler, error) {
 	var instance [8]byte
 	_, _ = rand.Read(instance[:]) // it never fails; see crypto/rand
 	h := &Handler{client: client, opts: o, instance: hex.EncodeToString(instance[:]),
-		origins: http.NewCrossOriginProtection(), streams: make(chan struct{}, maxStreams), closed: make(chan struct{})}
+		origins: http.NewCrossOriginProtection(), closed: make(chan struct{}),
+		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes),
+		requests: make(chan struct{}, maxRequests), streams: make(chan struct{}, maxStreams)}
 	h.routes = h.newRoutes()
 	return h, nil
 }
@@ -78,13 +100,13 @@ func (h *Handler) newRoutes() *http.ServeMux {
 	m.HandleFunc("GET /api/tools", h.getToolUse)
 	m.HandleFunc("GET /api/calls", h.getCalls)
 	m.HandleFunc("GET /api/events", h.getEvents)
-	m.HandleFunc("GET /api/events/stream", h.streamEvents)
+	m.HandleFunc("GET "+streamPath, h.streamEvents)
 	m.HandleFunc("POST /api/servers/{name}/restart", h.postRestart)
 	m.HandleFunc("POST /api/call", h.postCall)
 	m.HandleFunc("GET /healthz", h.getHealth)
 	m.HandleFunc("GET /readyz", h.getReadiness)
 	if h.opts.metrics != nil {
-		m.Handle("GET /metrics", h.opts.metrics)
+		m.HandleFunc("GET /metrics", h.getMetrics)
 	}
 	m.HandleFunc("GET /{$}", h.getIndex)
 	m.HandleFunc("GET /{file}", h.getAsset)
@@ -95,12 +117,16 @@ func (h *Handler) newRoutes() *http.ServeMux {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setSecurityHeaders(w.Header())
 	limitBody(w, r)
+	if len(r.RequestURI) > maxAddressBytes || len(r.URL.RawQuery) > maxAddressBytes { // a name in it is compared with others
+		writeError(w, http.StatusRequestURITooLong, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("the address is longer than %d bytes", maxAddressBytes)})
+		return
+	}
 	if r.URL.Path == "" { // http.StripPrefix took all of it
 		redirectToSlash(w, r)
 		return
 	}
 	if r.URL.Path != path.Clean(r.URL.Path) { // ServeMux would redirect to a path without the prefix
-		writeError(w, http.StatusNotFound, ErrorDetail{Message: "no such page"})
+		writeError(w, http.StatusNotFound, api.ErrorDetail{Message: "no such page"})
 		return
 	}
 	if refused := h.refuse(r); refused != nil {
@@ -108,13 +134,28 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil { // what is dropped could be a filter
-		writeError(w, http.StatusBadRequest, ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "the query of the address is not valid: " + err.Error()})
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "the query of the address is not valid: " + err.Error()})
 		return
 	}
 	if h.acceptToken(w, r) {
 		return
 	}
+	if !isProbe(r.URL.Path) && r.URL.Path != streamPath {
+		select {
+		case h.requests <- struct{}{}:
+			defer func() { <-h.requests }()
+		default:
+			writeBusy(w, fmt.Sprintf("%d requests are being served, which is the limit; try again later", maxRequests))
+			return
+		}
+	}
 	h.routes.ServeHTTP(&plainErrors{ResponseWriter: w}, r)
+}
+
+// getMetrics serves the handler of WithMetrics. It knows no deadline.
+func (h *Handler) getMetrics(w http.ResponseWriter, r *http.Request) {
+	jsonanswer.SetDeadline(w, 0)
+	h.opts.metrics.ServeHTTP(w, r)
 }
 
 // redirectToSlash redirects a request for the prefix to the same path with a slash at its

@@ -3,43 +3,14 @@ package web
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// Health is the answer of GET healthz, always with status 200: the process answers.
-type Health struct {
-	Status string `json:"status"` // "ok"
-}
-
-// Readiness is the answer of GET readyz: with status 200 if every required server is
-// ready, with 503 if not, and from the beginning of facade.Client.Close on. Without required
-// servers the answer is 200: see [WithRequired].
-type Readiness struct {
-	Ready bool `json:"ready"`
-	// Closed is whether the Close of the client has begun. It is left out for clients that
-	// may not see the page.
-	Closed bool `json:"closed,omitempty"`
-	// NotReady says which required servers are not ready, and why. It is left out for
-	// clients that may not see the page, such as a kubelet without the token.
-	NotReady []NotReady `json:"notReady,omitempty"`
-}
-
-// NotReady is one required server that is not ready.
-type NotReady struct {
-	Server string `json:"server"`
-	// State is its state; empty if no server of that name is registered.
-	State supervisor.State `json:"state,omitempty"`
-	// Reason is one line.
-	Reason string `json:"reason"`
-	// RetryAt is when it is tried again; nil if no attempt is scheduled.
-	RetryAt *time.Time `json:"retryAt,omitempty"`
-}
-
 func (h *Handler) getHealth(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, Health{Status: "ok"})
+	writeJSON(w, http.StatusOK, api.Health{Status: "ok"})
 }
 
 func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
@@ -48,10 +19,10 @@ func (h *Handler) getReadiness(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	answer := Readiness{Closed: h.client.Closed(), NotReady: h.notReady(h.required(r))}
+	answer := api.Readiness{Closed: h.client.Closed(), NotReady: h.notReady(h.required(r))}
 	answer.Ready = len(answer.NotReady) == 0 && !answer.Closed
 	if refused != nil {
-		answer = Readiness{Ready: answer.Ready}
+		answer = api.Readiness{Ready: answer.Ready}
 	}
 	status := http.StatusOK
 	if !answer.Ready {
@@ -83,15 +54,15 @@ func (h *Handler) mayAsk(r *http.Request) bool {
 }
 
 // notReady returns those of the named servers that are not ready.
-func (h *Handler) notReady(names []string) (missing []NotReady) {
+func (h *Handler) notReady(names []string) (missing []api.NotReady) {
 	all := h.client.Status()
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(s mcpvisor.ServerStatus) bool { return s.Name == name })
 		switch {
 		case i < 0:
-			missing = append(missing, NotReady{Server: name, Reason: "no server of that name is registered"})
+			missing = append(missing, api.NotReady{Server: name, Reason: "no server of that name is registered"})
 		case all[i].State != supervisor.StateReady:
-			missing = append(missing, NotReady{Server: name, State: all[i].State, Reason: reasonOf(&all[i]), RetryAt: all[i].RetryAt})
+			missing = append(missing, api.NotReady{Server: name, State: all[i].State, Reason: reasonOf(&all[i]), RetryAt: all[i].RetryAt})
 		}
 	}
 	return missing

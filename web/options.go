@@ -24,10 +24,10 @@ type options struct {
 	title       string
 }
 
-// Controls allows actions: calls of tools and restarts of servers. Every user who can open
+// WithControls allows actions: calls of tools and restarts of servers. Every user who can open
 // the page can then do both, so combine it with [WithToken] or with an authentication of
 // the host. Default: the handler is read only, and every POST gets 403.
-func Controls() Option { return func(o *options) { o.controls = true } }
+func WithControls() Option { return func(o *options) { o.controls = true } }
 
 // WithToken requires a secret for everything but the probes /healthz and /readyz: as
 // "Authorization: Bearer TOKEN", or once as ?token=TOKEN in the address of the page, which

@@ -2,45 +2,19 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// ErrorAnswer is the body of every answer that is not a success.
-type ErrorAnswer struct {
-	Error ErrorDetail `json:"error"`
-}
-
-// ErrorDetail says what went wrong. Message is always set; the other fields are those of
-// an [mcpvisor.Error], as far as there was one.
-type ErrorDetail struct {
-	// Kind classifies the error; empty if the request itself was wrong.
-	Kind mcpvisor.ErrorKind `json:"kind,omitempty"`
-	// Outcome says whether the request reached the server.
-	Outcome mcpvisor.Outcome `json:"outcome,omitempty"`
-	// Server is the name of the server that the error is about.
-	Server string `json:"server,omitempty"`
-	// Message is one line: what failed, why, and what to do.
-	Message string `json:"message"`
-	// Similar are names like the one that was not found, the most similar one first.
-	Similar []string `json:"similar,omitempty"`
-	// RetryAfterMs is how long to wait before another attempt, in milliseconds; 0 if that
-	// is not known.
-	RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
-}
-
-const (
-	// answerTimeout and slowestReader bound the time to write an answer: the first, and
-	// the time that it takes at so many bytes per second. A reader that does not read
-	// cannot hold an answer in memory.
-	answerTimeout = 30 * time.Second
-	slowestReader = 64 << 10
-	// bodyTimeout bounds the time to read the body of a request.
-	bodyTimeout = 30 * time.Second
-)
+// bodyTimeout bounds the time to read the body of a request.
+const bodyTimeout = 30 * time.Second
 
 // limitBody bounds the time to read a body. It also bounds how long the end of a body may be
 // missing after a call: the server reads it before it answers.
@@ -50,22 +24,45 @@ func limitBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeJSON writes an answer of the API. The server ends the write deadline with the request.
-func writeJSON(w http.ResponseWriter, status int, body any) {
-	data, err := json.Marshal(body)
-	if err != nil { // only types of servers can fail: a definition with invalid raw JSON
-		status = http.StatusInternalServerError
-		data, _ = json.Marshal(ErrorAnswer{ErrorDetail{Message: "the answer cannot be written as JSON: " + err.Error()}})
+// answer writes an answer whose size others decide: servers, or how much has happened. What
+// build does counts as encoding, so that one reader at a time has it done.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, build func(*jsonanswer.Encoder)) {
+	switch answer, err := h.answers.Encode(r.Context(), build); {
+	case err == nil:
+		answer.Write(w, http.StatusOK)
+	case errors.Is(err, jsonanswer.ErrNoRoom):
+		writeBusy(w, err.Error())
+	case r.Context().Err() != nil: // the reader has gone
+	default: // only types of servers can fail: a definition with invalid raw JSON
+		writeError(w, http.StatusInternalServerError, api.ErrorDetail{Message: "the answer cannot be written as JSON: " + err.Error()})
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	limit := answerTimeout + time.Duration(len(data)/slowestReader)*time.Second
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // not each writer has deadlines
-	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // a client that has gone needs no answer
 }
 
-func writeError(w http.ResponseWriter, status int, detail ErrorDetail) {
-	writeJSON(w, status, ErrorAnswer{detail})
+// answerValue is answer for one value, which make makes.
+func answerValue[T any](h *Handler, w http.ResponseWriter, r *http.Request, make func() T) {
+	h.answer(w, r, func(e *jsonanswer.Encoder) { e.Value(make()) })
+}
+
+// writeJSON writes a small answer.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	data, _ := json.Marshal(body) // small types have no raw JSON
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	jsonanswer.SetDeadline(w, len(data))
+	w.WriteHeader(status)
+	_, _ = w.Write(append(data, '\n')) // a reader that has gone needs no answer
+}
+
+func writeError(w http.ResponseWriter, status int, detail api.ErrorDetail) {
+	writeJSON(w, status, api.ErrorAnswer{Error: detail})
+}
+
+// writeBusy refuses a request that may be made again. Its connection is closed, so that
+// readers that were refused hold none.
+func writeBusy(w http.ResponseWriter, message string) {
+	w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
+	w.Header().Set("Connection", "close")
+	writeError(w, http.StatusServiceUnavailable, api.ErrorDetail{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+		Message: message, RetryAfterMs: retryAfter.Milliseconds()})
 }
 
 // plainErrors turns the errors that http.ServeMux writes as text (404, 405) into JSON.
@@ -89,7 +86,7 @@ func (p *plainErrors) WriteHeader(status int) {
 	if status == http.StatusMethodNotAllowed {
 		message = "the method is not allowed here; use " + p.Header().Get("Allow")
 	}
-	writeError(p.ResponseWriter, status, ErrorDetail{Message: message})
+	writeError(p.ResponseWriter, status, api.ErrorDetail{Message: message})
 }
 
 // Write implements http.ResponseWriter.

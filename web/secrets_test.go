@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // The target of a call is text of a model: it is shown on one line, without secrets.
@@ -28,7 +29,7 @@ func TestTargets_of_calls_are_safe_to_show(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "s/none\u202eevil\u009b", nil)
 	require.Error(t, err)
 	var targets []string
-	for _, call := range decoded[web.Calls](serve(t, c), "/api/calls", 200).Recent {
+	for _, call := range decoded[api.Calls](serve(t, c), "/api/calls", 200).Recent {
 		targets = append(targets, call.Target)
 	}
 	require.Equal(t, []string{"https://***@db.internal/rows?access_token=***&***#***", "file:///abc d", "https://***@db.internal/", "noneevil"}, targets)
@@ -74,7 +75,7 @@ func TestSecrets_reach_no_endpoint(t *testing.T) {
 	require.NoError(t, c.WaitReady(t.Context(), "serves"))
 	require.NoError(t, c.SetLoggingLevel(t.Context(), "serves", "debug"))
 
-	s := serve(t, c, web.Controls(), web.WithToken(secrets["token"]))
+	s := serve(t, c, web.WithControls(), web.WithToken(secrets["token"]))
 	withToken := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+secrets["token"]) }
 	var seen strings.Builder
 	read := func(method, path, body string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 const (
@@ -25,8 +26,12 @@ const (
 	// writeTimeout bounds one write. A reader that does not read ends its stream, and
 	// connects again with Last-Event-ID.
 	writeTimeout = 10 * time.Second
-	// maxBatch is how many events one write holds at most.
-	maxBatch = 500
+	// maxBatch is how many events one write holds at most, and maxBatchBytes how many bytes,
+	// beyond which it holds one more event.
+	maxBatch      = 500
+	maxBatchBytes = 256 << 10
+	// streamPath is the path of event streams.
+	streamPath = "/api/events/stream"
 )
 
 // streamEvents serves GET api/events/stream: the kept events after Last-Event-ID or
@@ -40,7 +45,7 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		if after, ok = h.seqOf(id); !ok {
-			writeError(w, http.StatusBadRequest, ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "Last-Event-ID is not the id of an event"})
+			writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: "Last-Event-ID is not the id of an event"})
 			return
 		}
 	}
@@ -52,7 +57,7 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	case h.streams <- struct{}{}:
 		defer func() { <-h.streams }()
 	default:
-		writeError(w, http.StatusServiceUnavailable, ErrorDetail{Message: fmt.Sprintf("%d event streams are open, which is the limit; close a page", maxStreams)})
+		writeBusy(w, fmt.Sprintf("%d event streams are open, which is the limit; close a page", maxStreams))
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -62,7 +67,7 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	}
 	s := stream{w: w, control: http.NewResponseController(w), instance: h.instance}
 	setStreamHeaders(w.Header())
-	s.add("hello", "", Hello{Schema, h.instance})
+	s.add("hello", "", api.Hello{Schema: api.Schema, Instance: h.instance})
 	s.buffer = append(s.buffer, "retry: 1000\n\n"...)
 	if s.flush() != nil {
 		return
@@ -107,7 +112,7 @@ func (s *stream) run(ctx context.Context, closed <-chan struct{}, events <-chan 
 	defer refill.Stop()
 	for {
 		readable := events
-		if s.batch >= maxBatch {
+		if s.full() {
 			readable = nil // the queue of the watcher keeps them, and says what it drops
 		}
 		select {
@@ -143,7 +148,7 @@ func (s *stream) run(ctx context.Context, closed <-chan struct{}, events <-chan 
 // follow.
 func (s *stream) gather(e mcpvisor.Event, events <-chan mcpvisor.Event) (open bool) {
 	s.addEvent(&e)
-	for s.batch < maxBatch {
+	for !s.full() {
 		select {
 		case e, open = <-events:
 			if !open {
@@ -157,10 +162,13 @@ func (s *stream) gather(e mcpvisor.Event, events <-chan mcpvisor.Event) (open bo
 	return true
 }
 
+// full reports whether the buffer must be written before another event is added.
+func (s *stream) full() bool { return s.batch >= maxBatch || len(s.buffer) >= maxBatchBytes }
+
 func (s *stream) addEvent(e *mcpvisor.Event) {
 	s.batch++
 	if e.Kind == mcpvisor.EventMissed {
-		s.add("missed", "", Missed{e.Missed})
+		s.add("missed", "", api.Missed{Missed: e.Missed})
 		return
 	}
 	s.add("", s.instance+"-"+strconv.FormatUint(e.Seq, 10), eventOf(e))
@@ -190,7 +198,9 @@ func (s *stream) flush() error {
 	if _, err := s.w.Write(s.buffer); err != nil {
 		return err
 	}
-	s.buffer, s.batch = s.buffer[:0], 0
+	if s.buffer, s.batch = s.buffer[:0], 0; cap(s.buffer) > maxBatchBytes {
+		s.buffer = nil
+	}
 	if err := s.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}

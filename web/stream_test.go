@@ -21,12 +21,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // sentEvent is one event of a stream.
 type sentEvent struct{ name, id, data string }
 
-func (e sentEvent) event(t *testing.T) (event web.Event) {
+func (e sentEvent) event(t *testing.T) (event api.Event) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(e.data), &event), e.data)
 	return event
@@ -61,7 +62,7 @@ func (s *site) open(query, lastID string) *reader {
 	s.t.Cleanup(reading.close)
 	hello := reading.next()
 	require.Equal(s.t, "hello", hello.name)
-	require.Contains(s.t, hello.data, web.Schema)
+	require.Contains(s.t, hello.data, api.Schema)
 	return reading
 }
 
@@ -136,7 +137,7 @@ func TestStream_replays_and_continues(t *testing.T) {
 	require.Equal(t, seqs[len(seqs)-1:], s.open("?last=1", "").until(mcpvisor.EventUnregistered))
 	require.Equal(t, seqs, s.open("?after=99999", "").until(mcpvisor.EventUnregistered), "a number of an earlier process")
 
-	events := decoded[web.Events](s, "/api/events?after=2&kind=ready", 200)
+	events := decoded[api.Events](s, "/api/events?after=2&kind=ready", 200)
 	require.Len(t, events.Events, 2)
 	require.Zero(t, events.Missed)
 }
@@ -157,12 +158,12 @@ func TestStream_reports_what_is_lost(t *testing.T) {
 	missed := second.next()
 	require.Equal(t, "missed", missed.name)
 	require.Empty(t, missed.id, "the place of the reader stays")
-	var lost web.Missed
+	var lost api.Missed
 	require.NoError(t, json.Unmarshal([]byte(missed.data), &lost))
 	require.NotZero(t, lost.Missed)
 	next := second.next().event(t)
 	require.Equal(t, lost.Missed, next.Seq-1-mustNumber(t, id), "the rest follows without a further gap")
-	answer := decoded[web.Events](s, "/api/events?after="+id, 200)
+	answer := decoded[api.Events](s, "/api/events?after="+id, 200)
 	require.Equal(t, lost.Missed, answer.Missed)
 	require.Len(t, answer.Events, mcpvisor.RecentEventsLimit)
 }

@@ -62,15 +62,12 @@ func (i *invokable) Info(context.Context) (*einoschema.ToolInfo, error) {
 	if err != nil {
 		s = &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties()}
 	}
-	return &einoschema.ToolInfo{Name: i.tool.Alias, Desc: i.tool.Definition.Description,
+	return &einoschema.ToolInfo{Name: i.tool.Alias, Desc: schema.Description(i.tool),
 		ParamsOneOf: einoschema.NewParamsOneOfByJSONSchema(s)}, nil
 }
 
 // InvokableRun implements [tool.InvokableTool]. It returns no error.
 func (i *invokable) InvokableRun(ctx context.Context, args string, _ ...tool.Option) (string, error) {
 	result := i.client.CallToolForModel(ctx, i.tool.Alias, json.RawMessage(args), i.opts...)
-	if result.IsError {
-		return "Error: " + schema.Text(result), nil
-	}
-	return schema.Text(result), nil
+	return schema.TextWithError(result), nil
 }

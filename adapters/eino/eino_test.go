@@ -3,22 +3,22 @@ package eino_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cloudwego/eino/components/model"
 	"github.com/cloudwego/eino/components/tool"
+	"github.com/cloudwego/eino/compose"
+	"github.com/cloudwego/eino/flow/agent/react"
 	einoschema "github.com/cloudwego/eino/schema"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/adapters/eino"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/adaptertest"
 )
 
 func TestMain(m *testing.M) {
@@ -26,50 +26,29 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// docs/frameworks.md has these lines.
+func newAgent(ctx context.Context, client *facade.Client, model model.ToolCallingChatModel) (*react.Agent, error) {
+	agent, err := react.NewAgent(ctx, &react.AgentConfig{
+		ToolCallingModel: model,
+		ToolsConfig:      compose.ToolsNodeConfig{Tools: eino.Tools(client)},
+	})
+	return agent, err
+}
+
+func TestPage(t *testing.T) { adaptertest.RequireOnPage(t, "eino", "eino_test.go") }
+
 // An agent of Eino finishes although its server is killed in the middle of a call. The
 // model learns that the outcome is not known, and the call does not run twice.
 func TestTools_agent_survives_a_crash(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	c, err := facade.New(facade.WithDefaultWaitReady())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close(context.Background())) }()
-	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour}}}
-	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "fixture", Stdio: mcptest.Stdio(script),
-		Policy: supervisor.Retry(3, 10*time.Millisecond)}))
-
-	killed := make(chan error, 1)
-	go func() { killed <- killDuringCount(ctx, c, script.StateDir) }()
+	crash := adaptertest.NewCrash(ctx, t)
 	m := &scriptedModel{}
-	agent, err := newAgent(ctx, c, m)
+	agent, err := newAgent(ctx, crash.Client, m)
 	require.NoError(t, err)
 	answer, err := agent.Generate(ctx, []*einoschema.Message{einoschema.UserMessage("Count, then echo.")})
 	require.NoError(t, err)
-	require.NoError(t, <-killed)
-	require.Equal(t, "finished: still here", answer.Content)
-	require.Len(t, m.observed, 2)
-	require.Contains(t, m.observed[0], "crashed")
-	require.Contains(t, m.observed[0], "Whether it had an effect is not known")
-	require.Equal(t, 1, mcptest.Executions(script.StateDir)["k"], "the call ran once")
-	require.Contains(t, m.names, "mcp__fixture__count")
-}
-
-// killDuringCount kills the server while it works on the first call.
-func killDuringCount(ctx context.Context, c *facade.Client, stateDir string) error {
-	for mcptest.Executions(stateDir)["k"] == 0 {
-		select {
-		case <-ctx.Done():
-			return errors.New("the tool was not called")
-		case <-time.After(time.Millisecond):
-		}
-	}
-	status, _ := c.ServerStatus("fixture")
-	p, err := os.FindProcess(status.Session.PID)
-	if err != nil {
-		return err
-	}
-	return p.Kill()
+	crash.Check(t, answer.Content, m.names, m.observed)
 }
 
 // scriptedModel calls count, then echo, and then answers with what echo returned.
@@ -96,11 +75,11 @@ func (m *scriptedModel) Generate(_ context.Context, input []*einoschema.Message,
 	}
 	switch len(m.observed) {
 	case 0:
-		return call("mcp__fixture__count", `{"key":"k"}`), nil
+		return call(adaptertest.FirstTool, adaptertest.FirstArgs), nil
 	case 1:
-		return call("mcp__fixture__echo", `{"text":"still here"}`), nil
+		return call(adaptertest.SecondTool, adaptertest.SecondArgs), nil
 	}
-	return einoschema.AssistantMessage("finished: "+strings.TrimSpace(last.Content), nil), nil
+	return einoschema.AssistantMessage(adaptertest.Finished+strings.TrimSpace(last.Content), nil), nil
 }
 
 func (m *scriptedModel) Stream(context.Context, []*einoschema.Message, ...model.Option) (*einoschema.StreamReader[*einoschema.Message], error) {
@@ -109,10 +88,7 @@ func (m *scriptedModel) Stream(context.Context, []*einoschema.Message, ...model.
 
 // Eino can read the schemas of all tools, and gives a model's mistakes back to it.
 func TestTools(t *testing.T) {
-	c, err := facade.New()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close(context.Background())) }()
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fixture", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := adaptertest.Fixture(t)
 	tools := eino.Tools(c)
 	require.Len(t, tools, len(c.Tools()))
 	for _, listed := range tools {
@@ -128,4 +104,34 @@ func TestTools(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, text, "Error: The arguments for mcp__fixture__echo cannot be used")
 	}
+}
+
+// A tool with an odd schema does not take the tools of all servers from an agent, and keeps
+// the names of its parameters.
+func TestTools_odd_schemas(t *testing.T) {
+	for _, property := range []string{
+		`{"type":"string","maxLength":1e20}`,
+		`{"type":"string","contentSchema":5}`,
+		`{"type":"string","Enum":7}`,
+		`{"type":"string","AllOf":7}`,
+		`{"type":"array","items":{"type":"string"},"Required":true}`,
+	} {
+		c := adaptertest.OddServer(t, `{"type":"object","properties":{"a":`+property+`}}`)
+		_, err := newAgent(t.Context(), c, &scriptedModel{})
+		require.NoError(t, err, property)
+		info, err := eino.Tools(c)[0].Info(t.Context())
+		require.NoError(t, err, property)
+		s, err := info.ToJSONSchema()
+		require.NoError(t, err, property)
+		_, has := s.Properties.Get("a")
+		require.True(t, has, property)
+	}
+}
+
+func TestTools_have_no_hidden_characters(t *testing.T) {
+	info, err := eino.Tools(adaptertest.HiddenText(t))[0].Info(t.Context())
+	require.NoError(t, err)
+	s, err := info.ToJSONSchema()
+	require.NoError(t, err)
+	adaptertest.RequireVisible(t, info.Desc, s)
 }

@@ -48,10 +48,7 @@ func newTool(c *facade.Client, t mcpvisor.Tool, opts []facade.CallOption) ai.Too
 	}
 	call := func(ctx *ai.ToolContext, args any) (string, error) {
 		result := c.CallToolForModel(ctx, t.Alias, args, opts...)
-		if result.IsError {
-			return "Error: " + schema.Text(result), nil
-		}
-		return schema.Text(result), nil
+		return schema.TextWithError(result), nil
 	}
-	return ai.NewTool(t.Alias, t.Definition.Description, call, ai.WithInputSchema(parameters))
+	return ai.NewTool(t.Alias, schema.Description(t), call, ai.WithInputSchema(parameters))
 }

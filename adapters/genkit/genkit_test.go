@@ -2,9 +2,10 @@ package genkit_test
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"os"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,11 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/adapters/genkit"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/adaptertest"
 )
 
 func TestMain(m *testing.M) {
@@ -25,50 +25,30 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// docs/frameworks.md has these lines.
+func generate(ctx context.Context, client *facade.Client, g *gk.Genkit, model ai.Model, prompt string) (*ai.ModelResponse, error) {
+	var tools []ai.ToolRef
+	for _, tool := range genkit.Tools(client) {
+		tools = append(tools, tool)
+	}
+	response, err := gk.Generate(ctx, g, ai.WithModel(model), ai.WithPrompt(prompt), ai.WithTools(tools...))
+	return response, err
+}
+
+func TestPage(t *testing.T) { adaptertest.RequireOnPage(t, "genkit", "genkit_test.go") }
+
 // A request of Genkit finishes although its server is killed in the middle of a call. The
 // model learns that the outcome is not known, and the call does not run twice.
 func TestTools_request_survives_a_crash(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	c, err := facade.New(facade.WithDefaultWaitReady())
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close(context.Background())) }()
-	script := mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
-		{At: mcptest.StageAnswer, Tool: "count", Starts: []int{1}, Do: mcptest.ActionDelay, Delay: time.Hour}}}
-	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "fixture", Stdio: mcptest.Stdio(script),
-		Policy: supervisor.Retry(3, 10*time.Millisecond)}))
-
-	killed := make(chan error, 1)
-	go func() { killed <- killDuringCount(ctx, c, script.StateDir) }()
+	crash := adaptertest.NewCrash(ctx, t)
 	var m scriptedModel
 	g := gk.Init(ctx)
 	model := gk.DefineModel(g, "test/scripted", &ai.ModelOptions{Supports: &ai.ModelSupports{Tools: true, Multiturn: true}}, m.generate)
-	response, err := generate(ctx, c, g, model, "Count, then echo.")
+	response, err := generate(ctx, crash.Client, g, model, "Count, then echo.")
 	require.NoError(t, err)
-	require.NoError(t, <-killed)
-	require.Equal(t, "finished: still here", response.Text())
-	require.Len(t, m.observed, 2)
-	require.Contains(t, m.observed[0], "crashed")
-	require.Contains(t, m.observed[0], "Whether it had an effect is not known")
-	require.Equal(t, 1, mcptest.Executions(script.StateDir)["k"], "the call ran once")
-	require.Contains(t, m.tools, "mcp__fixture__count")
-}
-
-// killDuringCount kills the server while it works on the first call.
-func killDuringCount(ctx context.Context, c *facade.Client, stateDir string) error {
-	for mcptest.Executions(stateDir)["k"] == 0 {
-		select {
-		case <-ctx.Done():
-			return errors.New("the tool was not called")
-		case <-time.After(time.Millisecond):
-		}
-	}
-	status, _ := c.ServerStatus("fixture")
-	p, err := os.FindProcess(status.Session.PID)
-	if err != nil {
-		return err
-	}
-	return p.Kill()
+	crash.Check(t, response.Text(), slices.Collect(maps.Keys(m.tools)), m.observed)
 }
 
 // scriptedModel calls count, then echo, and then answers with what echo returned.
@@ -91,20 +71,17 @@ func (m *scriptedModel) generate(_ context.Context, r *ai.ModelRequest, _ ai.Mod
 	}
 	switch n := len(m.observed); n {
 	case 0:
-		return answer(ai.NewToolRequestPart(&ai.ToolRequest{Name: "mcp__fixture__count", Ref: "1", Input: map[string]any{"key": "k"}}))
+		return answer(ai.NewToolRequestPart(&ai.ToolRequest{Name: adaptertest.FirstTool, Ref: "1", Input: json.RawMessage(adaptertest.FirstArgs)}))
 	case 1:
-		return answer(ai.NewToolRequestPart(&ai.ToolRequest{Name: "mcp__fixture__echo", Ref: "2", Input: map[string]any{"text": "still here"}}))
+		return answer(ai.NewToolRequestPart(&ai.ToolRequest{Name: adaptertest.SecondTool, Ref: "2", Input: json.RawMessage(adaptertest.SecondArgs)}))
 	default:
-		return answer(ai.NewTextPart("finished: " + m.observed[n-1]))
+		return answer(ai.NewTextPart(adaptertest.Finished + m.observed[n-1]))
 	}
 }
 
 // Genkit can use the schemas of all tools.
 func TestTools(t *testing.T) {
-	c, err := facade.New()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, c.Close(context.Background())) }()
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fixture", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	c := adaptertest.Fixture(t)
 	tools := genkit.Tools(c)
 	require.Len(t, tools, len(c.Tools()))
 	for _, tool := range tools {
@@ -115,4 +92,31 @@ func TestTools(t *testing.T) {
 			require.Equal(t, "hello", out)
 		}
 	}
+}
+
+// Genkit refuses no arguments that a tool takes because its validator reads the schema in
+// another way, or cannot read it.
+func TestTools_odd_schemas(t *testing.T) {
+	for _, odd := range [][2]string{
+		{`{"type":"string","pattern":"^(?!-)[a-z]+$"}`, `"ok"`},
+		{`{"type":"object","patternProperties":{"^(?!-)x":{"type":"string"}},"additionalProperties":{"type":"number"}}`, `{"x":"s"}`},
+		{`{"type":"string","maxLength":1e20}`, `"ok"`},
+		{`{"type":"string","enum":[]}`, `"ok"`},
+		{`{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"number"}}`, `["x",1]`},
+		{`{"type":"array","contains":{"type":"string"},"minContains":0}`, `[1]`},
+		{`{"type":"string","extends":5,"dependencies":5,"$ref":5,"id":5,"definitions":5}`, `"ok"`},
+		{`{"type":"array","additionalItems":5,"divisibleBy":"x","disallow":5}`, `[]`},
+	} {
+		var a any
+		require.NoError(t, json.Unmarshal([]byte(odd[1]), &a))
+		c := adaptertest.OddServer(t, `{"type":"object","properties":{"a":`+odd[0]+`}}`)
+		out, err := genkit.Tools(c)[0].RunRaw(t.Context(), map[string]any{"a": a})
+		require.NoError(t, err, odd[0])
+		require.Equal(t, "ran", out, odd[0])
+	}
+}
+
+func TestTools_have_no_hidden_characters(t *testing.T) {
+	tool := genkit.Tools(adaptertest.HiddenText(t))[0].Definition()
+	adaptertest.RequireVisible(t, tool.Description, tool.InputSchema)
 }

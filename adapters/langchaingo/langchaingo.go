@@ -64,7 +64,7 @@ func (a *agentTool) Description() string {
 	if s, err := json.Marshal(parameters); err == nil {
 		text = "The input is a JSON object with this schema: " + string(s)
 	}
-	if d := a.tool.Definition.Description; d != "" {
+	if d := schema.Description(a.tool); d != "" {
 		text = d + "\n" + text
 	}
 	return text
@@ -82,7 +82,7 @@ func Functions(c *facade.Client) []llms.Tool {
 	for i, t := range listed {
 		parameters, _ := schema.Parameters(t)
 		functions[i] = llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
-			Name: t.Alias, Description: t.Definition.Description, Parameters: parameters}}
+			Name: t.Alias, Description: schema.Description(t), Parameters: parameters}}
 	}
 	return functions
 }
@@ -98,9 +98,5 @@ func Call(ctx context.Context, c *facade.Client, call llms.ToolCall, opts ...fac
 }
 
 func callForModel(ctx context.Context, c *facade.Client, tool, args string, opts []facade.CallOption) string {
-	result := c.CallToolForModel(ctx, tool, json.RawMessage(args), opts...)
-	if result.IsError {
-		return "Error: " + schema.Text(result)
-	}
-	return schema.Text(result)
+	return schema.TextWithError(c.CallToolForModel(ctx, tool, json.RawMessage(args), opts...))
 }

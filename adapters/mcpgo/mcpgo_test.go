@@ -2,13 +2,17 @@ package mcpgo
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -17,6 +21,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/adaptertest"
 )
 
 func TestMain(m *testing.M) {
@@ -169,4 +174,104 @@ func TestTransport_end(t *testing.T) {
 	require.ErrorIs(t, never.SendNotification(t.Context(), mcp.JSONRPCNotification{}), transport.ErrTransportClosed)
 	require.Empty(t, never.GetSessionId())
 	require.NoError(t, never.Close())
+}
+
+// answering is a connection that ends right after its answer. Write returns when the end has
+// been seen.
+type answering struct {
+	messages chan jsonrpc.Message
+	seen     <-chan struct{}
+}
+
+func (c *answering) Connect(context.Context) (sdk.Connection, error) { return c, nil }
+
+func (c *answering) Read(context.Context) (jsonrpc.Message, error) {
+	if m, ok := <-c.messages; ok {
+		return m, nil
+	}
+	return nil, io.EOF
+}
+
+func (c *answering) Write(_ context.Context, m jsonrpc.Message) error {
+	c.messages <- &jsonrpc.Response{ID: m.(*jsonrpc.Request).ID, Result: json.RawMessage(`{}`)}
+	close(c.messages)
+	<-c.seen
+	return nil
+}
+
+func (c *answering) Close() error      { return nil }
+func (c *answering) SessionID() string { return "" }
+
+// A request that was answered before the session ended has its answer.
+func TestTransport_answered_before_the_end(t *testing.T) {
+	for range 50 {
+		c := &answering{messages: make(chan jsonrpc.Message, 1)}
+		tr := New(c)
+		c.seen = tr.ended
+		require.NoError(t, tr.Start(t.Context()))
+		_, err := tr.SendRequest(t.Context(), transport.JSONRPCRequest{ID: mcp.NewRequestId(int64(1)), Method: "tools/call"})
+		require.NoError(t, err)
+		require.NoError(t, tr.Close())
+	}
+}
+
+// connecting is a transport whose Connect waits for the end of its context, or for a
+// connection.
+type connecting struct {
+	began  chan struct{}
+	result chan sdk.Connection
+	deaf   bool
+}
+
+func (c connecting) Connect(ctx context.Context) (sdk.Connection, error) {
+	close(c.began)
+	if c.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
+	select {
+	case conn := <-c.result:
+		return conn, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// closing says when it is closed.
+type closing struct {
+	answering
+	closed chan struct{}
+}
+
+func (c *closing) Close() error { close(c.closed); return nil }
+
+// Close does not wait for Connect: it ends its context, and closes a connection that is made
+// nevertheless.
+func TestTransport_Close_while_connecting(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		inner := connecting{make(chan struct{}), make(chan sdk.Connection), deaf}
+		tr := New(inner)
+		started := make(chan error, 1)
+		go func() { started <- tr.Start(t.Context()) }()
+		<-inner.began
+		require.NoError(t, tr.Close())
+		if deaf {
+			conn := &closing{closed: make(chan struct{})}
+			inner.result <- conn
+			<-conn.closed
+		}
+		require.ErrorIs(t, <-started, transport.ErrTransportClosed)
+		require.ErrorIs(t, tr.Start(t.Context()), transport.ErrTransportClosed)
+	}
+}
+
+func TestTransport_has_no_hidden_characters(t *testing.T) {
+	c := client.NewClient(New(door.Transport(adaptertest.HiddenText(t))))
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.Start(t.Context()))
+	_, err := c.Initialize(t.Context(), mcp.InitializeRequest{})
+	require.NoError(t, err)
+	tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+	require.NoError(t, err)
+	require.Len(t, tools.Tools, 1)
+	adaptertest.RequireVisible(t, tools.Tools[0].Description, tools.Tools[0])
 }

@@ -36,7 +36,7 @@ func (c *checks) print(p *printer, seed int64) int {
 	p.printLine(plainText, "")
 	if len(c.failures) == 0 {
 		p.printLine(green, "PASS  every call answered exactly once · every delay exact · no orphan process · no leaked goroutine (%d checks)", c.count)
-		p.printLine(dim, "next  go run ./cmd/mcpvisor --config .mcp.json status      your own servers")
+		p.printLine(dim, "next  go run ./cmd/demo --config .mcp.json      the same with your own servers")
 		return 0
 	}
 	for _, failure := range c.failures {
@@ -107,6 +107,7 @@ func checkDelays(events []mcpvisor.Event) error {
 				return fmt.Errorf("%s was tried again after %v instead of %v", ev.Server, ev.Time.Sub(w.Time), w.Delay)
 			}
 			delete(waiting, ev.Server)
+		default:
 		}
 	}
 	want := []time.Duration{500 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second}

@@ -20,7 +20,10 @@ type settings struct {
 	seed  int64
 	storm time.Duration
 	pace  time.Duration
-	http  string // address of the page; empty without one
+	http  string   // address of the page; empty without one
+	files []string // configuration files; none means the servers of the demo
+
+	noColor bool
 }
 
 // demo is one run of the program. Its fields belong to the goroutine of run, except
@@ -73,7 +76,7 @@ func run(ctx context.Context, p *printer, s settings) int {
 func (d *demo) runSteps(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxDuration)
 	defer cancel()
-	for _, step := range []func(context.Context) error{d.startServers, d.calls, d.crash, d.failedStarts, d.eviction, d.runStorm} {
+	for _, step := range []func(context.Context) error{d.startServers, d.calls, d.crash, d.failedStarts, d.eviction, d.exit, d.hang, d.loseSession, d.runStorm} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -81,17 +84,14 @@ func (d *demo) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// startServers starts the three servers.
+// startServers starts the servers.
 func (d *demo) startServers(ctx context.Context) error {
-	d.p.printLine(bold, "3 MCP servers (this binary, re-executed) · one supervised process each · seed %d", d.seed)
+	d.p.printLine(bold, "6 MCP servers: 5 processes (this binary, executed again), one over HTTP · seed %d", d.seed)
 	d.p.printLine(dim, "every line is measured, and checked at the end")
 	d.p.printLine(plainText, "")
-	specs, err := d.servers.specs()
-	if err != nil {
-		return err
-	}
+	specs := d.servers.specs()
 	start := time.Now()
-	if err := d.servers.client.Apply(ctx, specs); err != nil {
+	if err := d.servers.client.RegisterAll(ctx, specs); err != nil {
 		return err
 	}
 	took := time.Since(start)
@@ -101,7 +101,7 @@ func (d *demo) startServers(ctx context.Context) error {
 		}
 	}
 	d.p.printTable(d.servers.client.Status())
-	d.p.printLine(dim, "all ready in %s · %d tools · two are called \"search\", kept apart as files/search and legacy/search",
+	d.p.printLine(dim, "all ready in %s · %d tools · \"search\" of two servers is files/search and legacy/search",
 		roundedDuration(took), len(d.servers.client.Tools()))
 	d.p.printLine(plainText, "")
 	return nil
@@ -134,18 +134,19 @@ func (d *demo) call(ctx context.Context, tool string, args map[string]any) error
 	start := time.Now()
 	res, err := d.servers.client.CallTool(ctx, tool, args)
 	took := roundedDuration(time.Since(start))
+	server, _, _ := mcpvisor.SplitName(tool)
 	var e *mcpvisor.Error
 	switch {
 	case errors.As(err, &e) && e.RetryAfter > 0:
-		d.p.printFact(red, "call", tool, "✗ %s · retry in %s · answered in %s", e.Kind, roundedDuration(e.RetryAfter), took)
+		d.p.printFact(red, "call", server, "%s ✗ %s · retry in %s · answered in %s", tool, e.Kind, roundedDuration(e.RetryAfter), took)
 	case errors.As(err, &e):
-		d.p.printFact(red, "call", tool, "✗ %s · %s", e.Kind, e.Hint)
+		d.p.printFact(red, "call", server, "%s ✗ %s · %s", tool, e.Kind, e.Hint)
 	case err != nil:
-		d.p.printFact(red, "call", tool, "✗ %v", err)
+		d.p.printFact(red, "call", server, "%s ✗ %v", tool, err)
 	case res.IsError:
-		d.p.printFact(yellow, "call", tool, "! the tool says: %s (a result, not a failed call)", text(res))
+		d.p.printFact(yellow, "call", server, "%s ! the tool says: %s (a result, not a failed call)", tool, text(res))
 	default:
-		d.p.printFact(cyan, "call", tool, "→ %s   %s", text(res), took)
+		d.p.printFact(cyan, "call", server, "%s → %s   %s", tool, text(res), took)
 	}
 	return err
 }
@@ -166,47 +167,6 @@ func text(res *mcp.CallToolResult) string {
 	return "(no text)"
 }
 
-// crash kills a server with a call in flight, and waits until it is ready again.
-func (d *demo) crash(ctx context.Context) error {
-	if err := d.pause(ctx); err != nil {
-		return err
-	}
-	inFlight := make(chan callRecord, 1)
-	go func() {
-		o := callRecord{server: "files", key: "in flight"}
-		_, o.err = d.servers.client.CallTool(ctx, "files/slow", map[string]any{"key": o.key})
-		inFlight <- o
-	}()
-	if err := d.awaitExecution(ctx, "files"); err != nil {
-		return err
-	}
-	if err := d.kill("KILL", "files", "kill -9 %d, while it works on a call"); err != nil {
-		return err
-	}
-	o := <-inFlight
-	d.sideEffects = append(d.sideEffects, o)
-	var e *mcpvisor.Error
-	d.checks.expect("a call in flight fails as crashed, outcome unknown", errors.Is(o.err, mcpvisor.ErrCrashed) &&
-		errors.As(o.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown, "got %v", o.err)
-	d.p.printFact(red, "call", "files/slow", "✗ %s · its outcome is unknown, and the error says so", kind(o.err))
-	if _, err := d.events.await(ctx, "files", mcpvisor.EventRetry, 1); err != nil {
-		return err
-	}
-	err := d.call(ctx, "files/read", nil)
-	d.checks.expect("a call of a server that is down fails at once", errors.Is(err, mcpvisor.ErrUnavailable), "got %v", err)
-	for _, tool := range d.servers.client.Tools() {
-		d.checks.expect("the tools of a dead server are not listed", tool.Server != "files", "%s is", tool.Name)
-	}
-	d.checks.check("the other servers are not affected", d.call(ctx, "calc/add", map[string]any{"a": 1, "b": 1}))
-	_, err = d.events.await(ctx, "files", mcpvisor.EventReady, 2)
-	return err
-}
-
-// kill prints that it kills a server, and kills it.
-func (d *demo) kill(verb, server, format string) error {
-	return d.servers.kill(server, func(pid int) { d.p.printFact(bold, verb, server, format, pid) })
-}
-
 // awaitExecution waits until a server has begun to execute a call.
 func (d *demo) awaitExecution(ctx context.Context, server string) error {
 	for len(mcptest.Executions(d.servers.stateDir(server))) == 0 {
@@ -223,7 +183,9 @@ func (d *demo) failedStarts(ctx context.Context) error {
 		return err
 	}
 	d.p.printFact(dim, "stable", "files", "ready for %v: the budget of %d retries is full again", stableAfter, retries)
-	if err := d.kill("BREAK", "files", "kill -9 %d, and its next two starts will exit 1"); err != nil {
+	if err := kill(d.servers.client, "files", func(pid int) {
+		d.p.printFact(bold, "BREAK", "files", "kill -9 %d, and its next two starts will exit 1", pid)
+	}); err != nil {
 		return err
 	}
 	_, err := d.events.await(ctx, "files", mcpvisor.EventReady, 5)
@@ -235,13 +197,16 @@ func (d *demo) eviction(ctx context.Context) error {
 	if err := d.pause(ctx); err != nil {
 		return err
 	}
-	if err := d.kill("KILL", "legacy", "kill -9 %d; its policy is: no retry"); err != nil {
+	before := d.showTools("legacy", "")
+	if err := kill(d.servers.client, "legacy", func(pid int) { d.p.printFact(bold, "KILL", "legacy", "kill -9 %d; its policy is: no retry", pid) }); err != nil {
 		return err
 	}
 	if _, err := d.events.await(ctx, "legacy", mcpvisor.EventEvicted, 1); err != nil {
 		return err
 	}
 	err := d.call(ctx, "legacy/convert", nil)
+	after := d.showTools("legacy", "none: the server was given up")
+	d.checks.expect("the tools of an evicted server leave the listing", len(before) == 2 && len(after) == 0, "%v were listed, and %v are", before, after)
 	d.checks.expect("a call of an evicted server fails at once", errors.Is(err, mcpvisor.ErrEvicted), "got %v", err)
 	// The storm begins with full retry budgets.
 	_, err = d.events.await(ctx, "files", mcpvisor.EventStable, 5)

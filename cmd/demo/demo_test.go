@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -25,23 +26,34 @@ func TestMain(m *testing.M) {
 
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
-	code := run(t.Context(), newPrinter(&out), settings{seed: 42, storm: 1500 * time.Millisecond})
-	text := out.String()
-	require.Zero(t, code, text)
+	p := newPrinter(&out)
+	p.width = 80
+	code := run(t.Context(), p, settings{seed: 42, storm: 1500 * time.Millisecond})
+	require.Zero(t, code, out.String())
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), 80, line)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ") // lines are wrapped
 	at := -1
 	for _, want := range []string{
-		"3 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a failed call)",
-		"while it works on a call", "files/read ✗ unavailable · retry in", `calc/add → {"sum":2}`,
-		"BREAK", "1/3 in 500ms", "NOTES_DIR is not set", "2/3 in 1s", "NOTES_DIR is not set", "3/3 in 2s", "incarnation 5",
-		"its policy is: no retry", "given up", "legacy/convert ✗ evicted", "STORM", "kills: ", "✗ legacy   evicted", "0 are left", "PASS",
+		"6 MCP servers", "seed 42", "● files", `calc/add → {"sum":42}`, "did you mean calc/add?", "division by zero (a result, not a failed call)",
+		"tools files count read search slow", "while it works on a call", "tools files none", "files/read ✗ unavailable · retry in", `calc/add → {"sum":2}`,
+		"incarnation 2", "tools files count read search slow", "files/read → let it crash",
+		"BREAK", "1/3 in 500ms", "NOTES_DIR is not set", "2/3 in 1s", "the same again", "3/3 in 2s", "incarnation 5",
+		"its policy is: no retry", "given up", "legacy/convert ✗ evicted", "tools legacy none",
+		"tools flaky commit", "EXIT", "tools flaky none", "tools flaky commit",
+		"tools stuck count think", "HANG", "stuck/think ✗ crashed", "tools stuck none", "tools stuck count think", "stuck/count →",
+		"tools remote count fetch", "LOSE", "tools remote none", "tools remote count fetch", "remote/fetch → hello from afar",
+		"STORM", "kills: ", "✗ legacy evicted", "0 are left", "PASS",
 	} {
 		next := strings.Index(text[at+1:], want)
 		require.GreaterOrEqual(t, next, 0, "%q is missing after position %d in\n%s", want, at, text)
 		at += 1 + next
 	}
 	for _, server := range []string{"files", "legacy"} {
-		require.Less(t, strings.Index(text, "KILL   "+server), strings.Index(text, "down   "+server), text)
+		require.Less(t, strings.Index(text, "KILL "+server), strings.Index(text, "down "+server), text)
 	}
+	require.Contains(t, text, "down stuck server did not answer 2 liveness probes in a row")
 	require.NotContains(t, text, "\x1b", "only terminals get colours")
 }
 
@@ -50,12 +62,10 @@ func TestKill_announced_before(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, os.RemoveAll(st.dir)) }()
 	defer func() { require.NoError(t, st.close()) }()
-	specs, err := st.specs()
-	require.NoError(t, err)
-	require.NoError(t, st.client.Apply(t.Context(), specs))
+	require.NoError(t, st.client.RegisterAll(t.Context(), st.specs()))
 	answered := errors.New("it was not announced")
 	announce := func(int) { _, answered = st.client.CallTool(t.Context(), "calc/add", map[string]any{"a": 1, "b": 1}) }
-	require.NoError(t, st.kill("calc", announce))
+	require.NoError(t, kill(st.client, "calc", announce))
 	require.NoError(t, answered)
 }
 
@@ -137,14 +147,21 @@ func TestPrinter(t *testing.T) {
 		p.color, p.width = color, width
 		p.printFact(green, "ready", "files", "4 tools · %s", "protocol 2026-07-28")
 		p.printLine(red, "✗ %s", "legacy")
+		p.printRow(red, "NAME   ", "")
 		return regexp.MustCompile(`\d+\.\ds`).ReplaceAllString(out.String(), "0.0s")
 	}
-	require.Equal(t, "  0.0s  ready  files   4 tools · protocol 2026-07-28\n✗ legacy\n", masked(false, 0))
-	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files   4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n", masked(true, 0))
-	for _, width := range []int{1, 5, 24, 30, 40} {
+	require.Equal(t, "  0.0s  ready  files  4 tools · protocol 2026-07-28\n✗ legacy\nNAME\n", masked(false, 0))
+	require.Equal(t, "\x1b[2m  0.0s\x1b[0m  \x1b[32mready \x1b[0m files  4 tools · protocol 2026-07-28\n\x1b[31m✗ legacy\x1b[0m\n\x1b[31mNAME\x1b[0m\n", masked(true, 0))
+	require.Equal(t, "  0.0s  ready  files  4 tools ·\n                      protocol 2026-07-28\n✗ legacy\nNAME\n", masked(false, 44))
+	for _, width := range []int{1, 5, 24, 30, 40, 50} {
 		for _, line := range strings.Split(masked(false, width), "\n") {
-			require.LessOrEqual(t, len([]rune(line)), max(width, 24), "width %d", width)
+			require.LessOrEqual(t, utf8.RuneCountInString(line), max(width, 22+minRoom), "width %d", width)
 		}
+	}
+	for text, want := range map[string][2]string{"a b · c": {"a b ·", "c"}, "aaaa bbbbb": {"aaaa", "bbbbb"}, "aaaaaaaaaa": {"aaaaaa", "aaaa"}, "fits": {"fits", ""}} {
+		line, rest := splitLine(text, 6)
+		require.LessOrEqual(t, utf8.RuneCountInString(line), 6)
+		require.Equal(t, want, [2]string{line, rest}, text)
 	}
 }
 
@@ -152,4 +169,51 @@ func canceledContext(t *testing.T) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	return ctx, cancel
+}
+
+// The last column of a table is not cut: it is continued below where it does not fit.
+func TestPrintTable_policy(t *testing.T) {
+	policy := supervisor.Retry(5, 500*time.Millisecond, supervisor.WithMaxDelay(time.Minute), supervisor.WithStableAfter(time.Minute)).String()
+	for _, nameWidth := range []int{6, maxNameWidth} {
+		for _, width := range []int{80, 100, 200} {
+			var out bytes.Buffer
+			p := newPrinter(&out)
+			p.width, p.nameWidth = width, nameWidth
+			p.printTable([]mcpvisor.ServerStatus{{Name: "files", State: supervisor.StateReady, Policy: policy}})
+			require.Contains(t, strings.Join(strings.Fields(out.String()), " "), policy, out.String())
+			for line := range strings.Lines(out.String()) {
+				require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimRight(line, "\n")), width, line)
+			}
+		}
+	}
+}
+
+// What is wrong with the command line is told in one line.
+func TestParseFlags(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--sed", "1"}, "flag provided but not defined: -sed"}, {[]string{"--storm", "x"}, `invalid value "x"`},
+		{[]string{"x"}, `unexpected argument "x"`}, {[]string{"--config", "a", "--http"}, "do not go together"},
+	} {
+		var out, errs bytes.Buffer
+		_, code, done := parseFlags(c.args, &out, &errs)
+		require.True(t, done)
+		require.Equal(t, 2, code)
+		require.Empty(t, out.String())
+		require.Contains(t, errs.String(), c.want)
+		require.Equal(t, 1, strings.Count(errs.String(), "\n"), errs.String())
+		require.Contains(t, errs.String(), "-help")
+	}
+	var out, errs bytes.Buffer
+	_, code, done := parseFlags([]string{"-h"}, &out, &errs)
+	require.True(t, done)
+	require.Zero(t, code)
+	require.Contains(t, out.String(), "-config file")
+	require.Empty(t, errs.String())
+	s, _, done := parseFlags([]string{"--seed=7", "--http", "127.0.0.1:0"}, &out, &errs)
+	require.False(t, done)
+	require.Equal(t, "127.0.0.1:0", s.http)
+	require.EqualValues(t, 7, s.seed)
 }

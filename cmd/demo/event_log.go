@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -12,6 +13,9 @@ import (
 // concurrent use.
 type eventLog struct {
 	p *printer
+	// told is the cause that was printed last, by server. A cause is printed once as long as a
+	// server does not become ready. Owned by the goroutine that prints.
+	told map[string]string
 
 	mu     sync.Mutex
 	events []mcpvisor.Event
@@ -20,7 +24,7 @@ type eventLog struct {
 }
 
 func newEventLog(p *printer, events <-chan mcpvisor.Event) *eventLog {
-	l := &eventLog{p: p, next: make(chan struct{}), done: make(chan struct{})}
+	l := &eventLog{p: p, told: map[string]string{}, next: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
 		for ev := range events {
@@ -44,21 +48,63 @@ func (l *eventLog) print(ev mcpvisor.Event) {
 				failed = fmt.Sprintf("%d in flight failed at once · ", ev.FailedCalls)
 			}
 			l.p.printFact(red, "down", ev.Server, "%s · %stools withdrawn", ev.Cause, failed)
+			l.told[ev.Server] = ev.Cause.Describe()
 		}
 	case mcpvisor.EventRetry:
 		l.p.printFact(yellow, "retry", ev.Server, "%d/%d in %v", ev.Attempt, ev.MaxAttempts, ev.Delay)
 	case mcpvisor.EventStartFailed:
-		l.p.printFact(red, "failed", ev.Server, "✗ %s", ev.Cause.Describe())
+		l.p.printFact(red, "failed", ev.Server, "✗ %s", l.why(ev, "the same again"))
 	case mcpvisor.EventReady:
+		delete(l.told, ev.Server)
 		again := ""
 		if ev.Epoch > 1 {
 			again = fmt.Sprintf(" · incarnation %d · down for %s", ev.Epoch, roundedDuration(ev.Downtime))
 		}
-		l.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s · pid %d%s", ev.Tools, ev.Protocol, ev.PID, again)
+		pid := ""
+		if ev.PID != 0 {
+			pid = fmt.Sprintf(" · pid %d", ev.PID)
+		}
+		l.p.printFact(green, "ready", ev.Server, "%d tools · protocol %s%s%s", ev.Tools, ev.Protocol, pid, again)
 	case mcpvisor.EventEvicted:
-		l.p.printFact(red, "evict", ev.Server, "✗ %s · given up, according to its policy", ev.Cause)
+		why := l.why(ev, "")
+		if why != "" {
+			why += " · "
+		}
+		l.p.printFact(red, "evict", ev.Server, "✗ %sgiven up, according to its policy", why)
 	case mcpvisor.EventMissed:
 		l.p.printFact(red, "missed", "", "%d events", ev.Missed)
+	default:
+	}
+}
+
+// why describes the cause of an event, or returns same if that was printed last.
+func (l *eventLog) why(ev mcpvisor.Event, same string) string {
+	text := ev.Cause.Describe()
+	if l.told[ev.Server] == text {
+		return same
+	}
+	l.told[ev.Server] = text
+	return text
+}
+
+// awaitPrinted waits until an event of a server was printed, so that what is printed next comes
+// after it. It gives up when ctx or the watch ends.
+func (l *eventLog) awaitPrinted(ctx context.Context, server string, kind mcpvisor.EventKind, epoch uint64) {
+	for {
+		l.mu.Lock()
+		found := filterEvents(l.events, server, kind)
+		next := l.next
+		l.mu.Unlock()
+		if slices.ContainsFunc(found, func(ev mcpvisor.Event) bool { return ev.Epoch >= epoch }) {
+			return
+		}
+		select {
+		case <-next:
+		case <-l.done:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

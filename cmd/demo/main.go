@@ -1,12 +1,17 @@
-// Command demo runs three MCP servers, kills them, and checks everything that it
-// prints. It needs neither network nor configuration: the servers are this
-// binary, executed again.
+// Command demo runs six MCP servers that crash, hang, exit and forget, and checks everything
+// that it prints. It needs neither network nor configuration: the servers are this binary,
+// executed again, and one is served over HTTP on a loopback port.
+//
+// With --config FILE it tells the same story of the servers of the user: each is killed and
+// waited for, and no tool is called.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"time"
@@ -18,30 +23,60 @@ import (
 
 func main() {
 	mcptest.Main() // a re-executed process is a server, and does not return
-	var s settings
-	flag.Int64Var(&s.seed, "seed", time.Now().UnixNano()%1_000_000, "seed of the storm; a failure prints it")
-	noColor := flag.Bool("no-color", false, "no colours")
-	flag.DurationVar(&s.storm, "storm", 4*time.Second, "length of the storm")
-	flag.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, so that the output can be read")
-	flag.Var(addressFlag{&s.http}, "http", "serve the page of the servers, at 127.0.0.1:7777 or at `address` (--http=address), and stay until interrupted")
-	flag.Parse()
-	extra := flag.Args()
-	if s.http == defaultAddress && len(extra) == 1 { // --http address
-		s.http, extra = extra[0], nil
-	}
-	if len(extra) > 0 {
-		fmt.Fprintf(os.Stderr, "demo: unexpected argument %q; see demo -help\n", extra[0])
-		os.Exit(2)
+	s, code, done := parseFlags(os.Args[1:], os.Stdout, os.Stderr)
+	if done {
+		os.Exit(code)
 	}
 	p := newPrinter(os.Stdout)
+	p.width = 80
 	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
-		p.color = !*noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		p.color = !s.noColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(fd); err == nil {
 			p.width = width
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, p, s)
+	if s.files != nil {
+		code = runOwn(ctx, p, s.files)
+	} else {
+		code = run(ctx, p, s)
+	}
 	stop()
 	os.Exit(code)
+}
+
+// parseFlags reads the command line. done says that the program ends with the code: help was
+// printed, or one line about what is wrong.
+func parseFlags(args []string, out, errs io.Writer) (s settings, code int, done bool) {
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // it prints the usage after each error
+	flags.Int64Var(&s.seed, "seed", time.Now().UnixNano()%1_000_000, "seed of the storm; a failure prints it")
+	flags.BoolVar(&s.noColor, "no-color", false, "no colours")
+	flags.DurationVar(&s.storm, "storm", 4*time.Second, "length of the storm")
+	flags.DurationVar(&s.pace, "pace", 500*time.Millisecond, "pause between steps, so that the output can be read")
+	flags.Var(addressFlag{&s.http}, "http", "serve the page of the servers, at 127.0.0.1:7777 or at `address` (--http=address), and stay until interrupted")
+	flags.Func("config", "kill copies of your own servers instead, those of a configuration `file` such as .mcp.json, and call no tool; servers behind WebSockets are left out; may be repeated",
+		func(file string) error { s.files = append(s.files, file); return nil })
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(out, "go run ./cmd/demo runs six servers that crash, and checks what follows. Flags:")
+		flags.SetOutput(out)
+		flags.PrintDefaults()
+		return s, 0, true
+	}
+	extra := flags.Args()
+	if s.http == defaultAddress && len(extra) == 1 { // --http address
+		s.http, extra = extra[0], nil
+	}
+	switch {
+	case err != nil:
+	case len(extra) > 0:
+		err = fmt.Errorf("unexpected argument %q", extra[0])
+	case s.files != nil && s.http != "":
+		err = errors.New("--config and --http do not go together; mcpvisor run --http shows your own servers on the page")
+	default:
+		return s, 0, false
+	}
+	fmt.Fprintf(errs, "demo: %v; go run ./cmd/demo -help shows the flags\n", err)
+	return s, 2, true
 }

@@ -56,7 +56,7 @@ func TestRun_page(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusOK, response.StatusCode)
-	require.Contains(t, string(body), `"names":["calc","files","legacy"]`)
+	require.Contains(t, string(body), `"names":["calc","files","flaky","legacy","remote","stuck"]`)
 	select {
 	case code := <-ended:
 		require.Fail(t, "it has ended", "code %d", code)

@@ -13,16 +13,24 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// servers is the client of the three servers, and the directory of their state.
+// servers is the client of the servers, and the directory of their state.
 type servers struct {
 	dir    string
 	client *facade.Client
+	remote *mcptest.HTTPServer // the server over HTTP, in this process
 }
+
+// serverNames are the servers that are processes.
+var serverNames = []string{"calc", "files", "flaky", "legacy", "stuck"}
 
 // stableAfter is how long a server must be ready until its retry budget is full again.
 const stableAfter = time.Second
 
-// The retry policy of calc and files: 500 ms, 1 s, 2 s.
+// probe checks the server that hangs: after 300 ms without a message it must answer one of two
+// requests, each within 700 ms.
+var probe = mcpvisor.Probe{Interval: 300 * time.Millisecond, Timeout: 700 * time.Millisecond, Failures: 2}
+
+// The retry policy of all servers but legacy: 500 ms, 1 s, 2 s.
 const (
 	retries   = 3
 	baseDelay = 500 * time.Millisecond
@@ -37,14 +45,21 @@ func newServers() (*servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &servers{dir: dir, client: c}, nil
+	s := &servers{dir: dir, client: c}
+	for _, name := range append(serverNames, "remote") {
+		if err := os.Mkdir(s.stateDir(name), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	s.remote = mcptest.NewHTTP(mcptest.Script{Name: "remote", StateDir: s.stateDir("remote"), Tools: []mcptest.ToolDef{{Name: "fetch", Text: "hello from afar"}, {Name: "count"}}})
+	return s, nil
 }
 
 // stateDir is where a server writes down its executions and processes.
 func (s *servers) stateDir(name string) string { return filepath.Join(s.dir, name) }
 
-// specs returns the specs of the three servers.
-func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
+// specs returns the specs of the servers.
+func (s *servers) specs() []mcpvisor.ServerSpec {
 	retry := supervisor.Retry(retries, baseDelay, supervisor.WithStableAfter(stableAfter))
 	scripts := map[string]mcptest.Script{
 		"calc": {Tools: []mcptest.ToolDef{{Name: "add"}, {Name: "count"},
@@ -57,27 +72,33 @@ func (s *servers) specs() ([]mcpvisor.ServerSpec, error) {
 				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionStderrLine, Text: "NOTES_DIR is not set"},
 				{At: mcptest.StageStart, Starts: []int{3, 4}, Do: mcptest.ActionExit, Code: 1},
 			}},
+		// The first process works on a call, and exits in the middle of the answer.
+		"flaky": {Tools: []mcptest.ToolDef{{Name: "commit", As: "count"}},
+			Faults: []mcptest.Fault{{At: mcptest.StageAnswer, Tool: "commit", Do: mcptest.ActionExit, Code: 3}}},
+		// A call makes it stop reading: it lives, and answers no request.
+		"stuck": {Tools: []mcptest.ToolDef{{Name: "think"}, {Name: "count"}},
+			Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "think", Do: mcptest.ActionHangAll}}},
 		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
 	var specs []mcpvisor.ServerSpec
-	for _, name := range []string{"calc", "files", "legacy"} {
+	for _, name := range serverNames {
 		script := scripts[name]
 		script.Name, script.StateDir = name, s.stateDir(name)
-		if err := os.Mkdir(script.StateDir, 0o700); err != nil {
-			return nil, err
+		spec := mcpvisor.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: retry}
+		switch name {
+		case "legacy":
+			spec.Policy = supervisor.NoRetry()
+		case "stuck":
+			spec.Probe = probe
 		}
-		policy := retry
-		if name == "legacy" {
-			policy = supervisor.NoRetry
-		}
-		specs = append(specs, mcpvisor.ServerSpec{Name: name, Stdio: mcptest.Stdio(script), Policy: policy})
+		specs = append(specs, spec)
 	}
-	return specs, nil
+	return append(specs, mcpvisor.ServerSpec{Name: "remote", HTTP: &mcpvisor.HTTP{URL: s.remote.URL}, Policy: retry})
 }
 
 // pid returns the process of a server that is ready, or 0.
-func (s *servers) pid(name string) int {
-	if st, ok := s.client.ServerStatus(name); ok && st.State == supervisor.StateReady && st.Session != nil {
+func pidOf(c *facade.Client, name string) int {
+	if st, ok := c.ServerStatus(name); ok && st.State == supervisor.StateReady && st.Session != nil {
 		return st.Session.PID
 	}
 	return 0
@@ -85,8 +106,8 @@ func (s *servers) pid(name string) int {
 
 // kill ends the process of a server as kill -9 does. It calls announce before, so
 // that the kill is printed before its effects.
-func (s *servers) kill(name string, announce func(pid int)) error {
-	pid := s.pid(name)
+func kill(c *facade.Client, name string, announce func(pid int)) error {
+	pid := pidOf(c, name)
 	if pid == 0 {
 		return fmt.Errorf("%s has no process to kill", name)
 	}
@@ -101,7 +122,7 @@ func (s *servers) kill(name string, announce func(pid int)) error {
 // liveProcesses returns the processes that are alive, and how many all servers have
 // started.
 func (s *servers) liveProcesses() (alive []int, started int) {
-	for _, name := range []string{"calc", "files", "legacy"} {
+	for _, name := range serverNames {
 		for _, pid := range mcptest.PIDs(s.stateDir(name)) {
 			started++
 			if mcptest.Alive(pid) {
@@ -116,5 +137,7 @@ func (s *servers) liveProcesses() (alive []int, started int) {
 func (s *servers) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	return s.client.Close(ctx)
+	err := s.client.Close(ctx)
+	s.remote.Close()
+	return err
 }

@@ -111,7 +111,7 @@ func (d *demo) killer(ctx context.Context, random *rand.Rand, end time.Time) (ki
 		if err := d.servers.client.WaitReady(ctx, name); err != nil {
 			return kills, err
 		}
-		if err := d.kill("KILL", name, "kill -9 %d"); err != nil {
+		if err := kill(d.servers.client, name, func(pid int) { d.p.printFact(bold, "KILL", name, "kill -9 %d", pid) }); err != nil {
 			return kills, err
 		}
 		kills++
@@ -147,6 +147,7 @@ func (d *demo) compareExecutions(all []callRecord) error {
 	return checkExecutions(all, map[string]map[string]int{
 		"calc":  mcptest.Executions(d.servers.stateDir("calc")),
 		"files": mcptest.Executions(d.servers.stateDir("files")),
+		"flaky": mcptest.Executions(d.servers.stateDir("flaky")),
 	})
 }
 

@@ -17,6 +17,7 @@ func stateStyle(s supervisor.State) (glyph, color string) {
 		return "✗", red
 	case supervisor.StateParked:
 		return "◌", yellow
+	default:
 	}
 	return "○", yellow
 }
@@ -24,14 +25,18 @@ func stateStyle(s supervisor.State) (glyph, color string) {
 // printTable prints the status of the servers.
 func (p *printer) printTable(all []mcpvisor.ServerStatus) {
 	p.printLine(plainText, "")
-	p.printLine(dim, "  %-8s %-9s %-8s  %-5s  %-10s  %-7s  %s", "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID", "POLICY")
+	width := p.nameWidth
+	p.printRow(dim, fmt.Sprintf("  %-*s %-8s %-8s %-5s %-10s %-7s ", width, "NAME", "STATE", "RESTARTS", "TOOLS", "PROTOCOL", "PID"), "POLICY")
 	for _, s := range all {
 		protocol, pid := "–", "–"
 		if s.Session != nil {
-			protocol, pid = s.Session.ProtocolVersion, fmt.Sprint(s.Session.PID)
+			protocol = s.Session.ProtocolVersion
+			if s.Session.PID != 0 {
+				pid = fmt.Sprint(s.Session.PID)
+			}
 		}
 		glyph, color := stateStyle(s.State)
-		p.printLine(color, "%s %-8s %-9s %-8d  %-5d  %-10s  %-7s  %s", glyph, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid, s.Policy)
+		p.printRow(color, fmt.Sprintf("%s %-*s %-8s %-8d %-5d %-10s %-7s ", glyph, width, s.Name, s.State, s.Restarts, s.Catalog.Tools, protocol, pid), s.Policy)
 	}
 }
 

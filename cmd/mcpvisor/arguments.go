@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 )
 
 // jsonExample shows how arguments are written.
@@ -67,7 +67,7 @@ func (cmd *callCmd) prepare(inv *invocation, c *servers.Set, object json.RawMess
 	if cmd.NoCheck {
 		return object, nil
 	}
-	if problems := list.Check(object); len(problems) > 0 {
+	if problems := list.Check(inv.Context, object); len(problems) > 0 {
 		return nil, cmd.refused(inv, c, strings.Join(problems, "; "))
 	}
 	return object, nil
@@ -78,7 +78,7 @@ func paramsOf(data json.RawMessage, err error) (params.List, error) {
 	if err != nil {
 		return params.List{}, err
 	}
-	tools, err := toolview.Parse(data)
+	tools, err := table.ParseTools(data)
 	if err != nil || len(tools) == 0 {
 		return params.New(nil), err
 	}
@@ -95,11 +95,11 @@ func (cmd *callCmd) refused(inv *invocation, c *servers.Set, problems string) er
 	server, _, _ := mcpvisor.SplitName(cmd.Name)
 	report := cli.Report{Kind: cli.KindUsage, Outcome: mcpvisor.OutcomeNotSent, Server: server, Message: fmt.Sprintf("%s was not called: %s", cmd.Name, problems)}
 	if len(list.Params) > 0 {
-		var table strings.Builder
-		if err := toolview.PrintParams(&table, list); err != nil {
+		var text strings.Builder
+		if err := table.PrintParams(&text, list); err != nil {
 			return err
 		}
-		report.Details = "\n" + table.String()
+		report.Details = "\n" + text.String()
 	}
 	return &cli.ExitError{Code: cli.ExitUsage, Report: report}
 }

@@ -127,7 +127,7 @@ func TestAttach_errors(t *testing.T) {
 	require.Regexp(t, `(?m)^odd +not configured +- +0 +- +0 +0 +0 +`, out)
 	code, _, errs := b.command("restart", "bad")
 	require.Equal(t, cli.ExitUnavailable, code)
-	require.Regexp(t, `^attached to .*\nmcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
+	require.Regexp(t, `^attached to .*\n(waiting for .*\n)?mcpvisor: server bad is (backoff|evicted) after the restart: .*exit status 7`, errs)
 }
 
 // A restart starts a new process, and says which.

@@ -9,13 +9,13 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/commandline"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -25,7 +25,7 @@ type completionCmd struct {
 
 // Run implements kong's command.
 func (cmd *completionCmd) Run(inv *invocation) error {
-	script, err := completion.Script(cmd.Shell)
+	script, err := commandline.Script(cmd.Shell)
 	if err != nil {
 		return cli.UsageError("%v", err)
 	}
@@ -56,13 +56,13 @@ func complete(ctx context.Context, args []string, out io.Writer) {
 		if len(args) != 3 {
 			return
 		}
-		words, broken = completion.SplitLine(args[2], args[1])
+		words, broken = commandline.SplitLine(args[2], args[1])
 	}
-	names := &completionNames{ctx: ctx, sources: cli.NewSources(completion.Flag(parser.Model, words, "config")), user: slices.Contains(words, "--user")}
+	names := &completionNames{ctx: ctx, sources: cli.NewSources(commandline.Flag(parser.Model, words, "config")), user: slices.Contains(words, "--user")}
 	defer names.close()
-	for _, c := range completion.Complete(parser.Model, words, names) {
+	for _, c := range commandline.Complete(parser.Model, words, names) {
 		switch {
-		case isBash && c.Value == completion.Files: // bash completes files if nothing is printed
+		case isBash && c.Value == commandline.Files: // bash completes files if nothing is printed
 		case isBash:
 			fmt.Fprintln(out, c.Value[min(len(broken), len(c.Value)):])
 		default:
@@ -100,48 +100,48 @@ func (n *completionNames) close() {
 	}
 }
 
-// Servers implements completion.Names.
-func (n *completionNames) Servers() (all []completion.Candidate) {
+// Servers implements commandline.Names.
+func (n *completionNames) Servers() (all []commandline.Candidate) {
 	if n.attached() != nil {
 		for _, name := range n.names {
-			all = append(all, completion.Candidate{Value: name, Description: "server"})
+			all = append(all, commandline.Candidate{Value: name, Description: "server"})
 		}
 		return all
 	}
-	file, err := config.LoadFiles(n.sources.Paths)
+	file, err := config.LoadFiles(n.sources.Paths, websocket.Option)
 	if err != nil {
 		return nil
 	}
 	for _, s := range file.Servers {
 		if !s.Disabled {
-			all = append(all, completion.Candidate{Value: s.Spec.Name, Description: "server"})
+			all = append(all, commandline.Candidate{Value: s.Spec.Name, Description: "server"})
 		}
 	}
 	for _, e := range servers.Unusable(file) { // for example because a variable is not set here
-		all = append(all, completion.Candidate{Value: e.Name, Description: "server"})
+		all = append(all, commandline.Candidate{Value: e.Name, Description: "server"})
 	}
 	return all
 }
 
-// Tools implements completion.Names.
-func (n *completionNames) Tools() []completion.Candidate {
+// Tools implements commandline.Names.
+func (n *completionNames) Tools() []commandline.Candidate {
 	if c := n.attached(); c != nil {
 		if data, err := c.Tools(n.ctx, ""); err == nil {
 			return toolCandidates(data)
 		}
 	}
-	tools := completion.DefaultCache().Tools(n.sources.Key, n.sources.Digest())
+	tools := commandline.DefaultCache().Tools(n.sources.Key, n.sources.Digest())
 	if tools != nil {
 		return tools
 	}
 	for _, s := range n.Servers() { // the beginning of the name, at least
-		tools = append(tools, completion.Candidate{Value: s.Value + "/"})
+		tools = append(tools, commandline.Candidate{Value: s.Value + "/"})
 	}
 	return tools
 }
 
-// Arguments implements completion.Names.
-func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
+// Arguments implements commandline.Names.
+func (n *completionNames) Arguments(tool string) (all []commandline.Candidate) {
 	c := n.attached()
 	if c == nil {
 		return nil
@@ -150,23 +150,23 @@ func (n *completionNames) Arguments(tool string) (all []completion.Candidate) {
 	if err != nil {
 		return nil
 	}
-	tools, err := toolview.Parse(data)
+	tools, err := table.ParseTools(data)
 	if err != nil || len(tools) == 0 {
 		return nil
 	}
 	for _, p := range params.New(tools[0].Definition.InputSchema).Params {
 		for _, value := range p.Enum {
-			all = append(all, completion.Candidate{Value: p.Name + "=" + params.Plain(value), Description: p.Description})
+			all = append(all, commandline.Candidate{Value: p.Name + "=" + params.Plain(value), Description: p.Description})
 		}
 		if len(p.Enum) == 0 {
-			all = append(all, completion.Candidate{Value: p.Name + "=", Description: p.Description})
+			all = append(all, commandline.Candidate{Value: p.Name + "=", Description: p.Description})
 		}
 	}
 	return all
 }
 
-// Others implements completion.Names.
-func (n *completionNames) Others(kind string) (all []completion.Candidate) {
+// Others implements commandline.Names.
+func (n *completionNames) Others(kind string) (all []commandline.Candidate) {
 	var values []string
 	switch kind {
 	case "preset":
@@ -177,18 +177,18 @@ func (n *completionNames) Others(kind string) (all []completion.Candidate) {
 		values = edit.Entries(n.sources, n.user)
 	}
 	for _, value := range values {
-		all = append(all, completion.Candidate{Value: value, Description: kind})
+		all = append(all, commandline.Candidate{Value: value, Description: kind})
 	}
 	return all
 }
 
-func toolCandidates(data []byte) (all []completion.Candidate) {
-	tools, err := toolview.Parse(data)
+func toolCandidates(data []byte) (all []commandline.Candidate) {
+	tools, err := table.ParseTools(data)
 	if err != nil {
 		return nil
 	}
 	for _, t := range tools {
-		all = append(all, completion.Candidate{Value: t.Name, Description: t.Definition.Description})
+		all = append(all, commandline.Candidate{Value: t.Name, Description: t.Definition.Description})
 	}
 	return all
 }
@@ -199,5 +199,5 @@ func (inv *invocation) rememberTools(data []byte) {
 	for i := range tools {
 		tools[i].Description = table.OneLine(tools[i].Description, 80)
 	}
-	completion.DefaultCache().Store(inv.Sources.Key, inv.Sources.Digest(), tools)
+	commandline.DefaultCache().Store(inv.Sources.Key, inv.Sources.Digest(), tools)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // followInterval is how often a followed stderr is read.
@@ -81,7 +81,7 @@ func (cmd *logsCmd) printers(inv *invocation, c *servers.Set) (all []*linePrinte
 		case err != nil:
 			return nil, err
 		case server.Status.Transport == "stdio":
-			all = append(all, &linePrinter{inv: inv, server: name, stderr: web.Stderr{ServerStderr: server.Stderr}})
+			all = append(all, &linePrinter{inv: inv, server: name, stderr: api.Stderr{ServerStderr: server.Stderr}})
 			width = max(width, len(name))
 		case cmd.Server != "":
 			return nil, cli.UsageError("server %s is reached over %s and has no stderr here", name, server.Status.Transport)
@@ -103,11 +103,11 @@ type linePrinter struct {
 	inv    *invocation
 	server string
 	prefix string     // before each line
-	stderr web.Stderr // what was read last; Total lines are printed
+	stderr api.Stderr // what was read last; Total lines are printed
 }
 
 // next reads the lines after those that were read last, or all of a new process.
-func (p *linePrinter) next(c *servers.Set) (web.Stderr, error) {
+func (p *linePrinter) next(c *servers.Set) (api.Stderr, error) {
 	next, err := c.Stderr(p.inv.Context, p.server, p.stderr.Total)
 	if err == nil && next.Epoch != p.stderr.Epoch {
 		next, err = c.Stderr(p.inv.Context, p.server, 0)
@@ -134,7 +134,7 @@ func (p *linePrinter) printKept(last int) error {
 }
 
 // printNew prints the lines that were not printed yet.
-func (p *linePrinter) printNew(next web.Stderr) error {
+func (p *linePrinter) printNew(next api.Stderr) error {
 	if next.Epoch != p.stderr.Epoch {
 		p.inv.Note("%s--- start %d, pid %d ---", p.prefix, next.Epoch, next.PID)
 	}

@@ -66,6 +66,7 @@ type commandLine struct {
 	Restart   restartCmd     `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Authorize authorizeCmd   `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctor.Command `cmd:"" help:"Start a copy of each server once and explain why it fails."`
+	Chaos     chaosCmd       `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and say what each makes of it. Remote servers get no flood: only their sessions and connections end, on this side."`
 	Show      configCmd      `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
 	Schema    schemaCmd      `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Version   versionCmd     `cmd:"" help:"Print the version and the revision."`

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/commandline"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/manpage"
 )
 
 type manCmd struct{}
@@ -20,12 +20,12 @@ func (manCmd) Run(inv *invocation) error {
 	if err != nil { // the build does not know it
 		changed = time.Now()
 	}
-	page := manpage.Page{Model: parser.Model, Summary: "start, call and supervise MCP servers", Date: changed, Sections: manSections}
+	page := commandline.ManualPage{Model: parser.Model, Summary: "start, call and supervise MCP servers", Date: changed, Sections: manSections}
 	return page.Write(inv.Out)
 }
 
 // manSections are the parts of the manual page that the command line does not have.
-var manSections = []manpage.Section{
+var manSections = []commandline.Section{
 	{Title: "ENVIRONMENT", Items: [][2]string{
 		{cli.ConfigVariable, "Configuration files, as PATH lists directories. --config replaces it."},
 		{daemon.TokenVariable, "The token that the page of run requires, unless --token-file names a file with it."},

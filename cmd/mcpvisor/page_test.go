@@ -15,7 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // pageOf waits for the address that a run prints.
@@ -56,7 +56,7 @@ func TestRun_page(t *testing.T) {
 			b.await(" ready  ")
 			status, body := request(t, http.MethodGet, page+"api/status", "")
 			require.Equal(t, http.StatusOK, status)
-			var answer web.Status
+			var answer api.Status
 			require.NoError(t, json.Unmarshal([]byte(body), &answer))
 			require.Equal(t, []string{"one"}, answer.Names)
 			require.Equal(t, len(c.args) > 0, answer.Controls)

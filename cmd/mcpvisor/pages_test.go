@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/completion"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/commandline"
 )
 
 // Every command line of the pages is one that this program takes.
@@ -32,7 +32,7 @@ func TestPages_commands(t *testing.T) {
 			}
 			command, _, _ = strings.Cut(command, " #")
 			command, _, _ = strings.Cut(command, " > ")
-			words, _ := completion.SplitLine(strings.TrimSpace(command), "")
+			words, _ := commandline.SplitLine(strings.TrimSpace(command), "")
 			parser, err := newParser(new(commandLine), io.Discard, io.Discard, func(int) {})
 			require.NoError(t, err)
 			_, err = parser.Parse(words)

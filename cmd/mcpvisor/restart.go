@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 type restartCmd struct {
@@ -51,7 +51,7 @@ func (cmd *restartCmd) Run(inv *invocation) error {
 		}
 	}
 	results := map[string]restarted{}
-	err = inv.AwaitStatus(c, func(status web.Status) bool {
+	err = inv.AwaitStatus(c, func(status api.Status) bool {
 		for _, s := range status.Servers {
 			if slices.Contains(names, s.Name) {
 				results[s.Name] = resultOf(cli.StatusInConfigTerms(s), time.Since(began))

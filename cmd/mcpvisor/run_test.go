@@ -121,7 +121,7 @@ func TestRun_prints_changes_until_interrupted(t *testing.T) {
 
 func TestRun_counts_ready_servers(t *testing.T) {
 	b := startRun(t, goodAndBad(), "run")
-	require.Regexp(t, `  good  ready           \d+ tools, .*pid \d+  \(1 of 2 ready\)$`, b.await(" ready  "))
+	require.Regexp(t, `  good  ready           \d+ tools, .*pid \d+, started in \S+  \(1 of 2 ready\)$`, b.await(" ready  "))
 }
 
 func TestRun_prints_one_object_per_line(t *testing.T) {

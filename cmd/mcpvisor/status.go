@@ -325,6 +325,7 @@ func stateCell(s supervisor.State) table.Cell {
 		c.Color = table.Warning
 	case supervisor.StateEvicted, supervisor.StateUnauthorized, servers.StateFailed, stateNotConfigured:
 		c.Color = table.Failure
+	default:
 	}
 	return c
 }

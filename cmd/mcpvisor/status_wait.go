@@ -11,7 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // These are the conditions that --wait of status may name.
@@ -102,7 +102,7 @@ func (cmd *statusCmd) awaitReady(inv *invocation, c *servers.Set) error {
 	if unusable > 0 && inv.WaitFor == waitReady || len(names) == 0 {
 		return nil // they will never be ready
 	}
-	return timed.AwaitStatus(c, func(status web.Status) bool { return waitEnds(inv.WaitFor, names, status.Servers) })
+	return timed.AwaitStatus(c, func(status api.Status) bool { return waitEnds(inv.WaitFor, names, status.Servers) })
 }
 
 // waitEnds reports whether a condition about the named servers holds, or cannot hold any more.
@@ -118,6 +118,7 @@ func waitEnds(condition string, names []string, servers []mcpvisor.ServerStatus)
 			ready++
 		case supervisor.StateEvicted, supervisor.StateUnauthorized, supervisor.StateStopping, supervisor.StateStopped:
 			lost++
+		default:
 		}
 	}
 	if condition == waitAny {

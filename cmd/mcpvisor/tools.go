@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/toolview"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -32,7 +32,7 @@ func (cmd *toolsCmd) Run(inv *invocation) error {
 		return data, err
 	}
 	return inv.list("TOOL\tDESCRIPTION", read, func(data []byte) (rows [][]any, err error) {
-		tools, err := toolview.Parse(data)
+		tools, err := table.ParseTools(data)
 		for _, t := range tools {
 			rows = append(rows, []any{t.Name, t.Definition.Description})
 		}
@@ -63,7 +63,7 @@ func (inv *invocation) describeTools(name string) error {
 	if err != nil {
 		return err
 	}
-	if tools, err := toolview.Parse(data); err != nil || len(tools) == 0 {
+	if tools, err := table.ParseTools(data); err != nil || len(tools) == 0 {
 		return inv.unknownTool(c, name)
 	}
 	return inv.printTools(data)
@@ -107,7 +107,7 @@ func (inv *invocation) unknownTool(c *servers.Set, name string) error {
 	if err != nil {
 		return err
 	}
-	tools, err := toolview.Parse(data)
+	tools, err := table.ParseTools(data)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (inv *invocation) printTools(data []byte) error {
 	if inv.JSON {
 		return cli.PrintIndented(inv.Out, data)
 	}
-	tools, err := toolview.Parse(data)
+	tools, err := table.ParseTools(data)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (inv *invocation) printTools(data []byte) error {
 		if i > 0 {
 			fmt.Fprintln(inv.Out)
 		}
-		if err := toolview.Print(inv.Out, t); err != nil {
+		if err := table.PrintTool(inv.Out, t); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 // version is what the build knows about its source.
 type version struct {
 	Name string `json:"name"`
-	// Version is [facade.Version].
+	// Version is that of the program's module; [facade.Version] if the build does not know it.
 	Version string `json:"version"`
 	// Revision is the commit; empty if the build does not know it. Modified says that the
 	// files differed from it.
@@ -71,7 +71,10 @@ func programVersion() version {
 }
 
 func versionOf(info *debug.BuildInfo) version {
-	v := version{Name: "mcpvisor", Version: facade.Version(), Go: info.GoVersion}
+	v := version{Name: "mcpvisor", Version: info.Main.Version, Go: info.GoVersion}
+	if v.Version == "" || v.Version == "(devel)" {
+		v.Version = facade.Version()
+	}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

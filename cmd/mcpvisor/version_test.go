@@ -15,6 +15,8 @@ func TestVersionOf(t *testing.T) {
 	v := facade.Version()
 	require.Equal(t, "mcpvisor "+v+" (revision 7bcaa15f00d7 of 2026-11-22T13:00:00Z, modified) go1.26.0", versionOf(info).String())
 	require.Equal(t, "7bcaa15f00d7bcaa15f00d", versionOf(info).Revision)
-	info.Settings = nil
+	info.Settings, info.Main.Version = nil, "(devel)"
 	require.Equal(t, "mcpvisor "+v+" go1.26.0", versionOf(info).String())
+	info.Main.Version = "v0.4.1"
+	require.Equal(t, "mcpvisor v0.4.1 go1.26.0", versionOf(info).String())
 }

@@ -1,267 +1,289 @@
 package argcheck
 
 import (
-	"encoding/json"
+	"bytes"
+	"context"
 	"fmt"
-	"maps"
-	"math"
-	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
-// Violation says which argument breaks which rule. It contains no values: they may be
-// secret.
+// Violation says which argument breaks which rule.
 type Violation struct {
 	// Path is the argument, as in "filters[0].name"; "" is all arguments together.
 	Path string
 	// Rule is the keyword of JSON Schema, as in "type".
 	Rule string
-	// Reason is what is wrong.
+	// Reason is what is wrong, as in "must be an integer". It contains no values of
+	// arguments: they may be secret.
 	Reason string
+	// Found is the type of the value if that breaks the rule, as in "a string".
+	Found string
+	// Value is the JSON text of the value if it breaks the rule; nil if it is too long, or
+	// if the rule is about names or lengths.
+	Value []byte
 	// Similar are names of parameters that an unknown name may mean.
 	Similar []string
 }
 
-// diagnosis finds the rule that a value breaks. The validator has decided that it breaks
-// one; its own words contain values.
-type diagnosis struct {
-	root     any
-	steps    int
-	patterns map[string]*regexp.Regexp // those compiled so far
-}
+const (
+	// maxNameBytes bounds a name in a path: the caller may have made it up.
+	maxNameBytes = 100
+	// maxListedBytes bounds the values of an enum in a reason.
+	maxListedBytes = 200
+	// maxValueBytes bounds Violation.Value.
+	maxValueBytes = 200
+)
 
-// find returns the first violation in a value; nil if it sees none.
-func (d *diagnosis) find(schema, value any, at string, depth int) *Violation {
-	m, ok := schema.(map[string]any)
-	if d.steps++; !ok || depth > maxDepth || d.steps > maxSteps {
+// violations words the problems. What is not known for certain is none.
+func (c *check) violations() []Violation {
+	if c.stopped || len(c.problems) == 0 {
 		return nil
 	}
-	if ref, ok := m["$ref"].(string); ok {
-		if v := d.find(find(d.root, ref), value, at, depth+1); v != nil {
-			return v
-		}
+	c.ctx, c.steps, c.nextLook = context.Background(), maxSteps/4, 0 // the words have a budget of their own
+	var all []Violation
+	for _, p := range c.problems[:min(len(c.problems), c.most)] {
+		all = append(all, c.violation(p))
 	}
-	broken := func(rule, format string, args ...any) *Violation {
-		return &Violation{Path: at, Rule: rule, Reason: fmt.Sprintf(format, args...)}
+	if c.stopped {
+		return nil
 	}
-	if names := typeNames(m["type"]); len(names) > 0 && !hasType(value, names) {
-		return broken("type", "it must be %s, and is %s", strings.Join(names, " or "), typeOf(value))
-	}
-	if list, ok := m["enum"].([]any); ok && !slices.ContainsFunc(list, func(e any) bool { return reflect.DeepEqual(e, value) }) {
-		return broken("enum", "it must be one of %s", listed(list))
-	}
-	if v, ok := m["const"]; ok && !reflect.DeepEqual(v, value) {
-		return broken("const", "it must be %s", listed([]any{v}))
-	}
-	if rule, reason := d.brokenBound(m, value); rule != "" {
-		return broken(rule, "%s", reason)
-	}
-	switch value := value.(type) {
-	case map[string]any:
-		if v := d.inObject(m, value, at, depth+1); v != nil {
-			return v
-		}
-	case []any:
-		prefix, _ := m["prefixItems"].([]any)
-		for i, e := range value {
-			s := m["items"] // of the items after those that have a schema each
-			if i < len(prefix) {
-				s = prefix[i]
-			}
-			if v := d.find(s, e, at+"["+strconv.Itoa(i)+"]", depth+1); v != nil {
-				return v
-			}
-		}
-	}
-	all, _ := m["allOf"].([]any)
-	for _, part := range all {
-		if v := d.find(part, value, at, depth+1); v != nil {
-			return v
-		}
-	}
-	for _, rule := range []string{"anyOf", "oneOf"} {
-		list, _ := m[rule].([]any)
-		matching := slices.IndexFunc(list, func(s any) bool { return d.find(s, value, at, depth+1) == nil })
-		if len(list) > 0 && matching < 0 {
-			return broken(rule, "it matches none of the %d alternatives", len(list))
-		}
-	}
-	return nil
+	return all
 }
 
-func (d *diagnosis) inObject(m, object map[string]any, at string, depth int) *Violation {
-	properties, _ := m["properties"].(map[string]any)
-	names := slices.Sorted(maps.Keys(object))
-	schemas := map[string][]any{} // that apply to the value of a name
-	var unknown []string
-	for _, name := range names {
-		if s, known := properties[name]; known {
-			schemas[name] = []any{s}
+func (c *check) violation(p problem) Violation {
+	v := Violation{Path: c.path(p.value), Rule: p.rule, Reason: c.reason(p)}
+	switch p.rule {
+	case "":
+		v.Rule = "schema"
+	case "required":
+		name := c.schema.String(p.name)
+		v.Path = join(v.Path, name)
+		if unknown := nearest.AmongSpellings(name, c.undeclaredNames(p.schema, p.value)); c.most == 1 && len(unknown) > 0 {
+			v.Reason += fmt.Sprintf("; %q is not a parameter", shorten(unknown[0]))
+			v.Similar = []string{strings.Clone(name)}
 		}
-		schemas[name] = append(schemas[name], d.patternSchemas(m, name)...)
-		if len(schemas[name]) == 0 {
-			unknown, schemas[name] = append(unknown, name), []any{m["additionalProperties"]}
+	case "dependentRequired":
+		v.Path = join(v.Path, c.schema.String(p.name))
+	case "additionalProperties":
+		name := c.args.String(p.name)
+		v.Path = join(v.Path, name)
+		for _, similar := range nearest.AmongSpellings(name, c.declaredNames(p.schema)) {
+			v.Similar = append(v.Similar, strings.Clone(similar))
+		}
+	case "type":
+		v.Found = withArticle(c.typeOf(p.value))
+		fallthrough
+	case "enum", "const", "pattern", "anyOf", "oneOf", "not", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		if text := c.args.Text(p.value); len(text) <= maxValueBytes {
+			v.Value = bytes.Clone(text)
 		}
 	}
-	required, _ := m["required"].([]any)
-	for _, e := range required {
-		name, _ := e.(string)
-		if _, has := object[name]; has {
+	v.Path, v.Reason = display.Line(v.Path), display.Line(v.Reason)
+	for i := range v.Similar {
+		v.Similar[i] = display.Line(v.Similar[i])
+	}
+	return v
+}
+
+// reason says which rule is broken.
+func (c *check) reason(p problem) string {
+	switch limit := func() string { return c.literal(p) }; p.rule {
+	case "type", "enum", "const":
+		return "must be " + c.oneOf([]problem{p})
+	case "minimum":
+		return "must be at least " + limit()
+	case "maximum":
+		return "must be at most " + limit()
+	case "exclusiveMinimum":
+		return "must be more than " + limit()
+	case "exclusiveMaximum":
+		return "must be less than " + limit()
+	case "multipleOf":
+		return "must be a multiple of " + limit()
+	case "minLength":
+		return fmt.Sprintf("must have at least %s, and has %d", counted(limit(), "character"), p.count)
+	case "maxLength":
+		return fmt.Sprintf("must have at most %s, and has %d", counted(limit(), "character"), p.count)
+	case "minItems":
+		return fmt.Sprintf("must have at least %s, and has %d", counted(limit(), "item"), p.count)
+	case "maxItems":
+		return fmt.Sprintf("must have at most %s, and has %d", counted(limit(), "item"), p.count)
+	case "minProperties":
+		return fmt.Sprintf("must have at least %s members, and has %d", limit(), p.count)
+	case "maxProperties":
+		return fmt.Sprintf("must have at most %s members, and has %d", limit(), p.count)
+	case "pattern":
+		return "must match " + strconv.Quote(shortenTo(c.schema.String(c.keyword(p.schema, p.rule)), maxListedBytes))
+	case "required":
+		return "is missing"
+	case "dependentRequired":
+		return "is missing; other arguments need it"
+	case "additionalProperties":
+		return "is not a parameter"
+	case "contains":
+		return fmt.Sprintf("must have more items of the kind that the schema wants, and has %d", p.count)
+	case "maxContains":
+		return fmt.Sprintf("must have fewer items of the kind that the schema limits, and has %d", p.count)
+	case "anyOf", "oneOf":
+		switch {
+		case p.parts != nil:
+			return "must be " + c.oneOf(p.parts)
+		case p.several:
+			return fmt.Sprintf("must match only one of the %d alternatives of the schema", p.count)
+		}
+		return fmt.Sprintf("must match one of the %d alternatives of the schema", p.count)
+	case "not":
+		return "must not match what the schema excludes"
+	}
+	return "must not be there" // the schema false
+}
+
+// literal returns the value of the keyword as the schema has it.
+func (c *check) literal(p problem) string {
+	return shorten(string(c.schema.Text(c.keyword(p.schema, p.rule))))
+}
+
+// counted returns a number with a noun.
+func counted(n, noun string) string {
+	if n == "1" {
+		return "1 " + noun
+	}
+	return n + " " + noun + "s"
+}
+
+// oneOf lists the values and types that a value may have: problems of the rules type, enum
+// and const.
+func (c *check) oneOf(problems []problem) string {
+	var values, types []string
+	more, listed := 0, 0
+	add := func(i int) {
+		text := shortenTo(string(c.schema.Text(i)), maxListedBytes)
+		if listed += len(text); listed > maxListedBytes && len(values) > 0 {
+			more++
+		} else if !slices.Contains(values, text) {
+			values = append(values, text)
+		}
+	}
+	for _, p := range problems {
+		switch i := c.keyword(p.schema, p.rule); p.rule {
+		case "const":
+			add(i)
+		case "enum":
+			for e := i + 1; e < c.schema.Next(i) && c.spend(1); e = c.schema.Next(e) {
+				add(e)
+			}
+		default:
+			for name := range c.typeNames(i) {
+				if text := withArticle(shorten(name)); !slices.Contains(types, text) && len(types) < maxTypes {
+					types = append(types, text)
+				}
+			}
+		}
+	}
+	switch {
+	case len(values)+len(types) == 0:
+		return "one of no values"
+	case len(values) == 0:
+		return strings.Join(types, " or ")
+	}
+	text := strings.Join(append(values, types...), ", ")
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if len(problems) == 1 && problems[0].rule == "const" {
+		return text
+	}
+	return "one of " + text
+}
+
+// maxTypes bounds the types in a reason.
+const maxTypes = 10
+
+// withArticle returns a type as in "a string"; null has none.
+func withArticle(name string) string {
+	switch name {
+	case "null":
+		return name
+	case "array", "integer", "object":
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// declaredNames iterates over the names in "properties" of a schema, each as a spelling of
+// itself.
+func (c *check) declaredNames(s int) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		properties := c.member(&c.schema, s, "properties")
+		if properties == 0 || c.schema.First(properties) != '{' {
+			return
+		}
+		for i := properties + 1; i < c.schema.Next(properties) && c.spend(1); i = c.schema.Next(i + 1) {
+			if name := c.text(&c.schema, i); !yield(name, name) {
+				return
+			}
+		}
+	}
+}
+
+// undeclaredNames iterates over the names of an object that "properties" of its schema does
+// not have.
+func (c *check) undeclaredNames(s, v int) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		properties := c.member(&c.schema, s, "properties")
+		for i := v + 1; i < c.args.Next(v) && c.spend(1); i = c.args.Next(i + 1) {
+			name := c.text(&c.args, i)
+			if properties != 0 && c.schema.First(properties) == '{' && c.member(&c.schema, properties, name) != 0 {
+				continue
+			}
+			if !yield(name, name) {
+				return
+			}
+		}
+	}
+}
+
+// path returns the name of a value, as in "filters[0].name".
+func (c *check) path(v int) (at string) {
+	i := 0
+	for i != v {
+		if c.args.First(i) == '[' {
+			item, n := i+1, 0
+			for ; c.args.Next(item) <= v; n++ {
+				item = c.args.Next(item)
+			}
+			at, i = at+"["+strconv.Itoa(n)+"]", item
 			continue
 		}
-		v := &Violation{Path: join(at, name), Rule: "required", Reason: "it is missing"}
-		if len(nearest.Names(name, unknown)) > 0 {
-			v.Reason = fmt.Sprintf("it is missing; %.60q is no parameter", nearest.Names(name, unknown)[0])
-			v.Similar = []string{name}
+		name := i + 1
+		for c.args.Next(name+1) <= v {
+			name = c.args.Next(name + 1)
 		}
-		return v
-	}
-	if m["additionalProperties"] == false && len(unknown) > 0 {
-		v := &Violation{Path: join(at, unknown[0]), Rule: "additionalProperties", Reason: "there is no such parameter"}
-		v.Similar = nearest.Names(unknown[0], slices.Sorted(maps.Keys(properties)))
-		return v
-	}
-	for _, name := range names {
-		for _, s := range schemas[name] {
-			if v := d.find(s, object[name], join(at, name), depth); v != nil {
-				return v
-			}
+		at, i = join(at, c.args.String(name)), name+1
+		if v == name {
+			return at
 		}
 	}
-	return nil
+	return at
 }
-
-// patternSchemas returns the schemas of the patterns that a name matches.
-func (d *diagnosis) patternSchemas(m map[string]any, name string) (matching []any) {
-	patterns, _ := m["patternProperties"].(map[string]any)
-	for _, p := range slices.Sorted(maps.Keys(patterns)) {
-		if d.matches(p, name) {
-			matching = append(matching, patterns[p])
-		}
-	}
-	return matching
-}
-
-// matches reports whether a text matches a pattern, which is valid.
-func (d *diagnosis) matches(pattern, text string) bool {
-	re := d.patterns[pattern]
-	if re == nil {
-		re = regexp.MustCompile(pattern)
-		d.patterns[pattern] = re
-	}
-	return re.MatchString(text)
-}
-
-// maxNameBytes bounds a name in a path: the caller may have made it up.
-const maxNameBytes = 100
 
 func join(at, name string) string {
-	if len(name) > maxNameBytes {
-		name = strings.ToValidUTF8(name[:maxNameBytes], "") + "…"
-	}
-	if at == "" {
-		return name
+	if name = shorten(name); at == "" {
+		return strings.Clone(name)
 	}
 	return at + "." + name
 }
 
-// brokenBound returns the bound of a number, a text or a list that a value breaks.
-func (d *diagnosis) brokenBound(m map[string]any, value any) (rule, reason string) {
-	limit := func(keyword string) (float64, bool) { n, ok := m[keyword].(float64); return n, ok }
-	bounds := func(n float64, low, high, what string) (string, string) {
-		if b, ok := limit(low); ok && n < b {
-			return low, fmt.Sprintf("%s must be %v or more", what, b)
-		}
-		if b, ok := limit(high); ok && n > b {
-			return high, fmt.Sprintf("%s must be %v or less", what, b)
-		}
-		return "", ""
-	}
-	switch value := value.(type) {
-	case float64:
-		if b, ok := limit("exclusiveMinimum"); ok && value <= b {
-			return "exclusiveMinimum", fmt.Sprintf("it must be more than %v", b)
-		}
-		if b, ok := limit("exclusiveMaximum"); ok && value >= b {
-			return "exclusiveMaximum", fmt.Sprintf("it must be less than %v", b)
-		}
-		if b, ok := limit("multipleOf"); ok && math.Mod(value, b) != 0 {
-			return "multipleOf", fmt.Sprintf("it must be a multiple of %v", b)
-		}
-		return bounds(value, "minimum", "maximum", "it")
-	case string:
-		if p, ok := m["pattern"].(string); ok && !d.matches(p, value) {
-			if original, ok := m["$comment"].(string); ok {
-				p = original
-			}
-			return "pattern", fmt.Sprintf("it does not match %.200q", p)
-		}
-		return bounds(float64(utf8.RuneCountInString(value)), "minLength", "maxLength", "its length")
-	case []any:
-		return bounds(float64(len(value)), "minItems", "maxItems", "the number of its items")
-	case map[string]any:
-		return bounds(float64(len(value)), "minProperties", "maxProperties", "the number of its properties")
-	}
-	return "", ""
-}
+func shorten(text string) string { return shortenTo(text, maxNameBytes) }
 
-func typeNames(v any) (names []string) {
-	switch t := v.(type) {
-	case string:
-		return []string{t}
-	case []any:
-		for _, e := range t {
-			if name, ok := e.(string); ok {
-				names = append(names, name)
-			}
-		}
+func shortenTo(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
 	}
-	return names
-}
-
-func typeOf(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "boolean"
-	case float64:
-		if v == math.Trunc(v) {
-			return "integer"
-		}
-		return "number"
-	case string:
-		return "string"
-	case []any:
-		return "array"
-	}
-	return "object"
-}
-
-func hasType(v any, names []string) bool {
-	t := typeOf(v)
-	return slices.Contains(names, t) || t == "integer" && slices.Contains(names, "number")
-}
-
-// maxListedBytes bounds the values of an enum in an error.
-const maxListedBytes = 200
-
-// listed writes the values of a schema, which are no secrets.
-func listed(values []any) string {
-	var texts []string
-	n := 0
-	for i, v := range values {
-		text, _ := json.Marshal(v)
-		if n += len(text); n > maxListedBytes && i > 0 {
-			return strings.Join(texts, ", ") + fmt.Sprintf(" and %d more", len(values)-i)
-		}
-		texts = append(texts, fmt.Sprintf("%.200s", text))
-	}
-	return strings.Join(texts, ", ")
+	return text
 }

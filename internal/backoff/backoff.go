@@ -1,8 +1,8 @@
 // Package backoff computes the growing waits between tries, and waits.
 //
-// The retries of a server follow its [supervisor.Policy], which users choose and
-// which has jitter and limits of its own. This package is for the fixed waits
-// inside the runtime: reopening a stream, renewing a token, reading a list again.
+// The waits between the starts of a server are a [supervisor.Policy], which users choose,
+// and which adds jitter and limits. The fixed waits inside the runtime use this package
+// directly: reopening a stream, renewing a token, reading a list again.
 //
 // [supervisor.Policy]: https://pkg.go.dev/github.com/mcpvisor/mcpvisor/supervisor#Policy
 package backoff

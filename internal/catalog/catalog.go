@@ -24,6 +24,9 @@ type Catalog struct {
 	// Warnings says what was left out and why. Of one kind and list at most
 	// [WarningExamples] are spelled out; one more counts the rest.
 	Warnings []mcpvisor.Warning
+	// Instructions are those of the session that offers the lists. They are set when the
+	// catalog is published.
+	Instructions string
 	// TTL is how long the server says that a list stays true ("ttlMs", 2026-07-28). A
 	// list of which it does not say that is missing.
 	TTL map[Lists]time.Duration
@@ -143,4 +146,77 @@ func (c *Catalog) ToolByAlias(alias string) (mcpvisor.Tool, bool) {
 		return c.Tools[i], true
 	}
 	return mcpvisor.Tool{}, false
+}
+
+// Lists is a set of the lists that a server offers.
+type Lists uint8
+
+// The lists. Resource templates go with the resources: the protocol announces
+// changes of both together.
+const (
+	ListTools Lists = 1 << iota
+	ListResources
+	ListPrompts
+	AllLists = ListTools | ListResources | ListPrompts
+)
+
+// The names of the lists in mcpvisor.Warning.List. They are the members of the
+// results of the protocol.
+const (
+	NameTools     = "tools"
+	NameResources = "resources"
+	NameTemplates = "resourceTemplates"
+	NamePrompts   = "prompts"
+)
+
+// listsOf returns the lists that a warning is about by its name of a list; all of
+// them if it names none.
+func listsOf(name string) Lists {
+	switch name {
+	case NameTools:
+		return ListTools
+	case NameResources, NameTemplates:
+		return ListResources
+	case NamePrompts:
+		return ListPrompts
+	}
+	return AllLists
+}
+
+// Offered returns the catalog without the tools that a filter hides, and with a warning
+// for each pattern that matches no tool. c is unchanged. Offered of nil is nil.
+func (c *Catalog) Offered(f mcpvisor.ToolFilter) *Catalog {
+	if c == nil || f.IsZero() {
+		return c
+	}
+	next := *c
+	next.Tools = nil
+	for _, t := range c.Tools {
+		if f.Allows(t.OriginalName) {
+			next.Tools = append(next.Tools, t)
+		}
+	}
+	next.Tools = slices.Clip(next.Tools)
+	next.Hidden = len(c.Tools) - len(next.Tools)
+	next.Warnings = slices.Clone(c.Warnings)
+	unused := 0
+	for _, pattern := range slices.Concat(f.Allow, f.Deny) {
+		matches := func(t mcpvisor.Tool) bool {
+			return (mcpvisor.ToolFilter{Allow: []string{pattern}}).Allows(t.OriginalName)
+		}
+		if strings.Trim(pattern, "*") == "" || slices.ContainsFunc(c.Tools, matches) {
+			continue
+		}
+		if unused++; unused <= WarningExamples {
+			warn(&next.Warnings, NameTools, "tool pattern %.100q matches no tool of this server", pattern)
+		}
+	}
+	switch more := unused - WarningExamples; {
+	case more == 1:
+		warn(&next.Warnings, NameTools, "1 more tool pattern matches no tool of this server")
+	case more > 1:
+		warn(&next.Warnings, NameTools, "%d more tool patterns match no tool of this server", more)
+	}
+	next.index()
+	return &next
 }

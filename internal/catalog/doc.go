@@ -3,5 +3,5 @@
 //
 // A [Catalog] is immutable once [New] has returned it. Readers share it without
 // a lock, and a refresh makes another one. Package transport/discovery fills it;
-// the port publishes it.
+// the port publishes it. Start with catalog.go.
 package catalog

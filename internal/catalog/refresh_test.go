@@ -51,7 +51,7 @@ func TestRefreshed(t *testing.T) {
 
 func TestChangeIsZero(t *testing.T) {
 	d := mcpvisor.Delta{Added: []string{"x"}}
-	for _, c := range []mcpvisor.Change{{Tools: d}, {Resources: d}, {Templates: d}, {Prompts: d}, {Tools: mcpvisor.Delta{Removed: d.Added}}, {Tools: mcpvisor.Delta{Changed: d.Added}}} {
+	for _, c := range []mcpvisor.Change{{Instructions: true}, {Tools: d}, {Resources: d}, {Templates: d}, {Prompts: d}, {Tools: mcpvisor.Delta{Removed: d.Added}}, {Tools: mcpvisor.Delta{Changed: d.Added}}} {
 		require.False(t, c.IsZero())
 	}
 	require.True(t, new(mcpvisor.Change).IsZero())

@@ -94,7 +94,7 @@ func (d *decoder) decodeObject(depth int) (any, error) {
 			return nil, errNoValue
 		}
 		d.scan.SkipSpace()
-		quoted, escaped, ok := d.scan.memberName()
+		quoted, escaped, ok := d.scan.MemberName()
 		if !ok {
 			return nil, errNoValue
 		}

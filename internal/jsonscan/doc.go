@@ -6,5 +6,6 @@
 //
 // [EachMember] is the one reader of JSON objects: it calls a function for each member.
 // [Scanner] is the level below it. It accepts what encoding/json accepts (RFC 8259;
-// invalid UTF-8 and unpaired surrogates pass), nested up to [MaxDepth] levels.
+// invalid UTF-8 and unpaired surrogates pass), nested up to [MaxDepth] levels. Start with
+// scanner.go.
 package jsonscan

@@ -27,7 +27,7 @@ func EachMember(text []byte, f func(key string, value []byte) error) error {
 		return nil
 	}
 	for {
-		quoted, escaped, ok := s.memberName()
+		quoted, escaped, ok := s.MemberName()
 		if !ok {
 			return ErrNotObject
 		}

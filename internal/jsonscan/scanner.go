@@ -192,7 +192,7 @@ func (s *Scanner) value() bool {
 			}
 			open.push(c == '{')
 			if c == '{' {
-				if _, _, ok := s.memberName(); !ok {
+				if _, _, ok := s.MemberName(); !ok {
 					return false
 				}
 			}
@@ -210,7 +210,7 @@ func (s *Scanner) value() bool {
 			if s.Consume(',') {
 				s.SkipSpace()
 				if open.inObject() {
-					if _, _, ok := s.memberName(); !ok {
+					if _, _, ok := s.MemberName(); !ok {
 						return false
 					}
 				}
@@ -228,9 +228,9 @@ func (s *Scanner) value() bool {
 	}
 }
 
-// memberName consumes the name of a member and the colon after it. The results are those
+// MemberName consumes the name of a member and the colon after it. The results are those
 // of String.
-func (s *Scanner) memberName() (quoted []byte, escaped, ok bool) {
+func (s *Scanner) MemberName() (quoted []byte, escaped, ok bool) {
 	quoted, escaped, ok = s.String()
 	if !ok {
 		return nil, false, false
@@ -300,4 +300,39 @@ func ValidWithin(text []byte, depth int) bool {
 	s := Scanner{Text: text, MaxDepth: depth}
 	s.SkipSpace()
 	return s.value() && s.AtEnd()
+}
+
+// bracketStack remembers for each open bracket whether it is that of an object, one
+// bit each. The first 128 levels need no memory.
+type bracketStack struct {
+	depth    int
+	inline   [2]uint64
+	overflow []uint64
+}
+
+// push adds an open bracket.
+func (n *bracketStack) push(object bool) {
+	n.depth++
+	w, bit := n.word(), uint64(1)<<(n.depth&63)
+	if object {
+		*w |= bit
+	} else {
+		*w &^= bit
+	}
+}
+
+// inObject reports whether the innermost open bracket is that of an object.
+func (n *bracketStack) inObject() bool { return *n.word()&(1<<(n.depth&63)) != 0 }
+
+// word returns the word that holds the bit of the innermost open bracket.
+func (n *bracketStack) word() *uint64 {
+	i := n.depth >> 6
+	if i < len(n.inline) {
+		return &n.inline[i]
+	}
+	i -= len(n.inline)
+	for i >= len(n.overflow) {
+		n.overflow = append(n.overflow, 0)
+	}
+	return &n.overflow[i]
 }

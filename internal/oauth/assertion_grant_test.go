@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,6 +34,40 @@ func TestAssertionGrant(t *testing.T) {
 	s.Revoke(true, true)
 	requireOK(t, a)
 	require.Equal(t, 2, s.Counts().AssertionGrants, "each token request has an assertion of its own")
+}
+
+// The platform renews the file of an assertion, and another process that of an ID token, so
+// each token request reads it again. A file that cannot be read is a temporary failure.
+func TestAssertionGrant_files(t *testing.T) {
+	presented := ""
+	endpoint := provider(t, func(w http.ResponseWriter, form url.Values) {
+		presented = form.Get("subject_token")
+		answerWith(w, http.StatusOK, `{"access_token": "first", "token_type": "N_A", "issued_token_type": "`+tokenTypeIDJAG+`"}`)
+	})
+	path := filepath.Join(t.TempDir(), "token")
+	for name, config := range map[string]mcpvisor.OAuth{
+		"assertion": {Grant: mcpvisor.GrantJWTBearer, ClientID: "me", AssertionFile: path},
+		"ID token": {Grant: mcpvisor.GrantJWTBearer, ClientID: "me",
+			Enterprise: &mcpvisor.Enterprise{TokenEndpoint: endpoint, ClientID: "us", IDTokenFile: path}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newAuthServer(t, oauthtest.Rules{Assertion: "first"})
+			_, err := sendRequest(t.Context(), newAuthorizer(t, s, config), "")
+			var unavailable *Unavailable
+			require.ErrorAs(t, err, &unavailable)
+			require.NoError(t, os.WriteFile(path, []byte("first\n"), 0o600))
+			a := newAuthorizer(t, s, config)
+			requireOK(t, a)
+			require.NoError(t, os.WriteFile(path, []byte(" second\n"), 0o600))
+			s.Set(oauthtest.Rules{Assertion: map[bool]string{true: "second", false: "first"}[config.Enterprise == nil]})
+			s.Revoke(true, true)
+			requireOK(t, a)
+			if config.Enterprise != nil {
+				require.Equal(t, "second", presented)
+			}
+			require.NoError(t, os.Remove(path))
+		})
+	}
 }
 
 // A refused assertion is not presented again, and no other grant is tried.

@@ -38,7 +38,7 @@ type authRequest struct {
 	client       *client             // the client that the request names
 	redirectURI  string              // must be repeated in the token request
 	scopes       []string            // the requested ones
-	metadataURL  string              // resource_metadata of the challenge
+	challenge    metadata.Challenge  // of the refused request
 	hasCallback  bool                // a callback server waits for its redirect
 	created      time.Time
 }
@@ -96,7 +96,7 @@ func (a *Authorizer) newAuthRequest(ctx context.Context, c metadata.Challenge, s
 	// rand.Text has 26 characters and 130 bits; a code verifier has at least 43 characters
 	// (RFC 7636, section 4.1).
 	r := &authRequest{state: rand.Text(), codeVerifier: rand.Text() + rand.Text(), discovery: d, client: me, redirectURI: redirectURI,
-		scopes: scopes, metadataURL: c.MetadataURL, hasCallback: server != nil, created: time.Now()}
+		scopes: scopes, challenge: c, hasCallback: server != nil, created: time.Now()}
 	if r.url, err = r.buildURL(s.AuthorizationEndpoint); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (r *authRequest) isTooOld(limit time.Duration) bool {
 // caller holds a.mu.
 func (a *Authorizer) findPending(c metadata.Challenge, server *callback.Server) *authRequest {
 	for _, r := range a.pending {
-		if server == nil && !r.hasCallback && r.metadataURL == c.MetadataURL && !r.isTooOld(authRequestReuse) &&
+		if server == nil && !r.hasCallback && r.challenge.MetadataURL == c.MetadataURL && r.challenge.DPoP == c.DPoP && !r.isTooOld(authRequestReuse) &&
 			slices.Equal(r.scopes, a.scopesForUser(c, r.discovery, a.tokens)) {
 			return r
 		}
@@ -219,9 +219,13 @@ func (a *Authorizer) exchangeCode(ctx context.Context, r *authRequest, redirect 
 	}
 	// The code verifier proves that this client sent the authorization request (RFC 7636,
 	// section 4.5).
+	key, err := a.proofKey(r.discovery, r.challenge)
+	if err != nil {
+		return err
+	}
 	got, err := a.requestToken(ctx, s.TokenEndpoint, s.Issuer, r.client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {r.redirectURI},
-		"code_verifier": {r.codeVerifier}, "resource": {r.discovery.Resource}})
+		"code_verifier": {r.codeVerifier}, "resource": {r.discovery.Resource}}, key)
 	if err != nil {
 		return fmt.Errorf("exchanging the code for a token: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
@@ -43,6 +43,10 @@ type Authorizer struct {
 	// tokens is the current authorization; nil: none. The value is replaced and
 	// never changed, so readers may use it without the lock.
 	tokens *mcpvisor.Authorization
+	// dpop is the key that tokens are bound to; nil: they are bearer tokens. issuerNonce and
+	// serverNonce are the last nonces of the authorization server and of the MCP server.
+	dpop                     *dpopKey
+	issuerNonce, serverNonce string
 	// source says where tokens came from.
 	source tokenSource
 	// stored is what the store held last. If the store holds something else, another
@@ -52,6 +56,9 @@ type Authorizer struct {
 	boundIssuer string
 	// challenge is the last one of the server.
 	challenge metadata.Challenge
+	// renewalsLeft is how many renewals may start at once; it was true at renewalsCounted.
+	renewalsLeft    float64
+	renewalsCounted time.Time
 	// renewal is the one that runs; nil: none.
 	renewal *renewal
 	// lastFailure is the outcome of the last renewal if it failed; nil otherwise.
@@ -94,7 +101,7 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	// the URL must not reach the authorization server.
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
 	a := &Authorizer{config: *spec.Auth, key: spec.Auth.StoreKey(server), store: spec.Auth.Store,
-		http: safehttp.New(server, spec), warn: warn, pending: map[string]*authRequest{}, tokenLock: make(chan struct{}, 1)}
+		http: safehttp.New(server, spec), warn: warn, pending: map[string]*authRequest{}, renewalsLeft: renewalBurst, tokenLock: make(chan struct{}, 1)}
 	a.redactor.addPermanent(a.config.ClientSecret, a.config.PrivateKey)
 	if e := a.config.Enterprise; e != nil {
 		a.redactor.addPermanent(e.ClientSecret)
@@ -165,8 +172,8 @@ func (a *Authorizer) Attach(ctx context.Context) {
 // Detach ends a session. The last one gives a running token request grace to
 // complete: if its answer got lost, a rotated refresh token would be lost, too.
 // When Detach returns, no goroutine of the authorizer runs for the session, except
-// one that a function of the host blocks. Detach itself is bounded by grace plus
-// some seconds.
+// one that a function of the host blocks. Detach itself is bounded by grace; a Store that
+// hangs may add detachTimeout.
 func (a *Authorizer) Detach(grace time.Duration) {
 	a.mu.Lock()
 	if a.sessions--; a.sessions > 0 {
@@ -186,13 +193,17 @@ func (a *Authorizer) Detach(grace time.Duration) {
 	if r != nil {
 		r.waitDone(detachTimeout)
 	}
-	a.http.AwaitIdle(grace)
 }
 
 // setTokens makes an authorization the current one. The caller holds a.mu.
 func (a *Authorizer) setTokens(next *mcpvisor.Authorization, source tokenSource) {
 	a.tokens, a.source, a.lastFailure = next, source, nil
-	a.redactor.setCurrent(next.AccessToken, next.RefreshToken, next.ClientSecret)
+	if a.dpop = nil; next.DPoPKey != "" {
+		if a.dpop, _ = parseDPoPKey(next.DPoPKey); a.dpop != nil { // adopt has checked a stored one
+			a.redactor.addProofs(a.dpop.header)
+		}
+	}
+	a.redactor.setCurrent(next.AccessToken, next.RefreshToken, next.ClientSecret, next.DPoPKey)
 	if next.ClientID == a.config.ClientID {
 		a.boundIssuer = next.Issuer
 	}
@@ -215,7 +226,7 @@ func (a *Authorizer) Forget(ctx context.Context) error {
 	// The lock is held, so no renewal can store tokens after this.
 	deleting, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return a.redactor.redactError(guard.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
+	return a.redactor.redactError(hostcall.Do(deleting, "Store", func(ctx context.Context) error { return a.store.Delete(ctx, a.key) }))
 }
 
 // clear drops everything that was learnt, and cancels the renewal that runs.
@@ -226,6 +237,7 @@ func (a *Authorizer) clear() {
 		a.renewal.cancel(errForgotten)
 	}
 	a.tokens, a.stored, a.lastFailure, a.discovery, a.boundIssuer = nil, nil, nil, nil, ""
+	a.dpop, a.issuerNonce, a.serverNonce = nil, "", ""
 	clear(a.pending)
 	a.scheduleRenewal()
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
 )
@@ -76,7 +76,7 @@ func (a *Authorizer) fetchCode(ctx context.Context, r *renewal, required *mcpvis
 		return a.asAuthRequired(err)
 	}
 	close(r.fetching) // from here on callers wait beyond TokenWait
-	redirect, err := guard.Wait(ctx, "FetchAuthorizationCode", nil, func(ctx context.Context) (string, error) { return a.config.FetchAuthorizationCode(ctx, request.url) })
+	redirect, err := hostcall.Wait(ctx, "FetchAuthorizationCode", nil, func(ctx context.Context) (string, error) { return a.config.FetchAuthorizationCode(ctx, request.url) })
 	if err != nil {
 		required.Reason, required.URL, required.Err = "FetchAuthorizationCode failed", request.url, err
 		return required

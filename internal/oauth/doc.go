@@ -11,7 +11,8 @@
 //   - the authorization code grant of OAuth 2.1 with PKCE (RFC 7636), resource
 //     indicators (RFC 8707) and the issuer check (RFC 9207) (auth_request.go),
 //   - refresh tokens (refresh.go) and step-up authorization (code_grant.go),
-//   - client credentials and JWT assertions (RFC 7523) (grants.go).
+//   - client credentials and JWT assertions (RFC 7523) (grants.go),
+//   - tokens that are bound to a key of this client (DPoP, RFC 9449) (dpop.go).
 //
 // The life of a token:
 //
@@ -28,6 +29,7 @@
 //     OAuth.TokenWait. A renewal runs in a goroutine of its own, without a lock and
 //     without the context of a caller, so a caller that leaves does not disturb it.
 //   - However many requests are rejected at once, there is one renewal.
+//   - However often the server wants another token, renewals start at a bounded rate.
 //   - While a session is attached, tokens are renewed ahead of their expiry.
 //   - A rotated refresh token is stored before its access token is used.
 //   - A function of the host that hangs or panics, such as a Store, blocks no caller and

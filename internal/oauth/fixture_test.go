@@ -98,8 +98,16 @@ func sendOnce(ctx context.Context, a *Authorizer, token, method string) (*http.R
 	if err != nil {
 		return nil, err
 	}
+	c := a.Credential(token)
 	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Authorization", c.Authorization())
+	}
+	if c.NeedsProof() {
+		proof, err := c.Proof(req.Method, req.URL, nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("DPoP", proof)
 	}
 	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err == nil {
@@ -215,5 +223,7 @@ func setExpiry(t *testing.T, a *Authorizer, left, life time.Duration) {
 func endPause(a *Authorizer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lastFailure = nil
+	if a.lastFailure != nil {
+		a.lastFailure.until = time.Time{}
+	}
 }

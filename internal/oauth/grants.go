@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
 )
@@ -54,7 +56,11 @@ func (a *Authorizer) requestWithoutUser(ctx context.Context, why reason) error {
 	if err != nil {
 		return a.asAuthRequired(err)
 	}
-	got, err := a.requestToken(ctx, d.Server.TokenEndpoint, d.Server.Issuer, me, form)
+	key, err := a.proofKey(d, c)
+	if err != nil {
+		return err
+	}
+	got, err := a.requestToken(ctx, d.Server.TokenEndpoint, d.Server.Issuer, me, form, key)
 	if err != nil {
 		return a.asAuthRequired(fmt.Errorf("requesting a token as client %q: %w", me.id, err))
 	}
@@ -89,18 +95,33 @@ func (a *Authorizer) fetchAssertion(ctx context.Context, d *metadata.Discovery, 
 	if a.config.Enterprise != nil {
 		return a.exchangeIDToken(ctx, d, scopes)
 	}
-	assertion, err := guard.Wait(ctx, "FetchAssertion", nil, func(ctx context.Context) (string, error) {
+	assertion, err := hostcall.Wait(ctx, "FetchAssertion", nil, func(ctx context.Context) (string, error) {
+		if a.config.FetchAssertion == nil {
+			return readTokenFile(a.config.AssertionFile)
+		}
 		return a.config.FetchAssertion(ctx, mcpvisor.AssertionRequest{
 			Issuer: d.Server.Issuer, Resource: d.Resource, ClientID: a.config.ClientID, Scopes: scopes})
 	})
 	return a.checkSupplied("assertion", assertion, err)
 }
 
+// readTokenFile returns the token in a file. Another process keeps it fresh, so it is not
+// kept here.
+func readTokenFile(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	return strings.TrimSpace(string(text)), err
+}
+
 // exchangeIDToken exchanges the ID token of the user's login for an assertion that
 // the authorization server accepts (RFC 8693, section 2.1; SEP-990).
 func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery, scopes []string) (string, error) {
 	e := a.config.Enterprise
-	idToken, err := guard.Wait(ctx, "FetchIDToken", nil, e.FetchIDToken)
+	idToken, err := hostcall.Wait(ctx, "FetchIDToken", nil, func(ctx context.Context) (string, error) {
+		if e.FetchIDToken == nil {
+			return readTokenFile(e.IDTokenFile)
+		}
+		return e.FetchIDToken(ctx)
+	})
 	if idToken, err = a.checkSupplied("ID token", idToken, err); err != nil {
 		return "", err
 	}
@@ -113,7 +134,7 @@ func (a *Authorizer) exchangeIDToken(ctx context.Context, d *metadata.Discovery,
 		"resource": {d.Resource}, "subject_token": {idToken}, "subject_token_type": {tokenTypeIDToken}}
 	setScopes(form, scopes)
 	// The answer holds the assertion as its access_token (RFC 8693, section 2.2.1).
-	got, err := a.requestToken(ctx, e.TokenEndpoint, "", me, form)
+	got, err := a.requestToken(ctx, e.TokenEndpoint, "", me, form, nil)
 	if err != nil {
 		return "", fmt.Errorf("requesting an assertion from the identity provider: %w", err)
 	}

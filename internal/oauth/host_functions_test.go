@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
@@ -102,11 +102,11 @@ func (panickyStore) Lock(context.Context, mcpvisor.TokenKey) (func(), error) {
 }
 
 // A lock that is returned after its caller left is released.
-func TestGuardWait_late_lock(t *testing.T) {
+func TestStore_late_lock(t *testing.T) {
 	given, freed := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := guard.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+	_, err := hostcall.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
 		<-given
 		return func() { close(freed) }, nil
 	})
@@ -120,8 +120,7 @@ type hostTripper func(*http.Request) (*http.Response, error)
 
 func (f hostTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A panic in the host's HTTP client, also in goroutines of net/http, fails the request
-// and does not end the process.
+// A panic in the host's HTTP client fails the request and does not end the process.
 func TestHostClient_panics(t *testing.T) {
 	own := &http.Transport{DisableKeepAlives: true}
 	for name, transport := range map[string]func(now func() bool) http.RoundTripper{
@@ -196,11 +195,11 @@ func TestAuthorize_open_fails(t *testing.T) {
 }
 
 // A panic while a late lock is released ends nothing.
-func TestGuardWait_late_lock_panics(t *testing.T) {
+func TestStore_late_lock_panics(t *testing.T) {
 	given, freed := make(chan struct{}), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := guard.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
+	_, err := hostcall.Wait(ctx, "Store", func(free func()) { free() }, func(context.Context) (func(), error) {
 		<-given
 		return func() { close(freed); panic("of the host") }, nil
 	})

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
-	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 )
 
 // privatePeer is a connection that reports a private remote address.
@@ -87,15 +85,4 @@ func TestToken_expires_while_server_in_private_network_is_down(t *testing.T) {
 	endPause(a)
 	_, err = a.Token(t.Context())
 	require.NoError(t, err)
-}
-
-// The hooks of a caller's httptrace run in goroutines of net and net/http.
-func TestAuthorize_httptrace_panics(t *testing.T) {
-	s := newAuthServer(t, oauthtest.Rules{})
-	a := newDetached(t, s, mcpvisor.OAuth{})
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectStart: func(string, string) { panic("of the host") },
-		ConnectDone: func(string, string, error) { panic("of the host") }})
-	require.NoError(t, a.Authorize(ctx, openBrowser))
 }

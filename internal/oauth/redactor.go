@@ -13,12 +13,16 @@ import (
 // current ones. Old tokens appear in errors for a while.
 const maxRecentSecrets = 48
 
+// maxProofKeys is for how many keys DPoP proofs are recognized.
+const maxProofKeys = 8
+
 // redactor masks secrets in texts. Safe for concurrent use.
 type redactor struct {
 	mu        sync.Mutex        // guards the fields below
 	permanent []string          // those of the spec
 	current   []string          // the tokens in use
 	recent    []string          // the others; the last one added is the last one dropped
+	proofs    []string          // the first parts of DPoP proofs, one for each key
 	replacer  *strings.Replacer // made from the above when it is needed; nil: it has to be
 }
 
@@ -75,10 +79,37 @@ func (r *redactor) redact(text string) string {
 		all.Add(slices.Concat(r.permanent, r.current, r.recent)...)
 		r.replacer = all.Replacer()
 	}
-	replacer := r.replacer
+	replacer, proofs := r.replacer, r.proofs
 	r.mu.Unlock()
+	for _, header := range proofs {
+		text = maskProofs(text, header)
+	}
 	return replacer.Replace(text)
 }
+
+// addProofs makes all DPoP proofs masked that begin with header. Each request has another
+// proof, so they are found by what they have in common.
+func (r *redactor) addProofs(header string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.proofs, header) {
+		r.proofs = append(slices.Clone(r.proofs[max(0, len(r.proofs)-maxProofKeys+1):]), header)
+	}
+}
+
+// maskProofs returns text with a mask for each proof that begins with header.
+func maskProofs(text, header string) string {
+	for {
+		before, after, found := strings.Cut(text, header)
+		if !found {
+			return text
+		}
+		text = before + secret.Mask + strings.TrimLeft(after, proofCharacters)
+	}
+}
+
+// proofCharacters are those of a JWT.
+const proofCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_."
 
 // redactError returns err if its text holds no secret, else an error with the redacted
 // text. That one wraps nothing, because what it wrapped would hold the secret, too.

@@ -63,12 +63,19 @@ func (a *Authorizer) refresh(ctx context.Context, tokens *mcpvisor.Authorization
 		}
 		me.secret, me.privateKey = a.config.ClientSecret, a.config.PrivateKey
 	}
+	var key *dpopKey
+	if tokens.DPoPKey != "" { // the refresh token is bound to it (RFC 9449, section 5)
+		var err error
+		if key, err = parseDPoPKey(tokens.DPoPKey); err != nil {
+			return err
+		}
+	}
 	// RFC 8707, section 2.2: the new token is for the same resource. Without a scope
 	// parameter its scopes stay (RFC 6749, section 6).
 	next := tokens.Clone()
 	request := func() (*tokenResponse, error) {
 		return a.requestToken(requesting, next.TokenEndpoint, next.Issuer, me, url.Values{
-			"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": {tokens.Resource}})
+			"grant_type": {"refresh_token"}, "refresh_token": {tokens.RefreshToken}, "resource": {tokens.Resource}}, key)
 	}
 	got, err := request()
 	// The refresh token belongs to its issuer. It is never sent to an endpoint of another
@@ -120,6 +127,9 @@ func (a *Authorizer) dropRejected(ctx context.Context, tokens *mcpvisor.Authoriz
 // no new refresh token, the old one stays valid (RFC 6749, section 6).
 func (t *tokenResponse) applyTo(next *mcpvisor.Authorization) {
 	next.AccessToken, next.Expires, next.Obtained = t.accessToken, t.expires, time.Now()
+	if next.DPoPKey = ""; t.key != nil {
+		next.DPoPKey = t.key.text
+	}
 	if t.refreshToken != "" {
 		next.RefreshToken = t.refreshToken
 	}

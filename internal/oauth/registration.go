@@ -124,6 +124,9 @@ func authMethodFor(c *client, supported []string) string {
 // registerClient registers a client (RFC 7591, section 3) for all scopes that it may
 // request later, because some servers grant no others. Other servers refuse a
 // registration that names scopes; then it tries once without.
+// maxUnixTime is the last second of the year 9999. A later time cannot be stored as JSON.
+const maxUnixTime = 253402300799
+
 func (a *Authorizer) registerClient(ctx context.Context, s *oauthex.AuthServerMeta, redirectURI string, scopes []string) (*client, error) {
 	name := a.config.ClientName
 	if name == "" {
@@ -196,7 +199,7 @@ func (a *Authorizer) postRegistration(ctx context.Context, s *oauthex.AuthServer
 	}
 	c := &client{id: got.ClientID, secret: got.ClientSecret, authMethod: got.AuthMethod, redirectURI: wanted.RedirectURIs[0], dynamic: true}
 	if got.SecretExpiresAt > 0 && got.ClientSecret != "" {
-		c.secretExpires = time.Unix(int64(min(got.SecretExpiresAt, 1<<40)), 0)
+		c.secretExpires = time.Unix(int64(min(got.SecretExpiresAt, maxUnixTime)), 0).UTC()
 	}
 	// Some servers issue a secret and do not say how to use it, or say "none".
 	if c.authMethod == "" || c.authMethod == authNone && c.secret != "" && wanted.TokenEndpointAuthMethod != authNone {

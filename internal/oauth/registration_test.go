@@ -225,6 +225,24 @@ func TestReusableRegistration(t *testing.T) {
 	require.Nil(t, reusableRegistration(known, known.Issuer, known.RedirectURL))
 }
 
+// A secret that expires in the far future can be stored.
+func TestPostRegistration_secretExpires(t *testing.T) {
+	for text, want := range map[string]string{"0": "0001-01-01T00:00:00Z", "-1": "0001-01-01T00:00:00Z", "4102444800": "2100-01-01T00:00:00Z",
+		"1099511627776": "9999-12-31T23:59:59Z", "1e300": "9999-12-31T23:59:59Z"} {
+		registrar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			answerWith(w, http.StatusCreated, `{"client_id": "me", "client_secret": "secret-of-me", "client_secret_expires_at": `+text+`}`)
+		}))
+		s := newAuthServer(t, oauthtest.Rules{})
+		got, err := newDetached(t, s, mcpvisor.OAuth{}).postRegistration(t.Context(), &oauthex.AuthServerMeta{Issuer: s.Issuer, RegistrationEndpoint: registrar.URL},
+			&oauthex.ClientRegistrationMetadata{RedirectURIs: []string{"http://127.0.0.1:1/callback"}})
+		registrar.Close()
+		require.NoError(t, err)
+		stored, err := json.Marshal(got.secretExpires)
+		require.NoError(t, err, text)
+		require.Equal(t, `"`+want+`"`, string(stored))
+	}
+}
+
 func TestPostRegistration_answers(t *testing.T) {
 	for _, c := range []struct {
 		status     int
@@ -247,7 +265,7 @@ func TestPostRegistration_answers(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, client{id: "me", secret: "secret-of-me", secretExpires: time.Unix(4102444800, 0), authMethod: authSecretBasic,
+		require.Equal(t, client{id: "me", secret: "secret-of-me", secretExpires: time.Unix(4102444800, 0).UTC(), authMethod: authSecretBasic,
 			redirectURI: "http://127.0.0.1:1/callback", dynamic: true}, *got)
 		require.Equal(t, "***", a.Redact("secret-of-me"))
 	}

@@ -114,7 +114,8 @@ func (a *Authorizer) Token(ctx context.Context) (string, error) {
 	if tokens.AccessToken == "" || !isExpired(tokens, time.Now()) || !a.isRenewable(tokens) {
 		return tokens.AccessToken, nil
 	}
-	if err := a.awaitOtherToken(ctx, reason{trigger: triggerExpired}, tokens.AccessToken); err != nil {
+	err := a.awaitOtherToken(ctx, reason{trigger: triggerExpired}, tokens.AccessToken)
+	if err != nil && !errors.Is(err, errTooManyRenewals) { // then the server decides, too
 		return "", err
 	}
 	return a.AccessToken(), nil
@@ -176,6 +177,12 @@ func (a *Authorizer) joinRenewal(why reason, used string) (*renewal, error) {
 			return nil, f.err
 		}
 	}
+	if wait := a.takeRenewal(time.Now()); wait > 0 {
+		if f := a.lastFailure; f != nil && f.permanent && why.coveredBy(f.renewal.reason) {
+			return nil, f.err // the user is still needed
+		}
+		return nil, &Unavailable{RetryAfter: wait, Err: errTooManyRenewals}
+	}
 	// The renewal ends with the last session. It must not use the context of a caller,
 	// which may leave while others still wait.
 	ctx := a.lifetime
@@ -187,6 +194,33 @@ func (a *Authorizer) joinRenewal(why reason, used string) (*renewal, error) {
 	a.renewal = r
 	go a.runRenewal(ctx, r, used)
 	return r, nil
+}
+
+// A server decides how often a token is renewed: by the lifetime of its tokens, by rejecting
+// them, by asking for more scopes. renewalBurst renewals may start at once, and another one
+// every renewalInterval.
+const (
+	renewalBurst    = 10
+	renewalInterval = 10 * time.Second
+)
+
+// errTooManyRenewals is the error of a request that needs another token too soon.
+var errTooManyRenewals = fmt.Errorf("the server has needed another token %d times within a short time; "+
+	"check the lifetime and the scopes of the tokens that its authorization server issues, and the clocks of both", renewalBurst)
+
+// takeRenewal counts the start of a renewal. If there were too many, it returns how long to
+// wait for the next one. The caller holds a.mu.
+func (a *Authorizer) takeRenewal(now time.Time) (wait time.Duration) {
+	if !a.renewalsCounted.IsZero() {
+		gained := now.Sub(a.renewalsCounted).Seconds() / renewalInterval.Seconds()
+		a.renewalsLeft = min(a.renewalsLeft+max(gained, 0), renewalBurst)
+	}
+	a.renewalsCounted = now
+	if a.renewalsLeft < 1 {
+		return time.Duration((1 - a.renewalsLeft) * float64(renewalInterval))
+	}
+	a.renewalsLeft--
+	return 0
 }
 
 // runRenewal is the goroutine of a renewal. A panic is the error of the renewal.

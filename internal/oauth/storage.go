@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
@@ -22,12 +22,12 @@ func (a *Authorizer) reload(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.tokenWait())
 	defer cancel()
-	stored, err := guard.Wait(ctx, "Store", nil, func(ctx context.Context) (*mcpvisor.Authorization, error) {
+	stored, err := hostcall.Wait(ctx, "Store", nil, func(ctx context.Context) (*mcpvisor.Authorization, error) {
 		return a.store.Load(ctx, a.key)
 	})
 	if stored != nil {
 		stored = stored.Clone()
-		a.redactor.add(stored.AccessToken, stored.RefreshToken, stored.ClientSecret)
+		a.redactor.add(stored.AccessToken, stored.RefreshToken, stored.ClientSecret, stored.DPoPKey)
 	}
 	warning, err := a.adopt(stored, err)
 	if warning != "" {
@@ -54,11 +54,15 @@ func (a *Authorizer) adopt(stored *mcpvisor.Authorization, err error) (warning s
 		return "the stored tokens are for " + stored.Resource + ", which is not this server; they are not used", nil
 	default:
 		a.stored = stored
+		if _, err := parseDPoPKey(stored.DPoPKey); stored.DPoPKey != "" && err != nil {
+			stored, warning = stored.Clone(), err.Error()+", so that the user has to authorize again"
+			stored.AccessToken, stored.RefreshToken, stored.DPoPKey = "", "", ""
+		}
 		if !sameTokens(stored, a.tokens) {
 			a.setTokens(stored, fromStore)
 		}
 	}
-	return "", nil
+	return warning, nil
 }
 
 // sameTokens reports whether two authorizations hold the same tokens of the same
@@ -73,12 +77,12 @@ func sameTokens(a, b *mcpvisor.Authorization) bool {
 // store fails, the authorization becomes the current one all the same. After Forget
 // save does nothing and returns errForgotten.
 func (a *Authorizer) save(ctx context.Context, next *mcpvisor.Authorization, source tokenSource) error {
-	a.redactor.add(next.AccessToken, next.RefreshToken, next.ClientSecret)
+	a.redactor.add(next.AccessToken, next.RefreshToken, next.ClientSecret, next.DPoPKey)
 	var err error
 	if a.store != nil && !isForgotten(ctx) {
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
-		err = guard.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, next.Clone()) })
+		err = hostcall.Do(saving, "Store", func(ctx context.Context) error { return a.store.Save(ctx, a.key, next.Clone()) })
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,7 +119,7 @@ func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 		return unlockLocal
 	}
 	// A lock that arrives after ctx has ended is released at once.
-	unlockStore, err := guard.Wait(ctx, "Store", func(late func()) { late() }, func(ctx context.Context) (func(), error) {
+	unlockStore, err := hostcall.Wait(ctx, "Store", func(late func()) { late() }, func(ctx context.Context) (func(), error) {
 		return locker.Lock(ctx, a.key)
 	})
 	if err != nil {
@@ -128,7 +132,7 @@ func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 		defer unlockLocal()
 		unlocking, cancel := context.WithTimeout(context.Background(), storeTimeout)
 		defer cancel()
-		if err := guard.Do(unlocking, "Store", func(context.Context) error { unlockStore(); return nil }); err != nil {
+		if err := hostcall.Do(unlocking, "Store", func(context.Context) error { unlockStore(); return nil }); err != nil {
 			a.warn(a.Redact(err.Error()))
 		}
 	}

@@ -21,37 +21,69 @@ type tokenResponse struct {
 	accessToken, refreshToken string
 	expires                   time.Time // zero: the answer does not say
 	scopes                    []string  // nil: the answer does not say
+	key                       *dpopKey  // that the tokens are bound to; nil: bearer tokens
 }
 
-// maxTokenLifetime bounds what is believed about the lifetime of a token.
-const maxTokenLifetime = 10 * 365 * 24 * time.Hour
+// minTokenLifetime and maxTokenLifetime bound what is believed about the lifetime of a token.
+const (
+	minTokenLifetime = time.Second
+	maxTokenLifetime = 10 * 365 * 24 * time.Hour
+)
 
 // requestToken sends one request to a token endpoint (RFC 6749, section 3.2) as the client
 // c. issuer is the audience of a signed client assertion. A redirect is not followed,
-// because the request holds secrets.
-func (a *Authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values) (*tokenResponse, error) {
+// because the request holds secrets. With a key it asks for tokens that are bound to it (RFC
+// 9449, section 5); the answer may be bearer tokens. If the endpoint demands a nonce, the
+// request is sent once more: the first one has used up nothing (section 8).
+func (a *Authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *dpopKey) (*tokenResponse, error) {
 	// Stored endpoints are checked again: the network around the server may have changed.
 	if err := a.http.CheckURL(ctx, "token endpoint", endpoint); err != nil {
 		return nil, err
 	}
+	a.mu.Lock()
+	nonce := a.issuerNonce
+	a.mu.Unlock()
+	got, next, err := a.sendTokenRequest(ctx, endpoint, issuer, c, form, key, nonce)
+	if key != nil && errorCodeOf(err) == errUseNonce && next != "" && next != nonce {
+		got, _, err = a.sendTokenRequest(ctx, endpoint, issuer, c, form, key, next)
+	}
+	return got, err
+}
+
+// sendTokenRequest sends one request of requestToken. next is the nonce for the next one.
+func (a *Authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *dpopKey, nonce string) (_ *tokenResponse, next string, _ error) {
 	basic, err := a.authenticate(c, issuer, form)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint, strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, fmt.Errorf("the token endpoint's address cannot be used: %w", err)
+		return nil, "", fmt.Errorf("the token endpoint's address cannot be used: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
 	if basic != "" {
 		req.Header.Set("Authorization", basic)
 	}
-	status, _, body, err := a.http.Do(req)
-	if err != nil {
-		return nil, err
+	if key != nil {
+		a.redactor.addProofs(key.header)
+		proof, err := key.proof(req.Method, req.URL, "", nonce, nil)
+		if err != nil {
+			return nil, "", err
+		}
+		req.Header.Set("DPoP", proof)
 	}
-	return a.parseTokenResponse(status, body)
+	status, header, body, err := a.http.Do(req)
+	if err != nil {
+		return nil, "", err
+	}
+	if next = nonceOf(header); next != "" && key != nil {
+		a.mu.Lock()
+		a.issuerNonce = next
+		a.mu.Unlock()
+	}
+	got, err := a.parseTokenResponse(status, body, key)
+	return got, next, err
 }
 
 // authenticate adds the client's credentials to a token request: to its form, or as the
@@ -87,8 +119,8 @@ func (a *Authorizer) authenticate(c *client, issuer string, form url.Values) (ba
 }
 
 // parseTokenResponse reads the answer of a token endpoint: RFC 6749, section 5.1, or
-// an error of section 5.2.
-func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse, error) {
+// an error of section 5.2. key is that of the request.
+func (a *Authorizer) parseTokenResponse(status int, body []byte, key *dpopKey) (*tokenResponse, error) {
 	var got struct {
 		AccessToken      string          `json:"access_token"`
 		TokenType        string          `json:"token_type"`
@@ -106,6 +138,7 @@ func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse
 	if strings.EqualFold(got.TokenType, "N_A") && got.IssuedTokenType == tokenTypeIDJAG {
 		got.TokenType = "" // an assertion is not an access token (RFC 8693, section 2.2.1)
 	}
+	bound := key != nil && strings.EqualFold(got.TokenType, "DPoP") // RFC 9449, section 5
 	switch {
 	// These two codes belong to the authorization endpoint (RFC 6749, section 4.1.2.1), and
 	// some token endpoints use them.
@@ -119,7 +152,7 @@ func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse
 		return nil, errors.New("the answer of the token endpoint cannot be parsed")
 	case got.AccessToken == "":
 		return nil, errors.New("the token endpoint answered without a token")
-	case got.TokenType != "" && !strings.EqualFold(got.TokenType, "Bearer"):
+	case got.TokenType != "" && !strings.EqualFold(got.TokenType, "Bearer") && !bound:
 		return nil, fmt.Errorf("the token endpoint issued a token of type %q, and only Bearer is supported", display.Shorten(got.TokenType, display.MaxQuoteBytes))
 	// RFC 6750, section 2.1. A line break would allow the server to add headers.
 	case strings.ContainsFunc(got.AccessToken, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
@@ -128,13 +161,16 @@ func (a *Authorizer) parseTokenResponse(status int, body []byte) (*tokenResponse
 	// RFC 6749, section 5.1: scope and expires_in are optional. expires_in is a lifetime in
 	// seconds.
 	t := &tokenResponse{accessToken: got.AccessToken, refreshToken: got.RefreshToken}
+	if bound {
+		t.key = key
+	}
 	if got.Scope != nil {
 		t.scopes = append([]string{}, metadata.ParseScopes(*got.Scope)...)
 	}
 	// Some servers write the number as a string.
 	var seconds float64
 	if json.Unmarshal([]byte(strings.Trim(string(got.ExpiresIn), `"`)), &seconds) == nil && seconds > 0 {
-		t.expires = time.Now().Add(time.Duration(min(seconds, maxTokenLifetime.Seconds()) * float64(time.Second)))
+		t.expires = time.Now().Add(time.Duration(min(max(seconds, minTokenLifetime.Seconds()), maxTokenLifetime.Seconds()) * float64(time.Second)))
 	}
 	return t, nil
 }

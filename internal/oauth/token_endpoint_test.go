@@ -32,7 +32,7 @@ func TestParseTokenResponse(t *testing.T) {
 		{http.StatusOK, `{"access_token": "of-an\r\nX-Key: answer"}`, "not allowed in a header", false},
 		{http.StatusOK, `{"access_token": "of an answer"}`, "not allowed in a header", false},
 	} {
-		got, err := a.parseTokenResponse(c.status, []byte(c.body))
+		got, err := a.parseTokenResponse(c.status, []byte(c.body), nil)
 		if c.says == "" {
 			require.NoError(t, err, c.body)
 			require.Equal(t, "of-an-answer", got.accessToken)
@@ -48,13 +48,15 @@ func TestParseTokenResponse(t *testing.T) {
 func TestParseTokenResponse_expires_in(t *testing.T) {
 	a := newDetached(t, newAuthServer(t, oauthtest.Rules{}), mcpvisor.OAuth{})
 	for text, want := range map[string]time.Duration{"3600": time.Hour, `"3600"`: time.Hour, "1.5": 1500 * time.Millisecond,
-		"1e300": maxTokenLifetime, "0": 0, "-1": 0, "null": 0, `"testTimeout"`: 0} {
-		got, err := a.parseTokenResponse(http.StatusOK, []byte(`{"access_token": "of-an-answer", "expires_in": `+text+`}`))
+		"1e300": maxTokenLifetime, "0": 0, "-1": 0, "null": 0, `"testTimeout"`: 0,
+		"0.0001": minTokenLifetime, `"0.5"`: minTokenLifetime, `"-3600"`: 0, "-1e300": 0, "1e400": 0, "true": 0, "[3600]": 0, `"Inf"`: 0, `"NaN"`: 0} {
+		got, err := a.parseTokenResponse(http.StatusOK, []byte(`{"access_token": "of-an-answer", "expires_in": `+text+`}`), nil)
 		require.NoError(t, err)
 		if want == 0 {
 			require.True(t, got.expires.IsZero(), text)
 			continue
 		}
+		require.False(t, got.expires.Before(time.Now().Add(want-time.Minute)) || got.expires.Before(time.Now().Add(want/2)), text)
 		require.WithinDuration(t, time.Now().Add(want), got.expires, time.Minute, text)
 		require.True(t, got.expires.After(time.Now().Add(want-time.Minute)), text)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/url"
 
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 )
 
@@ -50,7 +50,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 	// to end.
 	opened := make(chan error, 1)
 	go func() {
-		opened <- guard.Do(ctx, "open function", func(context.Context) error { return open(r.url) })
+		opened <- hostcall.Do(ctx, "open function", func(context.Context) error { return open(r.url) })
 	}()
 	err = server.Await(ctx, r.state, opened, func(redirect string) error { return a.Finish(ctx, redirect) })
 	if ctx.Err() != nil { // the user did not come back
@@ -100,7 +100,7 @@ func (a *Authorizer) Finish(ctx context.Context, redirect string) error {
 		defer unlock()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewalTimeout)
 		defer cancel()
-		done <- guard.Call("authorization", func() error { return a.redactor.redactError(a.exchangeCode(ctx, r, redirect)) })
+		done <- hostcall.Call("authorization", func() error { return a.redactor.redactError(a.exchangeCode(ctx, r, redirect)) })
 	}()
 	select {
 	case err := <-done:

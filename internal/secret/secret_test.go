@@ -1,7 +1,11 @@
 package secret
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"html"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,5 +134,67 @@ func TestRedactURI(t *testing.T) {
 		"%zz://user@h/?a=b=c":             "%zz://***@h/?a=***",
 	} {
 		require.Equal(t, want, RedactURI(uri), uri)
+	}
+}
+
+// A secret is masked in every form in which an honest server may repeat it.
+func TestList_forms(t *testing.T) {
+	for _, s := range []string{canary, token, `a "b"/c<d>&e'f+g h`, "pässwörd-😀-0815", "p(a)s*s!w~o_r.d", "back\\slash=0815"} {
+		var l List
+		l.Add(s)
+		mask := l.Replacer()
+		plainJSON := func() string {
+			var b strings.Builder
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			require.NoError(t, e.Encode("key "+s))
+			return b.String()
+		}()
+		goJSON, err := json.Marshal("key " + s)
+		require.NoError(t, err)
+		for name, text := range map[string]string{
+			"as it is":             "key " + s + ", no",
+			"JSON":                 plainJSON,
+			"JSON of Go":           string(goJSON),
+			"JSON with \\/":        strings.ReplaceAll(plainJSON, "/", `\/`),
+			"query":                url.Values{"key": {s}}.Encode(),
+			"query, lower case":    lowerEscapes(url.QueryEscape(s)),
+			"path":                 "/a/" + url.PathEscape(s) + "/b",
+			"HTML":                 "<p>" + html.EscapeString(s) + "</p>",
+			"base64":               base64.StdEncoding.EncodeToString([]byte(s)),
+			"base64 of a URL":      base64.URLEncoding.EncodeToString([]byte(s)),
+			"encodeURIComponent":   strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A", "*").Replace(url.QueryEscape(s)),
+			"ASCII, as Python has": asciiJSON(plainJSON),
+		} {
+			require.Contains(t, mask.Replace(text), Mask, "%s of %s: %s", name, s, text)
+			require.NotContains(t, mask.Replace(text), s)
+		}
+		for _, before := range []string{"", "u", "me", "user:"} { // the three ways to lie in base64
+			text := base64.StdEncoding.EncodeToString([]byte(before + s + ":x"))
+			masked := mask.Replace(text)
+			require.Contains(t, masked, Mask, "%s in %s", s, text)
+			require.Less(t, len(masked), 24, "only the text around the secret stays")
+		}
+	}
+}
+
+// Each line of a secret is masked: a server may write one line at a time.
+func TestList_lines(t *testing.T) {
+	const pem = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\r\n  BKcwggSjAgEAAoIBAQDZ/3h+y8Kz2uX1  \n-----END PRIVATE KEY-----\n"
+	for name, add := range map[string]func(*List){
+		"declared":          func(l *List) { l.Add(pem) },
+		"variable":          func(l *List) { l.AddEnv([]string{"TLS_KEY=" + pem}) },
+		"variable, as \\n":  func(l *List) { l.AddEnv([]string{"TLS_KEY=" + strings.ReplaceAll(pem, "\n", `\n`)}) },
+		"list":              func(l *List) { var other List; other.Add(pem); l.AddList(&other) },
+		"declared, as \\n":  func(l *List) { l.Add(strings.ReplaceAll(pem, "\n", `\n`)) },
+		"declared, as \\r ": func(l *List) { l.Add(strings.ReplaceAll(pem, "\n", "\r")) },
+	} {
+		var l List
+		add(&l)
+		mask := l.Replacer()
+		for _, line := range []string{"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "BKcwggSjAgEAAoIBAQDZ/3h+y8Kz2uX1"} {
+			require.Equal(t, "cannot read ***", mask.Replace("cannot read "+line), name)
+			require.Equal(t, `{"line":"***"}`, mask.Replace(`{"line":"`+strings.ReplaceAll(line, "/", `\/`)+`"}`), name)
+		}
 	}
 }

@@ -5,6 +5,7 @@ package textresult
 
 import (
 	"context"
+	"math"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -15,6 +16,7 @@ import (
 // Result is the result of a tool call whose content is plain text, as found in its
 // JSON. Its byte slices are parts of that JSON.
 type Result struct {
+	maxBlocks  int    // how many blocks the content may have
 	seen       int    // the members that were found, as bits
 	blocks     int    // how many the content has
 	first      span   // the first of them: most results have one, and take no slice
@@ -49,10 +51,11 @@ var completeResult = func() (r mcp.CallToolResult) {
 	return r
 }()
 
-// Decode decodes a result, which is known to be valid JSON, whose content is plain text. It returns nil if it
-// meets anything else, and when ctx ends. The result may share the memory of raw.
+// Decode decodes a result, which is known to be valid JSON, whose content is plain text.
+// It returns nil if it meets anything else, and when ctx ends. The result may share the
+// memory of raw.
 func Decode(ctx context.Context, raw []byte) *mcp.CallToolResult {
-	t, ok := Parse(ctx, raw)
+	t, ok := Parse(ctx, raw, math.MaxInt)
 	if !ok {
 		return nil
 	}
@@ -60,9 +63,10 @@ func Decode(ctx context.Context, raw []byte) *mcp.CallToolResult {
 }
 
 // Parse finds the parts of a result, which is known to be valid JSON, whose content is
-// plain text. ok is false
-// if it meets anything else, and when ctx ends.
-func Parse(ctx context.Context, raw []byte) (t Result, ok bool) {
+// plain text. ok is false if it meets anything else or more than maxBlocks blocks of
+// text, and when ctx ends.
+func Parse(ctx context.Context, raw []byte, maxBlocks int) (t Result, ok bool) {
+	t.maxBlocks = maxBlocks
 	s := jsonscan.Scanner{Text: raw}
 	s.SkipSpace()
 	if !s.Consume('{') {
@@ -147,9 +151,12 @@ func (t *Result) parseContent(ctx context.Context, s *jsonscan.Scanner) bool {
 		if !ok {
 			return false
 		}
-		if t.blocks++; t.blocks == 1 {
+		switch t.blocks++; {
+		case t.blocks == 1:
 			t.first = block
-		} else {
+		case t.blocks > t.maxBlocks:
+			return false
+		default:
 			t.others = append(t.others, block)
 		}
 		if t.blocks%blocksPerCheck == 0 && ctx.Err() != nil {
@@ -202,14 +209,15 @@ func parseBlock(s *jsonscan.Scanner) (block span, ok bool) {
 
 // These bound what [Result.MaxSize] estimates; jsonbound measures anything larger.
 const (
-	maxEstimatedBlocks = 1000
+	// MaxEstimatedBlocks is how many blocks of text it estimates.
+	MaxEstimatedBlocks = 1000
 	maxEstimatedBytes  = 4 << 10 // of metadata and structured content, as JSON
 )
 
 // MaxSize returns an upper bound of what jsonbound.Check would count. ok is false if the
 // result has to be measured. raw is the result as JSON.
 func (t *Result) MaxSize(raw []byte) (size jsonbound.Size, ok bool) {
-	if t.blocks > maxEstimatedBlocks || len(t.structured)+len(t.meta) > maxEstimatedBytes {
+	if t.blocks > MaxEstimatedBlocks || len(t.structured)+len(t.meta) > maxEstimatedBytes {
 		return size, false
 	}
 	const (
@@ -218,7 +226,7 @@ func (t *Result) MaxSize(raw []byte) (size jsonbound.Size, ok bool) {
 		costPerByte     = 100 // of metadata: {"a":0} takes 400 bytes as a map
 	)
 	nested := len(t.structured) + len(t.meta)
-	size.Elements = maxEstimatedBlocks + membersPerBlock*t.blocks + nested
+	size.Elements = MaxEstimatedBlocks + membersPerBlock*t.blocks + nested
 	size.Bytes = len(raw) + costPerBlock*(t.blocks+2) + costPerByte*nested
 	return size, true
 }

@@ -2,6 +2,8 @@ package textresult_test
 
 import (
 	"encoding/json"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -36,6 +38,26 @@ func TestDecode_agrees_with_the_sdk(t *testing.T) {
 		require.Equal(t, short, textresult.Decode(t.Context(), []byte(raw)) != nil, raw)
 		sameResult(t, []byte(raw))
 	}
+}
+
+// A server may send any number of blocks: those beyond the bound are not even read.
+func TestParse_stops_at_its_bound(t *testing.T) {
+	const most = 1000
+	content := func(blocks int) []byte {
+		return []byte(`{"content":[` + strings.TrimSuffix(strings.Repeat(`{"type":"text","text":""},`, blocks), ",") + `]}`)
+	}
+	_, ok := textresult.Parse(t.Context(), content(most), most)
+	require.True(t, ok)
+	_, ok = textresult.Parse(t.Context(), content(most+1), most)
+	require.False(t, ok)
+
+	many := content(100 * most)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, ok = textresult.Parse(t.Context(), many, most)
+	runtime.ReadMemStats(&after)
+	require.False(t, ok)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<10))
 }
 
 func FuzzDecode(f *testing.F) {

@@ -3,6 +3,7 @@ package oauthtest
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -37,6 +38,7 @@ type Server struct {
 	access  map[string]grant  // by access token
 	refresh map[string]grant  // by refresh token
 	clients map[string]string // secrets by client id; "" for a public client
+	proofs  map[string]bool   // ids of the DPoP proofs that were used
 }
 
 // Rules change how a [Server] behaves; see [Server.Set]. The zero value follows the
@@ -54,6 +56,11 @@ type Rules struct {
 	// RequiredScopes maps a JSON-RPC method to the scope that it needs beside a valid
 	// token. A request without it is answered with 403 and insufficient_scope.
 	RequiredScopes map[string]string
+	// DPoP: the metadata announces DPoP (RFC 9449), the MCP endpoint asks for it, and tokens
+	// that were requested with a proof are bound to its key.
+	DPoP bool
+	// DPoPNonce is the nonce that both endpoints demand in proofs. Default: none.
+	DPoPNonce string
 	// AuthMethods are the token_endpoint_auth_methods_supported of the metadata.
 	// Default: "none", "client_secret_basic", "client_secret_post" and "private_key_jwt".
 	AuthMethods []string
@@ -92,13 +99,15 @@ type grant struct {
 	client, challenge, redirect string
 	scopes                      []string
 	expires                     time.Time
+	// key is the thumbprint of the key that the token is bound to; empty: a bearer token.
+	key string
 }
 
 // NewServer starts a server on a loopback port. Requests with a valid token are
 // forwarded to endpoint, the URL of an MCP server; with an empty endpoint they are
 // answered 204. NewServer panics if endpoint is not a URL.
 func NewServer(endpoint string) *Server {
-	a := &Server{codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{}, clients: map[string]string{}}
+	a := &Server{codes: map[string]grant{}, access: map[string]grant{}, refresh: map[string]grant{}, clients: map[string]string{}, proofs: map[string]bool{}}
 	a.next = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if endpoint != "" {
 		target, err := url.Parse(endpoint)
@@ -109,6 +118,7 @@ func NewServer(endpoint string) *Server {
 			r.SetURL(target)
 			r.Out.URL.Path = target.Path
 			r.Out.Header.Del("Authorization")
+			r.Out.Header.Del("DPoP")
 		}}
 	}
 	mux := http.NewServeMux()
@@ -185,6 +195,9 @@ func (a *Server) document(w http.ResponseWriter, r *http.Request) {
 		d = map[string]any{"issuer": a.Issuer, "authorization_endpoint": a.Issuer + "/authorize", "token_endpoint": a.Issuer + "/token",
 			"registration_endpoint": a.Issuer + "/register", "code_challenge_methods_supported": []string{"S256"},
 			"response_types_supported": []string{"code"}, "token_endpoint_auth_methods_supported": methods}
+		if rules.DPoP {
+			d["dpop_signing_alg_values_supported"] = []string{"ES256"}
+		}
 	}
 	status := http.StatusOK
 	if d == nil {
@@ -256,11 +269,19 @@ func (a *Server) authorize(w http.ResponseWriter, r *http.Request) {
 
 // guard forwards requests with a valid token and refuses the others.
 func (a *Server) guard(w http.ResponseWriter, r *http.Request) {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	method := methodOf(r)
 	a.mu.Lock()
 	g, known := a.access[token]
-	known = known && time.Now().Before(g.expires)
+	known = known && time.Now().Before(g.expires) && (scheme == "DPoP") == (g.key != "")
+	var proofErr error
+	if known && g.key != "" {
+		key, err := a.checkProof(r, a.URL, token)
+		if proofErr = err; err == nil && key != g.key {
+			proofErr = errors.New("the token is bound to another key")
+		}
+		known = proofErr == nil
+	}
 	need := a.rules.RequiredScopes[method]
 	rules := a.rules
 	refused := !known || need != "" && !slices.Contains(g.scopes, need)
@@ -272,8 +293,18 @@ func (a *Server) guard(w http.ResponseWriter, r *http.Request) {
 		a.next.ServeHTTP(w, r)
 		return
 	}
-	challenge, status := `Bearer resource_metadata="`+a.Issuer+"/.well-known/oauth-protected-resource"+guardedPath+`"`, http.StatusUnauthorized
+	if rules.DPoP {
+		scheme = "DPoP"
+	} else {
+		scheme = "Bearer"
+	}
+	if rules.DPoPNonce != "" {
+		w.Header().Set("DPoP-Nonce", rules.DPoPNonce)
+	}
+	challenge, status := scheme+` resource_metadata="`+a.Issuer+"/.well-known/oauth-protected-resource"+guardedPath+`"`, http.StatusUnauthorized
 	switch {
+	case proofErr != nil:
+		challenge += `, error="` + errorCode(proofErr) + `", error_description="` + proofErr.Error() + `"`
 	case known:
 		status = http.StatusForbidden
 		challenge += `, error="insufficient_scope", scope="` + need + `"`

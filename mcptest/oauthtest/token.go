@@ -58,7 +58,21 @@ func (a *Server) token(w http.ResponseWriter, r *http.Request) {
 		answerJSON(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
+	key := ""
+	if a.rules.DPoP && r.Header.Get("DPoP") != "" {
+		var err error
+		if key, err = a.checkProof(r, a.Issuer+r.URL.Path, ""); err != nil {
+			if a.rules.DPoPNonce != "" {
+				w.Header().Set("DPoP-Nonce", a.rules.DPoPNonce)
+			}
+			answerJSON(w, http.StatusBadRequest, map[string]any{"error": errorCode(err), "error_description": err.Error()})
+			return
+		}
+	}
 	g, ok := a.grantFor(r.PostForm, id)
+	if g.key != "" && g.key != key { // a refresh token is bound to the key, too (RFC 9449, section 5)
+		ok = false
+	}
 	if !ok {
 		answerJSON(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "unknown, used or expired"})
 		return
@@ -67,10 +81,13 @@ func (a *Server) token(w http.ResponseWriter, r *http.Request) {
 	if lifetime == 0 {
 		lifetime = time.Hour
 	}
-	g.expires = time.Now().Add(lifetime)
+	g.expires, g.key = time.Now().Add(lifetime), key
 	token := "access-" + rand.Text()
 	a.access[token] = g
 	answer := map[string]any{"access_token": token, "token_type": "Bearer", "expires_in": lifetime.Seconds(), "scope": strings.Join(g.scopes, " ")}
+	if key != "" {
+		answer["token_type"] = "DPoP"
+	}
 	kind := r.PostForm.Get("grant_type")
 	if refresh := r.PostForm.Get("refresh_token"); !a.rules.NoRefresh && kind != "client_credentials" && kind != grantAssertion && (refresh == "" || a.rules.Rotate) {
 		delete(a.refresh, refresh)

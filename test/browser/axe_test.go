@@ -38,7 +38,7 @@ func TestAccessibility(t *testing.T) {
 	}
 	c := newClient(t)
 	registerScene(t, c, true)
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	check := func(view string) {
 		t.Helper()
 		p.do(chromedp.Evaluate[chromedp.Void](string(script)))

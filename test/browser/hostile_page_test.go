@@ -2,8 +2,10 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,6 +33,64 @@ func TestPage_without_a_stream(t *testing.T) {
 	p.has("#server-rows", "evil")
 }
 
+// A status that was refused, as when readers hold too much, is asked for again, though no
+// event follows.
+func TestPage_after_a_refused_status(t *testing.T) {
+	c := newClient(t)
+	register(t, c, hostile("[]", nil))
+	var refused atomic.Int64
+	s := serve(t, c, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/api/status") && refused.Add(1) <= 4 {
+				http.Error(w, "busy", http.StatusServiceUnavailable)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	})
+	p := newTab(t, s.URL)
+	p.allow("503")
+	p.open(prefix + "/")
+	p.has("#server-rows", "evil")
+}
+
+// A link with the token opens the page from a mail, a chat, or the page of another site, and
+// the token leaves the address. The pages of other sites cannot act with its cookie.
+func TestToken_by_a_link_of_another_site(t *testing.T) {
+	c := newClient(t)
+	register(t, c, hostile("[]", nil))
+	s := serve(t, c, nil, web.WithToken("secret-secret"), web.WithControls())
+	restart := s.URL + prefix + "/api/servers/evil/restart"
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<link rel=icon href="data:,"><a id=login href="%s/?token=secret-secret">login</a><a id=later href="%s/">later</a>
+			<form id=act method=post enctype="text/plain" action="%s"></form>`, s.URL+prefix, s.URL+prefix, restart)
+	}))
+	defer other.Close()
+	elsewhere := strings.Replace(other.URL, "127.0.0.1", "localhost", 1) + "/" // another site than 127.0.0.1
+	p := newTab(t, s.URL)
+	p.allow(elsewhere)
+	p.allow("401") // the form has no cookie
+	p.allow("ERR_BLOCKED_BY_RESPONSE")
+	follow := func(expression string) {
+		t.Helper()
+		p.do(chromedp.Navigate(elsewhere))
+		eval[bool](p, expression)
+	}
+	follow(`(document.getElementById("login").click(), true)`)
+	p.has("#server-rows", "evil")
+	require.Equal(t, s.URL+prefix+"/", eval[string](p, `location.href`))
+	require.Empty(t, eval[string](p, `document.cookie`), "no script reads it")
+	follow(`(document.getElementById("later").click(), true)`)
+	p.has("#server-rows", "evil")
+	follow(`(document.getElementById("act").submit(), true)`)
+	p.has("body", "error")
+	follow(`fetch("` + restart + `", {method: "POST", mode: "no-cors", credentials: "include"}).then(() => true, () => true)`)
+	status, _ := c.ServerStatus("evil")
+	require.Zero(t, status.Restarts)
+	require.EqualValues(t, 1, status.Epoch)
+}
+
 // A fragment that cannot be decoded is the name of no server.
 func TestPage_with_a_malformed_fragment(t *testing.T) {
 	p := newPage(t, serve(t, newClient(t), nil).URL, prefix+"/")
@@ -44,7 +104,7 @@ func TestPage_with_a_malformed_fragment(t *testing.T) {
 func TestPage_shows_bidi_controls(t *testing.T) {
 	c := newClient(t)
 	register(t, c, hostile(`[{"name":"read_\u202etxt.elif","description":"safe \u202eevil","inputSchema":{"type":"object","properties":{"t":{"type":"array","default":["\u202e"]}}}}]`, nil))
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.openTool("read_%E2%80%AEtxt.elif")
 	require.NotContains(t, eval[string](p, `document.body.innerText`), "\u202e")
 	p.has("#detail .name", `read_\u202etxt.elif`)
@@ -99,7 +159,7 @@ func TestToolForm_follows_its_schema(t *testing.T) {
 		return first(ctx, in, out, log)
 	}
 	register(t, c, before)
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.openTool("t")
 	eval[bool](p, `(window.made = 0, window.make = document.createElement.bind(document), document.createElement = (tag) => { made += tag === "label"; return make(tag); }, true)`)
 	require.Equal(t, `{"old":"x"}`, p.typed(map[string]string{"old": "x"}))
@@ -108,6 +168,8 @@ func TestToolForm_follows_its_schema(t *testing.T) {
 	require.Equal(t, "x", eval[string](p, `document.querySelector("form [data-name=old]").value`))
 	second.Store(true)
 	require.NoError(t, c.Restart(t.Context(), "evil"))
+	p.has("#detail", "changed evil/t") // what it lists otherwise than before
+	p.has("#detail", "started in")
 	p.wait(`document.querySelector("form [data-name=new]")`)
 	require.Equal(t, `{"new":"y"}`, p.typed(map[string]string{"new": "y"}))
 }

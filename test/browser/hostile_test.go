@@ -91,7 +91,7 @@ func TestToolForm_sends_what_was_typed(t *testing.T) {
 	c := newClient(t)
 	register(t, c, hostile("["+toolJSON("n", properties(`{"id":{"type":"integer","minimum":0},"amount":{"type":"number"},"j":{"type":"object"},"s":{"type":"string"},"__proto__":{"type":"object"}}`))+","+
 		toolJSON("whole", `{"type":"object","additionalProperties":true}`)+"]", nil))
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.openTool("n")
 	require.Equal(t, `{"id":9007199254740993,"amount":0.10,"j":{"id":9007199254740993},"s":" x ","__proto__":{"x":1}}`, strings.ReplaceAll(
 		p.typed(map[string]string{"id": " 9007199254740993 ", "amount": "0.10", "j": `{"id":9007199254740993}`, "s": " x ", "__proto__": `{"x":1}`}), " 9", "9"))
@@ -129,7 +129,7 @@ func TestResult_that_cannot_be_shown(t *testing.T) {
 	}
 	c := newClient(t)
 	register(t, c, hostile("["+strings.Join(tools, ",")+"]", results))
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	for name := range results {
 		p.openTool(name)
 		p.typed(nil)
@@ -171,7 +171,7 @@ func TestToolForm_of_hostile_schemas(t *testing.T) {
 	}
 	c := newClient(t)
 	register(t, c, hostile("["+strings.Join(tools, ",")+"]", nil))
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	for name := range cases {
 		t.Log(name)
 		p.openTool(name)

@@ -33,6 +33,14 @@ type page struct {
 // newPage starts a browser and opens an address, which must begin with origin.
 func newPage(t *testing.T, origin, path string) *page {
 	t.Helper()
+	p := newTab(t, origin)
+	p.open(path)
+	return p
+}
+
+// newTab starts a browser that shows nothing yet.
+func newTab(t *testing.T, origin string) *page {
+	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, end := chromedp.NewContext(ctx)
@@ -65,7 +73,6 @@ func newPage(t *testing.T, origin, path string) *page {
 	}))
 	_, err := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	require.NoError(t, err)
-	p.open(path)
 	return p
 }
 

@@ -68,7 +68,7 @@ func TestToolForm_by_keyboard(t *testing.T) {
 		"filter":{"type":"object"}}}`
 	register(t, c, process("files", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "list", Description: "Lists.", InputSchema: []byte(schema)}, {Name: "other"}}}))
 	register(t, c, process("zebra", mcptest.Script{}))
-	p := newPage(t, serve(t, c, nil, web.Controls()).URL, prefix+"/")
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
 	p.has("#server-rows", "zebra")
 	tabTo := func(expression string) {
 		t.Helper()

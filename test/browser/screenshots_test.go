@@ -27,8 +27,8 @@ func TestScreenshots(t *testing.T) {
 	healthy, trouble := newClient(t), newClient(t)
 	registerScene(t, healthy, false)
 	registerScene(t, trouble, true)
-	well := newPage(t, serve(t, healthy, nil, web.Controls(), web.WithTitle("orders-agent")).URL, prefix+"/")
-	ill := newPage(t, serve(t, trouble, nil, web.Controls(), web.WithTitle("orders-agent")).URL, prefix+"/")
+	well := newPage(t, serve(t, healthy, nil, web.WithControls(), web.WithTitle("orders-agent")).URL, prefix+"/")
+	ill := newPage(t, serve(t, trouble, nil, web.WithControls(), web.WithTitle("orders-agent")).URL, prefix+"/")
 	for _, scheme := range []string{"light", "dark"} {
 		well.media(scheme, 1280)
 		well.open(prefix + "/")

@@ -21,7 +21,7 @@ const (
 
 // arrow is what a folder may import besides the standard library.
 type arrow struct {
-	// folders are folders of this module, separated by spaces. "." is the root package;
+	// folders are folders of this repository, separated by spaces. "." is the root package;
 	// a folder with a trailing "/" stands for all packages below it.
 	folders string
 	// foreign are prefixes of import paths of other modules.
@@ -31,66 +31,71 @@ type arrow struct {
 // arrows is the import plan. A folder that it does not list has the arrow of its parent
 // folder.
 var arrows = map[string]arrow{
-	"supervisor":          {},
-	"internal":            {folders: "internal/"},
-	".":                   {"supervisor internal/", []string{sdk}},
-	"internal/catalog":    {". supervisor", []string{sdk}},
-	"internal/oauth":      {". internal/", []string{sdk + "oauthex/", keyring}},
-	"internal/schematest": {"", []string{"pgregory.net/rapid"}},
-	"messages":            {folders: ". supervisor internal/catalog"},
-	"transport":           {". supervisor internal/", []string{sdk, zerolog}},
-	"transport/dial":      {". transport transport/internal/stdio transport/internal/streamable", nil},
+	"supervisor":               {folders: "internal/backoff"},
+	"internal/backoff":         {},
+	"internal/lifecycle":       {folders: "supervisor"},
+	"internal":                 {folders: "internal/"},
+	".":                        {"supervisor internal/", []string{sdk}},
+	"internal/catalog":         {". supervisor", []string{sdk}},
+	"internal/oauth":           {". internal/", []string{sdk + "oauthex/", keyring}},
+	"internal/schematest":      {"", []string{"pgregory.net/rapid"}},
+	"internal/fixture/role":    {folders: "."},
+	"internal/fixture/process": {"", []string{xsys}},
+	"messages":                 {folders: ". supervisor internal/catalog"},
+	"transport":                {". supervisor internal/", []string{sdk, zerolog}},
+	"transport/dial":           {". transport transport/internal/stdio transport/internal/streamable", nil},
 
-	"transport/discovery":              {". supervisor internal/ transport", []string{sdk}},
-	"transport/internal/redact":        {"internal/", nil},
-	"transport/internal/pipe":          {},
-	"transport/internal/poll":          {"", []string{xsys}},
-	"transport/internal/process":       {". supervisor internal/ transport/internal/redact transport/internal/pipe transport/internal/poll", []string{xsys}},
-	"transport/internal/jsonrpc":       {". supervisor internal/ transport transport/internal/redact", []string{sdk, xtime}},
-	"transport/internal/inbound":       {". supervisor internal/ transport transport/internal/jsonrpc transport/internal/redact", []string{sdk, zerolog}},
-	"transport/internal/memory":        {". supervisor internal/ transport/internal/process transport/internal/redact", nil},
-	"transport/internal/custom":        {". supervisor internal/ transport/internal/memory transport/internal/process transport/internal/redact", []string{sdk}},
-	"transport/internal/stdio":         {". supervisor internal/ transport transport/internal/", []string{sdk, xtime}},
-	"transport/internal/endpoint":      {". supervisor internal/ transport/internal/jsonrpc transport/internal/redact", nil},
-	"transport/internal/httpbody":      {"transport/internal/jsonrpc", nil},
-	"transport/internal/headerparams":  {"internal/ transport transport/internal/jsonrpc", nil},
-	"transport/internal/streamable":    {". supervisor internal/ transport transport/internal/", []string{sdk, zerolog, xtime}},
-	"transport/internal/transporttest": {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
-	"actors":                           {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
-	"facade":                           {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
-	"door":                             {". facade internal/", []string{sdk}},
-	"internal/argcheck":                {"internal/nearest", []string{"github.com/google/jsonschema-go/jsonschema"}},
-	"internal/textresult":              {"internal/jsonscan internal/jsonbound", []string{sdk}},
-	"config":                           {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
-	"schema":                           {".", []string{sdk}},
-	"telemetry":                        {". supervisor facade internal/", []string{sdk, otel}},
-	"mcptest":                          {". mcptest mcptest/ internal/", []string{sdk, xsys}},
-	"web":                              {". supervisor facade internal/", nil},
-	"cmd":                              {". supervisor facade web telemetry config mcptest mcptest/ internal/", []string{sdk, zerolog, "github.com/alecthomas/kong", "golang.org/x/term"}},
-	"cmd/mcpvisor":                     {". supervisor facade web config internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
-	"cmd/mcpvisor/internal/cli":        {". supervisor config internal/display cmd/mcpvisor/internal/table", nil},
-	"cmd/mcpvisor/internal/edit":       {". config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/presets cmd/mcpvisor/internal/table", nil},
-	"cmd/mcpvisor/internal/servers":    {". supervisor facade web config internal/ cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/form cmd/mcpvisor/internal/keyring cmd/mcpvisor/internal/prompt cmd/mcpvisor/internal/table", []string{"golang.org/x/term"}},
-	"cmd/mcpvisor/internal/daemon":     {". supervisor facade web config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/metrics cmd/mcpvisor/internal/sdnotify cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table", nil},
-	"cmd/mcpvisor/internal/doctor":     {". supervisor config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table", []string{sdk}},
-	"cmd/mcpvisor/internal/socket":     {folders: "internal/filelock"},
-	"cmd/mcpvisor/internal/toolview":   {". internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table", nil},
-	"cmd/mcpvisor/internal/prompt":     {},
-	"cmd/mcpvisor/internal/completion": {foreign: []string{"github.com/alecthomas/kong"}},
-	"cmd/mcpvisor/internal/manpage":    {foreign: []string{"github.com/alecthomas/kong"}},
-	"cmd/mcpvisor/internal/form":       {"facade internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/prompt", []string{sdk}},
-	"cmd/mcpvisor/internal/metrics":    {"facade telemetry", []string{otel, "github.com/prometheus/client_golang/"}},
-	"cmd/mcpvisor/internal/table":      {"internal/display", []string{"golang.org/x/term"}},
-	"cmd/mcpvisor/internal/params":     {folders: "internal/display internal/nearest"},
-	"cmd/mcpvisor/internal/keyring":    {"", []string{keyring}},
-	"cmd/mcpvisor/internal/configfile": {". config", []string{"github.com/tailscale/hujson"}},
-	"cmd/mcpvisor/internal/hosts":      {". config internal/ cmd/mcpvisor/internal/configfile", []string{"github.com/tailscale/hujson", "github.com/BurntSushi/toml"}},
-	"cmd/mcpvisor/internal/sdnotify":   {},
-	"cmd/mcpvisor/internal/presets":    {folders: "cmd/mcpvisor/internal/configfile"},
-	"cmd/mcpvisor/internal/control":    {". facade internal/ web", []string{sdk}},
-	"cmd/mcpvisor/internal/top":        {". supervisor web internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
-	"cmd/mcpvisor/internal/attach":     {". web cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
-	"test":                             {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},
+	"transport/internal/process/descendants": {"", []string{xsys}},
+	"test/adaptertest":                       {". supervisor facade mcptest", []string{sdk, "github.com/stretchr/testify/require"}},
+
+	"transport/discovery":               {". supervisor internal/ transport", []string{sdk}},
+	"transport/internal/redact":         {"internal/", nil},
+	"transport/internal/pipe":           {},
+	"transport/internal/poll":           {"", []string{xsys}},
+	"transport/internal/process":        {". supervisor internal/ transport/internal/redact transport/internal/pipe transport/internal/poll transport/internal/process/descendants", []string{xsys}},
+	"transport/internal/jsonrpc":        {". supervisor internal/ transport transport/internal/redact", []string{sdk, xtime}},
+	"transport/internal/inbound":        {". supervisor internal/ transport transport/internal/jsonrpc transport/internal/redact", []string{sdk, zerolog}},
+	"transport/internal/memory":         {". supervisor internal/ transport/internal/process transport/internal/redact", nil},
+	"transport/internal/custom":         {". supervisor internal/ transport/internal/memory transport/internal/process transport/internal/redact", []string{sdk}},
+	"transport/internal/stdio":          {". supervisor internal/ transport transport/internal/", []string{sdk, xtime}},
+	"transport/internal/stdio/reader":   {"internal/ transport/internal/jsonrpc transport/internal/pipe transport/internal/poll", nil},
+	"transport/internal/endpoint":       {". supervisor internal/ transport transport/internal/jsonrpc transport/internal/redact", nil},
+	"transport/internal/httpbody":       {"transport/internal/jsonrpc", nil},
+	"transport/internal/headerparams":   {". internal/ transport transport/internal/jsonrpc", nil},
+	"transport/internal/streamable":     {". supervisor internal/ transport transport/internal/", []string{sdk, zerolog, xtime}},
+	"transport/internal/transporttest":  {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
+	"actors":                            {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
+	"facade":                            {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
+	"door":                              {". facade internal/", []string{sdk}},
+	"internal/textresult":               {"internal/jsonscan internal/jsonbound", []string{sdk}},
+	"config":                            {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
+	"schema":                            {". internal/display internal/pattern", []string{sdk}},
+	"telemetry":                         {". supervisor facade", []string{sdk, otel}},
+	"mcptest":                           {". mcptest mcptest/ internal/", []string{sdk, xsys}},
+	"mcptest/chaos":                     {". supervisor facade internal/argcheck internal/display internal/nearest", []string{sdk}},
+	"web/api":                           {folders: ". supervisor"},
+	"web":                               {". supervisor facade internal/ web/api", nil},
+	"cmd/demo":                          {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
+	"cmd/mcpvisor":                      {". supervisor facade web web/api config mcptest/chaos internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"cmd/mcpvisor/internal/cli":         {". supervisor config internal/display cmd/mcpvisor/internal/table", nil},
+	"cmd/mcpvisor/internal/edit":        {". config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/presets cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", nil},
+	"cmd/mcpvisor/internal/servers":     {". supervisor facade web web/api config internal/ cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/form cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", []string{"golang.org/x/term", keyring}},
+	"cmd/mcpvisor/internal/daemon":      {". supervisor facade web web/api telemetry config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table", []string{otel, "github.com/prometheus/client_golang/"}},
+	"cmd/mcpvisor/internal/doctor":      {". supervisor config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table", []string{sdk}},
+	"cmd/mcpvisor/internal/socket":      {folders: "internal/filelock"},
+	"cmd/mcpvisor/internal/form":        {"facade internal/display cmd/mcpvisor/internal/params", []string{sdk}},
+	"cmd/mcpvisor/internal/table":       {". internal/display cmd/mcpvisor/internal/params", []string{"golang.org/x/term"}},
+	"cmd/mcpvisor/internal/commandline": {foreign: []string{"github.com/alecthomas/kong"}},
+	"cmd/mcpvisor/internal/params":      {folders: "internal/argcheck internal/display internal/nearest"},
+	"cmd/mcpvisor/internal/configfile":  {". config", []string{"github.com/tailscale/hujson"}},
+	"cmd/mcpvisor/internal/hosts":       {". config internal/ cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/websocket", []string{"github.com/tailscale/hujson", "github.com/BurntSushi/toml"}},
+	"cmd/mcpvisor/internal/websocket":   {". supervisor config internal/display", []string{sdk, "github.com/coder/websocket"}},
+	"cmd/mcpvisor/internal/presets":     {folders: "cmd/mcpvisor/internal/configfile"},
+	"cmd/mcpvisor/internal/control":     {". facade internal/ web web/api", []string{sdk}},
+	"cmd/mcpvisor/internal/top":         {". supervisor web web/api internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
+	"cmd/mcpvisor/internal/attach":      {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
+	"test/hostile":                      {". mcptest internal/ test/hostile", []string{sdk, xsys}},
+	"test":                              {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},
 }
 
 // arrowOf returns the arrow of a folder.
@@ -154,12 +159,12 @@ func TestWebIsOptional(t *testing.T) {
 }
 
 // TestSupervisorIsPure checks indirect imports, too: package supervisor needs the
-// standard library only.
+// standard library and the doubling of a wait, nothing else.
 func TestSupervisorIsPure(t *testing.T) {
 	for _, platform := range platforms {
 		packages := graph(t, platform)
 		for _, dep := range packages[module+"supervisor"].Deps {
-			require.True(t, packages[dep].Standard, "supervisor depends on %s; it may need the standard library only", dep)
+			require.True(t, packages[dep].Standard || dep == module+"internal/backoff", "supervisor depends on %s; it may need the standard library only", dep)
 		}
 	}
 }

@@ -19,6 +19,10 @@ const module = "github.com/mcpvisor/mcpvisor/"
 // root is the path of the repository from this folder.
 const root = "../.."
 
+// patterns are the packages that the rules are checked for: those of the root's module, and
+// those of the modules that are released beside it. The workspace (go.work) finds them.
+var patterns = []string{"./...", "./telemetry/...", "./cmd/mcpvisor/..."}
+
 // platforms are those for which the rules are checked, because build tags hide files.
 var platforms = []string{"linux", "windows", "darwin"}
 
@@ -36,10 +40,10 @@ type pkg struct {
 }
 
 // folder returns the folder of the package; ok is false for a package of another
-// module.
+// repository.
 func (p *pkg) folder() (string, bool) { return folderOf(p.ImportPath) }
 
-// folderOf returns the folder of an import path of this module; "." is the root
+// folderOf returns the folder of an import path of this repository; "." is the root
 // package.
 func folderOf(path string) (string, bool) {
 	if path+"/" == module {
@@ -48,12 +52,13 @@ func folderOf(path string) (string, bool) {
 	return strings.CutPrefix(path, module)
 }
 
-// graph returns every package of the module and all its dependencies, by import path.
+// graph returns every package of [patterns] and all their dependencies, by import path.
 // It is computed once for each platform and shared, so do not change it.
 func graph(t *testing.T, platform string) map[string]*pkg {
 	t.Helper()
 	read, _ := graphs.LoadOrStore(platform, sync.OnceValues(func() (map[string]*pkg, error) {
-		cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Module,Imports,Deps,TestImports,XTestImports", "./...")
+		args := append([]string{"list", "-deps", "-json=ImportPath,Dir,Standard,Module,Imports,Deps,TestImports,XTestImports"}, patterns...)
+		cmd := exec.Command("go", args...)
 		cmd.Env = append(os.Environ(), "GOOS="+platform, "CGO_ENABLED=0")
 		return list(cmd)
 	}))

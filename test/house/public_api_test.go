@@ -38,6 +38,7 @@ var unfrozen = map[string]string{
 	"transport":           "the contract between actors and the transports; programs use facade",
 	"transport/dial":      "makes the dialer of a specification, for facade",
 	"transport/discovery": "reads the lists of servers, for actors",
+	"web/api":             "the shapes of the page's JSON, for readers in other processes",
 }
 
 // TestPublicAPI compares the exported API of the public packages with docs/api.txt. A
@@ -272,4 +273,19 @@ func prefixed(prefix string, lines []string) string {
 		b.WriteString(prefix + line)
 	}
 	return b.String()
+}
+
+// TestUnfrozenPackagesSaySo: the first sentence of a package that may change says it.
+func TestUnfrozenPackagesSaySo(t *testing.T) {
+	for folder := range unfrozen {
+		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(folder), "*.go"))
+		require.NoError(t, err)
+		said := slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			first, _, _ := strings.Cut(string(text), "\n//\n")
+			return strings.HasPrefix(first, "// Package ") && strings.Contains(first, " is not part of the stable API. ")
+		})
+		require.True(t, said, "the documentation of package %s begins with: Package NAME is not part of the stable API.", folder)
+	}
 }

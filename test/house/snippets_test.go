@@ -60,12 +60,12 @@ func TestSnippetsOfPeers(t *testing.T) {
 
 // TestSnippetsThatDoNotCompile tests the check itself.
 func TestSnippetsThatDoNotCompile(t *testing.T) {
-	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry }\n~~~\n"+
+	page := strings.ReplaceAll("~~~go\nc, err := facade.New()\n~~~\n~~~go\nx := 1\n~~~\n~~~go\nfmt.Println(facade.Nothing)\n~~~\n~~~go\nfunc f() int { return supervisor.NoRetry() }\n~~~\n"+
 		"~~~go\nfmt.Println(facade.Version())\n~~~\n~~~go\nfunc f() string { return facade.Version() }\n~~~\n~~~json\n{}\n~~~\n", "~~~", "```")
 	all := snippetsIn("page.md", page)
 	require.Len(t, all, 6)
 	compile := compiler(t, all)
-	for i, want := range []string{"declared and not used: c", "declared and not used: x", "undefined: facade.Nothing", "cannot use supervisor.NoRetry", "", ""} {
+	for i, want := range []string{"declared and not used: c", "declared and not used: x", "undefined: facade.Nothing", "cannot use supervisor.NoRetry()", "", ""} {
 		err := compile(all[i])
 		if want == "" {
 			require.NoError(t, err)
@@ -113,7 +113,7 @@ func parseSnippet(place, text string) snippet {
 // known are the packages whose import a snippet may leave out.
 var known = map[string]string{
 	"mcpvisor": strings.TrimSuffix(module, "/"), "supervisor": module + "supervisor",
-	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "web": module + "web", "schema": module + "schema", "door": module + "door", "mcp": sdk + "mcp", "zerolog": zerolog,
+	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "chaos": module + "mcptest/chaos", "web": module + "web", "schema": module + "schema", "door": module + "door", "mcp": sdk + "mcp", "zerolog": zerolog,
 	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec", "signal": "os/signal",
 }
 

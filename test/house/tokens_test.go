@@ -17,6 +17,7 @@ func eachToken(s source, visit func(line int, tok token.Token, text string)) {
 			return
 		case token.IDENT, token.STRING, token.COMMENT:
 			visit(file.Line(pos), tok, lit)
+		default:
 		}
 	}
 }

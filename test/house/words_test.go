@@ -49,6 +49,7 @@ func identifiers(s source) (names []string) {
 			return names
 		case token.IDENT:
 			names = append(names, lit)
+		default:
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (l *callLog) call(ctx context.Context, c *facade.Client, server, tool strin
 		}
 	case "prompt":
 		var p *mcp.GetPromptResult
-		if p, err = c.GetPrompt(ctx, server, "greet", map[string]string{"name": r.key}, opts...); err == nil && len(p.Messages) == 1 {
+		if p, err = c.GetPrompt(ctx, server+"/greet", map[string]string{"name": r.key}, opts...); err == nil && len(p.Messages) == 1 {
 			text = p.Messages[0].Content.(*mcp.TextContent).Text
 		}
 	case "consult":

@@ -76,23 +76,3 @@ func (s *storm) callFaultFree(ctx context.Context, r *rand.Rand) {
 		pause(ctx, time.Millisecond)
 	}
 }
-
-// checkListing reads the list of tools until ctx ends. Each server must show its whole
-// catalog (with or without addedTool) or nothing; a server without injected faults must
-// always show it.
-func (s *storm) checkListing(ctx context.Context, _ *rand.Rand) {
-	for ctx.Err() == nil {
-		listed := map[string]int{}
-		for _, tool := range s.c.Tools() {
-			if tool.OriginalName != addedTool {
-				listed[tool.Server]++
-			}
-		}
-		for _, target := range s.targets {
-			if n := listed[target.name()]; n != target.tools && (n != 0 || target.faultFree) {
-				s.recordViolation("the listing showed %d of the %d tools of %s", n, target.tools, target.name())
-			}
-		}
-		pause(ctx, time.Millisecond)
-	}
-}

@@ -41,7 +41,7 @@ func TestClose_many_servers(t *testing.T) {
 				specs[i] = mcpvisor.ServerSpec{Name: fmt.Sprintf("s%03d", i), Timeouts: longTimeouts,
 					Stdio: w.stdio(mcptest.Script{Faults: faults})}
 			}
-			require.NoError(t, c.Apply(w.within(), specs))
+			require.NoError(t, c.RegisterAll(w.within(), specs))
 			ready := time.Since(began)
 			require.Len(t, c.Servers(), manyServers())
 			require.Len(t, c.Tools(), manyServers()*len(mcptest.DefaultTools()))

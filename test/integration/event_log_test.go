@@ -58,6 +58,7 @@ func (h *history) drain(ctx context.Context, t *testing.T) (events []mcpvisor.Ev
 				registered++
 			case mcpvisor.EventUnregistered:
 				registered--
+			default:
 			}
 		}
 		return registered == 0

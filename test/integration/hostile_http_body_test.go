@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
+	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
 // maxAllocation bounds the bytes that a call with an oversized answer may allocate: a
@@ -105,6 +105,9 @@ var httpBodyRows = []httpRow{
 	httpFails("call/content-holes", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
 	httpFails("call/content-unknown", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "cannot be read"),
 	httpSucceeds("call/tool-error").returning("no"),
+	httpFails("call/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeUnknown, "something failed"),
+	httpSucceeds("call/error-no-id-then-answer"),
+	httpFails("call/task", mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown, "began a task"),
 	httpSucceeds("call/swapped").doing(func(s *httpRun) {
 		var callers sync.WaitGroup
 		errs := make([]error, 2)

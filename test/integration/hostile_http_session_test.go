@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
 var httpSessionRows = []httpRow{
@@ -101,6 +101,8 @@ var httpSessionRows = []httpRow{
 	httpSucceeds("shutdown/reset"),
 	httpSucceeds("shutdown/endless"),
 	httpSucceeds("shutdown/elsewhere"),
+	httpSucceeds("shutdown/stalled-redirects"),
+	httpUnstartable("shutdown/deaf", "in time").withShortTimeouts(),
 	httpSucceeds("shutdown/switching"),
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
+	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
 // shortHTTPTimeouts sets the timeouts of starts that never succeed.
@@ -54,6 +54,7 @@ var httpStartRows = []httpRow{
 	httpUnstartable("start/headers-10-mb", "broke before the answer"),
 
 	httpUnstartable("start/refused", "not today"),
+	httpUnstartable("start/error-data", "much"),
 	httpUnstartable("start/version-old", "1999-01-01"),
 	httpUnstartable("start/version-number", ""),
 	httpUnstartable("start/result-null", ""),
@@ -110,6 +111,18 @@ var httpStartRows = []httpRow{
 	httpFails("version/unknown-result-type", mcpvisor.ErrProtocol, mcpvisor.OutcomeAnswered, "").in(mcpvisor.EraModern),
 }
 
+var httpListenRows = []httpRow{
+	httpSucceeds("listen/ack-of-more").in(mcpvisor.EraModern).checking(func(s *httpRun) {
+		for range 10 { // the streams are opened several times meanwhile
+			pause(s.fixture.within(), 100*time.Millisecond)
+			s.requireServes(1)
+		}
+		requireUpdatesOf(s.t, s.c, resourceURI)
+	}),
+	httpSucceeds("listen/no-ack").in(mcpvisor.EraModern).with("", littleTimeToList),
+	httpSucceeds("listen/no-header").in(mcpvisor.EraModern).with("", littleTimeToList),
+}
+
 // httpStartUnauthorized is a row in which Register fails with ErrAuthRequired.
 func httpStartUnauthorized(name, says string) httpRow {
 	return httpRow{name: name, start: &wantError{mcpvisor.ErrAuthRequired, "", says}}
@@ -134,6 +147,8 @@ var httpListRows = []httpRow{
 	httpSucceeds("list/cursor-number").checking(httpWarns("cursor")),
 	httpRow{name: "list/null"}.doing(func(s *httpRun) { require.False(s.t, listsTools(s.c, hostileServer)) }),
 	httpSucceeds("list/bad-entries").checking(httpWarns("left out")),
+	httpSucceeds("list/header-marks").in(mcpvisor.EraModern).checking(httpWarns("marks more than 64 arguments")),
+	httpSucceeds("list/header-marks").in(mcpvisor.EraLegacy),
 	httpUnstartable("list/second-page-500", "HTTP 500"),
 	httpUnstartable("list/cut", "broke"),
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
+	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
 var httpStatusRows = slices.Concat(

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/testutil"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
 // httpRow is what a client must do with one misbehaviour over HTTP.
@@ -120,7 +120,7 @@ func TestHostileHTTP_every_misbehaviour_has_a_row(t *testing.T) {
 }
 
 func httpRows() []httpRow {
-	return slices.Concat(httpStartRows, httpListRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, sseRows)
+	return slices.Concat(httpStartRows, httpListRows, httpListenRows, httpStatusRows, httpBodyRows, httpWireRows, httpEventRows, httpSessionRows, sseRows)
 }
 
 func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era) {
@@ -128,7 +128,7 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 	t.Cleanup(s.server.Close)
 	s.healthy = hostilehttp.Misbehaviours()[0].Serve()
 	t.Cleanup(s.healthy.Close)
-	s.c, s.events = s.client(append(answeringHandlers(), facade.WithLogger(zerolog.New(s.log)))...)
+	s.c, s.events = s.client(append(answeringHandlers(), facade.WithValidation(), facade.WithLogger(zerolog.New(s.log)))...)
 	require.NoError(t, s.c.Register(s.within(), mcpvisor.ServerSpec{Name: "near", HTTP: &mcpvisor.HTTP{URL: s.healthy.URL},
 		Timeouts: mcpvisor.Timeouts{Shutdown: httpShutdownTimeout}}))
 	calls := newNeighbour(s.c, "near")
@@ -247,6 +247,7 @@ func (s *httpRun) requirePresentable(err error) *mcpvisor.Error {
 	require.ErrorAs(s.t, err, &e)
 	require.Less(s.t, len(err.Error()), maxErrorText, "the text of an error is bounded")
 	require.NotContains(s.t, e.Op, secretToken)
+	requireSmallCause(s.t, err)
 	for _, r := range err.Error() {
 		require.False(s.t, unicode.IsControl(r), "%q", err.Error())
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile/hostilehttp"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
 // overSSE declares in the specification that the server speaks HTTP+SSE.
@@ -150,7 +150,7 @@ var sseRows = []httpRow{
 	httpSucceeds("sse/slow"),
 	httpTimesOut("sse/trickle").thenRestarted(),
 	httpTimesOut("sse/endless").allocating(maxAllocation).thenRestarted(),
-	httpFails("sse/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered, "parse error"),
+	httpFails("sse/error-no-id", mcpvisor.ErrRPC, mcpvisor.OutcomeUnknown, "parse error"),
 	httpSucceeds("sse/crlf"),
 
 	// Each session ends with its first answer, so the restart budget is spent.

@@ -2,6 +2,8 @@
 
 package integration
 
+import "github.com/mcpvisor/mcpvisor"
+
 // stdioAnswerRows are about the envelope of answers. An answer whose id names the call ends
 // the call at once, with a result or an error. Any other answer is discarded and
 // counted.
@@ -37,16 +39,18 @@ var stdioAnswerRows = map[string]stdioRow{
 	"answer/trailing-comma": {limit: shortTimeout, end: ending{oneOf: append(timesOut.oneOf, protocolError.oneOf...)}},
 	"answer/nan":            undecodable,
 
-	"error/text":            inBothEras(stdioRow{end: rpcError}),
-	"error/number":          undecodable,
-	"error/no-code":         {end: rpcError},
-	"error/code-text":       {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
-	"error/code-float":      {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
-	"error/code-huge":       {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
-	"error/message-object":  {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
-	"error/empty":           {end: rpcError},
-	"error/large-data":      {end: rpcError},
-	"error/large-message":   {end: rpcError},
-	"error/code-of-the-sdk": inBothEras(stdioRow{end: rpcError}),
-	"error/closed":          {end: rpcError},
+	"error/text":              inBothEras(stdioRow{end: rpcError}),
+	"error/number":            undecodable,
+	"error/no-code":           {end: rpcError},
+	"error/no-id":             inBothEras(stdioRow{end: failsWith(mcpvisor.ErrRPC, mcpvisor.OutcomeUnknown)}),
+	"error/no-id-then-answer": inBothEras(tolerated),
+	"error/code-text":         {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
+	"error/code-float":        {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
+	"error/code-huge":         {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
+	"error/message-object":    {end: ending{oneOf: append(rpcError.oneOf, protocolError.oneOf...), outcome: rpcError.outcome}},
+	"error/empty":             {end: rpcError},
+	"error/large-data":        {end: rpcError},
+	"error/large-message":     {end: rpcError},
+	"error/code-of-the-sdk":   inBothEras(stdioRow{end: rpcError}),
+	"error/closed":            {end: rpcError},
 }

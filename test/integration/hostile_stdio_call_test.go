@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
+	"github.com/mcpvisor/mcpvisor/test/hostile"
 )
 
 // Rows that several misbehaviours share. The call of unansweredCall ends by its

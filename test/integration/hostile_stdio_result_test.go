@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
+	"github.com/mcpvisor/mcpvisor/test/hostile"
 )
 
 // anyOutcome is a row whose call may succeed or fail with ErrProtocol.
@@ -38,7 +38,7 @@ func viaReadResource(r stdioRow) stdioRow {
 
 func viaGetPrompt(r stdioRow) stdioRow {
 	r.anyResult, r.act = true, func(v *stdioRun) (*mcp.CallToolResult, error) {
-		res, err := v.c.GetPrompt(v.within(), hostileServer, hostile.PromptName, nil, v.callOptions()...)
+		res, err := v.c.GetPrompt(v.within(), hostileServer+"/"+hostile.PromptName, nil, v.callOptions()...)
 		if err == nil {
 			for _, m := range res.Messages {
 				require.NotNil(v.t, m)
@@ -96,6 +96,7 @@ var stdioResultRows = map[string]stdioRow{
 	"result/meta-array":         anyOutcome,
 	"result/input-required":     inBothEras(stdioRow{end: ending{oneOf: []error{mcpvisor.ErrProtocol, mcpvisor.ErrInputRequired}, orSuccess: true}, anyResult: true}),
 	"result/unknown-kind":       inBothEras(anyOutcome),
+	"result/task":               checked(inBothEras(stdioRow{end: failsWith(mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown)}), errorContains("began a task")),
 	"result/deep":               inBothEras(undecodable),
 	"result/deep-enough":        harmless,
 	"result/ten-megabytes":      harmless,

@@ -12,14 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/hostile"
 )
 
 // stdioRow is what a client must do with one misbehaviour over stdio. In the zero row
@@ -45,6 +46,15 @@ type stdioRow struct {
 	fate fate
 	// check runs at the end, when the fate of the session is known.
 	check func(*stdioRun)
+	// memory bounds the bytes that act may allocate, the calls of the other server
+	// included; 0 means no bound.
+	memory uint64
+}
+
+// allocating bounds the bytes that the request may allocate.
+func (r stdioRow) allocating(bytes uint64) stdioRow {
+	r.memory = bytes
+	return r
 }
 
 // fate is what happens to a session during a row.
@@ -90,9 +100,10 @@ var (
 const (
 	// shortTimeout is the timeout of calls that are never answered.
 	shortTimeout = 100 * time.Millisecond
-	// maxDelay is how much later than its bound a request may end. It allows for a busy
-	// machine.
-	maxDelay = 8 * time.Second
+	// maxDelay is how much later than its bound a request may end, and the timeout of the
+	// calls that are answered. It allows for a busy machine, and for the race detector,
+	// which reads tens of megabytes in seconds.
+	maxDelay = slower * 8 * time.Second
 	// shutdownTimeout is the shutdown timeout of the hostile servers.
 	shutdownTimeout = 200 * time.Millisecond
 )
@@ -162,7 +173,7 @@ func TestHostileStdio(t *testing.T) {
 // affected, is called meanwhile. Nothing may be left at the end.
 func runStdioRow(t *testing.T, m hostile.Misbehaviour, row stdioRow, era mcpvisor.Era) {
 	w := newFixture(t)
-	c, _ := w.client(answeringHandlers()...)
+	c, _ := w.client(append(answeringHandlers(), facade.WithValidation())...)
 	t.Cleanup(w.killRemaining)
 	v := &stdioRun{fixture: w, c: c, limit: row.limit}
 	require.NoError(t, c.Register(w.within(), mcpvisor.ServerSpec{Name: "other", InMemory: mcptest.InMemory(mcptest.Script{}),
@@ -209,8 +220,11 @@ func (v *stdioRun) call(row stdioRow) {
 	if act == nil {
 		act = func(v *stdioRun) (*mcp.CallToolResult, error) { return v.callBadTool(nil) }
 	}
-	began := time.Now()
+	began, before := time.Now(), allocated()
 	res, err := act(v)
+	if row.memory > 0 {
+		require.Less(t, allocated()-before, row.memory, "bytes allocated by one request")
+	}
 	v.requireWithin(began, row.limit, "the call")
 	v.requireEnding(row.end, err)
 	if err == nil && !row.anyResult {
@@ -283,6 +297,7 @@ func (v *stdioRun) requireEnding(want ending, err error) {
 	require.ErrorAs(t, err, &v.failure)
 	require.NotContains(t, err.Error(), "\x1b", "an error has no control characters")
 	require.Less(t, len(err.Error()), 64<<10, "an error is short")
+	requireSmallCause(t, err)
 	if want.outcome != "" {
 		require.Equal(t, want.outcome, v.failure.Outcome, err)
 	}
@@ -290,6 +305,17 @@ func (v *stdioRun) requireEnding(want ending, err error) {
 		var cause *supervisor.Cause
 		require.True(t, errors.As(err, &cause), "%v has a cause", err)
 		require.Contains(t, want.cause, cause.Kind, err)
+	}
+}
+
+// requireSmallCause requires that the cause in an error, if there is one, holds little of
+// what the server sent: statuses and events keep it.
+func requireSmallCause(t *testing.T, err error) {
+	t.Helper()
+	var cause *supervisor.Cause
+	var rpc *jsonrpc.Error
+	if errors.As(err, &cause) && errors.As(cause, &rpc) {
+		require.LessOrEqual(t, len(rpc.Data), 1<<10, "the data of a server is not kept")
 	}
 }
 

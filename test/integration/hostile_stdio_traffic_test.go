@@ -4,12 +4,15 @@ package integration
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/test/hostile"
 )
 
 // probedOften sets frequent probes with a long timeout.
@@ -43,6 +46,45 @@ func timeOutTwice(v *stdioRun) (*mcp.CallToolResult, error) {
 // replacedByProbes is a row in which the server fails its probes and is replaced.
 var replacedByProbes = stdioRow{spec: probed, act: waitForEnd, anyResult: true, fate: replaced}
 
+// littleTimeToList leaves little time for the lists. Streams take nothing of it.
+func littleTimeToList(s *mcpvisor.ServerSpec) { s.Timeouts.List = 2 * time.Second }
+
+// callForASecond calls the tool now and again: the streams are opened several times meanwhile.
+func callForASecond(v *stdioRun) (res *mcp.CallToolResult, err error) {
+	for range 10 {
+		pause(context.Background(), 100*time.Millisecond)
+		if res, err = v.callBadTool(nil); err != nil {
+			break
+		}
+	}
+	return res, err
+}
+
+// requireNoForeignUpdates requires that no event names a resource of the server to which the
+// host did not subscribe.
+func requireNoForeignUpdates(v *stdioRun) { requireUpdatesOf(v.t, v.c, resourceURI) }
+
+func requireUpdatesOf(t *testing.T, c *facade.Client, uri string) {
+	t.Helper()
+	events, _ := c.RecentEvents(0)
+	for _, e := range events {
+		if e.Kind == mcpvisor.EventResourceUpdated {
+			require.Equal(t, uri, e.URI)
+		}
+	}
+}
+
+// updates counts the events about resources that were updated.
+func updates(c *facade.Client) (n int) {
+	events, _ := c.RecentEvents(0)
+	for _, e := range events {
+		if e.Kind == mcpvisor.EventResourceUpdated {
+			n++
+		}
+	}
+	return n
+}
+
 // toleratedOrSilent is a row whose call succeeds or fails, while the session is kept.
 var toleratedOrSilent = stdioRow{limit: shortTimeout, end: ending{oneOf: []error{mcpvisor.ErrTimeout, mcpvisor.ErrProtocol}, orSuccess: true}}
 
@@ -63,7 +105,14 @@ var stdioTrafficRows = map[string]stdioRow{
 	"notification/wrong-params":     tolerated,
 	"notification/method-odd":       harmless,
 	"notification/of-clients":       harmless,
-	"notification/deep":             checked(harmless, requireJunk),
+	"notification/ack-of-more":      {eras: []mcpvisor.Era{mcpvisor.EraModern}, act: callForASecond, check: requireNoForeignUpdates},
+	"notification/no-ack":           {eras: []mcpvisor.Era{mcpvisor.EraModern}, spec: littleTimeToList},
+	"notification/late-ack": {eras: []mcpvisor.Era{mcpvisor.EraModern}, check: func(v *stdioRun) {
+		waitUntil(v.within(), v.t, "the late subscription counts", func() bool { return updates(v.c) > 0 })
+		requireNoForeignUpdates(v)
+		require.NoError(v.t, v.c.Subscribe(v.within(), hostileServer, hostile.ResourceURI), "the next one is acknowledged in time")
+	}},
+	"notification/deep": checked(harmless, requireJunk),
 
 	"request/ping":              tolerated,
 	"request/roots":             tolerated,
@@ -73,6 +122,7 @@ var stdioTrafficRows = map[string]stdioRow{
 	"request/elicitation-wrong": harmless,
 	"request/form-of-itself":    harmless,
 	"request/form-of-forms":     harmless,
+	"request/form-patterns":     harmless.allocating(256 << 20),
 	"request/sampling-broad":    harmless,
 	"request/elicitation-broad": harmless,
 	"request/unknown":           tolerated,

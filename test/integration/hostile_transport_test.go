@@ -15,18 +15,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest/hostile"
+	"github.com/mcpvisor/mcpvisor/test/hostile"
 )
 
 // linesTransport reaches a server in memory over a transport of a host. Like a careful
 // transport it drops what is not a message.
 func linesTransport(server *mcpvisor.InMemory) *mcpvisor.Transport {
-	return &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return lines{server}, nil }}
+	return &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return lines{server: server}, nil }}
 }
 
-type lines struct{ server *mcpvisor.InMemory }
+// remoteTransport is linesTransport to a server that knows nothing of the client's context, as
+// one on another machine. Only the end of the connection ends it.
+func remoteTransport(server *mcpvisor.InMemory) *mcpvisor.Transport {
+	return &mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return lines{server, true}, nil }}
+}
+
+type lines struct {
+	server *mcpvisor.InMemory
+	remote bool
+}
 
 func (l lines) Connect(ctx context.Context) (mcp.Connection, error) {
+	if l.remote {
+		ctx = context.WithoutCancel(ctx)
+	}
 	stdin, toServer := io.Pipe()
 	fromServer, stdout := io.Pipe()
 	c := &linesConn{in: bufio.NewReaderSize(fromServer, 64<<10), out: toServer, from: fromServer}

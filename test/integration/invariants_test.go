@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // evidence is everything that was recorded about one client in one round.
@@ -26,8 +27,13 @@ type evidence struct {
 	// overHTTP marks the servers whose answers may be broken: behind HTTP, or with
 	// garbled answers.
 	overHTTP map[string]bool
-	// faultFree marks the servers without injected faults.
-	faultFree map[string]bool
+	// faultFree marks the servers without injected faults, synced those that Apply replaces,
+	// and narrow those whose limits refuse calls.
+	faultFree, synced, narrow map[string]bool
+	// bounded are the policies of servers that are given up and that only the storm restarts.
+	bounded map[string]supervisor.Policy
+	// starts is the number that the lists of an incarnation carried.
+	starts map[incarnationKey]int
 }
 
 // maxLateness is how much later than its bound a call may return. It is generous,
@@ -42,6 +48,13 @@ var allowedKinds = []mcpvisor.ErrorKind{mcpvisor.KindUnknownServer, mcpvisor.Kin
 // violations checks every invariant and returns a text for each violation.
 func violations(ev evidence) []string {
 	all, wrong := incarnations(ev.events)
+	wrong = append(wrong, wrongBudgets(ev)...)
+	for _, l := range all {
+		if ev.faultFree[l.server] && l.epoch != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s has an epoch %d without injected faults", l.server, l.epoch))
+		}
+	}
+	refused := map[string]bool{}
 	if ev.open > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d calls never returned", ev.open))
 	}
@@ -60,6 +73,9 @@ func violations(ev evidence) []string {
 			checkText(r, violated)
 		} else {
 			checkError(ev, r, all, violated)
+			if e := r.failure(); e != nil && e.Kind == mcpvisor.KindOverloaded {
+				refused[r.server] = true
+			}
 		}
 		if r.tool == "count" {
 			checkExecutions(r, ev.executions[r.key], violated)
@@ -72,6 +88,11 @@ func violations(ev evidence) []string {
 	}
 	for _, answered := range instances {
 		checkInstance(ev, answered, all, violated)
+	}
+	for server := range ev.narrow {
+		if !refused[server] {
+			wrong = append(wrong, server+" refused no call, although more were made than its limits allow")
+		}
 	}
 	return wrong
 }
@@ -112,7 +133,10 @@ func checkError(ev evidence, r *record, all []*incarnation, violated reportFunc)
 	// If a fault hits server/discover of a server without sessions, the client falls
 	// back to an older version, in which such a server cannot request input.
 	cannotAsk := ev.overHTTP[r.server] && r.tool == "consult" && e.Kind == mcpvisor.KindRPC
-	if !slices.Contains(allowedKinds, e.Kind) && !(ev.overHTTP[r.server] && e.Kind == mcpvisor.KindProtocol) && !cannotAsk {
+	_, bounded := ev.bounded[r.server]
+	explained := slices.Contains(allowedKinds, e.Kind) || ev.overHTTP[r.server] && e.Kind == mcpvisor.KindProtocol || cannotAsk ||
+		ev.narrow[r.server] && e.Kind == mcpvisor.KindOverloaded || bounded && e.Kind == mcpvisor.KindEvicted
+	if !explained {
 		violated(r, "is of kind %q", e.Kind)
 	}
 	if e.Outcome == mcpvisor.OutcomeNone {
@@ -137,6 +161,9 @@ func checkInstance(ev evidence, answered []*record, all []*incarnation, violated
 	}
 	fits := func(l *incarnation) bool {
 		if l.server != first.server || ev.processes[l.server] && l.pid != first.answeredBy.PID {
+			return false
+		}
+		if start, listed := ev.starts[incarnationKey{l.server, l.gen, l.epoch}]; listed && start != first.answeredBy.Start {
 			return false
 		}
 		return !slices.ContainsFunc(answered, func(r *record) bool { return !l.served(r.began, r.ended) })

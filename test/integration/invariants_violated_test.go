@@ -71,23 +71,42 @@ func TestViolations(t *testing.T) {
 		"ran although not sent": {true, func(ev *evidence) {
 			ev.records, ev.executions["k"] = []*record{failed("count", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent})}, 1
 		}},
-		"crash of a later epoch":       {true, func(ev *evidence) { ev.records = []*record{failed("echo", 20, 30, crash(2))} }},
-		"crash of an earlier epoch":    {true, func(ev *evidence) { ev.records = []*record{failed("echo", 75, 80, crash(1))} }},
-		"answer of a dead process":     {true, func(ev *evidence) { ev.records = []*record{answeredBy(55, 58, 100, "a")} }},
-		"answer of another process":    {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 200, "a")} }},
-		"one instance in two epochs":   {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
-		"answer after unregister":      {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
-		"server without faults failed": {true, func(ev *evidence) { ev.faultFree["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
-		"event after unregister":       {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
-		"ready twice":                  {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
-		"epoch skipped":                {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
-		"ready of another epoch":       {true, func(ev *evidence) { ev.events[6].Epoch = 1 }},
-		"event lost":                   {true, func(ev *evidence) { ev.events[8].Seq = 10 }},
-		"events missed":                {true, func(ev *evidence) { ev.events[8].Kind = mcpvisor.EventMissed }},
+		"crash of a later epoch":              {true, func(ev *evidence) { ev.records = []*record{failed("echo", 20, 30, crash(2))} }},
+		"crash of an earlier epoch":           {true, func(ev *evidence) { ev.records = []*record{failed("echo", 75, 80, crash(1))} }},
+		"answer of a dead process":            {true, func(ev *evidence) { ev.records = []*record{answeredBy(55, 58, 100, "a")} }},
+		"answer of another process":           {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 200, "a")} }},
+		"one instance in two epochs":          {true, func(ev *evidence) { ev.records = []*record{answeredBy(20, 30, 100, "a"), answeredBy(75, 80, 100, "a")} }},
+		"answer after unregister":             {true, func(ev *evidence) { ev.records = []*record{answeredBy(96, 97, 200, "b")} }},
+		"server without faults failed":        {true, func(ev *evidence) { ev.faultFree["s"] = true; ev.records = []*record{failed("echo", 40, 55, crash(1))} }},
+		"event after unregister":              {true, func(ev *evidence) { ev.events = append(ev.events, event(99, 10, 2, mcpvisor.EventRetry, 0)) }},
+		"ready twice":                         {true, func(ev *evidence) { ev.events[3].Kind = mcpvisor.EventReady }},
+		"epoch skipped":                       {true, func(ev *evidence) { ev.events[5].Epoch, ev.events[6].Epoch = 3, 3 }},
+		"ready of another epoch":              {true, func(ev *evidence) { ev.events[6].Epoch = 1 }},
+		"event lost":                          {true, func(ev *evidence) { ev.events[8].Seq = 10 }},
+		"a second incarnation without faults": {true, func(ev *evidence) { ev.faultFree["s"] = true }},
+		"refused": {false, func(ev *evidence) {
+			ev.narrow["s"] = true
+			ev.records = []*record{failed("sleep", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent})}
+		}},
+		"never refused": {true, func(ev *evidence) { ev.narrow["s"] = true }},
+		"refused elsewhere": {true, func(ev *evidence) {
+			ev.records = []*record{failed("sleep", 20, 30, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent})}
+		}},
+		"lists of another incarnation": {true, func(ev *evidence) {
+			ev.records = []*record{answeredBy(20, 30, 100, "a")}
+			ev.starts = map[incarnationKey]int{{"s", 1, 1}: 7}
+		}},
+		"attempt counted":        {false, func(ev *evidence) { ev.bounded["s"] = evicting; ev.events[4].Attempt = 1 }},
+		"attempt not counted":    {true, func(ev *evidence) { ev.bounded["s"] = evicting; ev.events[4].Attempt = 0 }},
+		"too many attempts":      {true, func(ev *evidence) { ev.bounded["s"] = evicting; ev.events[4].Attempt = 3 }},
+		"evicted early":          {true, func(ev *evidence) { ev.bounded["s"] = evicting; ev.events[4].Kind = mcpvisor.EventEvicted }},
+		"evicted and not parked": {true, func(ev *evidence) { ev.bounded["s"] = parking; ev.events[4].Kind = mcpvisor.EventEvicted }},
+		"events missed":          {true, func(ev *evidence) { ev.events[8].Kind = mcpvisor.EventMissed }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ev := evidence{events: history(), executions: map[string]int{}, processes: map[string]bool{"s": true},
-				inMemory: map[string]bool{}, overHTTP: map[string]bool{}, faultFree: map[string]bool{}}
+				inMemory: map[string]bool{}, overHTTP: map[string]bool{}, faultFree: map[string]bool{}, synced: map[string]bool{},
+				narrow: map[string]bool{}, bounded: map[string]supervisor.Policy{}}
 			tc.change(&ev)
 			require.Equal(t, tc.violated, len(violations(ev)) > 0, violations(ev))
 		})

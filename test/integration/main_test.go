@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // maxWait bounds every wait. It is far longer than any wait takes, so that only an
 // event that never comes reaches it.
-const maxWait = 30 * time.Second
+const maxWait = slower * 30 * time.Second
 
 // pollInterval is the pause between polls where no channel signals the change.
 const pollInterval = time.Millisecond

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest/chaos"
 )
 
 // report sums up the rounds of a storm.
@@ -47,14 +47,8 @@ func takeSample() sample {
 	return s
 }
 
-// kill is a kill -9 that was sent.
-type kill struct {
-	pid int
-	at  time.Time
-}
-
 // add adds one round.
-func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
+func (r *report) add(ev evidence, injected []chaos.Injection, acts map[string]int) {
 	r.rounds++
 	r.calls += len(ev.records)
 	r.events += len(ev.events)
@@ -65,34 +59,11 @@ func (r *report) add(ev evidence, kills []kill, acts map[string]int) {
 		r.outcomes[kind] += n
 	}
 	r.outcomes["answered"] += len(ev.records) - len(slices.DeleteFunc(slices.Clone(ev.records), func(c *record) bool { return c.err == nil }))
-	for _, k := range kills {
-		r.measure(k, ev.events)
+	for _, i := range injected {
+		r.faults[i.Fault]++
 	}
-}
-
-// measure adds the detection and recovery time of a kill, if the process was ready and
-// nothing else had ended its session first.
-func (r *report) measure(k kill, events []mcpvisor.Event) {
-	ready := slices.IndexFunc(events, func(e mcpvisor.Event) bool { return e.Kind == mcpvisor.EventReady && e.PID == k.pid })
-	if ready < 0 || events[ready].Time.After(k.at) {
-		return
-	}
-	was := events[ready]
-	for _, e := range events[ready+1:] {
-		if e.Server != was.Server || e.Gen != was.Gen {
-			continue
-		}
-		switch {
-		case e.Kind == mcpvisor.EventDown && e.Epoch == was.Epoch:
-			if e.Time.Before(k.at) || e.Cause == nil || e.Cause.Signal != "killed" {
-				return
-			}
-			r.detection = append(r.detection, e.Time.Sub(k.at))
-		case e.Kind == mcpvisor.EventReady:
-			r.recovery = append(r.recovery, e.Time.Sub(k.at))
-			return
-		}
-	}
+	noticed, ready := chaos.Recovery(injected, ev.events)
+	r.detection, r.recovery = append(r.detection, noticed...), append(r.recovery, ready...)
 }
 
 // quarterMean returns the mean of one quarter of the samples, 0 (the first) to 3 (the

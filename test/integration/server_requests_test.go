@@ -108,10 +108,10 @@ func (s *storm) subscribe(target *target) {
 // lists.
 func (s *storm) requireNotifications() {
 	for _, target := range s.targets {
-		if target.churned {
+		if target.churned || target.synced {
 			s.subscribe(target) // a new registration has no subscriptions yet
 		}
-		h := &subscriberFixture{fixture: s.fixture, c: s.c, events: s.events, server: target.name(), retries: target.spec.Probe.Interval > 0}
+		h := &subscriberFixture{fixture: s.fixture, c: s.c, events: s.events, server: target.name(), retries: target.spec.Probe.Interval > 0 || target.web != nil}
 		if target.noNotifications {
 			h.call("remove_tool", map[string]any{"name": addedTool})
 			require.NoError(s.t, s.c.Refresh(s.within(), target.name()))
@@ -149,7 +149,7 @@ type subscriberFixture struct {
 	events *history
 	server string
 	// retries: calls are repeated, because an answer may be lost. The server garbles
-	// its answers, or a slow machine makes it fail its probes.
+	// its answers, a slow machine makes it fail its probes, or it still refuses requests.
 	retries bool
 }
 

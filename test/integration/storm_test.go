@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,7 +15,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/mcptest/chaos"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -71,7 +75,11 @@ type storm struct {
 	mu         sync.Mutex
 	violations []string // found during the round
 	faults     map[string]int
-	kills      []kill
+	injected   []chaos.Injection // set when the faults are over
+	// starts is the number that the lists of an incarnation carry, lastStart the highest of a
+	// server. See recordStart.
+	starts    map[incarnationKey]int
+	lastStart map[string]int
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
@@ -82,13 +90,6 @@ func newStorm(t *testing.T, seed uint64) *storm {
 
 // random returns the random source of one goroutine.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
-
-// recordKill records a kill -9 that is about to be sent.
-func (s *storm) recordKill(pid int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kills = append(s.kills, kill{pid, time.Now()})
-}
 
 // recordViolation records a violation; it fails the test at the end of the round.
 func (s *storm) recordViolation(format string, args ...any) {
@@ -126,13 +127,14 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 // the registry is consistent, unregisters the servers, and checks the invariants.
 func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	s.fixture = newFixture(t)
-	s.calls, s.faults, s.kills, s.violations = newCallLog(), map[string]int{}, nil, nil
+	s.calls, s.faults, s.injected, s.violations = newCallLog(), map[string]int{}, nil, nil
+	s.starts, s.lastStart = map[incarnationKey]int{}, map[string]int{}
 	s.targets = targets(s.fixture)
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Register(s.within(), target.spec), target.name())
 		s.subscribe(target)
 	}
-	s.awaitConsistent()
+	s.awaitStarted()
 
 	ctx, cancel := context.WithTimeout(context.Background(), duration)
 	defer cancel()
@@ -150,15 +152,22 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	run(s.injectFaults)
 	run(s.checkListing)
 	for _, target := range s.targets {
-		if target.churned {
+		switch {
+		case target.churned:
 			run(func(ctx context.Context, r *rand.Rand) { s.churn(ctx, r, target) })
+		case target.synced:
+			run(func(ctx context.Context, r *rand.Rand) { s.sync(ctx, r, target) })
+		case target.narrow:
+			run(func(ctx context.Context, r *rand.Rand) { s.crowd(ctx, r, target) })
 		}
 	}
 	all.Wait()
 
 	s.repair()
+	s.awaitConsistent()
 	s.requireNotifications()
 	s.awaitConsistent()
+	s.requireIdle()
 	for _, target := range s.targets {
 		require.NoError(t, s.c.Unregister(s.within(), target.name()))
 	}
@@ -166,11 +175,12 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	records, open := s.calls.all()
 	ev := evidence{events: s.events.drain(s.within(), t), records: records, open: open,
 		executions: map[string]int{}, processes: map[string]bool{}, inMemory: map[string]bool{},
-		overHTTP: map[string]bool{}, faultFree: map[string]bool{}}
+		overHTTP: map[string]bool{}, faultFree: map[string]bool{}, synced: map[string]bool{}, narrow: map[string]bool{},
+		bounded: map[string]supervisor.Policy{}, starts: s.starts}
 	for _, target := range s.targets {
 		target.addEvidence(&ev)
 	}
-	s.report.add(ev, s.kills, s.faults)
+	s.report.add(ev, s.injected, s.faults)
 	wrong := append(s.violations, violations(ev)...)
 	if len(wrong) > 20 {
 		wrong = append(wrong[:20], fmt.Sprintf("and %d more", len(wrong)-20))
@@ -206,6 +216,25 @@ func (s *storm) repair() {
 	}
 }
 
+// awaitStarted waits until every server is ready, and takes what they list as what they must
+// list from then on.
+func (s *storm) awaitStarted() {
+	for _, target := range s.targets {
+		require.NoError(s.t, s.c.WaitReady(s.within(), target.name()))
+	}
+	lists := s.list()
+	for _, target := range s.targets {
+		target.lists, _ = lists.of(target.name())
+		for i, text := range target.lists {
+			require.NotEmpty(s.t, text, "%s lists no %s", target.name(), listNames[i])
+		}
+		if target.web == nil {
+			require.Equal(s.t, len(mcptest.DefaultTools()), strings.Count(target.lists[0], "\n"), "%s does not list all tools", target.name())
+		}
+	}
+	s.awaitConsistent()
+}
+
 // awaitConsistent waits until the registry shows every server with its whole catalog,
 // and exactly the processes that run.
 func (s *storm) awaitConsistent() {
@@ -227,26 +256,36 @@ func (s *storm) awaitConsistent() {
 // does not.
 func (s *storm) inconsistency() string {
 	for _, target := range s.targets {
-		if err := s.c.WaitReady(s.within(), target.name()); err != nil {
+		err := s.c.WaitReady(s.within(), target.name())
+		if target.bounded && isAny(err, mcpvisor.ErrEvicted) {
+			err = s.c.Restart(s.within(), target.name())
+		}
+		if err != nil {
 			return err.Error()
 		}
 	}
-	listed := map[string]int{}
-	for _, tool := range s.c.Tools() {
-		listed[tool.Server]++
-	}
+	lists := s.list()
 	var shown []int
 	for _, st := range s.c.Status() {
 		i := slices.IndexFunc(s.targets, func(t *target) bool { return t.name() == st.Name })
-		switch {
-		case i < 0:
+		if i < 0 {
 			return st.Name + " is registered, but not by the test"
+		}
+		texts, starts := lists.of(st.Name)
+		switch {
 		case st.State != supervisor.StateReady:
 			return fmt.Sprintf("%s is %s", st.Name, st.State)
-		case listed[st.Name] != s.targets[i].tools:
-			return fmt.Sprintf("%s shows %d of %d tools", st.Name, listed[st.Name], s.targets[i].tools)
+		case texts != s.targets[i].lists:
+			return fmt.Sprintf("%s lists %q instead of %q", st.Name, texts, s.targets[i].lists)
+		case s.targets[i].marked && len(starts) != 1:
+			return fmt.Sprintf("%s has the lists of the incarnations %v", st.Name, starts)
+		case st.WantsStandby && st.Standby == nil:
+			return st.Name + " has no standby"
 		case st.Session.PID != 0:
 			shown = append(shown, st.Session.PID)
+		}
+		if st.Standby != nil {
+			shown = append(shown, st.Standby.PID)
 		}
 	}
 	slices.Sort(shown)
@@ -263,4 +302,14 @@ func (s *storm) inconsistency() string {
 		}
 	}
 	return ""
+}
+
+// requireIdle requires that no call is in flight or queued when all callers have returned.
+func (s *storm) requireIdle() {
+	for _, target := range s.targets {
+		waitUntil(s.within(), s.t, target.name()+" has no call in flight", func() bool {
+			st, ok := s.c.ServerStatus(target.name())
+			return ok && st.Calls.InFlight == 0 && st.Calls.Queued == 0
+		})
+	}
 }

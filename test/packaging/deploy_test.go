@@ -35,6 +35,7 @@ func TestDockerfile(t *testing.T) {
 	module := read(t, "go.mod")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(module)[1]
 	require.Contains(t, text, "FROM golang:"+version+"-", "the version of go.mod")
+	require.NotContains(t, read(t, ".dockerignore"), "go.work", "the program is built in the workspace")
 }
 
 // The unit has what run does: it notifies, answers the watchdog and ends its servers.

@@ -24,10 +24,10 @@ type release struct {
 	ProjectName string `yaml:"project_name"`
 	Before      struct{ Hooks []string }
 	Builds      []struct {
-		ID, Main, Binary, ModTimestamp string   `yaml:",omitempty"`
-		Timestamp                      string   `yaml:"mod_timestamp"`
-		Env, Flags, Ldflags            []string `yaml:",omitempty"`
-		Goos, Goarch                   []string
+		ID, Dir, Main, Binary, ModTimestamp string   `yaml:",omitempty"`
+		Timestamp                           string   `yaml:"mod_timestamp"`
+		Env, Flags, Ldflags                 []string `yaml:",omitempty"`
+		Goos, Goarch                        []string
 	}
 	Archives []struct {
 		ID              string
@@ -84,8 +84,9 @@ func TestRelease(t *testing.T) {
 	require.True(t, r.Release.Disable, "nothing is published")
 	require.Len(t, r.Builds, 1)
 	b := r.Builds[0]
-	require.FileExists(t, filepath.Join(root, b.Main, "main.go"))
+	require.FileExists(t, filepath.Join(root, b.Dir, b.Main, "main.go"))
 	require.Contains(t, b.Env, "CGO_ENABLED=0")
+	require.Contains(t, b.Env, "GOWORK={{ if not .IsSnapshot }}off{{ end }}", "a release has what go install has")
 	require.Contains(t, b.Flags, "-trimpath")
 	require.Equal(t, []string{"linux", "darwin", "windows"}, b.Goos)
 	require.Equal(t, []string{"deb", "rpm"}, r.Nfpms[0].Formats)
@@ -134,6 +135,9 @@ func builtProgram(t *testing.T) string {
 	return path
 }
 
+// programDir is the directory of the program; empty until a test has needed it.
+var programDir string
+
 // program builds the program, once for all tests. Paths are not trimmed, so that packages of
 // other builds can be used.
 var program = sync.OnceValues(func() (string, error) {
@@ -141,6 +145,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	programDir = dir
 	path := filepath.Join(dir, "mcpvisor")
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "./cmd/mcpvisor")
 	cmd.Dir, cmd.Env, cmd.Stderr = root, append(os.Environ(), "CGO_ENABLED=0"), os.Stderr
@@ -149,10 +154,8 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if os.Getenv(buildVariable) != "" {
-		if path, err := program(); err == nil {
-			_ = os.RemoveAll(filepath.Dir(path))
-		}
+	if programDir != "" {
+		_ = os.RemoveAll(programDir)
 	}
 	os.Exit(code)
 }

@@ -72,7 +72,7 @@ var servers = []server{
 		doc, err := c.ReadResource(t.Context(), "everything", c.Resources()[0].URI)
 		require.NoError(t, err)
 		require.NotEmpty(t, doc.Contents)
-		msg, err := c.GetPrompt(t.Context(), "everything", "simple-prompt", nil)
+		msg, err := c.GetPrompt(t.Context(), "everything/simple-prompt", nil)
 		require.NoError(t, err)
 		require.NotEmpty(t, msg.Messages)
 		require.NotEmpty(t, c.ResourceTemplates())

@@ -1,3 +1,3 @@
-// Package dial chooses the transport for a specification. It is not part of package
-// transport, because that package is imported by every transport.
+// Package dial is not part of the stable API. It chooses the transport for a specification.
+// It is apart from package transport, because every transport imports that package.
 package dial

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -31,8 +32,9 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 	if caps == nil {
 		caps = &mcp.ServerCapabilities{}
 	}
+	checker, _ := s.(transport.InputSchemaChecker)
 	if caps.Tools != nil && lists&catalog.ListTools != 0 {
-		if checker, ok := s.(transport.InputSchemaChecker); ok {
+		if checker != nil {
 			d.tools.checkSchema = checker.CheckInputSchema
 		}
 		d.list(toolsList, d.tools.add)
@@ -47,8 +49,12 @@ func DiscoverLists(ctx context.Context, s transport.Session, server string, limi
 	if err := d.err(); err != nil {
 		return nil, lists, err
 	}
-	return catalog.New(catalog.Catalog{Tools: d.tools.named(server), Resources: d.resources, Templates: d.templates,
-		Prompts: d.prompts, Warnings: d.warnings, TTL: d.ttl}), d.incomplete, nil
+	found = catalog.New(catalog.Catalog{Tools: d.tools.named(server), Resources: d.resources, Templates: d.templates,
+		Prompts: d.prompts, Warnings: d.warnings, TTL: d.ttl})
+	if checker != nil && lists&catalog.ListTools != 0 {
+		checker.UseTools(found.Tools, d.incomplete&catalog.ListTools != 0)
+	}
+	return found, d.incomplete, nil
 }
 
 // discoverer is one discovery. It belongs to the goroutine of DiscoverLists.
@@ -94,9 +100,13 @@ func (d *discoverer) err() error {
 	return nil
 }
 
+// maxWarning bounds the text of one warning, in bytes: it may quote the server.
+const maxWarning = 1 << 10
+
 // warn adds a warning about one list.
 func (d *discoverer) warn(list string, format string, args ...any) {
-	d.warnings = append(d.warnings, mcpvisor.Warning{List: list, Text: fmt.Sprintf(format, args...)})
+	text := display.Shorten(fmt.Sprintf(format, args...), maxWarning)
+	d.warnings = append(d.warnings, mcpvisor.Warning{List: list, Text: text})
 }
 
 // addResource decodes one resource and keeps it. Like addTemplate and addPrompt it returns
@@ -156,7 +166,7 @@ func isOutage(err error) bool {
 		return true
 	}
 	var e *mcpvisor.Error
-	return errors.As(err, &e) && (e.Outcome != mcpvisor.OutcomeAnswered || e.Kind == mcpvisor.KindUnavailable)
+	return errors.As(err, &e) && (e.Outcome != mcpvisor.OutcomeAnswered && e.Kind != mcpvisor.KindRPC || e.Kind == mcpvisor.KindUnavailable)
 }
 
 // isMethodNotFound reports whether the server does not know a method.

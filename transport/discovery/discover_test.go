@@ -267,6 +267,33 @@ func TestDiscover_session_dies(t *testing.T) {
 	require.Same(t, died, err)
 }
 
+// An error without an id costs one list, as one with an id does: the server answers.
+func TestDiscover_error_without_id(t *testing.T) {
+	s := &fakeSession{caps: everything(), reply: func(method, _ string) (string, error) {
+		if method == "prompts/list" {
+			return "", &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown, Cause: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest}}
+		}
+		return `{"tools":[{"name":"a"}],"resources":[],"resourceTemplates":[]}`, nil
+	}}
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, toolNames(c))
+	require.Len(t, c.Warnings, 1)
+}
+
+// What a server makes of its own text in a warning is cut.
+func TestDiscover_warnings_are_short(t *testing.T) {
+	s := &fakeSession{caps: &mcp.ServerCapabilities{Resources: &mcp.ResourceCapabilities{}}, reply: replies(map[string]string{
+		"resources/list":           `{"resources":[{"uri":"x:a","annotations":{"priority":` + strings.Repeat("1", 1<<18) + `}},{"uri":"x:b"}]}`,
+		"resources/templates/list": `{"resourceTemplates":[]}`})}
+	c, err := discoverAll(t, s, mcpvisor.Limits{})
+	require.NoError(t, err)
+	require.Len(t, c.Resources, 1)
+	require.Len(t, c.Warnings, 1)
+	require.Contains(t, c.Warnings[0].Text, "entry 1 is left out: json: cannot unmarshal number 111")
+	require.LessOrEqual(t, len(c.Warnings[0].Text), maxWarning)
+}
+
 func TestDiscover_context_ends(t *testing.T) {
 	late := errors.New("it takes too long")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -1,5 +1,5 @@
-// Package discovery lists what a server offers: its tools, resources, resource
-// templates and prompts, all pages of each.
+// Package discovery is not part of the stable API. It lists what a server offers:
+// its tools, resources, resource templates and prompts, all pages of each.
 //
 // It sees a server as a [transport.Session] and knows no transport. What a
 // transport demands of a tool, the session checks itself; see

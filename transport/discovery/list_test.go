@@ -111,14 +111,29 @@ func TestDiscoverLists_counts_failed_lists(t *testing.T) {
 	require.Equal(t, time.Second, c.TTL[catalog.ListTools], "a list is as old as its oldest page")
 }
 
-// schemaChecker is a session that refuses input schemas with a word in them.
-type schemaChecker struct{ *fakeSession }
+// schemaChecker is a session that refuses input schemas with a word in them, and keeps
+// bytes for each tool.
+type schemaChecker struct {
+	*fakeSession
+	kept int
+	used *[]string // the tools that it was told to use
+}
 
-func (schemaChecker) CheckInputSchema(schema json.RawMessage) error {
+func (c schemaChecker) CheckInputSchema(schema json.RawMessage) (int, error) {
 	if strings.Contains(string(schema), "forbidden") {
-		return errors.New("its schema is forbidden")
+		return 0, errors.New("its schema is forbidden")
 	}
-	return nil
+	return c.kept, nil
+}
+
+func (c schemaChecker) UseTools(tools []mcpvisor.Tool, partial bool) {
+	*c.used = nil
+	for _, tool := range tools {
+		*c.used = append(*c.used, tool.OriginalName)
+	}
+	if partial {
+		*c.used = append(*c.used, "…")
+	}
 }
 
 var _ transport.InputSchemaChecker = schemaChecker{}
@@ -127,11 +142,41 @@ var _ transport.InputSchemaChecker = schemaChecker{}
 func TestDiscover_asks_the_session_about_input_schemas(t *testing.T) {
 	s := &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
 		"tools/list": `{"tools":[{"name":"a","inputSchema":{"title":"forbidden"}},{"name":"b"}]}`})}
-	c, err := Discover(t.Context(), schemaChecker{s}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
+	var used []string
+	c, err := Discover(t.Context(), schemaChecker{s, 0, &used}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"b"}, toolNames(c))
+	require.Equal(t, []string{"b"}, used, "the session keeps nothing about a tool that is left out")
 	require.Equal(t, []mcpvisor.Warning{{List: "tools", Text: "entry 1 is left out: its schema is forbidden"}}, c.Warnings)
 	c, err = Discover(t.Context(), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	require.Equal(t, []string{"a", "b"}, toolNames(c), "a session without demands")
+}
+
+// What the session keeps for the tools counts with the lists.
+func TestDiscover_counts_what_the_session_keeps(t *testing.T) {
+	s := &fakeSession{caps: onlyTools(), reply: replies(map[string]string{
+		"tools/list": `{"tools":[` + strings.Repeat(`{"name":"a","inputSchema":{}},`, 9) + `{"name":"b","inputSchema":{}}]}`})}
+	var used []string
+	limits := mcpvisor.ServerSpec{}.WithDefaults().Limits
+	limits.MaxCatalogBytes = 10_000
+	c, err := Discover(t.Context(), schemaChecker{s, 2000, &used}, "srv", limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, toolNames(c))
+	require.Contains(t, c.Warnings[0].Text, "longer than 10000 bytes")
+	require.Equal(t, []string{"a"}, used)
+}
+
+// The session is told when the tools are not all.
+func TestDiscover_tells_the_session_of_partial_lists(t *testing.T) {
+	s := &fakeSession{caps: onlyTools(), reply: func(_, cursor string) (string, error) {
+		if cursor == "2" {
+			return "", rpcError(jsonrpc.CodeInternalError)
+		}
+		return `{"tools":[{"name":"a"}],"nextCursor":"2"}`, nil
+	}}
+	var used []string
+	_, err := Discover(t.Context(), schemaChecker{s, 0, &used}, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "…"}, used)
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"unsafe"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -24,7 +22,7 @@ type toolDecoder struct {
 	defs  []*mcp.Tool
 	// checkSchema, if set, checks the input schema of each tool; see
 	// transport.InputSchemaChecker.
-	checkSchema func(schema json.RawMessage) error
+	checkSchema func(schema json.RawMessage) (kept int, err error)
 }
 
 // add decodes one entry. Schemas stay the bytes that the server sent.
@@ -38,7 +36,9 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 		err = b.tool(def)
 	}
 	if schema, ok := def.InputSchema.(json.RawMessage); err == nil && ok && d.checkSchema != nil {
-		err = d.checkSchema(schema)
+		var kept int
+		kept, err = d.checkSchema(schema)
+		*b.decoded += kept
 	}
 	if err != nil {
 		*def = mcp.Tool{}
@@ -98,30 +98,15 @@ func readSchema(value []byte) any {
 	return json.RawMessage(value[:len(value):len(value)])
 }
 
-// named returns the decoded tools with their names for one server. All names share one
-// allocation.
+// named returns the decoded tools with their names for one server.
 func (d *toolDecoder) named(server string) []mcpvisor.Tool {
 	if len(d.defs) == 0 {
 		return nil
 	}
-	size := 0
-	for _, def := range d.defs {
-		size += 2*len(server) + 2*len(def.Name) + 16
-	}
-	names := make([]byte, 0, size)
-	nameFrom := func(start int) string {
-		return unsafe.String(unsafe.SliceData(names[start:]), len(names)-start) //nolint:gosec // these bytes are not written again
-	}
 	list := make([]mcpvisor.Tool, len(d.defs))
 	for i, def := range d.defs {
-		// Grow may move names. Strings made before keep the old memory.
-		names = slices.Grow(names, 2*len(server)+len(def.Name)+mcpvisor.MaxAliasBytes)
-		start := len(names)
-		names = append(append(append(names, server...), mcpvisor.Separator...), def.Name...)
-		list[i] = mcpvisor.Tool{Name: nameFrom(start), Server: server, OriginalName: def.Name, Definition: def}
-		start = len(names)
-		names = mcpvisor.AppendAlias(names, server, def.Name)
-		list[i].Alias = nameFrom(start)
+		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(server, def.Name), Alias: mcpvisor.Alias(server, def.Name),
+			Server: server, OriginalName: def.Name, Definition: def}
 	}
 	return list
 }

@@ -31,7 +31,7 @@ async function call(body, signal) {
 
 // Status. A change is fetched at once, unless another was just fetched.
 const changed = new Set();
-let fetching = false, refreshTimer = 0, lastRefresh = 0;
+let fetching = false, stale = false, refreshTimer = 0, lastRefresh = 0;
 
 function refresh(name) {
 	changed.add(name ?? "");
@@ -47,8 +47,9 @@ async function fetchStatus() {
 	changed.clear();
 	try {
 		const s = await get("status" + (names.length ? "?" + names.map((n) => "server=" + encodeURIComponent(n)).join("&") : ""));
+		stale = false;
 		takeStatus(s);
-	} catch { /* the stream reconnects, and its first event refreshes again */ }
+	} catch { stale = true; } // the next poll refreshes again
 	fetching = false;
 	if (changed.size) refresh([...changed][0]);
 }
@@ -93,7 +94,7 @@ let polling = false;
 
 async function poll() {
 	if (polling || document.hidden) return;
-	if ($("link").dataset.link !== "live") refresh(); // no event says what has changed
+	if (stale || $("link").dataset.link !== "live") refresh(); // no event says what has changed
 	if (!app.loaded) return;
 	polling = true;
 	try {
@@ -165,7 +166,7 @@ function connect() {
 		lastSeq = event.seq;
 		app.events.push(event);
 		if (app.events.length > keptEvents) app.events.splice(0, app.events.length - keptEvents);
-		if (event.kind !== "log" && event.kind !== "resource_updated") refresh(event.server);
+		if (!event.fromServer) refresh(event.server);
 		render();
 	};
 }

@@ -68,16 +68,23 @@ function spread(t) {
 		h("rect", { class: "lane-ready", x: from, y: 2, width: to - from, height: 4 }), h("rect", { class: "median", x: from, y: 1, width: 1, height: 6 }));
 }
 
-const tones = { ready: ["●", "good"], stable: ["●", "good"], standby: ["◎", "good"], down: ["✗", "bad"], start_failed: ["✗", "bad"], evicted: ["✗", "bad"], retry: ["↻", "warn"],
-	parked: ["◷", "warn"], auth_required: ["◇", "bad"], standby_lost: ["▲", "warn"], log: ["≡", "off"] };
+// marks are the marks of kinds of events; all others have a circle. The tone comes from the severity.
+const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", log: "≡" };
+const tones = { error: "bad", warning: "warn" };
+
+// changedNames names what a server lists otherwise than before.
+function changedNames(change) {
+	const all = (key) => Object.values(change).flatMap((list) => list[key] ?? []).map((name) => key + " " + name);
+	return change ? [...all("added"), ...all("removed"), ...all("changed")].join("; ") : null;
+}
 
 export function showEvents(el, events, lost, server) {
 	const own = server ? events.filter((e) => e.server === server) : events;
 	const last = own.slice(-60).reverse();
 	fill(el, head("Events", lost ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
 		last.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, last.map((e) => {
-			const [mark, tone] = tones[e.kind] ?? ["○", "off"];
-			const [what, more] = e.text.split("; stderr: ");
-			return h("li", { key: e.seq }, at(e.time), glyph(mark, tone), h("span", "text", what, more ? h("span", { class: "sub mono", title: more }, more) : null));
+			const mark = marks[e.kind] ?? "○", tone = tones[e.severity] ?? (mark === "●" || mark === "◎" ? "good" : "off");
+			const [what, stderr] = e.text.split("; stderr: "), more = stderr ?? changedNames(e.change);
+			return h("li", { key: e.seq }, at(e.time), glyph(mark, tone), h("span", "text", what + (e.startTookNs ? ", started in " + took(e.startTookNs) : ""), more ? h("span", { class: "sub mono", title: more }, more) : null));
 		})) : h("p", "calm", "No event yet."));
 }

@@ -18,7 +18,7 @@ type history struct {
 
 // add keeps a numbered event.
 func (h *history) add(e mcpvisor.Event) {
-	if isServerEvent(e) {
+	if e.Kind.FromServer() {
 		h.serverEvents.add(e)
 	} else {
 		h.supervisionEvents.add(e)

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 const (
@@ -117,11 +117,12 @@ func (l *Logger) writeMissed(missed uint64) {
 }
 
 func (l *Logger) writeEvent(e mcpvisor.Event) {
+	level := levels[e.Severity()]
 	if e.Kind == mcpvisor.EventLog {
-		l.log.WithLevel(serverLevel(e.Log.Level)).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
+		l.log.WithLevel(level).Str("server", e.Server).Str("logger", e.Log.Logger).Msg(e.Log.Text)
 		return
 	}
-	record := l.log.WithLevel(eventLevel(e)).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch)
+	record := l.log.WithLevel(level).Str("server", e.Server).Str("event", string(e.Kind)).Uint64("epoch", e.Epoch)
 	addFields(record, &e)
 	record.Msg(e.String())
 }
@@ -141,6 +142,10 @@ func addFields(record *zerolog.Event, e *mcpvisor.Event) {
 	if e.Downtime != 0 {
 		record.Dur("downtime", e.Downtime)
 	}
+	if e.StartTook != 0 {
+		record.Dur("start", e.StartTook)
+	}
+	addChange(record, e.Change)
 	if e.FailedCalls != 0 {
 		record.Int("failed_calls", e.FailedCalls)
 	}
@@ -161,33 +166,43 @@ func addFields(record *zerolog.Event, e *mcpvisor.Event) {
 	}
 }
 
-// eventLevel is the level at which an event is logged.
-func eventLevel(e mcpvisor.Event) zerolog.Level {
-	switch e.Kind {
-	case mcpvisor.EventEvicted, mcpvisor.EventParked:
-		return zerolog.ErrorLevel
-	case mcpvisor.EventDown:
-		if c := e.Cause; c != nil && (c.Kind == supervisor.CauseRequested || c.Kind == supervisor.CauseRestart) {
-			return zerolog.InfoLevel
-		}
-		return zerolog.WarnLevel
-	case mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStandbyLost, mcpvisor.EventAuthRequired, mcpvisor.EventMissed:
-		return zerolog.WarnLevel
-	case mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventResourceUpdated:
-		return zerolog.DebugLevel
+// maxLoggedNames is how many names of each kind (added, removed, changed) one line has, and
+// maxLoggedNameBytes how long each is at most.
+const (
+	maxLoggedNames     = 20
+	maxLoggedNameBytes = 200
+)
+
+// addChange adds the names of what a server added, removed and changed in its lists. The
+// text of the event counts all.
+func addChange(record *zerolog.Event, c *mcpvisor.Change) {
+	if c.IsZero() {
+		return
 	}
-	return zerolog.InfoLevel
+	for _, kind := range []struct {
+		field string
+		names func(mcpvisor.Delta) []string
+	}{
+		{"added", func(d mcpvisor.Delta) []string { return d.Added }},
+		{"removed", func(d mcpvisor.Delta) []string { return d.Removed }},
+		{"changed", func(d mcpvisor.Delta) []string { return d.Changed }},
+	} {
+		var names []string
+		for _, d := range []mcpvisor.Delta{c.Tools, c.Resources, c.Templates, c.Prompts} {
+			for _, name := range kind.names(d) {
+				if len(names) < maxLoggedNames {
+					names = append(names, display.Shorten(display.Line(name), maxLoggedNameBytes))
+				}
+			}
+		}
+		if len(names) > 0 {
+			record.Strs(kind.field, names)
+		}
+	}
 }
 
-// serverLevel translates a level of the protocol (RFC 5424) into one of zerolog.
-func serverLevel(level string) zerolog.Level {
-	switch level {
-	case "debug":
-		return zerolog.DebugLevel
-	case "warning":
-		return zerolog.WarnLevel
-	case "error", "critical", "alert", "emergency":
-		return zerolog.ErrorLevel
-	}
-	return zerolog.InfoLevel // info, notice, and unknown levels
+// levels are the levels at which the logger writes events.
+var levels = map[mcpvisor.Severity]zerolog.Level{
+	mcpvisor.SeverityDebug: zerolog.DebugLevel, mcpvisor.SeverityInfo: zerolog.InfoLevel,
+	mcpvisor.SeverityWarning: zerolog.WarnLevel, mcpvisor.SeverityError: zerolog.ErrorLevel,
 }

@@ -2,10 +2,10 @@ package events
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/mcpvisor/mcpvisor"
 )
@@ -57,7 +57,7 @@ func (w *watcher) enqueue(e mcpvisor.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queue, limit := &w.supervisionEvents, maxEvents
-	if isServerEvent(e) {
+	if e.Kind.FromServer() {
 		queue, limit = &w.serverEvents, maxServerEvents
 	}
 	size := bytesOf(&e)
@@ -83,21 +83,34 @@ func (w *watcher) enqueue(e mcpvisor.Event) {
 	w.bytes += size
 }
 
+// eventSize and stringHeader are the bytes of an event, and of a string without its text.
+var (
+	eventSize    = int(reflect.TypeFor[mcpvisor.Event]().Size())
+	stringHeader = int(reflect.TypeFor[string]().Size())
+)
+
 // bytesOf estimates the memory of an event and of what it points to. Parts that
 // several events share count for each of them.
 func bytesOf(e *mcpvisor.Event) int {
-	n := int(unsafe.Sizeof(*e)) + len(e.URI) + e.Change.Bytes()
+	n := eventSize + len(e.URI) + e.Change.Bytes()
 	if e.Log != nil {
 		n += len(e.Log.Logger) + len(e.Log.Text)
 	}
 	if e.Cause != nil {
 		n += len(e.Cause.Message)
+		if err := e.Cause.Err; err != nil {
+			n += len(err.Error()) + errorData
+		}
 		for _, line := range e.Cause.Stderr {
-			n += len(line) + int(unsafe.Sizeof(line))
+			n += len(line) + stringHeader
 		}
 	}
 	return n
 }
+
+// errorData is how many bytes of data the error of a cause may hold beside its text; see
+// transport.KeptError.
+const errorData = 1 << 10
 
 // drop makes room: it removes the oldest event of a queue and counts it.
 func (w *watcher) drop(queue *[]queuedEvent) {
@@ -120,10 +133,6 @@ func (w *watcher) pop(queue *[]queuedEvent) mcpvisor.Event {
 	*queue = (*queue)[1:]
 	w.bytes -= first.bytes
 	return first.Event
-}
-
-func isServerEvent(e mcpvisor.Event) bool {
-	return e.Kind == mcpvisor.EventLog || e.Kind == mcpvisor.EventResourceUpdated
 }
 
 func (w *watcher) signal() {

@@ -12,7 +12,12 @@ import (
 )
 
 const (
-	// AckTimeout bounds the wait for the acknowledgement of a listen stream.
+	// StartAckTimeout bounds the wait for acknowledgements at the start of a session, all
+	// streams together. Then the lists are read. A later acknowledgement makes up for what
+	// may have been missed, so a server that never sends one delays its start by no more.
+	StartAckTimeout = 250 * time.Millisecond
+	// AckTimeout bounds the wait for the acknowledgement of a listen stream that a caller
+	// waits for.
 	AckTimeout = 3 * time.Second
 	// MaxResourceStreams bounds the streams about resources: over HTTP each one
 	// holds a connection, or a part of one.
@@ -56,8 +61,9 @@ func newListener(config *Config, results *results) *Listener {
 
 // listen opens and ends streams until they are about the given resources. It calls
 // stopped when those about other resources are cancelled. It returns when the server has
-// acknowledged the new ones, or their time is over.
-func (l *Listener) listen(ctx context.Context, uris []string, stopped func()) {
+// acknowledged the new ones, or their time is over. gap: changes of the resources without a
+// stream may have been missed.
+func (l *Listener) listen(ctx context.Context, uris []string, gap bool, stopped func()) {
 	first := l.lists.get() == nil
 	if first {
 		l.openLists(false)
@@ -66,17 +72,45 @@ func (l *Listener) listen(ctx context.Context, uris []string, stopped func()) {
 	again := l.endOutdated(uris, len(fresh) > 0)
 	stopped()
 	l.openResources(ctx, again, true)
-	l.openResources(ctx, fresh, false)
-	if l.streamEnded && l.config.SharedPipe {
-		l.reopenLists(first)
-	}
-	l.streamEnded = false
+	l.openResources(ctx, fresh, gap)
+	l.afterEnds(ctx, first)
 	if first {
 		l.awaitAck(ctx, l.lists.get())
 	}
 	for _, s := range l.resources {
 		l.results.retryNeeded = l.results.retryNeeded || !l.isAcked(s)
 	}
+}
+
+// takeAcks applies what the server has acknowledged since the last run, when no caller waited
+// for it: it may have left out resources of a stream. Failures stay for awaitAcks.
+func (l *Listener) takeAcks() {
+	l.resources = slices.DeleteFunc(l.resources, func(s *stream) bool {
+		ack, ok := l.takeAck(s)
+		return ok && !l.keepHonored(s, ack.honored)
+	})
+}
+
+func (l *Listener) takeAck(s *stream) (ack ackResult, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case ack = <-s.ack:
+		if ack.err != nil {
+			s.ack <- ack // there is room: who reports holds mu
+		}
+		return ack, ack.err == nil
+	default:
+		return ack, false
+	}
+}
+
+// afterEnds sees to the stream about the lists if others have ended in this run.
+func (l *Listener) afterEnds(ctx context.Context, starting bool) {
+	if l.streamEnded && l.config.SharedPipe {
+		l.reopenLists(ctx, starting)
+	}
+	l.streamEnded = false
 }
 
 // unheld are the resources that no stream is about and the server has not rejected.
@@ -178,16 +212,16 @@ func (l *Listener) openResources(ctx context.Context, uris []string, gap bool) {
 			l.results.errs[uri] = ack.err
 		}
 	default:
-		if l.keepHonored(s, ack.honored); len(s.uris) == 0 {
-			l.stop(s)
+		if !l.keepHonored(s, ack.honored) {
 			return
 		}
 	}
 	l.resources = append(l.resources, s)
 }
 
-// keepHonored records which of its resources the server watches on a stream.
-func (l *Listener) keepHonored(s *stream, honored []string) {
+// keepHonored records which of its resources the server watches on a stream. It stops a
+// stream without any, and reports whether the stream is kept.
+func (l *Listener) keepHonored(s *stream, honored []string) bool {
 	requested := s.uris
 	s.uris = nil
 	for _, uri := range requested {
@@ -198,23 +232,32 @@ func (l *Listener) keepHonored(s *stream, honored []string) {
 		l.results.fail(uri, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("the server does not watch %.200s: its acknowledgement leaves the resource out", uri)})
 	}
+	if len(s.uris) == 0 {
+		l.stop(s)
+		return false
+	}
+	return true
 }
 
 // awaitAcks waits until every stream about a requested resource has been
 // acknowledged or has failed.
 func (l *Listener) awaitAcks(ctx context.Context, requests []Request) {
-	for _, s := range l.resources {
+	l.resources = slices.DeleteFunc(l.resources, func(s *stream) bool {
 		if l.isAcked(s) || !slices.ContainsFunc(requests, func(r Request) bool {
 			return slices.Contains(s.uris, r.URI) && l.results.errs[r.URI] == nil
 		}) {
-			continue
+			return false
 		}
-		if ack := l.awaitAck(ctx, s); ack.err != nil {
-			for _, uri := range s.uris {
-				l.results.errs[uri] = ack.err
-			}
+		ack := l.awaitAck(ctx, s)
+		if ack.err == nil {
+			return !l.keepHonored(s, ack.honored)
 		}
-	}
+		for _, uri := range s.uris {
+			l.results.errs[uri] = ack.err
+		}
+		return false
+	})
+	l.afterEnds(ctx, false)
 }
 
 // awaitAck waits for the latest result of a stream: what the server honors, or why
@@ -239,6 +282,11 @@ func (l *Listener) awaitAck(ctx context.Context, s *stream) ackResult {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	select {
+	case ack := <-s.ack: // just in time
+		return ack
+	default:
+	}
 	s.gap = s.gap || !s.acked // changes until the acknowledgement may be missed
 	return ackResult{err: unacknowledged(s.uris...)}
 }

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"context"
 	"slices"
 	"sync"
 )
@@ -65,13 +66,21 @@ func (l *Listener) openLists(gap bool) {
 
 // reopenLists replaces the stream about the lists when the streams that are ending have
 // ended. The new one makes up for the gap. During the start of a session it waits until
-// that is done: the lists are read next.
-func (l *Listener) reopenLists(starting bool) {
-	switch start := l.lists.request(slices.Clone(l.ending)); {
-	case start && starting:
+// that is done, or ctx ends: the lists are read next.
+func (l *Listener) reopenLists(ctx context.Context, starting bool) {
+	if !l.lists.request(slices.Clone(l.ending)) {
+		return
+	}
+	done := make(chan struct{})
+	l.config.Go(func() {
+		defer close(done)
 		l.replaceLists()
-	case start:
-		l.config.Go(l.replaceLists)
+	})
+	if starting {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -185,6 +185,7 @@ func (l *Listener) report(s *stream, ack ackResult) {
 
 // reportLocked replaces the result that waits. Call it with Listener.mu held.
 func (s *stream) reportLocked(ack ackResult) {
+	ack.err = transport.KeptError(ack.err)
 	select {
 	case <-s.ack:
 	default:
@@ -194,7 +195,8 @@ func (s *stream) reportLocked(ack ackResult) {
 
 // onAck records that the server accepted a listen stream
 // (notifications/subscriptions/acknowledged). After a gap the lists count as changed,
-// and the honored resources as updated.
+// and the honored resources as updated, and no caller waits: if it leaves out resources, the
+// next run reports that. What the stream did not ask for is ignored.
 func (l *Listener) onAck(n transport.Notice) {
 	l.mu.Lock()
 	s := l.open[n.Stream]
@@ -205,25 +207,46 @@ func (l *Listener) onAck(n transport.Notice) {
 		l.mu.Unlock()
 		return
 	}
-	gap, lists := s.gap, len(s.requested) == 0
+	gap, lists, honored := s.gap, len(s.requested) == 0, s.requestedAmong(n.Honored)
 	s.acked, s.everAcked, s.gap = true, true, false
-	s.reportLocked(ackResult{honored: n.Honored})
+	s.reportLocked(ackResult{honored: honored})
 	l.mu.Unlock()
 	switch {
 	case gap && lists:
 		l.config.ListsChanged(catalog.AllLists)
 	case gap:
-		l.config.ResourcesUpdated(n.Honored)
+		l.config.ResourcesUpdated(honored)
+		if len(honored) < len(s.requested) {
+			l.config.LeftOut()
+		}
 	}
+}
+
+// requestedAmong returns those of the URIs for which the stream was opened, each once.
+func (s *stream) requestedAmong(uris []string) (requested []string) {
+	if len(s.requested) == 0 || len(uris) == 0 {
+		return nil
+	}
+	named := make(map[string]bool, len(uris))
+	for _, uri := range uris {
+		named[uri] = true
+	}
+	for _, uri := range s.requested {
+		if named[uri] {
+			requested = append(requested, uri)
+		}
+	}
+	return requested
 }
 
 // guessLocked finds the stream of an acknowledgement that does not name one: the
 // oldest that was requested for all honored resources. Call it with mu held.
 func (l *Listener) guessLocked(honored []string) (found *stream) {
 	for _, s := range l.open {
-		fits := len(honored) > 0 == (len(s.requested) > 0) &&
-			!slices.ContainsFunc(honored, func(uri string) bool { return !slices.Contains(s.requested, uri) })
-		if fits && !s.acked && (found == nil || s.id < found.id) {
+		if s.acked || found != nil && found.id < s.id || len(honored) > 0 != (len(s.requested) > 0) || len(honored) > len(s.requested) {
+			continue
+		}
+		if !slices.ContainsFunc(honored, func(uri string) bool { return !slices.Contains(s.requested, uri) }) {
 			found = s
 		}
 	}

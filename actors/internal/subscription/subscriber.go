@@ -37,6 +37,9 @@ type Config struct {
 	// been missed. They must not block.
 	ListsChanged     func(catalog.Lists)
 	ResourcesUpdated func(uris []string)
+	// LeftOut is called when a late or repeated acknowledgement leaves out resources. A
+	// run is due. It must not block.
+	LeftOut func()
 	// WrapError makes the error that a waiting caller receives; nil stays nil.
 	WrapError func(error) error
 }
@@ -95,6 +98,7 @@ type results struct {
 
 // fail records why a resource, or the log level, was not applied.
 func (r *results) fail(uri string, err error) {
+	err = transport.KeptError(err)
 	r.errs[uri] = err
 	if uri != "" && isRejection(err) {
 		r.rejected[uri] = err
@@ -124,11 +128,15 @@ func (s *Subscriber) OnAck(n transport.Notice) { s.listener.onAck(n) }
 // answers the requests. Rejected resources are sent again if a request is about
 // them, or if retry is true.
 func (s *Subscriber) Reconcile(ctx context.Context, requests []Request, retry bool) Result {
-	s.forgetRejections(requests, retry)
 	s.results.errs, s.results.retryNeeded = map[string]error{}, false
+	s.listener.takeAcks()
+	s.forgetRejections(requests, retry)
+	maps.DeleteFunc(s.results.errs, func(uri string, _ error) bool { // sent again, or not desired any more
+		return s.results.rejected[uri] == nil || !s.config.Desired.contains(uri)
+	})
 	level, uris, version := s.config.Desired.Snapshot()
 	if s.config.Session.Info().Era == mcpvisor.EraModern {
-		s.listener.listen(ctx, uris, func() { requests = s.answerStopped(requests) })
+		s.listener.listen(ctx, uris, retry, func() { requests = s.answerStopped(requests) })
 		s.listener.awaitAcks(ctx, requests)
 	} else {
 		s.applyLevel(ctx, level)
@@ -245,7 +253,7 @@ func (s *Subscriber) applyLevel(ctx context.Context, level string) {
 		s.level = level
 		return
 	}
-	err = fmt.Errorf("the server rejected log level %q: %w", level, err)
+	err = transport.KeptError(fmt.Errorf("the server rejected log level %q: %w", level, err))
 	if s.results.fail("", err); isRejection(err) {
 		s.rejectedLevel, s.levelErr = level, err
 	}
@@ -255,7 +263,7 @@ func (s *Subscriber) applyLevel(ctx context.Context, level string) {
 func (s *Subscriber) applyResources(ctx context.Context, uris []string) {
 	send := func(method, uri string) error {
 		if err := s.request(ctx, method, uri, map[string]string{"uri": uri}); err != nil {
-			return fmt.Errorf("%s of %.200s: %w", method, uri, err)
+			return transport.KeptError(fmt.Errorf("%s of %.200s: %w", method, uri, err))
 		}
 		return nil
 	}

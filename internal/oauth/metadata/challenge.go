@@ -3,6 +3,7 @@ package metadata
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
@@ -17,6 +18,8 @@ type Challenge struct {
 	MetadataURL string
 	// Scopes are those that the request needs.
 	Scopes []string
+	// DPoP: the server accepts DPoP proofs with ES256 (RFC 9449, section 7.1).
+	DPoP bool
 	// Code and Description are error and error_description.
 	Code        string
 	Description string
@@ -54,6 +57,10 @@ func ParseChallenge(h http.Header) Challenge {
 			if one.Scheme != "bearer" && one.Scheme != "dpop" {
 				continue
 			}
+			// RFC 9449, section 7.1: without algs, any algorithm will do.
+			if algs := one.Params["algs"]; one.Scheme == "dpop" && (algs == "" || slices.Contains(strings.Fields(algs), dpopAlg)) {
+				c.DPoP = true
+			}
 			// Of several challenges the first one that has a parameter counts.
 			first := func(into *string, name string) {
 				if *into == "" {
@@ -80,4 +87,52 @@ func (c Challenge) Err() error {
 		return errors.New(c.Code)
 	}
 	return nil
+}
+
+const (
+	// maxScopes and maxScopeBytes bound one list of scopes. A longer list does not
+	// fit into an authorization URL.
+	maxScopes     = 1000
+	maxScopeBytes = 32 << 10
+)
+
+// ParseScopes splits a scope parameter at its spaces (RFC 6749, section 3.3). The
+// list is bounded.
+func ParseScopes(text string) []string { return UnionScopes(strings.Fields(text)) }
+
+// UnionScopes returns the scopes of all lists in their order, each scope once. The
+// list is bounded.
+func UnionScopes(lists ...[]string) (all []string) {
+	seen := make(map[string]bool)
+	left := maxScopeBytes
+	for _, list := range lists {
+		for _, scope := range list {
+			if seen[scope] {
+				continue
+			}
+			if left -= len(scope) + 1; left < 0 || len(all) == maxScopes {
+				return all
+			}
+			seen[scope] = true
+			all = append(all, scope)
+		}
+	}
+	return all
+}
+
+// CoverScopes reports whether granted holds every needed scope.
+func CoverScopes(granted, needed []string) bool {
+	if len(needed) == 0 {
+		return true
+	}
+	have := make(map[string]bool, len(granted))
+	for _, scope := range granted {
+		have[scope] = true
+	}
+	for _, scope := range needed {
+		if !have[scope] {
+			return false
+		}
+	}
+	return true
 }

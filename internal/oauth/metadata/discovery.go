@@ -24,6 +24,10 @@ type Discovery struct {
 	ResourceScopes []string
 	// Server is the metadata of the authorization server.
 	Server *oauthex.AuthServerMeta
+	// DPoP: the authorization server accepts DPoP proofs with ES256 (RFC 9449, section 5.1).
+	DPoP bool
+	// resourceDPoP: the metadata of the MCP server names DPoP.
+	resourceDPoP bool
 	// Guessed: the server publishes no metadata, and Server holds the default
 	// endpoints of MCP 2025-03-26.
 	Guessed bool
@@ -43,7 +47,7 @@ func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIss
 		// MCP 2025-03-26, sections 2.3.2 and 2.3.3: the authorization base URL is the
 		// origin of the MCP server. A server without metadata has default endpoints.
 		issuer := safehttp.Origin(c.Server())
-		if d.Server, err = authorizationServer(ctx, c, issuer, sameOrigin); !errors.Is(err, safehttp.ErrNotFound) {
+		if d.Server, d.DPoP, err = authorizationServer(ctx, c, issuer, sameOrigin); !errors.Is(err, safehttp.ErrNotFound) {
 			return d, err
 		}
 		d.Server = &oauthex.AuthServerMeta{Issuer: issuer, AuthorizationEndpoint: issuer + "/authorize",
@@ -57,7 +61,8 @@ func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIss
 	if i := slices.IndexFunc(resource.AuthorizationServers, func(s string) bool { return SameIssuer(s, preferredIssuer) }); i >= 0 {
 		issuer = resource.AuthorizationServers[i]
 	}
-	d.Server, err = authorizationServer(ctx, c, issuer, SameIssuer)
+	d.resourceDPoP = resource.DPOPBoundAccessTokensRequired || slices.Contains(resource.DPOPSigningAlgValuesSupported, dpopAlg)
+	d.Server, d.DPoP, err = authorizationServer(ctx, c, issuer, SameIssuer)
 	if errors.Is(err, safehttp.ErrNotFound) {
 		err = fmt.Errorf("the authorization server %s publishes no metadata", issuer)
 	}
@@ -117,28 +122,40 @@ func IsResourceOf(identifier string, server *url.URL) bool {
 	return below == path || strings.HasPrefix(below, path+"/")
 }
 
+// dpopAlg is the algorithm of this client's DPoP proofs.
+const dpopAlg = "ES256"
+
+// WantsDPoP reports whether tokens should be bound to a key (RFC 9449): the authorization
+// server can do it, and the MCP server asks for it, in its challenge c or in its metadata.
+// Many authorization servers announce DPoP for all their resources, and a server that knows
+// only bearer tokens refuses others.
+func (d *Discovery) WantsDPoP(c Challenge) bool { return d.DPoP && (c.DPoP || d.resourceDPoP) }
+
 // authorizationServer reads the metadata of an authorization server from its
 // well-known addresses. same compares the issuer in the document with the one that
-// was asked for (RFC 8414, section 3.3). The error is [safehttp.ErrNotFound] if
+// was asked for (RFC 8414, section 3.3). dpop is as in Discovery. The error is [safehttp.ErrNotFound] if
 // there is no such document.
-func authorizationServer(ctx context.Context, c *safehttp.Client, issuer string, same func(published, expected string) bool) (*oauthex.AuthServerMeta, error) {
+func authorizationServer(ctx context.Context, c *safehttp.Client, issuer string, same func(published, expected string) bool) (_ *oauthex.AuthServerMeta, dpop bool, _ error) {
 	if err := c.CheckURL(ctx, "authorization server's address", issuer); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	for _, address := range wellKnownURLs(issuer) {
-		var m oauthex.AuthServerMeta
+		var m struct {
+			oauthex.AuthServerMeta
+			DPoPAlgs []string `json:"dpop_signing_alg_values_supported"`
+		}
 		err := c.GetJSON(ctx, address, &m)
 		switch {
 		case errors.Is(err, safehttp.ErrNotFound):
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("reading the metadata of the authorization server: %w", err)
+			return nil, false, fmt.Errorf("reading the metadata of the authorization server: %w", err)
 		case !same(m.Issuer, issuer):
-			return nil, fmt.Errorf("the metadata of the authorization server %s says that its issuer is %q; it is not used", issuer, display.Shorten(m.Issuer, display.MaxQuoteBytes))
+			return nil, false, fmt.Errorf("the metadata of the authorization server %s says that its issuer is %q; it is not used", issuer, display.Shorten(m.Issuer, display.MaxQuoteBytes))
 		}
-		return &m, checkEndpoints(ctx, c, &m)
+		return &m.AuthServerMeta, slices.Contains(m.DPoPAlgs, dpopAlg), checkEndpoints(ctx, c, &m.AuthServerMeta)
 	}
-	return nil, safehttp.ErrNotFound
+	return nil, false, safehttp.ErrNotFound
 }
 
 // wellKnownURLs returns where the metadata of an issuer may be, in the order that MCP

@@ -8,12 +8,15 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/oauth/clock"
 )
 
 const (
@@ -49,7 +52,7 @@ func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
 		c.dialer.install(own, t)
 		base = own
 	} else {
-		base = guard.NewRoundTripper(base, new(guard.Abandoned))
+		base = &hostcall.RoundTripper{Base: base, Held: new(hostcall.HeldRequests)}
 	}
 	c.http = &http.Client{Transport: &checkedTransport{client: c, base: base}, CheckRedirect: c.checkRedirect}
 	return c
@@ -57,14 +60,6 @@ func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
 
 // Server returns the URL of the MCP endpoint. It must not be changed.
 func (c *Client) Server() *url.URL { return c.server }
-
-// AwaitIdle waits until a RoundTripper of the host has returned from every request, at most
-// for limit.
-func (c *Client) AwaitIdle(limit time.Duration) {
-	if t, ok := c.http.Transport.(*checkedTransport).base.(*guard.RoundTripper); ok {
-		t.Settle(limit)
-	}
-}
 
 // checkedTransport checks every request, those of redirects included, before its
 // base sends it.
@@ -86,7 +81,7 @@ func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		}
 		return nil, &blockedError{err}
 	}
-	req = req.WithContext(context.WithValue(guard.Trace(req.Context()), targetKey{}, target))
+	req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
 	if req.URL.Scheme == t.client.server.Scheme && strings.EqualFold(req.URL.Host, t.client.server.Host) {
 		req = req.Clone(req.Context()) // a RoundTripper must not change the request
 		for name, value := range t.client.headers {
@@ -169,7 +164,7 @@ func (c *Client) GetJSON(ctx context.Context, address string, v any) error {
 		return fmt.Errorf("the address cannot be parsed: %w", err)
 	}
 	req.Header.Set("Accept", "application/json")
-	status, contentType, body, err := c.Do(req)
+	status, header, body, err := c.Do(req)
 	switch {
 	case err != nil:
 		return err
@@ -179,7 +174,7 @@ func (c *Client) GetJSON(ctx context.Context, address string, v any) error {
 	case status != http.StatusOK:
 		return &Temporary{Err: fmt.Errorf("%s answered HTTP %d", Redacted(req.URL), status)}
 	case json.Unmarshal(body, v) != nil:
-		if kind, _, _ := mime.ParseMediaType(contentType); kind == "application/json" {
+		if kind, _, _ := mime.ParseMediaType(header.Get("Content-Type")); kind == "application/json" {
 			return fmt.Errorf("the JSON document at %s cannot be parsed", Redacted(req.URL))
 		}
 		return ErrNotFound // an HTML page, which many sites serve at every path
@@ -189,28 +184,28 @@ func (c *Client) GetJSON(ctx context.Context, address string, v any) error {
 
 // Do makes one request and reads the whole answer. A status of 429 or 5xx is a
 // [Temporary] error. Errors do not hold the query of the URL.
-func (c *Client) Do(req *http.Request) (status int, contentType string, body []byte, err error) {
+func (c *Client) Do(req *http.Request) (status int, header http.Header, body []byte, err error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", req.URL.Host, withoutURL(err))
 		if isPermanent(err) {
-			return 0, "", nil, err
+			return 0, nil, nil, err
 		}
-		return 0, "", nil, &Temporary{Err: err}
+		return 0, nil, nil, &Temporary{Err: err}
 	}
 	defer resp.Body.Close()
 	// One byte more than the limit shows whether the answer is longer.
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxDocumentBytes+1))
 	switch {
 	case err != nil:
-		return 0, "", nil, &Temporary{Err: fmt.Errorf("%s: the answer ended early: %w", req.URL.Host, err)}
+		return 0, nil, nil, &Temporary{Err: fmt.Errorf("%s: the answer ended early: %w", req.URL.Host, err)}
 	case len(body) > maxDocumentBytes:
-		return 0, "", nil, fmt.Errorf("%s: the answer is longer than %d bytes", req.URL.Host, maxDocumentBytes)
+		return 0, nil, nil, fmt.Errorf("%s: the answer is longer than %d bytes", req.URL.Host, maxDocumentBytes)
 	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
-		return resp.StatusCode, "", nil, &Temporary{RetryAfter: retryAfter(resp.Header), Err: fmt.Errorf("%s answered HTTP %d", req.URL.Host, resp.StatusCode)}
+		return resp.StatusCode, nil, nil, &Temporary{RetryAfter: retryAfter(resp.Header), Err: fmt.Errorf("%s answered HTTP %d", req.URL.Host, resp.StatusCode)}
 	}
-	return resp.StatusCode, resp.Header.Get("Content-Type"), body, nil
+	return resp.StatusCode, resp.Header, body, nil
 }
 
 // Probe sends a JSON-RPC ping without a token to the MCP endpoint and returns the
@@ -240,4 +235,79 @@ func withoutURL(err error) error {
 		return wrapped.Err
 	}
 	return err
+}
+
+// trustedLifetime is how long the class of a trusted address is remembered.
+const trustedLifetime = time.Minute
+
+// trustedAddress is an address that the host configured.
+type trustedAddress struct {
+	url *url.URL // never changes
+
+	mu    sync.Mutex
+	class addrClass // guarded by mu
+	seen  time.Time // when class was recorded; zero: never. Guarded by mu
+}
+
+// trustedAddresses returns the addresses that a spec names: the MCP server, the
+// issuer and the token endpoint of an identity provider.
+func trustedAddresses(server *url.URL, spec *mcpvisor.HTTP) []*trustedAddress {
+	// The server comes first, because its class usually decides.
+	all := []*trustedAddress{{url: server}}
+	add := func(text string) {
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			all = append(all, &trustedAddress{url: u})
+		}
+	}
+	if o := spec.Auth; o != nil {
+		add(o.Issuer)
+		if o.Enterprise != nil {
+			add(o.Enterprise.TokenEndpoint)
+		}
+	}
+	return all
+}
+
+// record remembers the class that a connection to the address showed.
+func (a *trustedAddress) record(c addrClass) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.class, a.seen = c, time.Now()
+}
+
+// recent returns the recorded class. known is false if it is too old or missing.
+func (a *trustedAddress) recent() (c addrClass, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.class, !a.seen.IsZero() && clock.Elapsed(a.seen, time.Now()) < trustedLifetime
+}
+
+// Origin returns the scheme and authority of a URL (RFC 6454).
+func Origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
+
+// HostPort returns host:port of a URL in lower case. The port defaults to that of
+// the scheme.
+func HostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[strings.ToLower(u.Scheme)]
+	}
+	return strings.ToLower(u.Hostname()) + ":" + port
+}
+
+// Redacted returns a URL without user, query and fragment, which may hold
+// secrets. It is fit for errors and logs.
+func Redacted(u *url.URL) string {
+	v := *u
+	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
+	return v.String()
+}
+
+// IsLoopback reports whether a host is "localhost" or a loopback address.
+func IsLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
 }

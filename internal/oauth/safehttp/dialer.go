@@ -1,6 +1,7 @@
 package safehttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,19 +14,21 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 )
 
 // trustedDialTimeout bounds the connection that finds out the class of a trusted
 // address.
 const trustedDialTimeout = 10 * time.Second
 
+var errNoConn = errors.New("the host's dial function returned neither a connection nor an error")
+
 // checkedDialer checks the peer of each connection before a request is sent over
 // it. All fields are set by New and never change.
 type checkedDialer struct {
 	trusted []*trustedAddress
 	proxy   func(*http.Request) (*url.URL, error) // nil: no proxy
-	dial    guard.DialFunc                        // without checks; nil: a RoundTripper of the host connects
+	dial    hostcall.DialFunc                     // without checks; nil: a RoundTripper of the host connects
 }
 
 // target is where one request goes. Each redirect has a target of its own. It
@@ -42,29 +45,30 @@ type targetKey struct{}
 
 // install makes t check its connections. t is a clone of original.
 func (d *checkedDialer) install(t, original *http.Transport) {
-	// Only the standard dialer can check before it connects. With a dial function of the
-	// host, checkAfterDial closes the connection before anything is sent.
-	standard := t.DialContext == nil && t.Dial == nil || //nolint:staticcheck // net/http still calls it
-		original == http.DefaultTransport && guard.IsFuncNamed(t.DialContext, "net.(*Dialer).DialContext-fm")
-	guard.Transport(t)
+	dial, dialTLS := hostcall.DialFuncs(t)
 	// net/http calls Proxy before it dials, so the dial functions know whether a proxy
 	// connects.
-	d.proxy = t.Proxy
 	if proxy := t.Proxy; proxy != nil {
+		d.proxy = func(req *http.Request) (*url.URL, error) {
+			return hostcall.Value("Proxy function", func() (*url.URL, error) { return proxy(req) })
+		}
 		t.Proxy = func(req *http.Request) (*url.URL, error) {
-			u, err := proxy(req)
+			u, err := d.proxy(req)
 			if to, ok := req.Context().Value(targetKey{}).(*target); ok {
 				to.proxied = u != nil
 			}
 			return u, err
 		}
 	}
-	if standard {
-		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: d.checkBeforeConnect}).DialContext
+	// Only a dialer of our own can check before it connects. With a dial function of the
+	// host, checkAfterDial closes the connection before anything is sent. The functions of
+	// http.DefaultTransport are not the host's: a host that wants others sets HTTP.Client.
+	if dial == nil || original == http.DefaultTransport {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: d.checkBeforeConnect}).DialContext
 	}
 	// classOf dials without checks. DialTLSContext, if set, replaces DialContext for https.
-	d.dial = t.DialContext
-	t.DialContext, t.DialTLSContext = d.checkAfterDial(t.DialContext), d.checkAfterDial(t.DialTLSContext)
+	d.dial = dial
+	t.DialContext, t.DialTLSContext = d.checkAfterDial(dial), d.checkAfterDial(dialTLS)
 }
 
 // checkBeforeConnect is net.Dialer.ControlContext: it checks a resolved address
@@ -83,14 +87,14 @@ func (d *checkedDialer) checkBeforeConnect(ctx context.Context, _, address strin
 
 // checkAfterDial wraps a dial function so that it closes a connection to a peer
 // that is not allowed. A proxy is responsible for its own connections.
-func (d *checkedDialer) checkAfterDial(dial guard.DialFunc) guard.DialFunc {
+func (d *checkedDialer) checkAfterDial(dial hostcall.DialFunc) hostcall.DialFunc {
 	if dial == nil {
 		return nil
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		to, ok := ctx.Value(targetKey{}).(*target)
-		if err != nil || !ok || to.proxied {
+		if err != nil || conn == nil || !ok || to.proxied {
 			return conn, err
 		}
 		class, address, known := classifyConn(conn)
@@ -174,7 +178,7 @@ func (d *checkedDialer) classOf(ctx context.Context, a *trustedAddress) (addrCla
 	if class, known := a.recent(); known {
 		return class, nil
 	}
-	ctx, cancel := context.WithTimeout(guard.Trace(ctx), trustedDialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, trustedDialTimeout)
 	defer cancel()
 	if d.dial == nil {
 		return resolve(ctx, a.url.Hostname())
@@ -187,10 +191,9 @@ func (d *checkedDialer) classOf(ctx context.Context, a *trustedAddress) (addrCla
 		}
 	}
 	// Without a target in its context the connection is not checked.
-	conn, err := guard.Wait(context.WithValue(ctx, targetKey{}, nil), "dial function", func(c net.Conn) { _ = c.Close() },
-		func(ctx context.Context) (net.Conn, error) { return d.dial(ctx, "tcp", HostPort(a.url)) })
-	if err != nil {
-		return classPublic, err
+	conn, err := d.dial(context.WithValue(ctx, targetKey{}, nil), "tcp", HostPort(a.url))
+	if conn == nil {
+		return classPublic, cmp.Or(err, errNoConn)
 	}
 	defer func() { _ = conn.Close() }() // nothing is sent over it
 	if class, _, known := classifyConn(conn); known {

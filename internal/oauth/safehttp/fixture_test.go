@@ -1,12 +1,6 @@
 package safehttp
 
-import (
-	"net/http"
-	"time"
-)
-
-// testTimeout bounds what must happen, but not at once.
-const testTimeout = 10 * time.Second
+import "net/http"
 
 // roundTripper is a RoundTripper that the host supplies.
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -114,56 +112,4 @@ func TestCheckURL_internal_address_while_Proxy_function_fails(t *testing.T) {
 	require.ErrorIs(t, err, errProxy)
 	_, temporary := IsTemporary(err)
 	require.True(t, temporary)
-}
-
-// A dial function that ignores its context does not delay the check. The connection
-// that it returns later is closed.
-func TestCheckURL_dial_function_ignores_context(t *testing.T) {
-	n := newNetwork(t, testHosts, answerEmpty)
-	dialed, quit, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	n.RoundTripper.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
-		close(dialed)
-		<-quit
-		here, there := net.Pipe()
-		go func() {
-			defer close(closed)
-			_, _ = there.Read(make([]byte, 1))
-			_ = there.Close()
-		}()
-		return here, nil
-	}
-	c := n.client(t, "https://mcp.corp/mcp", nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- c.CheckURL(ctx, "token endpoint", "https://10.9.9.9/token") }()
-	<-dialed
-	cancel()
-	var err error
-	select {
-	case err = <-done:
-	case <-time.After(testTimeout):
-		close(quit)
-		t.Fatal("CheckURL waited after its context had ended")
-	}
-	require.ErrorIs(t, err, context.Canceled)
-	_, temporary := IsTemporary(err)
-	require.True(t, temporary)
-	close(quit)
-	<-closed
-}
-
-// The connection that finds out the class runs the hooks of httptrace, too.
-func TestCheckURL_httptrace_panics(t *testing.T) {
-	for name, client := range map[string]*http.Client{"standard": nil, "host": {Transport: roundTripper(http.DefaultTransport.RoundTrip)}} {
-		t.Run(name, func(t *testing.T) {
-			c := New(&url.URL{Scheme: "https", Host: "mcp..invalid", Path: "/mcp"}, &mcpvisor.HTTP{Client: client})
-			called := make(chan struct{}, 16)
-			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{DNSStart: func(httptrace.DNSStartInfo) { called <- struct{}{}; panic("of the host") }})
-			err := c.CheckURL(ctx, "token endpoint", "https://10.9.9.9/token")
-			_, temporary := IsTemporary(err)
-			require.True(t, temporary, "%v", err)
-			require.Len(t, called, 1)
-		})
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 )
 
 // keyringService is the service name of all entries in the keyring.
@@ -99,7 +99,7 @@ func (s keyringStore) access(ctx context.Context, operation func() (string, erro
 			return
 		}
 		defer func() { <-keyringMutex }()
-		text, err := guard.Value("keyring", operation)
+		text, err := hostcall.Value("keyring", operation)
 		done <- result{text, err}
 	}()
 	select {

@@ -138,7 +138,7 @@ func oneOfEach(ctx context.Context, c *facade.Client) error {
 		errs = append(errs, err)
 	}
 	if prompts := c.Prompts(); len(prompts) > 0 {
-		_, err := c.GetPrompt(ctx, server, prompts[0].OriginalName, nil)
+		_, err := c.GetPrompt(ctx, prompts[0].Name, nil)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

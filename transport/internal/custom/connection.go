@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,11 +15,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/memory"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // Connection is one connection of a [Connector], from New to Close. It ends when one of the
@@ -67,7 +70,7 @@ func (p *Connection) serve(_ context.Context, stdin io.ReadCloser, stdout io.Wri
 			})
 		})
 		<-p.ctx.Done()
-		loops.Go(func() { _ = guard.Call("Connection.Close", conn.Close) })
+		loops.Go(func() { _ = hostcall.Call("Connection.Close", conn.Close) })
 		loops.Wait()
 	}()
 	<-p.ctx.Done()
@@ -78,7 +81,7 @@ func (p *Connection) serve(_ context.Context, stdin io.ReadCloser, stdout io.Wri
 var errGoexit = errors.New("the host's transport ended its goroutine")
 
 func (p *Connection) connect() (mcp.Connection, error) {
-	t, err := guard.Value("Transport.New", func() (mcp.Transport, error) { return p.connector.server.New(p.ctx) })
+	t, err := hostcall.Value("Transport.New", func() (mcp.Transport, error) { return p.connector.server.New(p.ctx) })
 	if err == nil && t == nil {
 		err = errors.New("the host's Transport.New returned neither a transport nor an error")
 	}
@@ -86,7 +89,7 @@ func (p *Connection) connect() (mcp.Connection, error) {
 		return nil, err
 	}
 	p.repeated.Store(p.connector.isRepeated(t))
-	conn, err := guard.Value("Transport.Connect", func() (mcp.Connection, error) { return t.Connect(p.ctx) })
+	conn, err := hostcall.Value("Transport.Connect", func() (mcp.Connection, error) { return t.Connect(p.ctx) })
 	if err == nil && conn == nil {
 		err = errors.New("Connect of the host's transport returned neither a connection nor an error")
 	}
@@ -114,6 +117,9 @@ func (p *Connection) explain(kind supervisor.CauseKind, what string, err error) 
 	if errors.As(err, &own) && own != nil {
 		c := own.Clone()
 		c.Message, c.Err = redactor.Text(c.Message), redactor.Error(c.Err)
+		for i, line := range c.Stderr {
+			c.Stderr[i] = redactor.Text(line)
+		}
 		return c
 	}
 	c := &supervisor.Cause{Kind: kind, Message: what + ": " + redactor.Text(err.Error()), Err: redactor.Error(err)}
@@ -134,7 +140,7 @@ func (p *Connection) read(conn mcp.Connection, stdout io.Writer) error {
 	var line []byte
 	for {
 		var err error
-		line, err = guard.Value("Connection.Read", func() ([]byte, error) {
+		line, err = hostcall.Value("Connection.Read", func() ([]byte, error) {
 			message, err := conn.Read(p.ctx)
 			if err != nil {
 				return nil, err
@@ -166,7 +172,7 @@ func (p *Connection) write(conn mcp.Connection, stdin io.Reader, stdout io.Write
 		if err != nil {
 			err = &sdkrpc.Error{Code: codeRejected, Message: "the go-sdk cannot represent the message: " + err.Error()}
 		} else {
-			err = guard.Call("Connection.Write", func() error { return conn.Write(p.ctx, message) })
+			err = hostcall.Call("Connection.Write", func() error { return conn.Write(p.ctx, message) })
 		}
 		switch {
 		case err == nil:
@@ -261,4 +267,44 @@ func (p *Connection) Release() error {
 		return errors.Join(err, errors.New("New or Connect of the host's transport has not returned; it must return when its context ends"))
 	}
 	return errors.Join(err, errors.New("Read, Write or Close of the host's transport has not returned; Close must end all of them"))
+}
+
+// maxLeft is how many connections of one server may be left behind by methods that do not
+// return. After that no further one is started: each would be left behind, too.
+const maxLeft = 8
+
+// Connector starts the connections of one server. Safe for concurrent use.
+type Connector struct {
+	server   *mcpvisor.Transport
+	redactor redact.Redactor
+	left     atomic.Int32 // connections that were released before their methods returned
+
+	mu   sync.Mutex
+	last mcp.Transport // what New returned last
+}
+
+// NewConnector returns the connector of a server whose specification names the secrets of
+// the redactor.
+func NewConnector(server *mcpvisor.Transport, redactor redact.Redactor) *Connector {
+	return &Connector{server: server, redactor: redactor}
+}
+
+// Start begins to connect. It does not block.
+func (c *Connector) Start() (process.Process, *supervisor.Cause) {
+	if n := c.left.Load(); n >= maxLeft {
+		return nil, &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: fmt.Sprintf(
+			"%d earlier connections of the host's transport have not returned from Connect, Read, Write or Close; they must return when their context ends, and after Close", n)}
+	}
+	return newConnection(c), nil
+}
+
+// isRepeated records a transport and reports whether New has returned it before. Only
+// pointers tell: equal values may be transports of their own.
+func (c *Connector) isRepeated(t mcp.Transport) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.last
+	c.last = t
+	kind := reflect.TypeOf(t)
+	return kind.Kind() == reflect.Pointer && kind.Elem().Size() > 0 && last == t
 }

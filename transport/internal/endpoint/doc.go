@@ -11,10 +11,6 @@
 // server may have acted) and for a start (its cause, and whether a retry can help). Texts
 // of servers are shortened, and the secrets of the endpoint are removed from them.
 //
-// A POST to a server without TLS goes over a pool of HTTP/1.1 connections, which costs less
-// than that of http.Transport; see connPool. All other requests go over the RoundTripper.
-//
 // Where to start reading: endpoint.go for the types, tokens.go for Do, send.go for one
-// round trip, conn_pool.go for the connections, error.go for HTTPError, status.go and
-// session_loss.go for what a status means.
+// round trip, error.go for HTTPError, status.go and session_loss.go for what a status means.
 package endpoint

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -36,9 +36,8 @@ type Endpoint struct {
 	host         string      // of the Host header
 	specHeaders  http.Header // Headers of the ServerSpec; sent with every request
 	RoundTripper http.RoundTripper
-	jar          guard.Jar // cookies; of HTTP.Client
+	jar          http.CookieJar // of HTTP.Client; nil: no cookies
 	conns        *connTracker
-	pool         *connPool // of the connections for POSTs; nil: RoundTripper chooses them
 	// decompresses: the endpoint asks for compressed bodies and decompresses them itself.
 	decompresses bool
 	// hostRoundTripper: RoundTripper is the application's own type, and not an
@@ -59,8 +58,9 @@ type Endpoint struct {
 }
 
 // New makes the endpoint of one session with a server. It fails if the URL of the spec
-// cannot be parsed. It opens no connection.
-func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
+// cannot be parsed. It opens no connection. held counts the requests that the application's
+// RoundTripper does not return; all sessions of a server share it.
+func New(spec mcpvisor.ServerSpec, held *hostcall.HeldRequests) (*Endpoint, error) {
 	u, err := url.Parse(spec.HTTP.URL)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	}
 	base := http.DefaultTransport
 	if client := spec.HTTP.Client; client != nil {
-		e.jar = guard.NewJar(client.Jar)
+		e.jar = client.Jar
 		if client.Transport != nil {
 			base = client.Transport
 		}
@@ -90,10 +90,9 @@ func New(spec mcpvisor.ServerSpec) (*Endpoint, error) {
 	if t, ok := base.(*http.Transport); ok {
 		e.RoundTripper = e.tuneTransport(t.Clone(), spec.Limits.MaxInFlight)
 		e.offerGzip(t)
-		e.pool = newConnPool(e, e.RoundTripper.(*http.Transport))
 	} else {
 		// The connections belong to the application, so they are neither tracked nor closed.
-		e.RoundTripper, e.hostRoundTripper = guard.NewRoundTripper(base, new(guard.Abandoned)), true
+		e.RoundTripper, e.hostRoundTripper = &hostcall.RoundTripper{Base: base, Held: held}, true
 	}
 	return e, nil
 }
@@ -115,14 +114,14 @@ func (e *Endpoint) tuneTransport(t *http.Transport, inFlight int) *http.Transpor
 	if t.HTTP2 == nil {
 		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	}
-	guard.Transport(t)
 	t.OnProxyConnectResponse = withProxyRefusal(t.OnProxyConnectResponse)
-	if t.DialContext == nil {
-		t.DialContext = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	dial, dialTLS := hostcall.DialFuncs(t)
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	}
-	t.DialContext = e.conns.track(t.DialContext)
-	if t.DialTLSContext != nil {
-		t.DialTLSContext = e.conns.track(t.DialTLSContext)
+	t.DialContext = e.conns.track(dial)
+	if dialTLS != nil {
+		t.DialTLSContext = e.conns.track(dialTLS)
 	}
 	return t
 }
@@ -197,22 +196,10 @@ func IsProtocolHeader(name string) bool {
 // NoteReceived records that the server has just sent something.
 func (e *Endpoint) NoteReceived() { e.LastReceived.Note() }
 
-// AwaitRoundTripper waits at most limit until the application's RoundTripper has returned
-// from every request. It returns how many goroutines are still in the RoundTripper.
-func (e *Endpoint) AwaitRoundTripper(limit time.Duration) int {
-	if t, ok := e.RoundTripper.(*guard.RoundTripper); ok {
-		return t.Settle(limit)
-	}
-	return 0
-}
-
 // Close closes all connections of the session.
 func (e *Endpoint) Close() {
 	if t, ok := e.RoundTripper.(*http.Transport); ok {
 		t.CloseIdleConnections()
-	}
-	if e.pool != nil {
-		e.pool.close()
 	}
 	e.conns.closeAll()
 }
@@ -231,12 +218,10 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// receivingBody is a response body that records when bytes of it arrive. At its end it gives
-// the connection back to the pool. The goroutine that reads owns conn.
+// receivingBody is a response body that records when bytes of it arrive.
 type receivingBody struct {
 	io.ReadCloser
 	endpoint *Endpoint
-	conn     *poolConn // nil if the connection is not of the pool, or was given back
 }
 
 // Read implements io.Reader.
@@ -245,14 +230,5 @@ func (b *receivingBody) Read(p []byte) (int, error) {
 	if n > 0 {
 		b.endpoint.NoteReceived()
 	}
-	if err == io.EOF && b.conn != nil {
-		b.release()
-	}
 	return n, err
-}
-
-// release gives the connection back to the pool.
-func (b *receivingBody) release() {
-	b.endpoint.pool.put(b.conn)
-	b.conn = nil
 }

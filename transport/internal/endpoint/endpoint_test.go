@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"syscall"
@@ -34,7 +35,7 @@ func TestSameOrigin(t *testing.T) {
 }
 
 func TestConnectError(t *testing.T) {
-	e, err := New(testSpec("http://host.example/mcp?key=canary").WithDefaults())
+	e, err := New(testSpec("http://host.example/mcp?key=canary").WithDefaults(), nil)
 	require.NoError(t, err)
 	wrap := func(err error) error {
 		return &url.Error{Op: "Post", URL: "http://host.example/mcp?key=canary", Err: err}
@@ -73,16 +74,40 @@ func TestConnectError(t *testing.T) {
 	}
 }
 
+// Requests of one session share a connection, which ends with the session.
+func TestDo_reuses_connection(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) }))
+	t.Cleanup(web.Close)
+	e, err := New(testSpec(web.URL).WithDefaults(), nil)
+	require.NoError(t, err)
+	var clients []string
+	for range 2 {
+		var trace ConnTrace
+		resp, httpErr := e.Do(trace.Context(t.Context()), OutgoingRequest{Method: http.MethodPost, Body: []byte("{}"), Header: e.NewHeader(0), Trace: &trace})
+		require.Nil(t, httpErr)
+		client, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		clients = append(clients, string(client))
+	}
+	require.Equal(t, clients[0], clients[1])
+	e.Close()
+	require.Zero(t, e.OpenConns())
+}
+
 // A token is added to a copy of the headers, because requests share the headers.
-func TestWithToken(t *testing.T) {
+func TestWithCredential(t *testing.T) {
+	a, err := oauth.New(&mcpvisor.HTTP{URL: "http://host.example/mcp", Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials}}, nil)
+	require.NoError(t, err)
+	c := a.Credential("t")
 	shared := http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}}
-	require.Equal(t, http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}, "Authorization": {"Bearer t"}}, withToken(shared, "t"))
+	require.Equal(t, http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}, "Authorization": {"Bearer t"}}, withCredential(shared, &c))
 	require.Len(t, shared, 2)
 }
 
 // While the authorization server is unavailable, the error says when to try again.
 func TestTokenError_retryAfter(t *testing.T) {
-	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
+	e, err := New(testSpec("http://host.example/mcp").WithDefaults(), nil)
 	require.NoError(t, err)
 	httpErr := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
 	require.Equal(t, mcpvisor.KindUnavailable, httpErr.Kind)
@@ -100,7 +125,7 @@ func TestTuneTransport(t *testing.T) {
 			mine, _ := net.Pipe()
 			return mine, nil
 		}}}
-	e, err := New(spec.WithDefaults())
+	e, err := New(spec.WithDefaults(), nil)
 	require.NoError(t, err)
 	tuned := e.RoundTripper.(*http.Transport)
 	require.Zero(t, tuned.ResponseHeaderTimeout, "a bound would end calls of slow tools")

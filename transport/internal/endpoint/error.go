@@ -1,12 +1,19 @@
 package endpoint
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // HTTPError describes the failure of one HTTP exchange. CallError makes the error of a
@@ -48,6 +55,13 @@ func (e *HTTPError) Problem() (what, hint string) { return e.Message, e.Hint }
 
 // Unwrap returns the underlying error.
 func (e *HTTPError) Unwrap() error { return e.Err }
+
+// WithCause returns a copy of e with another underlying error; see transport.KeptError.
+func (e *HTTPError) WithCause(err error) error {
+	other := *e
+	other.Err = err
+	return &other
+}
 
 // Outage reports a 5xx status: the server, or a proxy in front of it, failed. Package
 // discovery then fails the reading of all lists, and not only of one.
@@ -123,4 +137,47 @@ func (e *HTTPError) ExplainsMore(post int) bool {
 		return false
 	}
 	return e.Kind == mcpvisor.KindAuthRequired || e.IsUnavailable()
+}
+
+// CleanText makes a server's text safe to show: one line, without control characters and
+// without the secrets of the endpoint. Servers often repeat the token that they reject.
+func (e *Endpoint) CleanText(text string) string { return display.Line(e.Redact(text)) }
+
+// Redact removes secrets from a text: those of the ServerSpec, those of the address for
+// POSTs, and the access tokens.
+func (e *Endpoint) Redact(text string) string {
+	text = e.secrets.Replace(text)
+	if p := e.postTarget.Load(); p != nil {
+		text = p.secrets.Replace(text)
+	}
+	if e.Auth != nil {
+		text = e.Auth.Redact(text)
+	}
+	return text
+}
+
+// CleanError removes the secrets of the endpoint from the text of an error. An error
+// whose text contains no secret is returned unchanged.
+func (e *Endpoint) CleanError(err error) error { return redact.Redactor(e.Redact).Error(err) }
+
+// CleanJSON removes the secrets of the endpoint from a JSON value.
+func (e *Endpoint) CleanJSON(raw json.RawMessage) json.RawMessage {
+	return redact.Redactor(e.Redact).JSON(raw)
+}
+
+// endpointSecrets makes a Replacer for what must not be shown: user, password and query
+// of the URL, the tokens in its path, the values of the headers, and secrets.
+func endpointSecrets(u *url.URL, headers map[string]string, secrets ...string) *strings.Replacer {
+	var found secret.List
+	found.Add(secrets...)
+	found.AddEndpoint(u)
+	for name, value := range headers {
+		found.AddHeader(name, value)
+	}
+	return found.Replacer()
+}
+
+// basicToken returns the credential of the Basic scheme (RFC 7617).
+func basicToken(name, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte(name + ":" + password))
 }

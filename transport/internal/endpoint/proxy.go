@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -34,7 +35,7 @@ type proxyResponse = func(ctx context.Context, proxy *url.URL, req *http.Request
 func withProxyRefusal(hostHook proxyResponse) proxyResponse {
 	return func(ctx context.Context, proxy *url.URL, req *http.Request, resp *http.Response) error {
 		if hostHook != nil {
-			if err := hostHook(ctx, proxy, req, resp); err != nil {
+			if err := hostcall.Call("OnProxyConnectResponse", func() error { return hostHook(ctx, proxy, req, resp) }); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -11,8 +12,11 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // MaxUnprocessedRetries bounds how often one request is repeated because the server
@@ -27,6 +31,8 @@ type OutgoingRequest struct {
 	// Trace records the connection of the request; see [ConnTrace.Context]. Without it
 	// the server may have seen the request as soon as Do is called.
 	Trace *ConnTrace
+	// credential is set by Do.
+	credential oauth.Credential
 }
 
 // attempt is what one attempt to send a request needs besides the http.Request. Each attempt
@@ -52,13 +58,19 @@ func (r *OutgoingRequest) newAttempt() *attempt {
 // The request has no GetBody. With one, net/http would itself repeat requests on weaker
 // evidence: a header Idempotency-Key, or PROTOCOL_ERROR on an HTTP/2 stream.
 func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingRequest) (*http.Response, *HTTPError) {
-	header, err := e.headerWithCookies(ctx, target, r.Header)
+	header, err := e.headerWithCookies(target, r.Header)
 	if err != nil {
 		return nil, e.notSentError("the request was not sent: "+err.Error(), "check the Jar of HTTP.Client", err)
 	}
 	for tries := 1; ; tries++ {
 		if r.Trace != nil {
 			r.Trace.reset()
+		}
+		header := header
+		if r.credential.NeedsProof() { // each attempt needs its own
+			if header, err = e.withProof(header, &r, target); err != nil {
+				return nil, e.notSentError("the request was not sent: "+err.Error(), "", err)
+			}
 		}
 		req := (&http.Request{Method: r.Method, URL: target, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
@@ -68,7 +80,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 			a.content.Reset(r.Body)
 			req.ContentLength, req.Body = int64(len(r.Body)), io.NopCloser(&a.content)
 		}
-		resp, err := e.roundTrip(req, r.Trace, a)
+		resp, err := e.roundTrip(req)
 		if err == nil && resp == nil {
 			err = errors.New("the RoundTripper returned neither a response nor an error")
 		}
@@ -79,17 +91,11 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
-			e.noteResponse(ctx, target, resp)
+			e.noteResponse(target, resp)
 			e.decompress(resp)
-			a.body.ReadCloser, a.body.endpoint = resp.Body, e
-			if a.body.conn != nil && resp.Body == http.NoBody {
-				a.body.release()
-			}
+			a.body = receivingBody{resp.Body, e}
 			resp.Body = &a.body
 			return resp, nil
-		}
-		if errors.Is(err, guard.ErrTooManyAbandoned) {
-			return nil, e.notSentError(err.Error(), "fix the Transport of HTTP.Client", err)
 		}
 		sent := r.Trace == nil || e.hostRoundTripper || r.Trace.connected.Load()
 		if ctx.Err() != nil {
@@ -123,35 +129,23 @@ func (e *Endpoint) unknownIfHostRoundTripper(httpErr *HTTPError) *HTTPError {
 	return httpErr
 }
 
-// roundTrip sends a POST on a connection of the pool, if there is one, and any other request
-// through the RoundTripper. It returns a panic as an error: net/http calls functions of the
-// application in this goroutine, and their panic must fail only one request.
-func (e *Endpoint) roundTrip(req *http.Request, trace *ConnTrace, a *attempt) (resp *http.Response, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			resp, err = nil, guard.PanicError("Transport", v)
-		}
-	}()
-	if e.pool != nil && req.Method == http.MethodPost && trace.isSole(req.Context()) {
-		resp, a.body.conn, err = e.pool.roundTrip(req, trace)
-		return resp, err
-	}
-	if trace != nil {
-		trace.install()
-	}
-	return e.RoundTripper.RoundTrip(req)
+// roundTrip calls the RoundTripper. It returns a panic as an error: net/http calls functions
+// of the application in this goroutine, such as Proxy, and their panic must fail only one
+// request.
+func (e *Endpoint) roundTrip(req *http.Request) (*http.Response, error) {
+	return hostcall.Value("Transport", func() (*http.Response, error) { return e.RoundTripper.RoundTrip(req) })
 }
 
 // headerWithCookies returns the header of one request, with the cookies for its address.
-func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, header http.Header) (http.Header, error) {
-	if e.jar.IsNil() && !e.hostRoundTripper {
+func (e *Endpoint) headerWithCookies(target *url.URL, header http.Header) (http.Header, error) {
+	if e.jar == nil && !e.hostRoundTripper {
 		return header, nil
 	}
 	header = maps.Clone(header) // header may be shared, and RoundTrippers of applications modify theirs
-	if e.jar.IsNil() {
+	if e.jar == nil {
 		return header, nil
 	}
-	cookies, err := e.jar.Cookies(ctx, target)
+	cookies, err := hostcall.Value("cookie jar", func() ([]*http.Cookie, error) { return e.jar.Cookies(target), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -165,17 +159,17 @@ func (e *Endpoint) headerWithCookies(ctx context.Context, target *url.URL, heade
 }
 
 // noteResponse records when a response arrived, and its cookies.
-func (e *Endpoint) noteResponse(ctx context.Context, target *url.URL, resp *http.Response) {
+func (e *Endpoint) noteResponse(target *url.URL, resp *http.Response) {
 	e.NoteReceived()
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	if e.jar.IsNil() {
+	if e.jar == nil {
 		return
 	}
 	if cookies := resp.Cookies(); len(cookies) > 0 {
 		// If the jar fails, the next request for cookies reports it.
-		_ = e.jar.SetCookies(ctx, target, cookies)
+		_ = hostcall.Call("cookie jar", func() error { e.jar.SetCookies(target, cookies); return nil })
 	}
 }
 
@@ -194,7 +188,7 @@ func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTT
 // ConnectionLost makes the error of a request whose connection ended before the answer
 // was complete. Its message is problem followed by the text of err.
 func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
-	return AnswerLost(e.CleanText(problem+err.Error()), e.CleanError(err))
+	return AnswerLost(display.Shorten(e.CleanText(problem+err.Error()), transport.MaxErrorText), e.CleanError(err))
 }
 
 // isUnprocessed reports whether an HTTP/2 server declared that it did not process a
@@ -209,11 +203,77 @@ func isUnprocessed(err error) bool {
 
 // notSentError makes the error of a request that the server has certainly not seen.
 func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
-	return &HTTPError{Message: e.CleanText(problem), Hint: hint, Err: e.CleanError(err),
+	return &HTTPError{Message: display.Shorten(e.CleanText(problem), transport.MaxErrorText), Hint: hint, Err: e.CleanError(err),
 		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
 }
 
 // isDeadline reports whether a context ended because its time was up.
 func isDeadline(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+}
+
+// offerGzip makes every request offer gzip, as net/http does, and the endpoint decompress
+// the responses. net/http would do both by itself, but it would build a second header for
+// every request. offerGzip does nothing where net/http would not offer gzip: if the
+// application has disabled compression, or has set the header itself.
+func (e *Endpoint) offerGzip(t *http.Transport) {
+	if t.DisableCompression || e.specHeaders["Accept-Encoding"] != nil || e.specHeaders["Range"] != nil {
+		return
+	}
+	e.specHeaders["Accept-Encoding"] = []string{"gzip"}
+	e.decompresses = true
+}
+
+// decompress replaces the body of a compressed response. Like net/http it removes the
+// headers that describe the compressed body.
+func (e *Endpoint) decompress(resp *http.Response) {
+	if !e.decompresses || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
+		return
+	}
+	resp.Body = &gzipBody{packed: resp.Body}
+	resp.Header.Del("Content-Encoding")
+	resp.Header.Del("Content-Length")
+	resp.ContentLength, resp.Uncompressed = -1, true
+}
+
+// gzipBody is the decompressed body of a response. The goroutine that reads it owns zip and
+// err. Close may be called by any goroutine.
+type gzipBody struct {
+	packed io.ReadCloser
+	zip    *gzip.Reader // nil before the first Read
+	err    error        // why zip cannot be made
+}
+
+// Read implements io.Reader. The first Read reads the header of the compressed data, which
+// may arrive much later than the header of the response.
+func (b *gzipBody) Read(p []byte) (int, error) {
+	if b.zip == nil && b.err == nil {
+		b.zip, b.err = gzip.NewReader(b.packed)
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.zip.Read(p)
+}
+
+// Close implements io.Closer.
+func (b *gzipBody) Close() error { return b.packed.Close() }
+
+// postTarget is the address for POSTs on a session over HTTP+SSE.
+type postTarget struct {
+	url     *url.URL
+	secrets *strings.Replacer // replaces the secrets of url, which authorize messages of the session
+}
+
+// SendPostsTo makes the endpoint send all later POSTs to target, which has its origin.
+func (e *Endpoint) SendPostsTo(target *url.URL) {
+	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
+}
+
+// urlFor returns the address for requests with this method.
+func (e *Endpoint) urlFor(method string) *url.URL {
+	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
+		return p.url
+	}
+	return e.URL
 }

@@ -138,6 +138,9 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
 		httpErr.Hint = "set or renew the credentials in the headers of this server"
+		if e.Auth != nil {
+			httpErr.Hint = "authorize it again with mcpvisor authorize, or with Authorize of the client, as a user who may do this; if that does not help, ask the operator of the server"
+		}
 		if e.Auth == nil && oauth.OffersAuthorization(resp.Header) {
 			httpErr.Hint += ", or enable OAuth (HTTP.Auth; \"auth\": {} in a configuration file)"
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
@@ -75,10 +77,27 @@ func TestErrorText_notRepeated(t *testing.T) {
 		{418, "text/plain", "", "HTTP 418 I'm a teapot"},
 		{599, "text/plain", "599", "HTTP 599"},
 	}
-	e, err := New(testSpec("http://host.example/mcp").WithDefaults())
+	e, err := New(testSpec("http://host.example/mcp").WithDefaults(), nil)
 	require.NoError(t, err)
 	for _, row := range rows {
 		httpErr := e.StatusError(&http.Response{StatusCode: row.status, Header: http.Header{"Content-Type": {row.kind}}}, []byte(row.body), NoSession)
 		require.Equal(t, row.want, httpErr.Message, row.body)
+	}
+}
+
+// With OAuth the headers of the specification are not what the user should change.
+func TestStatusError_authorize(t *testing.T) {
+	spec := testSpec("http://host.example/mcp").WithDefaults()
+	e, err := New(spec, nil)
+	require.NoError(t, err)
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
+		resp := &http.Response{StatusCode: status, Header: http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="a"`}}}
+		e.Auth = nil
+		require.Contains(t, e.StatusError(resp, nil, NoSession).Hint, "headers of this server")
+		e.Auth, err = oauth.New(&mcpvisor.HTTP{URL: spec.HTTP.URL, Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials}}, nil)
+		require.NoError(t, err)
+		got := e.StatusError(resp, nil, NoSession)
+		require.NotContains(t, got.Hint, "headers")
+		require.Contains(t, got.Hint, "authorize")
 	}
 }

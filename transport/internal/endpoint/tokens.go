@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
@@ -26,7 +27,8 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 	}
 	header := r.Header
 	if r.Method == http.MethodDelete { // the DELETE at the end of a session is sent with the token there is
-		r.Header = withToken(header, e.Auth.AccessToken())
+		r.credential = e.Auth.Credential(e.Auth.AccessToken())
+		r.Header = withCredential(header, &r.credential)
 		return e.followRedirects(ctx, r)
 	}
 	for renewals := 0; ; renewals++ {
@@ -34,8 +36,7 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 		if err != nil {
 			return nil, e.reportUnauthorized(e.tokenError(ctx, err))
 		}
-		r.Header = withToken(header, token)
-		resp, httpErr := e.followRedirects(ctx, r)
+		resp, httpErr := e.sendWithCredential(ctx, r, e.Auth.Credential(token))
 		if httpErr != nil {
 			return nil, httpErr
 		}
@@ -63,16 +64,56 @@ func (e *Endpoint) reportUnauthorized(httpErr *HTTPError) *HTTPError {
 	return httpErr
 }
 
-// withToken returns a copy of header with a bearer token. It does not change header, which
-// may be shared between requests.
-func withToken(header http.Header, token string) http.Header {
-	if token == "" {
+// sendWithCredential sends one request with an access token, and once more if the server
+// demands a nonce in the proof of the token (RFC 9449, section 9).
+func (e *Endpoint) sendWithCredential(ctx context.Context, r OutgoingRequest, c oauth.Credential) (*http.Response, *HTTPError) {
+	header := r.Header
+	for repeated := false; ; repeated = true {
+		r.Header, r.credential = withCredential(header, &c), c
+		resp, httpErr := e.followRedirects(ctx, r)
+		if httpErr != nil {
+			return nil, httpErr
+		}
+		if !c.NonceDemanded(resp.StatusCode, resp.Header) {
+			e.Auth.NoteNonce(c, resp.Header)
+			return resp, nil
+		}
+		drain(resp.Body)
+		next, ok := c.WithNonce(resp.Header)
+		if repeated || !ok {
+			httpErr := e.unknownIfHostRoundTripper(e.notSentError("the server refuses each DPoP proof, and demands another nonce", "look at the server's log", nil))
+			httpErr.Status = resp.StatusCode
+			return nil, httpErr
+		}
+		c = next
+	}
+}
+
+// withCredential returns a copy of header with an access token. It does not change header,
+// which may be shared between requests.
+func withCredential(header http.Header, c *oauth.Credential) http.Header {
+	value := c.Authorization()
+	if value == "" {
 		return header
+	}
+	h := make(http.Header, len(header)+2)
+	maps.Copy(h, header)
+	h["Authorization"] = []string{value}
+	return h
+}
+
+// withProof returns a copy of header with a new proof for the token of the request.
+func (e *Endpoint) withProof(header http.Header, r *OutgoingRequest, target *url.URL) (http.Header, error) {
+	seen := *target
+	seen.Host = e.host
+	proof, err := r.credential.Proof(r.Method, &seen, r.Body)
+	if err != nil {
+		return nil, err
 	}
 	h := make(http.Header, len(header)+1)
 	maps.Copy(h, header)
-	h["Authorization"] = []string{"Bearer " + token}
-	return h
+	h["Dpop"] = []string{proof} // the canonical form of DPoP
+	return h, nil
 }
 
 // tokenError makes the error of a request for which there is no token. The request was not

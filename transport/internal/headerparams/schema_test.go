@@ -2,6 +2,7 @@ package headerparams
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestCheck(t *testing.T) {
 		`{"properties":{"x-mcp-header":[]}}`:                                                                                                                 "cannot be read",
 		`{"properties":[{"x-mcp-header":"N"}]}`:                                                                                                              "cannot be read",
 	} {
-		err := Check(json.RawMessage(schema))
+		_, err := Check(json.RawMessage(schema))
 		if wrong == "" {
 			require.NoError(t, err, schema)
 			continue
@@ -34,11 +35,25 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A schema with too many values is rejected, and its annotations are not stored.
-func TestCheck_schemaTooLarge(t *testing.T) {
-	schema := `{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}` + strings.Repeat(`,"y":{}`, 10_000) + `}}`
-	require.ErrorContains(t, Check([]byte(schema)), "more than 10000 values")
-	var p Table
-	p.Learn([]byte(`{"tools":[{"name":"a","inputSchema":`+schema+`},{"name":"b","inputSchema":{"properties":{"x":{"type":"string","x-mcp-header":"X"}}}}]}`), true, 10)
-	require.Len(t, p.tools, 1)
+// Marks beyond what fits into headers make a tool that cannot be called.
+func TestCheck_tooMuchForHeaders(t *testing.T) {
+	marks := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"a%d":{"type":"string","x-mcp-header":"A%d"}`, i, i)
+		}
+		return `{"properties":{` + b.String()[1:] + `}}`
+	}
+	kept, err := Check([]byte(marks(maxMarks)))
+	require.NoError(t, err)
+	require.Positive(t, kept)
+	_, err = Check([]byte(marks(maxMarks + 1)))
+	require.ErrorContains(t, err, "marks more than 64 arguments")
+	_, err = Check([]byte(`{"properties":{"a":{"type":"string","x-mcp-header":"` + strings.Repeat("N", maxHeaderName+1) + `"}}}`))
+	require.ErrorContains(t, err, "longer than 128 bytes")
+	_, err = Check([]byte(`{"type":"object","properties":{"x":{"type":"string","x-mcp-header":"X"}` + strings.Repeat(`,"y":{}`, 10_000) + `}}`))
+	require.ErrorContains(t, err, "more than 10000 values")
+	kept, err = Check([]byte(`{"properties":{"a":{}}}`))
+	require.NoError(t, err)
+	require.Zero(t, kept)
 }

@@ -1,11 +1,18 @@
 package headerparams
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"math"
 	"net/http"
-	"sync"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -15,6 +22,140 @@ import (
 // Mcp-Param-{Name} carries each argument that the tool's schema annotates with
 // "x-mcp-header". A server rejects a request whose headers do not match its body.
 
+// Table holds which arguments of which tools a call repeats in headers. The zero Table is
+// empty and ready. Safe for concurrent use.
+type Table struct {
+	// tools holds the tools with marked arguments by name. The map is replaced and never
+	// changed; nil: no tool has any.
+	tools atomic.Pointer[map[string]*toolMarks]
+}
+
+// Replace replaces the content of the table by the marks of these tools. Discovery has
+// accepted them, so [Check] has found no fault with their schemas.
+func (t *Table) Replace(tools []mcpvisor.Tool) {
+	var marked map[string]*toolMarks
+	for i := range tools {
+		schema, _ := tools[i].Definition.InputSchema.(json.RawMessage)
+		if marks, err := readMarks(schema); err == nil && marks != nil {
+			if marked == nil {
+				marked = make(map[string]*toolMarks)
+			}
+			marked[strings.Clone(tools[i].OriginalName)] = marks
+		}
+	}
+	if marked == nil {
+		t.tools.Store(nil)
+		return
+	}
+	t.tools.Store(&marked)
+}
+
+// maxHeaderBytes bounds the headers for the arguments of one call, in bytes. Servers accept
+// between 8 KiB and 1 MiB of headers.
+const maxHeaderBytes = 256 << 10
+
+// AddTo adds to h the headers of the marked arguments of a tool call. It reads the
+// parameters once, and fails if the arguments do not fit into headers.
+func (t *Table) AddTo(h http.Header, r transport.Request) error {
+	tools := t.tools.Load()
+	if tools == nil {
+		return nil
+	}
+	marks := (*tools)[r.Target]
+	if marks == nil {
+		return nil
+	}
+	read := argumentReader{scan: jsonscan.Scanner{Text: r.Params}, values: make([][]byte, len(marks.headers))}
+	read.scan.SkipSpace()
+	if !read.value(&marks.params) {
+		return nil // not JSON; the server says so
+	}
+	room := maxHeaderBytes
+	for i, raw := range read.values {
+		if len(raw) == 0 || raw[0] == '{' || raw[0] == '[' {
+			continue // it is missing, or no header can repeat it
+		}
+		name := marks.headers[i]
+		if len(raw) > longestEscape*maxHeaderBytes {
+			return tooLong(name)
+		}
+		text, ok := paramValue(raw)
+		if !ok {
+			continue
+		}
+		text = Value(text)
+		if room -= len(name) + len(text); room < 0 {
+			return tooLong(name)
+		}
+		h.Set(name, text)
+	}
+	return nil
+}
+
+// longestEscape is how many bytes of JSON stand for one byte of text at most.
+const longestEscape = 6
+
+func tooLong(header string) error {
+	return fmt.Errorf("the tool wants some arguments repeated in HTTP headers, and these take more than %d bytes (header %s); shorten them",
+		maxHeaderBytes, header)
+}
+
+// argumentReader finds the marked values in the parameters of one call, in one pass.
+type argumentReader struct {
+	scan   jsonscan.Scanner
+	values [][]byte // by mark; nil: the call has no such argument
+}
+
+// value reads the value of a node. It reports false if the text is not valid. Of duplicate
+// members the last one counts.
+func (r *argumentReader) value(n *node) bool {
+	clear(r.values[n.under[0]:n.under[1]])
+	if len(n.children) > 0 && r.scan.Consume('{') {
+		return r.members(n)
+	}
+	text, ok := r.scan.Value()
+	if n.mark >= 0 {
+		r.values[n.mark] = text
+	}
+	return ok
+}
+
+// members reads the members of an object behind its opening bracket.
+func (r *argumentReader) members(n *node) bool {
+	r.scan.SkipSpace()
+	if r.scan.Consume('}') {
+		return true
+	}
+	for {
+		quoted, escaped, ok := r.scan.MemberName()
+		if !ok {
+			return false
+		}
+		if child := n.child(jsonscan.UnquoteShared(quoted, escaped)); child == nil {
+			_, ok = r.scan.Value()
+		} else {
+			ok = r.value(child)
+		}
+		if !ok {
+			return false
+		}
+		r.scan.SkipSpace()
+		if !r.scan.Consume(',') {
+			return r.scan.Consume('}')
+		}
+		r.scan.SkipSpace()
+	}
+}
+
+// child returns the child with this name; nil if there is none.
+func (n *node) child(name string) *node {
+	i, found := slices.BinarySearchFunc(n.children, name, func(c node, name string) int { return cmp.Compare(c.name, name) })
+	if !found {
+		return nil
+	}
+	return &n.children[i]
+}
+
 const (
 	encodedPrefix = "=?base64?"
 	encodedSuffix = "?="
@@ -22,118 +163,38 @@ const (
 	maxExactInteger = 1<<53 - 1
 )
 
-// Table holds which arguments of which tools a call repeats in headers. It reads them
-// from the tool lists that the session receives. The zero Table is empty and ready.
-// Safe for concurrent use.
-type Table struct {
-	mu    sync.RWMutex // guards all fields
-	tools map[string]toolParams
-	// reading numbers the readings of the tool list, and learned counts the tools that
-	// the current reading has added.
-	reading uint64
-	learned int
+// Value encodes a text as a header value. Printable ASCII without leading or trailing
+// spaces is returned unchanged. Any other text is encoded as "=?base64?…?=" (MCP
+// 2026-07-28, Streamable HTTP).
+func Value(text string) string {
+	plain := text == strings.Trim(text, " ") &&
+		!(strings.HasPrefix(text, encodedPrefix) && strings.HasSuffix(text, encodedSuffix))
+	for i := 0; plain && i < len(text); i++ {
+		plain = text[i] >= 0x20 && text[i] <= 0x7e
+	}
+	if plain {
+		return text
+	}
+	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
 }
 
-// toolParams holds the annotated arguments of one tool, and the number of the last
-// reading that contained the tool.
-type toolParams struct {
-	params  []headerParam
-	reading uint64
-}
-
-// headerParam is one annotated argument: its path in the arguments, and the header that
-// repeats it.
-type headerParam struct {
-	path   []string
-	header string
-}
-
-// Learn stores the annotations in a result of tools/list. first says whether the result
-// is the first page of a reading of the list. At most maxTools tools of one reading are
-// kept. Learn ignores errors; discovery reads the same result and reports them.
-//
-// A tool is dropped when neither the current reading nor the previous one contained it.
-// The previous one counts because two readings may overlap.
-func (t *Table) Learn(result json.RawMessage, first bool, maxTools int) {
-	if first {
-		t.startReading()
+// paramValue returns an argument as text: a string, a boolean, or an integer that every
+// JSON reader represents exactly. It reports false for other values, which no header
+// repeats.
+func paramValue(raw json.RawMessage) (string, bool) {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return "", false
 	}
-	t.mu.RLock()
-	empty := len(t.tools) == 0
-	t.mu.RUnlock()
-	if empty && !bytes.Contains(result, []byte(`"x-mcp-header"`)) {
-		return // the usual case
-	}
-	var tools []byte
-	if err := jsonscan.EachMember(result, func(key string, value []byte) error {
-		if key == "tools" {
-			tools = value
-		}
-		return nil
-	}); err != nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	listed := 0
-	jsonscan.EachItem(tools, func(item []byte) bool {
-		t.learnTool(item, maxTools)
-		listed++
-		return listed < maxTools // discovery reads no more of a page than this
-	})
-}
-
-// learnTool stores the annotations of one tool. The caller holds the mutex.
-func (t *Table) learnTool(item []byte, maxTools int) {
-	var tool struct {
-		Name   string          `json:"name"`
-		Schema json.RawMessage `json:"inputSchema"`
-	}
-	var schema annotatedSchema
-	if json.Unmarshal(item, &tool) != nil || readAnnotated(tool.Schema, &schema) != nil {
-		return
-	}
-	delete(t.tools, tool.Name)
-	if found := collectParams(schema.Properties, nil); len(found) > 0 && t.learned < maxTools {
-		if t.tools == nil {
-			t.tools = make(map[string]toolParams)
-		}
-		t.tools[tool.Name] = toolParams{params: found, reading: t.reading}
-		t.learned++
-	}
-}
-
-// startReading begins a reading of the list, and drops the tools that the previous
-// reading did not contain.
-func (t *Table) startReading() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name, tool := range t.tools {
-		if tool.reading < t.reading {
-			delete(t.tools, name)
+	switch v := value.(type) {
+	case string:
+		return v, true
+	case bool:
+		return strconv.FormatBool(v), true
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= maxExactInteger {
+			return strconv.FormatInt(int64(v), 10), true
 		}
 	}
-	t.reading++
-	t.learned = 0
-}
-
-// AddTo adds to h the headers of the annotated arguments of a tool call.
-func (t *Table) AddTo(h http.Header, r transport.Request) {
-	t.mu.RLock()
-	headers := t.tools[r.Target].params
-	t.mu.RUnlock()
-	if len(headers) == 0 {
-		return
-	}
-	var params struct {
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(r.Params, &params) != nil {
-		return
-	}
-	for _, param := range headers {
-		if value, ok := paramValue(argumentAt(params.Arguments, param.path)); ok {
-			h.Set("Mcp-Param-"+param.header, Value(value))
-		}
-	}
+	return "", false
 }

@@ -1,56 +1,149 @@
 package headerparams
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// A later list without the annotation of an argument removes the header of the argument.
-func TestTable_annotationRemoved(t *testing.T) {
-	var p Table
-	call := transport.Request{Target: "t", Params: []byte(`{"name":"t","arguments":{"a":"x"}}`)}
-	learnAndSet := func(listing string) http.Header {
-		h := make(http.Header)
-		p.Learn([]byte(listing), true, 100)
-		p.AddTo(h, call)
-		return h
-	}
-	require.Equal(t, http.Header{"Mcp-Param-A": {"x"}}, learnAndSet(`{"tools":[null,{"name":"t","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}]}`))
-	require.Len(t, learnAndSet(`{"tools":[{"name":"other"}]}`), 1)
-	require.Empty(t, learnAndSet(`{"tools":[{"name":"t","inputSchema":{"properties":{"a":{"x-mcp-header":"no token"}}}}]}`))
+// tool returns a tool as discovery decodes it.
+func tool(name, schema string) mcpvisor.Tool {
+	return mcpvisor.Tool{OriginalName: name, Definition: &mcp.Tool{Name: name, InputSchema: json.RawMessage(schema)}}
 }
 
-// Tools that the lists no longer contain are dropped, and at most maxTools tools of one
-// list are stored.
-func TestTable_toolsDropped(t *testing.T) {
-	const pages, tools = 4, 50
+// headersOf returns the headers of a call of the tool "t".
+func headersOf(t *testing.T, p *Table, arguments string) http.Header {
+	t.Helper()
+	h := make(http.Header)
+	require.NoError(t, p.AddTo(h, transport.Request{Target: "t", Params: []byte(`{"name":"t","arguments":` + arguments + `}`)}))
+	return h
+}
+
+// A later list replaces the earlier one as a whole.
+func TestTable_replaced(t *testing.T) {
 	var p Table
-	page := func(reading, number int) []byte {
-		var b strings.Builder
-		for i := range tools {
-			fmt.Fprintf(&b, `,{"name":"t%d-%d-%d","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}}`, reading, number, i)
-		}
-		return []byte(`{"tools":[` + b.String()[1:] + `]}`)
+	require.Empty(t, headersOf(t, &p, `{"a":"x"}`))
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}`), tool("u", `{}`)})
+	require.Equal(t, http.Header{"Mcp-Param-A": {"x"}}, headersOf(t, &p, `{"a":"x"}`))
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"no token"}}}`)})
+	require.Empty(t, headersOf(t, &p, `{"a":"x"}`))
+	require.Nil(t, p.tools.Load(), "a server without marks costs nothing")
+}
+
+func TestTable_values(t *testing.T) {
+	var p Table
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{
+		"a":{"type":"string","x-mcp-header":"A"},
+		"o":{"type":"object","properties":{"b":{"type":"integer","x-mcp-header":"B"},"p":{"properties":{"c":{"type":"boolean","x-mcp-header":"C"}}}}},
+		"s":{"type":"string","x-mcp-header":"S","properties":{"in":{"type":"string","x-mcp-header":"In"}}}}}`)})
+	for arguments, want := range map[string]http.Header{
+		`{}`:                       {},
+		`null`:                     {},
+		`[1]`:                      {},
+		`{"b":1,"c":true,"x":"y"}`: {},
+		`{"a":"1", "o" : { "p":{"c":true} , "b":2, "q":[{"b":3}] } }`: {"Mcp-Param-A": {"1"}, "Mcp-Param-B": {"2"}, "Mcp-Param-C": {"true"}},
+		`{"\u0061":"esc\u0061ped"}`:                                   {"Mcp-Param-A": {"escaped"}},
+		`{"a":{"a":"x"},"o":"text"}`:                                  {},
+		`{"a":null,"o":null}`:                                         {},
+		`{"a":"1","a":"2"}`:                                           {"Mcp-Param-A": {"2"}},
+		`{"o":{"b":1,"p":{"c":true}},"o":{"b":2}}`:                    {"Mcp-Param-B": {"2"}},
+		`{"o":{"b":1},"o":7}`:                                         {},
+		`{"s":"text"}`:                                                {"Mcp-Param-S": {"text"}},
+		`{"s":{"in":"text"}}`:                                         {"Mcp-Param-In": {"text"}},
+		`{"a":"1",`:                                                   {}, // not JSON
+	} {
+		require.Equal(t, want, headersOf(t, &p, arguments), arguments)
 	}
-	for reading := range 20 {
-		for number := range pages {
-			p.Learn(page(reading, number), number == 0, pages*tools)
-		}
-		require.LessOrEqual(t, len(p.tools), 2*pages*tools)
-		h := make(http.Header)
-		p.AddTo(h, transport.Request{Target: fmt.Sprintf("t%d-0-0", reading), Params: []byte(`{"arguments":{"a":"x"}}`)})
-		require.Len(t, h, 1, "the tools of the newest list are stored")
+}
+
+// Arguments that no header can hold fail the call before it is sent.
+func TestTable_longArguments(t *testing.T) {
+	var p Table
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"B"}}}`)})
+	call := func(a, b int) error {
+		return p.AddTo(make(http.Header), transport.Request{Target: "t",
+			Params: fmt.Appendf(nil, `{"arguments":{"a":"%s","b":"%s"}}`, strings.Repeat("x", a), strings.Repeat("y", b))})
 	}
-	p.Learn([]byte(`{"tools":[]}`), true, 100)
-	p.Learn([]byte(`{"tools":[]}`), true, 100)
-	require.Empty(t, p.tools)
-	p.Learn(page(0, 0), true, 10)
-	p.Learn(page(0, 1), false, 10)
-	require.Len(t, p.tools, 10, "maxTools bounds the tools of one reading")
+	const half = maxHeaderBytes/2 - 100
+	require.NoError(t, call(half, half))
+	require.ErrorContains(t, call(half, half+200), "Mcp-Param-B")
+	require.ErrorContains(t, call(8*maxHeaderBytes, 0), "Mcp-Param-A")
+	require.NoError(t, p.AddTo(make(http.Header), transport.Request{Target: "t",
+		Params: []byte(`{"arguments":{"a":[` + strings.Repeat("1,", 8*maxHeaderBytes) + `1]}}`)}), "a list is in no header")
+}
+
+// What the table keeps is a small multiple of the schemas: marked arguments share the path
+// to them. [Check] estimates it.
+func TestTable_memory(t *testing.T) {
+	// 60 marks below a path of 100 objects, and as many objects with a mark each.
+	const depth, marks, tools = 100, 60, 100
+	var b strings.Builder
+	for i := range depth {
+		fmt.Fprintf(&b, `{"properties":{"level%d":`, i)
+	}
+	b.WriteString(`{"properties":{"end":0`)
+	for i := range marks {
+		fmt.Fprintf(&b, `,"a%d":{"type":"string","x-mcp-header":"A%d"}`, i, i)
+	}
+	schema := strings.Replace(b.String(), `"end":0,`, "", 1) + "}}" + strings.Repeat("}}", depth)
+	list := make([]mcpvisor.Tool, tools)
+	estimated := 0
+	for i := range list {
+		list[i] = tool(fmt.Sprint("t", i), schema)
+		kept, err := Check([]byte(schema))
+		require.NoError(t, err)
+		estimated += kept
+	}
+	var p Table
+	before := heap()
+	p.Replace(list)
+	kept := heap() - before
+	require.Less(t, kept, 4*tools*len(schema), "the schemas have %d bytes", tools*len(schema))
+	require.Less(t, kept, estimated*3/2)
+	runtime.KeepAlive(&p)
+	runtime.KeepAlive(list)
+}
+
+func heap() int {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// The arguments are read once, however many of them are marked, and copied nowhere.
+func TestTable_argumentsReadOnce(t *testing.T) {
+	var p Table
+	var b strings.Builder
+	for i := range maxMarks {
+		fmt.Fprintf(&b, `,"a%d":{"type":"string","x-mcp-header":"A%d"}`, i, i)
+	}
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{`+b.String()[1:]+`}}`)})
+	call := transport.Request{Target: "t", Params: []byte(`{"arguments":{` + strings.Repeat(`"other":[1,2,3],`, 50_000) + `"a1":"x"}}`)}
+	result := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			_ = p.AddTo(make(http.Header), call)
+		}
+	})
+	require.Less(t, result.AllocedBytesPerOp(), int64(16<<10))
+}
+
+// A call of a tool without marks costs nothing.
+func TestTable_unmarkedToolAllocatesNothing(t *testing.T) {
+	var p Table
+	h, call := make(http.Header), transport.Request{Target: "u", Params: []byte(`{"arguments":{"a":"x"}}`)}
+	add := func() { _ = p.AddTo(h, call) }
+	require.Zero(t, testing.AllocsPerRun(100, add))
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}`)})
+	require.Zero(t, testing.AllocsPerRun(100, add))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -14,6 +13,9 @@ const (
 	// maxPreallocated is the largest body for which memory is allocated because of its
 	// Content-Length alone.
 	maxPreallocated = 1 << 20
+	// announcedGrowth is by how much the memory for a longer body grows at most, whenever what
+	// has arrived fills it, until it has the size that Content-Length announced.
+	announcedGrowth = 8
 )
 
 // ErrTooLong is the error of a body that is longer than its limit.
@@ -40,7 +42,7 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 		return bytes.TrimPrefix(whole, byteOrderMark), true, err
 	}
 	if expected > 0 {
-		b.Text = make([]byte, 0, maxPreallocated+bytes.MinRead)
+		b.Text, b.announced = make([]byte, 0, maxPreallocated), int(expected)
 	}
 	ended, err = b.Read(min(limit, math.MaxInt-1)+1, enough)
 	switch {
@@ -54,10 +56,11 @@ func (b *BodyReader) ReadUpTo(limit int, expected int64, enough func(text []byte
 
 // BodyReader collects the text of a body. One goroutine owns it, with all its fields.
 type BodyReader struct {
-	Body     io.Reader
-	Text     []byte   // what was read so far
-	end      valueEnd // finds the end of a value in Text
-	examined int      // how many bytes of Text isEnough has examined
+	Body      io.Reader
+	Text      []byte   // what was read so far
+	announced int      // the Content-Length of a body that is not allocated at once; 0: unknown
+	end       valueEnd // finds the end of a value in Text
+	examined  int      // how many bytes of Text isEnough has examined
 	// Memory, if set, is where memory for a large body is reserved.
 	Memory   Memory
 	reserved int // bytes, in Memory
@@ -94,10 +97,11 @@ func (b *BodyReader) reserveUpTo(bytes int) bool {
 func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, err error) {
 	for len(b.Text) < most {
 		if len(b.Text) == cap(b.Text) {
-			if !b.reserveUpTo(2*len(b.Text) + bytes.MinRead) {
+			size := b.nextSize(most)
+			if !b.reserveUpTo(size) {
 				return false, jsonrpc.ErrNoRoom
 			}
-			b.Text = slices.Grow(b.Text, len(b.Text)+bytes.MinRead)
+			b.Text = resized(b.Text, size)
 		}
 		n, err := b.Body.Read(b.Text[len(b.Text):min(cap(b.Text), most)])
 		b.Text = b.Text[:len(b.Text)+n]
@@ -111,6 +115,21 @@ func (b *BodyReader) Read(most int, enough func(text []byte) bool) (ended bool, 
 		}
 	}
 	return false, nil
+}
+
+// nextSize returns the capacity that Text gets when it is full: twice as much, or up to the
+// announced length and one byte for the end of the body; most at most.
+func (b *BodyReader) nextSize(most int) int {
+	n := len(b.Text)
+	if n < b.announced {
+		return min(announcedGrowth*n, b.announced+1, most)
+	}
+	return min(2*n+bytes.MinRead, most)
+}
+
+// resized returns a copy of text with exactly this capacity.
+func resized(text []byte, size int) []byte {
+	return append(make([]byte, 0, size), text...)
 }
 
 // isEnough reports whether Text is a complete value for which enough returns true. It

@@ -105,7 +105,7 @@ func (r *EventReader) Next() (Event, error) {
 	started := false // a data, id or retry field was read
 	first := true    // no data line was read
 	for {
-		line, err := r.readLine(r.limit - len(e.Data) + len("data: "))
+		line, err := r.readLine(r.limit-len(e.Data)+len("data: "), cap(e.Data))
 		if !r.started {
 			r.started = true
 			line.text = bytes.TrimPrefix(line.text, byteOrderMark)
@@ -116,7 +116,7 @@ func (r *EventReader) Next() (Event, error) {
 			value = bytes.TrimPrefix(value, []byte(" "))
 			switch string(name) {
 			case "data":
-				e.addData(value, &line, first, r.limit)
+				r.addData(&e, value, &line, first)
 				first, started = false, true
 			case "id":
 				if bytes.IndexFunc(value, isForbiddenInHeader) < 0 && len(value) <= maxEventID && !line.oversize {
@@ -160,10 +160,20 @@ func (r *EventReader) release() {
 	}
 }
 
-// addData adds value, the value of one data line. first says that it is the first data line
-// of the event.
-func (e *Event) addData(value []byte, line *line, first bool, limit int) {
+// addData adds value, the value of one data line, to an event. first says that it is the
+// first data line of the event.
+func (r *EventReader) addData(e *Event, value []byte, line *line, first bool) {
 	tail := line.tail
+	joined := len(e.Data) + len(value) // without the line break between them
+	if size := joined + 1; !first && !e.Oversize && !line.oversize && joined <= r.limit && size > cap(e.Data) {
+		size = max(size, min(2*cap(e.Data), r.limit))
+		if r.reserveUpTo(size + cap(line.text)) {
+			e.Data = resized(e.Data, size)
+		} else {
+			line.oversize, e.Skipped = true, true
+			value, tail = jsonrpc.ClipEnds(nil, value)
+		}
+	}
 	switch {
 	case e.Oversize:
 		if line.oversize {
@@ -171,7 +181,7 @@ func (e *Event) addData(value []byte, line *line, first bool, limit int) {
 		} else if len(value) > 0 {
 			_, e.Tail = jsonrpc.ClipEnds(e.Tail, value)
 		}
-	case line.oversize || len(e.Data)+len(value)+1 > limit+1:
+	case line.oversize || joined > r.limit:
 		e.Oversize = true
 		if !line.oversize {
 			value, tail = jsonrpc.ClipEnds(nil, value)
@@ -201,8 +211,9 @@ type line struct {
 	tail     []byte
 }
 
-// readLine returns the next line. It ends with LF, CR LF or CR, or with the stream.
-func (r *EventReader) readLine(limit int) (l line, err error) {
+// readLine returns the next line. It ends with LF, CR LF or CR, or with the stream. held is
+// how much memory the event occupies without it.
+func (r *EventReader) readLine(limit, held int) (l line, err error) {
 	for {
 		if _, err := r.r.Peek(1); err != nil {
 			return l, err
@@ -223,11 +234,11 @@ func (r *EventReader) readLine(limit int) (l line, err error) {
 		switch {
 		case l.oversize:
 			_, l.tail = jsonrpc.ClipEnds(l.tail, piece)
-		case len(l.text)+len(piece) > limit, !r.reserveUpTo(r.limit - limit + len(l.text) + len(piece)):
+		case len(l.text)+len(piece) <= limit && end >= 0 && len(l.text) == 0:
+			l.text, l.buffered = piece, true
+		case len(l.text)+len(piece) > limit, !r.makeRoom(&l.text, len(piece), limit, held):
 			l.oversize = true
 			l.text, l.tail = jsonrpc.ClipEnds(l.text, piece)
-		case end >= 0 && len(l.text) == 0:
-			l.text, l.buffered = piece, true
 		default:
 			l.text = append(l.text, piece...)
 		}
@@ -241,18 +252,31 @@ func (r *EventReader) readLine(limit int) (l line, err error) {
 	}
 }
 
-// reserveUpTo reserves memory for an event of this many bytes in total, and a quarter
-// more. The event arrives in pieces, and would otherwise need a reservation for each.
+// makeRoom makes room for more bytes of a line. The room doubles, up to limit. held is as for
+// readLine. It reports false if memory could not be reserved.
+func (r *EventReader) makeRoom(text *[]byte, more, limit, held int) bool {
+	need := len(*text) + more
+	if need <= cap(*text) {
+		return true
+	}
+	size := min(max(2*cap(*text), need), limit)
+	if !r.reserveUpTo(held + size) {
+		return false
+	}
+	*text = resized(*text, size)
+	return true
+}
+
+// reserveUpTo reserves memory for an event that occupies this many bytes in total.
 func (r *EventReader) reserveUpTo(bytes int) bool {
 	if r.Memory == nil || bytes < jsonrpc.LargeMessage || bytes <= r.reserved {
 		return true
 	}
-	more := bytes + bytes/4 - r.reserved
-	if !r.Memory.Reserve(more) {
+	if !r.Memory.Reserve(bytes - r.reserved) {
 		r.noRoom = true
 		return false
 	}
-	r.reserved += more
+	r.reserved = bytes
 	return true
 }
 

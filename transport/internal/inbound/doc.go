@@ -8,4 +8,7 @@
 //
 // A [HandlerPool] belongs to one registration and outlives its sessions, because a handler
 // of the host may ignore the end of its context.
+//
+// Start with request_sender.go for the requests of this client, and with requests.go, then
+// handler.go, for those of servers.
 package inbound

@@ -36,7 +36,7 @@ func (h *Handler) checkElicitation(p *mcp.ElicitParams) error {
 	case p.Mode == elicitURL && p.URL != "" && !isWebAddress(p.URL):
 		return errInvalidParams("the URL must have the scheme http or https")
 	}
-	if err := CheckForm(p.RequestedSchema); err != nil {
+	if err := h.Pool.checkForm(p.RequestedSchema); err != nil {
 		return errInvalidParams("requestedSchema: " + err.Error())
 	}
 	return nil // the go-sdk checks the rest

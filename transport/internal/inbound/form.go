@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/pattern"
 )
 
 // The schema of a form is a flat object with primitive fields (MCP, elicitation, "Requested
@@ -23,11 +24,12 @@ const (
 	formText = 64 << 10
 	// MaxFormDefault bounds the default of a text field, in bytes.
 	MaxFormDefault = 2 << 10
-	// formPattern bounds one regular expression, in bytes.
-	formPattern = 1 << 10
-	// formSteps bounds all regular expressions of one form together, in instructions of
-	// their compiled programs. A match takes up to that many steps for each character.
+	// formSteps bounds all regular expressions of one form together, in the steps of
+	// package pattern: the instructions of their compiled programs, and what their text
+	// costs to read.
 	formSteps = 5000
+	// patternBytesPerStep is how much of the text of a regular expression is one step.
+	patternBytesPerStep = 16
 )
 
 // formChecker checks one form. Its fields are what is left of formEntries and formSteps.
@@ -166,23 +168,17 @@ func (f *formChecker) checkDefault(value any) error {
 	return f.checkPrimitive(value)
 }
 
-// checkPattern checks a regular expression and counts its instructions against formSteps.
+// checkPattern checks a regular expression and counts it against formSteps. It is not
+// compiled: the go-sdk does that, with the answer of the user.
 func (f *formChecker) checkPattern(value any) error {
-	if err := checkTextLength(value, formPattern); err != nil {
-		return err
+	text, ok := value.(string)
+	if !ok {
+		return errors.New("not a string")
 	}
-	expr, err := syntax.Parse(value.(string), syntax.Perl)
-	if err != nil {
-		return err
-	}
-	program, err := syntax.Compile(expr.Simplify())
-	if err != nil {
-		return err
-	}
-	if f.steps -= len(program.Inst); f.steps < 0 {
-		return errors.New("the regular expressions of the form are too large")
-	}
-	return nil
+	f.steps -= len(text) / patternBytesPerStep
+	n, err := pattern.Steps(text, max(f.steps, 0))
+	f.steps -= n
+	return err
 }
 
 // checkTextLength returns why value is not a string within the limit most, in bytes.

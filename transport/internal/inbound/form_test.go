@@ -2,11 +2,13 @@ package inbound
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/internal/pattern"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -45,7 +47,7 @@ func TestCheckForm_invalid(t *testing.T) {
 		transporttest.FormWith(`"a":{"minLength":"1"}`), transporttest.FormWith(`"a":{"uniqueItems":1}`),
 		transporttest.FormWith(`"a":{"title":"` + long + `"}`), transporttest.FormWith(`"a":{"default":"` + long[:MaxFormDefault+1] + `"}`),
 		transporttest.FormWith(`"a":{"enum":[` + many + `]}`), `{"required":[` + many + `]}`,
-		transporttest.FormWith(`"a":{"pattern":"("}`), transporttest.FormWith(`"a":{"pattern":1}`), transporttest.FormWith(`"a":{"pattern":"` + long[:formPattern+1] + `"}`),
+		transporttest.FormWith(`"a":{"pattern":"("}`), transporttest.FormWith(`"a":{"pattern":1}`), transporttest.FormWith(`"a":{"pattern":"` + long[:pattern.MaxBytes+1] + `"}`),
 		transporttest.FormWith(`"a":{"pattern":"` + strings.Repeat(".{1000}", 6) + `"}`),
 	} {
 		require.Error(t, CheckForm(transporttest.DecodeJSON(t, schema)), "%.200s", schema)
@@ -61,4 +63,26 @@ func TestCheckForm_number_of_fields(t *testing.T) {
 	require.NoError(t, CheckForm(schema))
 	fields["more"] = map[string]any{"type": "string"}
 	require.ErrorContains(t, CheckForm(schema), "more than 4096 fields")
+}
+
+// Regular expressions are counted before they are compiled, and their text before it is
+// parsed: a form of a few kilobytes would take gigabytes otherwise.
+func TestCheckForm_patterns_take_little_memory(t *testing.T) {
+	for name, one := range map[string]string{
+		"repetitions": strings.Repeat(".{1000}", 140),
+		"ranges":      "(?i)[" + strings.Repeat("B-𞤀", 160) + "]",
+		"classes":     strings.Repeat(`\pL`, 330),
+		"no steps":    strings.Repeat("(?:", 250) + strings.Repeat(")", 250),
+	} {
+		fields := map[string]any{}
+		for n := range 100 {
+			fields[fmt.Sprint(n)] = map[string]any{"type": "string", "pattern": one}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := CheckForm(map[string]any{"type": "object", "properties": fields})
+		runtime.ReadMemStats(&after)
+		require.ErrorContains(t, err, "too large", name)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20), name)
+	}
 }

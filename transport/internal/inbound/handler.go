@@ -14,7 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
@@ -295,7 +295,7 @@ func runHandler[T any](ctx context.Context, h *Handler, method string, handler f
 			done <- got
 		}()
 		res, err := handler(handlerContext{handlerCtx, ctx})
-		got = answer{res, guard.SafeError("handler", err)}
+		got = answer{res, hostcall.SafeError("handler", err)}
 	}()
 	select {
 	case got := <-done:
@@ -333,7 +333,7 @@ func (h *Handler) hideError(level zerolog.Level, method string, err error) error
 	if rpc, ok := err.(*sdkrpc.Error); ok && rpc != nil {
 		return rpc
 	}
-	h.Pool.Log().WithLevel(level).Str("method", method).Err(err).Msg("a request of the server was not answered")
+	h.Pool.Log().WithLevel(level).Str("method", method).Err(h.Redactor.Error(err)).Msg("a request of the server was not answered")
 	return &hiddenError{err}
 }
 

@@ -1,8 +1,10 @@
 package inbound
 
 import (
+	"sync"
 	"sync/atomic"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -27,6 +29,8 @@ type HandlerPool struct {
 
 	slots   chan struct{} // holds a value for each handler that runs; capacity MaxHandlers
 	waiting atomic.Int64  // requests that wait for a slot
+
+	checking sync.Mutex // one form is checked at a time, whatever number a server sends
 }
 
 // NewHandlerPool makes the pool of one registration. server is the name of the registration.
@@ -42,6 +46,13 @@ func (p *HandlerPool) Log() *zerolog.Logger {
 	return &log
 }
 
+// checkForm is CheckForm for a request of the server.
+func (p *HandlerPool) checkForm(schema any) error {
+	p.checking.Lock()
+	defer p.checking.Unlock()
+	return CheckForm(schema)
+}
+
 // Running returns how many handlers run.
 func (p *HandlerPool) Running() int { return len(p.slots) }
 
@@ -55,4 +66,21 @@ func (p *HandlerPool) NewHandler(life *jsonrpc.Lifetime) *Handler {
 		_, h.rootsRevision = p.Handlers.Roots.Current()
 	}
 	return h
+}
+
+// clientOptions returns the options of a go-sdk client that declares the capabilities of
+// the handlers and routes requests to them.
+func (h *Handler) clientOptions() *mcp.ClientOptions {
+	d := jsonrpc.Capabilities(&h.Pool.Handlers, true)
+	o := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{RootsV2: d.Roots, Sampling: d.Sampling, Elicitation: d.Elicitation}}
+	if d.Sampling != nil {
+		o.CreateMessageWithToolsHandler = h.sample
+	}
+	if d.Elicitation != nil {
+		o.ElicitationHandler = h.elicit
+	}
+	if h.Pool.Handlers.Elicited != nil {
+		o.ElicitationCompleteHandler = h.elicited
+	}
+	return o
 }

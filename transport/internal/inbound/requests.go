@@ -11,6 +11,7 @@ import (
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -316,3 +317,87 @@ var (
 	errTooManyOfOneCall = &sdkrpc.Error{Code: CodeTooManyRequests,
 		Message: "more than " + strconv.Itoa(jsonrpc.MaxRequestsPerCall) + " requests in one call"}
 )
+
+const (
+	// MaxHeldBytes is how many bytes of requests, or of notifications, of one session may
+	// wait at a time.
+	MaxHeldBytes = 16 << 20
+	// MaxRefusal bounds the id of a request in bytes, because the answer repeats it.
+	MaxRefusal = 4 << 10
+)
+
+// CodeTooManyRequests is from the range of error codes that JSON-RPC 2.0 leaves to
+// implementations (section 5.1).
+const CodeTooManyRequests = -32000
+
+// Allowance bounds the messages that wait, by their number (Max) and by their size
+// (MaxHeldBytes). A single message may have any size. The owner guards it.
+type Allowance struct{ Max, Count, bytes int }
+
+// Acquire reserves room for a message of size bytes. It reports false without room.
+func (a *Allowance) Acquire(size int) bool {
+	if a.Count >= a.Max || a.Count > 0 && a.bytes+size > MaxHeldBytes {
+		return false
+	}
+	a.Count++
+	a.bytes += size
+	return true
+}
+
+// Release gives back the room that Acquire reserved.
+func (a *Allowance) Release(size int) {
+	a.Count--
+	a.bytes -= size
+}
+
+// CheckParams returns the error response to a request whose parameters hold too many values
+// to be decoded; nil if they may be decoded.
+func CheckParams(params []byte) error {
+	if len(params) < jsonbound.LargeBytes {
+		return nil
+	}
+	if err := jsonrpc.CheckBounds(params, jsonrpc.RequestBounds); err != nil {
+		return errInvalidParams("the parameters hold " + err.Error())
+	}
+	return nil
+}
+
+// errNoAnswer is the error that a server gets if the reason must stay with the host.
+var errNoAnswer = &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: "the client has no answer"}
+
+// hiddenError is the error of a handler. The host may see it; the server gets errNoAnswer.
+type hiddenError struct{ err error }
+
+func (e *hiddenError) Error() string { return errNoAnswer.Message }
+
+// Unwrap returns the error for the server, because the go-sdk writes what errors.As finds.
+func (e *hiddenError) Unwrap() error { return errNoAnswer }
+
+// errNotOffered rejects a request for a capability that was not declared.
+func errNotOffered(what string) error {
+	return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
+}
+
+// ErrTooMany rejects a request because too many wait.
+var ErrTooMany = &sdkrpc.Error{Code: CodeTooManyRequests, Message: "too many requests"}
+
+// errUnknownMethod rejects a method that clients do not have.
+var errUnknownMethod = &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "clients do not have this method"}
+
+// IsEcho reports whether err, an error that a server sent, is the error with which the
+// client rejects unknown methods: the server writes back what it reads.
+func IsEcho(err error) bool {
+	var rpc *sdkrpc.Error
+	return errors.As(err, &rpc) && rpc.Message == errUnknownMethod.Message
+}
+
+// isNotOffered reports whether err came from errNotOffered or is errUnknownMethod.
+func isNotOffered(err error) bool {
+	var rpc *sdkrpc.Error
+	return errors.As(err, &rpc) && rpc.Code == sdkrpc.CodeMethodNotFound
+}
+
+// errInvalidParams rejects parameters that violate the protocol.
+func errInvalidParams(why string) error {
+	return &sdkrpc.Error{Code: sdkrpc.CodeInvalidParams, Message: why}
+}

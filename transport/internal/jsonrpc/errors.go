@@ -2,9 +2,12 @@ package jsonrpc
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -12,7 +15,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // This file translates every error of the go-sdk, of net/http and of the operating system:
@@ -55,7 +60,7 @@ func OpenCause(ctx context.Context, err error, died *supervisor.Cause) *supervis
 		c.Kind = supervisor.CauseClosed
 		c.Message = "server closed the connection during the handshake"
 	}
-	c.Message = display.Shorten(display.Line(c.Message), MaxErrorText)
+	c.Message = display.Shorten(display.Line(c.Message), transport.MaxErrorText)
 	return c
 }
 
@@ -81,7 +86,7 @@ func ExplainCause(c *supervisor.Cause, remarks string, echo bool) *supervisor.Ca
 }
 
 // isAnswerFault reports whether the session made this error for an answer that cannot be
-// used (control.fail in package stdio). Errors that the server sent report false.
+// used (controlChannel.failRequest in package stdio). Errors that the server sent report false.
 func isAnswerFault(rpc *sdkrpc.Error) bool {
 	return rpc.Code == sdkrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
 }
@@ -125,6 +130,7 @@ func DeathError(died *supervisor.Cause, outcome mcpvisor.Outcome) *mcpvisor.Erro
 		e.Kind = mcpvisor.KindClosed
 	case supervisor.CauseAuth:
 		e.Kind = mcpvisor.KindAuthRequired
+	default:
 	}
 	return e
 }
@@ -149,3 +155,89 @@ var ErrOverdue = fmt.Errorf("call: %w", mcpvisor.ErrTimeout)
 
 // ErrNotOpen is the cause of a request on a session that is not open yet.
 var ErrNotOpen = errors.New("the session is not open yet")
+
+// ServerError returns the error of a request that the server answered with the error
+// member raw. The cause is an *sdkrpc.Error with its code and data. The message has no
+// control characters and at most transport.MaxErrorText bytes.
+func ServerError(raw json.RawMessage) *mcpvisor.Error {
+	rpc, err := readRPCError(raw)
+	if err != nil {
+		return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+			Cause: fmt.Errorf("server sent an error member that cannot be read: %w", err)}
+	}
+	rpc.Message = strings.Clone(display.Shorten(display.Line(rpc.Message), transport.MaxErrorText)) // a copy, because the line is reused
+	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: rpc}
+}
+
+// readRPCError reads an error member. Some servers send a string instead of an object, a
+// code that is not an integer, or an object as the message. Each part is read by itself, so
+// that one invalid part does not hide the others.
+func readRPCError(raw json.RawMessage) (*sdkrpc.Error, error) {
+	if text, err := jsonscan.ReadString(raw); err == nil {
+		return &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: text}, nil
+	}
+	rpc := new(sdkrpc.Error)
+	invalidCode := "" // goes into the message
+	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
+		switch strings.ToLower(key) {
+		case "code":
+			rpc.Code, invalidCode = readCode(value)
+		case "message":
+			text, err := jsonscan.ReadString(value)
+			if err != nil {
+				text = string(value)
+			}
+			rpc.Message = text
+		case "data":
+			rpc.Data = append(json.RawMessage(nil), value...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if invalidCode != "" {
+		rpc.Message = invalidCode + ": " + rpc.Message
+	}
+	return rpc, nil
+}
+
+// readCode reads the code of an error. If it is not an integer, code is that of an internal
+// error (JSON-RPC 2.0, section 5.1) and invalid is its text.
+func readCode(value []byte) (code int64, invalid string) {
+	text, err := jsonscan.ReadString(value)
+	if err != nil {
+		text = string(value)
+	}
+	if text == "" {
+		return 0, ""
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, ""
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return int64(f), ""
+	}
+	return sdkrpc.CodeInternalError, text
+}
+
+// ExchangeEnd is the context cause of an HTTP exchange that ended before its response was
+// read. Err is context.Canceled or context.DeadlineExceeded; Cause says why.
+type ExchangeEnd struct{ Err, Cause error }
+
+// Error implements error.
+func (e *ExchangeEnd) Error() string { return e.Cause.Error() }
+
+// Is reports true for context.Canceled or context.DeadlineExceeded, whichever Err is.
+// net/http and package endpoint use errors.Is to tell the two apart.
+func (e *ExchangeEnd) Is(target error) bool { return target == e.Err }
+
+// ContextEnd returns why a context ended: context.Canceled or context.DeadlineExceeded,
+// and its cause. Both are nil if the context has not ended.
+func ContextEnd(ctx context.Context) (err, cause error) {
+	cause = context.Cause(ctx)
+	if e, ok := cause.(*ExchangeEnd); ok {
+		return e.Err, e.Cause
+	}
+	return ctx.Err(), cause
+}

@@ -3,8 +3,11 @@ package jsonrpc
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Lifetime records the end of a session or of its process. It ends once, with the first
@@ -45,13 +48,15 @@ func (l *Lifetime) End(cause *supervisor.Cause) bool {
 }
 
 // RecordEnd is End without the calls: for a caller that holds a mutex, or that has more
-// urgent work. It calls Notify afterwards.
+// urgent work. It calls Notify afterwards. The cause outlives the session in statuses and
+// events, so it is cut to the bounds of transport.KeptCause.
 func (l *Lifetime) RecordEnd(cause *supervisor.Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
 		return false
 	}
+	cause = transport.KeptCause(cause)
 	l.cause = cause
 	if l.parent != nil {
 		l.parent.RecordEnd(cause)
@@ -167,3 +172,27 @@ func (l *Lifetime) Dead() <-chan struct{} { return l.ended }
 
 // Released returns a channel that Release closes.
 func (l *Lifetime) Released() <-chan struct{} { return l.released }
+
+// LastReceived records when a server last sent anything. It uses the monotonic clock, so a
+// change of the wall clock makes no server look silent or alive. The monotonic clock stops
+// while the machine is suspended, and the server could not answer in that time either.
+// Safe for concurrent use.
+type LastReceived struct {
+	start time.Time    // with a monotonic reading
+	after atomic.Int64 // nanoseconds from start, plus 1; 0: never
+}
+
+// NewLastReceived returns the record of a session that begins now and has received nothing.
+func NewLastReceived() LastReceived { return LastReceived{start: time.Now()} }
+
+// Note records that the server sends something now.
+func (l *LastReceived) Note() { l.after.Store(int64(time.Since(l.start)) + 1) }
+
+// Time returns when the server last sent anything, with a monotonic reading; zero if never.
+func (l *LastReceived) Time() time.Time {
+	n := l.after.Load()
+	if n == 0 {
+		return time.Time{}
+	}
+	return l.start.Add(time.Duration(n - 1))
+}

@@ -6,8 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"golang.org/x/time/rate"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -24,6 +26,14 @@ const (
 	notificationsPerSecond = 200
 	NotificationBurst      = 1000
 )
+
+// maxURI is the longest URI of a listed resource, in bytes (see package discovery). A
+// notification with a longer URI concerns no resource of the catalog.
+const maxURI = 8 << 10
+
+// maxNotification bounds the parameters of one notification, in bytes. Log messages may be
+// longer, because only their beginning is read.
+const maxNotification = 1 << 20
 
 // maxLogText bounds the text of one log message, in bytes. Longer text is cut.
 const maxLogText = 8 << 10
@@ -126,7 +136,7 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 			switch key {
 			case "level":
 				log.Level, err = jsonscan.ReadString(value)
-				log.Level = strings.Clone(display.Shorten(display.Line(log.Level), 32)) // a copy, because the line is reused
+				log.Level = strings.Clone(n.displayText(log.Level, 32)) // a copy, because the line is reused
 			case "logger":
 				log.Logger, err = jsonscan.ReadString(value)
 				log.Logger = strings.Clone(n.displayText(log.Logger, maxServerName))
@@ -157,6 +167,7 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 		if id, err := strconv.ParseInt(string(bytes.TrimSpace(meta.Stream)), 10, 64); err == nil {
 			notice.Stream = id
 		}
+	default:
 	}
 	return true
 }
@@ -213,4 +224,85 @@ func logText(data []byte) string {
 		data = append(wholeEscapes(data), '"')
 	}
 	return jsonscan.Unquote(data, true)
+}
+
+// Dispatch handles a notification that concerns a request in flight or the session as a
+// whole: progress, changed lists, updated resources, log messages and acknowledgements.
+// It counts in d the notifications that are malformed, unmatched or too many. It reports
+// false for every other message, which the caller handles.
+func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled bool) {
+	if env.Method == nil || env.ID != nil || env.Malformed {
+		return false
+	}
+	if string(env.Method) == MethodProgress {
+		n.handleProgress(env.Params, t, d)
+		return true
+	}
+	switch n.Handle(env.Method, env.Params) {
+	case NotHandled:
+		return false
+	case Malformed:
+		d.Malformed.Add(1)
+	case Dropped:
+		d.Dropped.Add(1)
+	default:
+	}
+	return true
+}
+
+// handleProgress restarts the idle clock of the request that a progress notification
+// names, and queues the report for its caller (MCP, utilities, progress).
+func (n *Notifications) handleProgress(params []byte, t *Table, d *Discarded) {
+	token, report, ok := ReadProgress(params, n)
+	if !ok {
+		d.Malformed.Add(1)
+		return
+	}
+	to, found := t.Progressed(token)
+	switch {
+	case !found:
+		d.Unmatched.Add(1)
+	case to != nil && !to.Push(report):
+		d.Dropped.Add(1)
+	}
+}
+
+// Discarded counts the messages of a server that were skipped, by reason; see
+// mcpvisor.Discarded for the reasons. Safe for concurrent use.
+type Discarded struct{ Malformed, Oversize, Unmatched, Dropped atomic.Uint64 }
+
+// Counts returns the counts so far.
+func (d *Discarded) Counts() mcpvisor.Discarded {
+	return mcpvisor.Discarded{
+		Malformed: d.Malformed.Load(),
+		Oversize:  d.Oversize.Load(),
+		Unmatched: d.Unmatched.Load(),
+		Dropped:   d.Dropped.Load(),
+	}
+}
+
+// paramsRequired lists the notifications whose params are required by the MCP schema.
+var paramsRequired = map[string]bool{
+	"notifications/cancelled":                  true,
+	"notifications/progress":                   true,
+	"notifications/message":                    true,
+	"notifications/resources/updated":          true,
+	"notifications/elicitation/complete":       true,
+	"notifications/subscriptions/acknowledged": true,
+}
+
+// WellFormed reports whether a notification may be passed to the go-sdk. Its parameters
+// must be an object, and may be missing only where the protocol allows that. The go-sdk
+// does not check this: v1.8.0 dereferences the parameters of
+// notifications/elicitation/complete in a goroutine of its own, where a panic cannot be
+// recovered. Requests of servers do not reach the go-sdk; inbound.Requests serves them.
+func WellFormed(r *sdkrpc.Request) bool {
+	params := bytes.TrimSpace(r.Params)
+	switch {
+	case r.IsCall():
+		return true
+	case len(params) == 0, string(params) == "null":
+		return !paramsRequired[r.Method]
+	}
+	return params[0] == '{'
 }

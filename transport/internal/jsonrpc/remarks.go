@@ -46,8 +46,8 @@ type Remarks struct {
 	nextLog    time.Time // the next error without an id is logged at this time or later
 }
 
-// AddStray records a stray text. assembling says that the text is what has been read so far
-// of a message over several lines.
+// AddStray records a stray text. assembling says that the text is the beginning of a message
+// over several lines.
 func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 	text = text[:min(len(text), StrayTaken)]
 	r.mu.Lock()
@@ -106,7 +106,11 @@ func (s *stray) sentence(redactor redact.Redactor) string {
 // shown returns the text without control characters and secrets, cut to MaxStrayShown.
 func (s *stray) shown(redactor redact.Redactor) string {
 	text := strings.ReplaceAll(string(s.text), "\x00", "") // makes UTF-16 readable
-	return strings.TrimSpace(display.Prefix(display.Line(redactor.Text(text)), MaxStrayShown))
+	redact := redactor.Text
+	if len(s.text) == StrayTaken { // it may end within a secret
+		redact = redactor.Prefix
+	}
+	return strings.TrimSpace(display.Prefix(display.Line(redact(text)), MaxStrayShown))
 }
 
 // StrayLog is the reason of a stray text that is a log line or a banner.
@@ -114,8 +118,14 @@ const StrayLog = "logs and banners belong on stderr"
 
 // An orphan is an error that names no request: "If there was an error in detecting the
 // id in the Request object (e.g. Parse error/Invalid Request), it MUST be Null"
-// (JSON-RPC 2.0, section 5). A session fails the only request in flight with it, if
-// there is exactly one. How it finds that request depends on the transport.
+// (JSON-RPC 2.0, section 5). A session fails the only request in flight with it, if there
+// is exactly one, after OrphanGrace: the error may be about something else, and then the
+// request is still going to be answered. How it finds that request depends on the
+// transport.
+
+// OrphanGrace is how long a request waits for its answer after an orphan that may be about
+// it.
+const OrphanGrace = time.Second
 
 // orphanLogInterval is the shortest time between two log lines about orphans of one
 // session.
@@ -136,10 +146,20 @@ func MayFailRequest(orphan *mcpvisor.Error) bool {
 	return !ok || code != sdkrpc.CodeMethodNotFound
 }
 
+// OrphanError returns the error of the request that an orphan fails. The server may work on
+// the request nevertheless. The error is kept for OrphanGrace, so it has the bounds of
+// transport.KeptError.
+func OrphanError(orphan *mcpvisor.Error) *mcpvisor.Error {
+	e := *orphan
+	e.Outcome = mcpvisor.OutcomeUnknown
+	e.Cause = fmt.Errorf("it names no request, and only this one was in flight: %w", transport.KeptError(orphan.Cause))
+	return &e
+}
+
 // AddOrphan records an orphan that failed no request: it is counted in d, and explains
 // requests that time out later. log reports whether the caller is to log text.
 func (r *Remarks) AddOrphan(orphan *mcpvisor.Error, d *Discarded) (text string, log bool) {
-	text = display.Shorten(display.Line(fmt.Sprint(orphan.Cause)), MaxErrorText)
+	text = display.Shorten(display.Line(fmt.Sprint(orphan.Cause)), transport.MaxErrorText)
 	d.Unmatched.Add(1)
 	r.mu.Lock()
 	defer r.mu.Unlock()

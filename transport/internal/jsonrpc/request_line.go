@@ -122,8 +122,8 @@ func NotifySent(r *transport.Request, id int64) {
 	}
 }
 
-// Cancelled builds the notification that this client does not wait for the response to
-// a request any more (MCP, utilities, cancellation).
+// Cancelled builds the notification that this client no longer waits for the response to
+// a request (MCP, utilities, cancellation).
 func Cancelled(id int64, timedOut bool) []byte {
 	reason := "canceled"
 	if timedOut {

@@ -7,6 +7,8 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // The message is cut and copied from the line. A code that is not an integer becomes part of
@@ -21,8 +23,8 @@ func TestServerError(t *testing.T) {
 		}
 		return rpc
 	}
-	rpc := read(`{"code":-32000,"message":"` + strings.Repeat("x", 2*MaxErrorText) + `","data":{"k":1}}`)
-	require.LessOrEqual(t, len(rpc.Message), MaxErrorText)
+	rpc := read(`{"code":-32000,"message":"` + strings.Repeat("x", 2*transport.MaxErrorText) + `","data":{"k":1}}`)
+	require.LessOrEqual(t, len(rpc.Message), transport.MaxErrorText)
 	require.JSONEq(t, `{"k":1}`, string(rpc.Data))
 	require.Equal(t, "E_BUSY: later", read(`{"code":"E_BUSY","message":"later"}`).Message)
 	rpc = read(`{"code":1e300,"message":"later"}`)

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -40,7 +41,10 @@ type Entry struct {
 	ID int64
 	// What describes the request in [Table.InFlight]; Method is empty for what is not listed.
 	What     transport.InFlight
-	Deadline time.Time // zero: no deadline
+	Deadline time.Time // of Clocks; zero: no deadline
+	// Hastened is when the request ends before its deadline; zero: HastenLocked was not
+	// called, or the server has shown since that it works on the request.
+	Hastened time.Time
 	Clocks   Clocks
 	Progress *ProgressQueue // nil: the caller wants no reports
 	// Stopped: the sweep ignores the deadline, because it has passed or was stopped.
@@ -62,10 +66,7 @@ type Owner interface {
 func (t *Table) AddLocked(e *Entry) {
 	t.Open.Add(e)
 	if !e.Deadline.IsZero() {
-		if t.timer.OnFire == nil {
-			t.timer.OnFire = t.sweep
-		}
-		t.timer.Set(e.Deadline)
+		t.armLocked(e.Deadline)
 	}
 }
 
@@ -129,6 +130,25 @@ func (t *Table) nextIDLocked(request bool) int64 {
 // caller holds Mu.
 func (t *Table) Newest() int64 { return t.lastKey }
 
+// HastenLocked makes an entry expire at a time, unless its deadline is earlier. Progress,
+// and a handler that begins to work for the call, undo that. The deadline stays. The caller
+// holds Mu.
+func (t *Table) HastenLocked(e *Entry, at time.Time) {
+	if !e.Deadline.IsZero() && e.Deadline.Before(at) || t.ended != nil {
+		return
+	}
+	e.Hastened = at
+	t.armLocked(at)
+}
+
+// armLocked makes the timer fire at a deadline, or earlier.
+func (t *Table) armLocked(deadline time.Time) {
+	if t.timer.OnFire == nil {
+		t.timer.OnFire = t.sweep
+	}
+	t.timer.Set(deadline)
+}
+
 // Remove removes an entry if it is in the table. Another entry that has its id by now
 // stays.
 func (t *Table) Remove(e *Entry) {
@@ -187,15 +207,19 @@ func (t *Table) sweep() {
 	}
 	var next time.Time
 	for e := range t.Open.All() {
+		end := e.Deadline
+		if !e.Hastened.IsZero() {
+			end = e.Hastened
+		}
 		switch {
-		case e.Deadline.IsZero(), e.Stopped:
-		case !e.Deadline.After(now):
+		case end.IsZero(), e.Stopped:
+		case !end.After(now):
 			e.Stopped = true
 			if f := e.Owner.Expire(); f != nil {
 				after = append(after, f)
 			}
-		case next.IsZero() || e.Deadline.Before(next):
-			next = e.Deadline
+		case next.IsZero() || end.Before(next):
+			next = end
 		}
 	}
 	t.timer.Rearm(now, next)
@@ -215,6 +239,7 @@ func (t *Table) Progressed(id int64) (to *ProgressQueue, found bool) {
 	if e == nil || id <= 0 || !e.Owner.InFlight() {
 		return nil, false
 	}
+	e.Hastened = time.Time{}
 	if !e.Deadline.IsZero() {
 		e.Deadline = e.Clocks.Progressed(time.Now())
 	}
@@ -246,7 +271,7 @@ func (t *Table) PauseClocks(call int64) (restart func(answered bool)) {
 	ids := make([]int64, len(calls)) // sessions over pipes reuse an entry for another request
 	for i, e := range calls {
 		ids[i] = e.ID
-		e.Deadline = e.Clocks.Pause(e.Deadline, now)
+		e.Hastened, e.Deadline = time.Time{}, e.Clocks.Pause(e.Deadline, now)
 	}
 	return func(answered bool) {
 		now := time.Now()
@@ -381,3 +406,178 @@ func (t *Entries) All() iter.Seq[*Entry] {
 		}
 	}
 }
+
+// Request ids of this package are FirstID to EndID-1. The progress token of a request is
+// its id.
+//
+// The go-sdk counts its ids from 1 and shares the session, so the ranges must not meet. The
+// ids fit into a signed 32-bit integer, because some servers store them as one: the
+// official Rust SDK before 0.6.3 truncates larger ids in its answers.
+const (
+	FirstID = int64(1) << 30
+	EndID   = int64(1) << 31
+)
+
+// RequestIDs assigns the request ids of one session. They count up and wrap around: after
+// EndID-1 comes FirstID. Safe for concurrent use.
+type RequestIDs struct{ assigned atomic.Int64 }
+
+// Last returns the id that was assigned last.
+func (r *RequestIDs) Last() int64 { return FirstID + r.assigned.Load()%(EndID-FirstID) }
+
+// Skip moves the counter so that the next left ids are new and the id after them wraps
+// around. Only tests call it.
+func (r *RequestIDs) Skip(left int64) { r.assigned.Store(EndID - FirstID - 1 - left) }
+
+// Next returns the next id. used is true after the ids have wrapped around: then the caller
+// must check that no request in flight has the id.
+func (r *RequestIDs) Next() (id int64, used bool) {
+	n := r.assigned.Add(1)
+	return FirstID + n%(EndID-FirstID), n >= EndID-FirstID
+}
+
+// SweepGrain is the shortest time between two deadline sweeps, and so how late a request
+// may time out. One timer serves all requests of a session, so that a call needs no
+// timer of its own.
+const SweepGrain = 5 * time.Millisecond
+
+// DeadlineTimer is the one timer of a table of deadlines. All methods but Stop are called
+// with the mutex of the table; OnFire is called without it and acquires it.
+//
+// One sweep is: OnFire, Fired, a pass over the table, Rearm.
+type DeadlineTimer struct {
+	OnFire   func()      // set once, because a method value for each call would allocate
+	timer    *time.Timer // nil until the first Set
+	armedFor time.Time   // when the timer fires; zero: it is not armed
+}
+
+// Set makes the timer fire at the deadline or earlier.
+func (t *DeadlineTimer) Set(deadline time.Time) {
+	if !t.armedFor.IsZero() && !deadline.Before(t.armedFor) {
+		return
+	}
+	t.armedFor = deadline
+	after := max(time.Until(deadline), 0)
+	if t.timer == nil {
+		t.timer = time.AfterFunc(after, t.OnFire)
+	} else {
+		t.timer.Reset(after)
+	}
+}
+
+// Fired records that the timer fired. OnFire calls it first.
+func (t *DeadlineTimer) Fired() { t.armedFor = time.Time{} }
+
+// Rearm ends a sweep. deadline is the earliest deadline in the table; zero: there are no
+// deadlines. Two sweeps are at least SweepGrain apart, so that one sweep serves all
+// deadlines within that time.
+func (t *DeadlineTimer) Rearm(now, deadline time.Time) {
+	if deadline.IsZero() {
+		return
+	}
+	if soonest := now.Add(SweepGrain); deadline.Before(soonest) {
+		deadline = soonest
+	}
+	t.Set(deadline)
+}
+
+// Stop stops the timer and reports whether it was armed. It does not wait for a call of
+// OnFire that has begun.
+func (t *DeadlineTimer) Stop() bool { return t.timer != nil && t.timer.Stop() }
+
+// Clocks are the two time limits of one request: the idle limit (time without progress,
+// Request.Timeout) and the total limit (Request.TotalTimeout).
+//
+// The idle clock is paused while a handler of the host answers a server request that
+// belongs to the call. The total clock never stops. The mutex of the Table guards all
+// fields.
+type Clocks struct {
+	idle      time.Duration // the idle limit; 0: no limit
+	latestEnd time.Time     // when the total limit ends; zero: no limit
+
+	handlers  int           // handlers of the host that work for the call now
+	remaining time.Duration // idle time that was left when the first of them began
+	requests  int           // server requests counted against the call
+	renewals  int           // how often an answer to the server restarted the idle clock
+}
+
+// Start starts both clocks at the time now, and returns the first deadline; zero if the
+// request has no limits.
+func (c *Clocks) Start(r *transport.Request, now time.Time) (deadline time.Time) {
+	if r.Timeout <= 0 && r.TotalTimeout <= 0 {
+		return time.Time{}
+	}
+	if r.TotalTimeout > 0 {
+		c.latestEnd = now.Add(r.TotalTimeout)
+	}
+	c.idle = r.Timeout
+	return c.Progressed(now)
+}
+
+// Progressed restarts the idle clock after a progress notification and returns the new
+// deadline. While a handler runs, only the total limit applies.
+func (c *Clocks) Progressed(now time.Time) time.Time {
+	if c.handlers > 0 {
+		c.remaining = c.idle
+		return c.latestEnd
+	}
+	return c.deadlineWithin(now, c.idle)
+}
+
+// Paused reports whether a handler of the host works for the call.
+func (c *Clocks) Paused() bool { return c.handlers > 0 }
+
+// Pause stops the idle clock when a handler begins, and returns the deadline until Resume:
+// that of the total limit. Several handlers may run; the clock stops with the first.
+func (c *Clocks) Pause(deadline, now time.Time) time.Time {
+	if c.handlers++; c.handlers == 1 && !deadline.IsZero() {
+		c.remaining = deadline.Sub(now)
+	}
+	return c.latestEnd
+}
+
+// Resume undoes one Pause and returns the new deadline. A handler that answered restarts
+// the idle clock, at most MaxRounds times: in 2026-07-28 such an answer would lead to
+// another round, with an idle limit of its own. After any other end of the handler the
+// remaining idle time continues.
+func (c *Clocks) Resume(answered bool, now time.Time) time.Time {
+	if answered && c.renewals < MaxRounds {
+		c.renewals++
+		c.remaining = c.idle
+	}
+	if c.handlers--; c.handlers > 0 {
+		return c.latestEnd
+	}
+	return c.deadlineWithin(now, c.remaining)
+}
+
+// CountRequest counts one server request against the call. It reports false beyond
+// MaxRequestsPerCall.
+func (c *Clocks) CountRequest() bool {
+	c.requests++
+	return c.requests <= MaxRequestsPerCall
+}
+
+// deadlineWithin returns the earlier end of two: of the remaining idle time, and of the
+// total limit.
+func (c *Clocks) deadlineWithin(now time.Time, remaining time.Duration) time.Time {
+	if c.idle <= 0 {
+		return c.latestEnd
+	}
+	deadline := now.Add(remaining)
+	if !c.latestEnd.IsZero() && c.latestEnd.Before(deadline) {
+		return c.latestEnd
+	}
+	return deadline
+}
+
+const (
+	// MaxRounds is how often one request may be sent (2026-07-28, multi round-trip
+	// requests), the first time included.
+	MaxRounds = 8
+	// MaxInputRequests is how many inputs a server may request in one round.
+	MaxInputRequests = 32
+	// MaxRequestsPerCall is how many requests of a legacy server are served for one call. A
+	// modern server may request as many inputs in all rounds of a call.
+	MaxRequestsPerCall = MaxRounds * MaxInputRequests
+)

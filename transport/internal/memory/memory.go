@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
@@ -27,13 +27,14 @@ type Process struct {
 	cancel context.CancelFunc // ends the context of Serve
 	ending atomic.Bool        // set before the streams end
 	exited chan struct{}      // closed when Serve has returned
-	err    error              // what Serve returned; set before exited is closed
+	err    error              // what Serve returned, without secrets; set before exited is closed
 
 	mu       sync.Mutex // guards onExited
 	onExited []func()   // nil when they have been called
 }
 
-// Start runs the server in a goroutine. It keeps that many lines of its stderr.
+// Start runs the server in a goroutine. It keeps that many lines of its stderr. These, and
+// the error or the panic of the server, are shown without secrets.
 func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
@@ -43,7 +44,7 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				r.err = fmt.Errorf("panic: %v", p)
+				r.err = redactor.Error(fmt.Errorf("panic: %v", p))
 			}
 			r.ending.Store(true)
 			cancel()
@@ -52,7 +53,7 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 			close(r.exited)
 			r.callOnExited()
 		}()
-		r.err = guard.SafeError("Serve", m.Serve(ctx, inR, outW, r.stderr))
+		r.err = redactor.Error(hostcall.SafeError("Serve", m.Serve(ctx, inR, outW, r.stderr)))
 	}()
 	return r
 }

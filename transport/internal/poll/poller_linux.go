@@ -53,7 +53,7 @@ type Watch struct {
 // without Arm when the file has ended. The goroutine that watches all files calls ready, so
 // ready must neither block nor panic.
 //
-// Watch returns nil if the system does not allow to watch.
+// Watch returns nil if the system does not allow that.
 func (p *Poller) Watch(file *os.File, ready func()) *Watch {
 	raw, err := file.SyscallConn()
 	if err != nil {
@@ -86,7 +86,7 @@ func (w *Watch) Arm() (ok bool) {
 	return w.changeLocked(unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLONESHOT)
 }
 
-// Disarm takes the last Arm back. A call of ready that has begun goes on.
+// Disarm takes the last Arm back. A call of ready that has begun continues.
 func (w *Watch) Disarm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (w *Watch) Disarm() {
 }
 
 // Remove ends the watch. It must be called before the file is closed. A call of ready that
-// has begun goes on. Further calls do nothing.
+// has begun continues. Further calls do nothing.
 func (w *Watch) Remove() {
 	w.mu.Lock()
 	if w.added {

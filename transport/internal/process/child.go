@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"sync"
 	"time"
@@ -14,15 +13,12 @@ import (
 )
 
 const (
-	// KillGrace is how long a killed process may take to disappear. A process that is
+	// killGrace is how long a killed process may take to disappear. A process that is
 	// still there afterwards hangs in the kernel, and counts as unkillable.
-	KillGrace = 5 * time.Second
+	killGrace = 5 * time.Second
 	// drainTime is how long stderr may take to arrive after the exit. Usually all of it
 	// is in the pipe already.
 	drainTime = 50 * time.Millisecond
-	// retagDelay is the time after which the descendants are tagged again. A fork that
-	// had begun before the server was tagged takes less.
-	retagDelay = 100 * time.Millisecond
 )
 
 // Child is an operating system process in a process group of its own. Its pipes are
@@ -41,9 +37,8 @@ type Child struct {
 	stdout     *os.File
 	stderrPipe *os.File
 	stderr     *StderrTail
-	tag        string // process tag; empty if descendants may stay, and where there are no tags
 
-	stderrIn *stderrReader // guards itself
+	stderrIn *stderrReader // has a mutex of its own
 
 	// Closed by reap, in this order.
 	exited   chan struct{} // the exit is known, and the group is killed
@@ -63,76 +58,8 @@ type Child struct {
 	releaseErr  error // what Release returns
 
 	mu       sync.Mutex // guards the fields below
-	released bool       // the id of the group may not be signalled any more
-	retagged bool       // the descendants were tagged once more, so all of them have the tag
+	released bool       // the group may no longer be signalled
 	onExited []func()   // called by reap
-}
-
-// Start starts the command of a stdio server. It may hang for as long as the file
-// system of the command does not answer; callers bound that by a goroutine.
-func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
-	if s.Dir != "" {
-		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
-			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
-				Message: fmt.Sprintf("working directory %q does not exist or is not a directory; create it or change Stdio.Dir", s.Dir)}
-		}
-	}
-	cmd := exec.Command(s.Command, s.Args...)
-	if cmd.Err != nil {
-		return nil, startCause(s, cmd.Err)
-	}
-	cmd.Dir, cmd.Env = s.Dir, Environ(s)
-	c := &Child{path: cmd.Path, stderr: NewStderrTail(o.StderrLines, o.Redact),
-		exited: make(chan struct{}), reapDone: make(chan struct{}),
-		shutdown: make(chan struct{}), graceOver: make(chan struct{})}
-	if !s.KeepDaemons {
-		if c.tag = newTag(); c.tag != "" {
-			cmd.Env = append(cmd.Env, tagEntry(c.tag))
-		}
-	}
-	openBeforeExec(cmd)
-	if err := c.startWithPipes(cmd); err != nil {
-		return nil, startCause(s, err)
-	}
-	c.stderrIn = readStderr(c.stderrPipe, c.stderr)
-	retags.add(c) // before reap removes it
-	if !c.group.onExit(func() { go c.reap() }) {
-		go c.reap()
-	}
-	return c, nil
-}
-
-// startWithPipes makes the three pipes and starts the command. After an error all
-// of them are closed.
-func (c *Child) startWithPipes(cmd *exec.Cmd) (err error) {
-	var ours, theirs []*os.File
-	defer func() {
-		closeAll(theirs)
-		if err != nil {
-			closeAll(ours)
-		}
-	}()
-	for range 3 {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		if len(ours) == 0 { // stdin: the child reads
-			r, w = w, r
-		}
-		ours, theirs = append(ours, r), append(theirs, w)
-	}
-	c.stdin, c.stdout, c.stderrPipe = ours[0], ours[1], ours[2]
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
-	c.group, err = startInGroup(cmd, c.tag)
-	c.process = cmd.Process // and not cmd, which keeps the environment and the other ends
-	return err
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
 }
 
 // reap waits for the exit, kills the rest of the group, and waits a moment for stderr.
@@ -144,10 +71,9 @@ func closeAll(files []*os.File) {
 // wrapper that exits first.
 func (c *Child) reap() {
 	status := c.group.waitExit()
-	retags.remove(c)
 	select {
 	case <-c.shutdown:
-		c.group.awaitEmpty(c.tag, c.graceOver)
+		c.group.awaitEmpty(c.graceOver)
 	default:
 	}
 	c.group.kill()
@@ -162,12 +88,8 @@ func (c *Child) reap() {
 		f()
 	}
 	runtime.Gosched() // the goroutines that wait for the exit run first, not the search below
-	if c.tag != "" {
-		c.survivors = c.group.killDescendants(c.tag)
-	}
-	c.group.beforeReap()
-	_, _ = c.process.Wait()
-	c.group.afterReap()
+	c.survivors = c.group.killDescendants()
+	c.group.reap(func() { _, _ = c.process.Wait() })
 	close(c.reapDone)
 }
 
@@ -186,19 +108,6 @@ func (c *Child) awaitStderr() {
 	case <-t.C:
 	}
 }
-
-// retag tags what the server has started, once, unless the server has been reaped.
-func (c *Child) retag() {
-	c.whileHeld(func() {
-		if !c.retagged {
-			c.retagged = true
-			tagDescendants(c.PID(), c.tag)
-		}
-	})
-}
-
-// markRetagged records that the server has started nothing that retag could tag.
-func (c *Child) markRetagged() { c.whileHeld(func() { c.retagged = true }) }
 
 // Stdin implements [Process].
 func (c *Child) Stdin() io.WriteCloser { return c.stdin }
@@ -229,7 +138,7 @@ func (c *Child) OnExited(f func()) {
 }
 
 // Exiting implements [Process].
-func (c *Child) Exiting() bool { return isExiting(c.PID()) }
+func (c *Child) Exiting() bool { return c.group.exiting() }
 
 // ExitCause implements [Process].
 func (c *Child) ExitCause() *supervisor.Cause {
@@ -261,12 +170,12 @@ func (c *Child) StderrTail() mcpvisor.ServerStderr {
 // signals go to the group, which has ended when each of its processes has ended.
 func (c *Child) Terminate(grace time.Duration) {
 	c.shutdownOnce.Do(func() { close(c.shutdown) })
-	c.retag()
+	c.group.tagAgain()
 	_ = c.stdin.Close()
 	for _, step := range []struct {
 		act  func()
 		wait time.Duration
-	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.killGroup, KillGrace}} {
+	}{{func() {}, grace / 2}, {c.group.terminate, grace - grace/2}, {c.killGroup, killGrace}} {
 		c.whileHeld(step.act)
 		t := time.NewTimer(step.wait)
 		select {
@@ -304,7 +213,7 @@ func (c *Child) Release() error {
 		select {
 		case <-c.exited:
 		default:
-			if isDead(c.PID()) { // reap waits for the rest of the group only
+			if c.group.dead() { // reap waits for the rest of the group only
 				c.endGrace()
 				<-c.exited
 			}

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -26,18 +29,6 @@ func startShell(t *testing.T, script string) *Child {
 	_, err := bufio.NewReader(c.stdout).ReadString('\n')
 	require.NoError(t, err)
 	return c
-}
-
-// startSleep starts a process that is not a server, with an environment.
-func startSleep(t *testing.T, env ...string) (pid int, ended <-chan struct{}) {
-	t.Helper()
-	cmd := exec.Command("/bin/sleep", "600")
-	cmd.Env = env
-	require.NoError(t, cmd.Start())
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(done) }()
-	t.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
-	return cmd.Process.Pid, done
 }
 
 func openFiles(t *testing.T) int {
@@ -110,13 +101,14 @@ func TestChild_is_not_signalled_after_its_exit(t *testing.T) {
 // a server reaches what it has started.
 func TestStart_makes_a_process_group(t *testing.T) {
 	c := startShell(t, "echo ready; cat")
+	require.False(t, c.Exiting())
 	group, err := syscall.Getpgid(c.PID())
 	require.NoError(t, err)
 	require.Equal(t, c.PID(), group)
 }
 
 // A daemon that may stay can hold the streams of its server open. The exit of the
-// server is reported all the same, and the release does not wait for the daemon.
+// server is still reported, and the release does not wait for the daemon.
 func TestRelease_KeepDaemons_spares_a_daemon(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("no setsid on this machine")
@@ -160,39 +152,236 @@ func TestRelease_names_a_running_process(t *testing.T) {
 	require.EqualError(t, c.Release(), "process "+strconv.Itoa(c.PID())+" (/bin/sh) is still running after SIGKILL")
 }
 
-// The end of a server does not depend on how long a search of the process table takes.
-func TestChild_ends_during_a_search(t *testing.T) {
-	t.Run("group_is_given_up", func(t *testing.T) {
-		c := startShell(t, "sleep 600 & echo ready; wait")
-		procTable.scanning.Lock()
-		stop, returned := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(returned)
-			c.group.awaitEmpty(c.tag, stop)
-		}()
-		close(stop)
-		select {
-		case <-returned:
-		case <-time.After(waitLimit):
-			t.Error("awaitEmpty waits for the search")
+// Release of a dead process does not wait for what is left of its group, and reports no
+// running process.
+func TestRelease_of_a_dead_process_in_its_grace(t *testing.T) {
+	c := startShell(t, "sleep 600 & echo ready; wait")
+	c.shutdownOnce.Do(func() { close(c.shutdown) }) // as Terminate does, whose grace is not over
+	require.NoError(t, syscall.Kill(c.PID(), syscall.SIGKILL))
+	require.Eventually(t, func() bool { return c.group.dead() }, waitLimit, checkInterval)
+	require.True(t, c.Exiting())
+	select {
+	case <-c.Exited():
+		require.Fail(t, "the group has no grace")
+	default:
+	}
+	require.NoError(t, c.Release())
+	requireClosed(t, c.Exited(), "the exit is not reported")
+}
+
+// A server and its daemon can be ended when this process has no free descriptor.
+func TestRelease_without_descriptors(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("no setsid on this machine")
+	}
+	c := startShell(t, "echo ready; cat")
+	d, daemon := startWithDaemon(t)
+	free := testutil.ExhaustDescriptors(t)
+	var left []error
+	for _, server := range []*Child{c, d} {
+		server.Terminate(time.Minute)
+		left = append(left, server.Release())
+	}
+	free()
+	require.NoError(t, errors.Join(left...))
+	require.False(t, mcptest.Alive(daemon), "the daemon is still running")
+}
+
+// startWithDaemon starts a server that has a daemon in a session of its own.
+func startWithDaemon(t *testing.T) (c *Child, daemon int) {
+	t.Helper()
+	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c",
+		"setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' & cat"}}, Options{StderrLines: 5})
+	require.Nil(t, cause)
+	t.Cleanup(func() { c.Terminate(0); _ = c.Release() })
+	line, err := bufio.NewReader(c.stdout).ReadString('\n')
+	require.NoError(t, err)
+	daemon, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
+	return c, daemon
+}
+
+// A daemon with an empty environment, a session of its own and another parent ends with
+// the server that started it.
+func TestRelease_ends_a_daemon_without_environment(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("no setsid on this machine")
+	}
+	const asChild = `read begin; env -i PATH="$PATH" setsid sleep 600 </dev/null >/dev/null 2>&1 & echo $!; cat`
+	const asOrphan = `read begin; (env -i PATH="$PATH" setsid sleep 600 </dev/null >/dev/null 2>&1 & echo $!); cat`
+	for name, c := range map[string]struct {
+		script string
+		end    func(c *Child)
+	}{
+		"child_of_a_terminated_server":  {asChild, func(c *Child) { c.Terminate(time.Minute) }},
+		"child_of_a_crashed_server":     {asChild, func(c *Child) { _ = syscall.Kill(c.PID(), syscall.SIGKILL); <-c.Exited() }},
+		"orphan_of_a_terminated_server": {asOrphan, func(c *Child) { c.Terminate(time.Minute) }},
+		"orphan_of_a_crashed_server":    {asOrphan, func(c *Child) { _ = syscall.Kill(c.PID(), syscall.SIGKILL); <-c.Exited() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", c.script}}, Options{StderrLines: 5})
+			require.Nil(t, cause)
+			t.Cleanup(func() { server.Terminate(0); server.Release() })
+			_, err := server.stdin.WriteString("begin\n")
+			require.NoError(t, err)
+			line, err := bufio.NewReader(server.stdout).ReadString('\n')
+			require.NoError(t, err)
+			daemon, err := strconv.Atoi(strings.TrimSpace(line))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
+			require.Eventually(t, func() bool {
+				name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(daemon), "comm"))
+				return string(name) == "sleep\n"
+			}, waitLimit, checkInterval)
+			c.end(server)
+			server.Release()
+			require.False(t, mcptest.Alive(daemon), "the daemon is still running")
+		})
+	}
+}
+
+// A daemon that was forked before its server had the tag gets it before the server ends.
+func TestTerminate_ends_a_daemon_without_tag(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("no setsid on this machine")
+	}
+	for range 50 {
+		began := time.Now()
+		server, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c",
+			`env -i PATH="$PATH" setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' & cat`}}, Options{StderrLines: 5})
+		require.Nil(t, cause)
+		t.Cleanup(func() { server.Terminate(0); _ = server.Release() })
+		line, err := bufio.NewReader(server.stdout).ReadString('\n')
+		require.NoError(t, err)
+		daemon, err := strconv.Atoi(strings.TrimSpace(line))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
+		none := &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+		require.NoError(t, unix.Prlimit(daemon, unix.RLIMIT_RTTIME, none, nil))
+		if time.Since(began) > 80*time.Millisecond {
+			continue // it was tagged again already, which happens once
 		}
-		procTable.scanning.Unlock()
-		<-returned
+		server.Terminate(time.Minute)
+		require.NoError(t, server.Release())
+		require.False(t, mcptest.Alive(daemon), "the daemon is still running")
+		return
+	}
+	require.Fail(t, "the machine is too slow for this test")
+}
+
+// startWrapper starts a script that wraps a server. The script gets the name of a file as
+// $0 and writes the id of the process behind it as its first line.
+func startWrapper(t *testing.T, keepDaemons bool, script string) (c *Child, file string, behind int) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "saved")
+	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script, file}, KeepDaemons: keepDaemons}, Options{StderrLines: 5})
+	require.Nil(t, cause)
+	t.Cleanup(func() { c.Terminate(0); _ = c.Release() })
+	line, err := bufio.NewReader(c.stdout).ReadString('\n')
+	require.NoError(t, err)
+	behind, err = strconv.Atoi(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return c, file, behind
+}
+
+// After Terminate, a server behind a wrapper has the whole grace, although the wrapper
+// exits first. After a crash of the wrapper it is killed at once.
+func TestTerminate_server_behind_a_wrapper(t *testing.T) {
+	const onTerm = `trap "exit 0" TERM
+sh -c 'trap "sleep 0.3; echo >\"$0\"; exit" TERM; echo $$; while :; do sleep 0.02; done' "$0" </dev/null &
+while :; do sleep 0.02; done`
+	const onEOF = `sh -c 'echo $$; while [ ! -e "$0.go" ]; do sleep 0.02; done; sleep 0.3; echo >"$0"' "$0" </dev/null &
+cat >/dev/null; touch "$0.go"; exit 0`
+	const never = `sh -c 'trap "" TERM; echo $$; while :; do sleep 0.02; done' </dev/null &
+cat >/dev/null`
+	saved := func(t *testing.T, file string) bool {
+		t.Helper()
+		_, err := os.Stat(file)
+		return err == nil
+	}
+	for name, script := range map[string]string{"on_TERM": onTerm, "at_the_end_of_stdin": onEOF} {
+		for mode, keep := range map[string]bool{"with_tag": false, "without_tag": true} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				c, file, behind := startWrapper(t, keep, script)
+				c.Terminate(6 * time.Second)
+				require.NoError(t, c.Release())
+				require.True(t, saved(t, file), "the server was killed before its grace was over")
+				require.False(t, mcptest.Alive(behind))
+			})
+		}
+	}
+	t.Run("killed_after_its_grace", func(t *testing.T) {
+		c, _, behind := startWrapper(t, true, never)
+		c.Terminate(100 * time.Millisecond)
+		require.NoError(t, c.Release())
+		require.Eventually(t, func() bool { return !mcptest.Alive(behind) }, waitLimit, checkInterval)
 	})
-	t.Run("dead_process_is_not_reported_as_running", func(t *testing.T) {
-		c := startShell(t, "echo ready; cat")
-		c.shutdownOnce.Do(func() { close(c.shutdown) }) // as Terminate does
-		procTable.scanning.Lock()
+	t.Run("killed_at_once_after_a_crash", func(t *testing.T) {
+		c, _, behind := startWrapper(t, true, never)
 		require.NoError(t, syscall.Kill(c.PID(), syscall.SIGKILL))
-		require.Eventually(t, func() bool { return isDead(c.PID()) }, waitLimit, checkInterval)
-		released := make(chan error, 1)
-		go func() { released <- c.Release() }()
-		select {
-		case <-c.Exited():
-		case <-time.After(waitLimit):
-			t.Error("the exit waits for the search")
-		}
-		procTable.scanning.Unlock()
-		require.NoError(t, <-released)
+		requireClosed(t, c.Exited(), "the crash is not reported")
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			c.Terminate(time.Hour)
+			_ = c.Release()
+		}()
+		requireClosed(t, released, "the group has a grace after a crash")
+		require.Equal(t, "killed", c.ExitCause().Signal)
+		require.Eventually(t, func() bool { return !mcptest.Alive(behind) }, waitLimit, checkInterval)
 	})
+}
+
+// What servers share outlives the last one while it is kept, and no longer.
+func TestKeeper(t *testing.T) {
+	threads := func() int {
+		parentThreads.mu.Lock()
+		defer parentThreads.mu.Unlock()
+		return parentThreads.threads
+	}
+	var none *Keeper
+	none.Keep()
+	require.Nil(t, none.Release())
+
+	var k Keeper
+	require.Nil(t, k.Release(), "Keep was not called")
+	first, before := 0, openFiles(t)
+	for range 2 {
+		c := startShell(t, "echo ready; cat")
+		k.Keep()
+		require.Eventually(t, func() bool { return watchdogPID(t) != 0 }, waitLimit, checkInterval)
+		if first == 0 {
+			first = watchdogPID(t)
+		}
+		c.Terminate(time.Second)
+		require.NoError(t, c.Release())
+		require.Equal(t, first, watchdogPID(t))
+		require.Equal(t, 1, threads())
+	}
+	finish := k.Release()
+	require.Nil(t, k.Release())
+	finish()
+	require.Zero(t, watchdogPID(t))
+	require.Zero(t, threads())
+	require.Equal(t, before, openFiles(t))
+}
+
+// watchdogPID returns the id of the watchdog; 0 if none runs.
+func watchdogPID(t *testing.T) int {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	require.NoError(t, err)
+	for _, list := range lists {
+		children, _ := os.ReadFile(list)
+		for _, child := range strings.Fields(string(children)) {
+			args, _ := os.ReadFile(filepath.Join("/proc", child, "cmdline"))
+			if strings.Contains(string(args), "\x00mcpvisor-watchdog\x00") {
+				pid, err := strconv.Atoi(child)
+				require.NoError(t, err)
+				return pid
+			}
+		}
+	}
+	return 0
 }

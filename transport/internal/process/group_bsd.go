@@ -19,18 +19,15 @@ type processGroup struct {
 	reaped  atomic.Bool
 }
 
-// startInGroup starts the command as the leader of a process group of its own. There
-// are no process tags here.
-func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
+// startInGroup starts the command as the leader of a process group of its own. What leaves
+// the group may stay.
+func startInGroup(cmd *exec.Cmd, _ bool) (*processGroup, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	return &processGroup{pgid: cmd.Process.Pid, process: cmd.Process}, nil
 }
-
-// onExit reports false: waitExit waits for the exit.
-func (*processGroup) onExit(func()) bool { return false }
 
 // waitExit reaps the child and returns its exit status; nil if that is not known.
 func (g *processGroup) waitExit() *syscall.WaitStatus {
@@ -50,7 +47,7 @@ func (g *processGroup) waitExit() *syscall.WaitStatus {
 func (g *processGroup) isReaped() bool { return g.reaped.Load() }
 
 // awaitEmpty waits until no process of the group exists, or until stop is closed.
-func (g *processGroup) awaitEmpty(_ string, stop <-chan struct{}) {
+func (g *processGroup) awaitEmpty(stop <-chan struct{}) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for syscall.Kill(-g.pgid, 0) == nil {
@@ -62,9 +59,5 @@ func (g *processGroup) awaitEmpty(_ string, stop <-chan struct{}) {
 	}
 }
 
-func (g *processGroup) beforeReap() {}
-
-func (g *processGroup) afterReap() {}
-
-// growPipe does nothing here: the system sizes its pipes by itself.
-func growPipe(*os.File) {}
+// reap calls wait, which finds that waitExit has collected the exit status.
+func (*processGroup) reap(wait func()) { wait() }

@@ -3,53 +3,41 @@ package process
 import (
 	"os"
 	"os/exec"
-	"slices"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
+	"github.com/mcpvisor/mcpvisor/transport/internal/process/descendants"
 )
 
 // processGroup is the process group of one child. It belongs to the goroutine of
-// [Child.reap]; only terminate and kill are called by others, while the child is
-// not reaped.
+// [Child.reap]. Others call terminate, kill and tagAgain while the child is not reaped,
+// and exiting and dead.
 type processGroup struct {
-	pgid   int
-	pidfd  *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
-	exit   *poll.Watch   // of pidfd; nil: a goroutine waits for the exit
-	thread *parentThread // the thread that started the child
-	since  *procList     // processes that were there before the child, so are no descendants
-	// noneLeft: a search that awaitEmpty began after the exit has found no descendant. So
-	// no descendant can appear any more.
-	noneLeft bool
+	pgid        int
+	pidfd       *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
+	exit        *poll.Watch   // of pidfd; nil: a goroutine waits for the exit
+	thread      *parentThread // the thread that started the child
+	descendants *descendants.Tracker
 }
 
-// startInGroup starts the command as the leader of a process group of its own
-// (setpgid(2)) and asks the kernel to kill it when this process ends
-// (PR_SET_PDEATHSIG; see parentThreads for what that takes). The child gets the
-// tag in its limits; descendants inherit it. An empty tag means none.
-func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
+// startInGroup starts the command as the leader of a process group of its own (setpgid(2))
+// and asks the kernel to kill it when this process ends (PR_SET_PDEATHSIG; see
+// parentThreads for what that takes). With keepDaemons, what leaves the group may stay.
+func startInGroup(cmd *exec.Cmd, keepDaemons bool) (*processGroup, error) {
 	fd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
-	var since *procList
-	thread, err := parentThreads.run(func() error {
-		since = procTable.listForStart()
-		err := cmd.Start()
-		if err == nil {
-			procTable.addServer(cmd.Process.Pid)
-			tagServer(cmd.Process.Pid, tag)
-		}
+	var tracker *descendants.Tracker
+	thread, err := parentThreads.run(func() (err error) {
+		tracker, err = descendants.Start(cmd, keepDaemons)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	g := &processGroup{pgid: cmd.Process.Pid, thread: thread, since: since}
-	descriptors.addUser()
-	hostWatchdog.add(g.pgid)
+	g := &processGroup{pgid: cmd.Process.Pid, thread: thread, descendants: tracker}
 	if fd >= 0 {
 		if err := unix.SetNonblock(fd, true); err == nil {
 			g.pidfd = os.NewFile(uintptr(fd), "pidfd")
@@ -60,8 +48,8 @@ func startInGroup(cmd *exec.Cmd, tag string) (*processGroup, error) {
 	return g, nil
 }
 
-// onExit has f called once at the exit, by the goroutine of the poller. It reports false if
-// the system does not allow that; then waitExit waits for the exit.
+// onExit makes the goroutine of the poller call f at the exit, once. It reports false if the
+// system does not allow that; then waitExit waits for the exit.
 func (g *processGroup) onExit(f func()) bool {
 	if g.pidfd == nil {
 		return false
@@ -124,113 +112,31 @@ func waitStatus(info *unix.Siginfo) *syscall.WaitStatus {
 	return &status
 }
 
-// groupPollInterval is the time between two looks at the members of a group.
-const groupPollInterval = 10 * time.Millisecond
+// awaitEmpty waits until the group holds no living process, or until stop is closed. The
+// child has exited.
+func (g *processGroup) awaitEmpty(stop <-chan struct{}) { g.descendants.AwaitGroup(stop) }
 
-// awaitEmpty waits until the group holds no living process, or until stop is
-// closed. The leader has exited and is a zombie. Linux does not report the end of a
-// group, so it is polled: the process table is searched once, then the members that
-// were found are checked until all have ended; then it is searched again.
-func (g *processGroup) awaitEmpty(tag string, stop <-chan struct{}) {
-	for {
-		members, complete := g.membersUntil(tag, stop)
-		if len(members) == 0 {
-			g.noneLeft = complete
-			return
-		}
-		if !g.awaitEnds(members, stop) {
-			return
-		}
-	}
-}
+// tagAgain makes sure that everything the child has started has its tag.
+func (g *processGroup) tagAgain() { g.descendants.TagAgain() }
 
-// awaitEnds waits until none of some processes is in the group. It returns false if stop is
-// closed before that.
-func (g *processGroup) awaitEnds(pids []int, stop <-chan struct{}) bool {
-	tick := time.NewTicker(groupPollInterval)
-	defer tick.Stop()
-	for len(pids) > 0 {
-		select {
-		case <-stop:
-			return false
-		case <-tick.C:
-		}
-		pids = g.living(pids)
-	}
-	return true
-}
+// killDescendants kills what the child has started and what has left the group. The child is
+// dead.
+func (g *processGroup) killDescendants() error { return g.descendants.Kill(killGrace) }
 
-// membersUntil is members, but returns nothing as soon as stop is closed. The
-// search goes on in the background: other servers may share it.
-func (g *processGroup) membersUntil(tag string, stop <-chan struct{}) (pids []int, complete bool) {
-	read := make(chan struct{})
-	var found []int
-	var all bool
-	go func() {
-		defer close(read)
-		found, all = g.members(tag)
-	}()
-	select {
-	case <-read:
-		return found, all
-	case <-stop:
-		return nil, false
-	}
-}
+// exiting reports whether the child has begun to exit.
+func (g *processGroup) exiting() bool { return g.descendants.Exiting() }
 
-// members returns the living processes of the group. With a tag it uses the shared
-// search for tagged processes; without, it checks every process that has come since the
-// child was started. complete means that there is no other descendant: the search has
-// found no process with the tag but these.
-func (g *processGroup) members(tag string) (pids []int, complete bool) {
-	if tag != "" {
-		found, err := procTable.scan(g.since)
-		if err != nil {
-			return nil, false
-		}
-		pids = slices.Clone(found[tag])
-		complete = len(pids) == 0
-	} else {
-		list, err := descriptors.list()
-		if err != nil {
-			return nil, false
-		}
-		for _, proc := range list.procs {
-			if !g.since.has(proc) {
-				pids = append(pids, proc.pid())
-			}
-		}
-	}
-	return g.living(pids), complete
-}
+// dead reports whether nothing is left of the child but its process id.
+func (g *processGroup) dead() bool { return g.descendants.Dead() }
 
-// living keeps those of pids that live and belong to the group.
-func (g *processGroup) living(pids []int) []int {
-	if len(pids) == 0 {
-		return nil
-	}
-	buf := make([]byte, statBufferSize)
-	return slices.DeleteFunc(pids, func(pid int) bool {
-		st, err := readStat(pid, buf)
-		return err != nil || !st.exists || st.dead || st.group != g.pgid
-	})
-}
-
-// isReaped reports whether the child's id may belong to another process. It never
-// does while the group is signalled: the child stays a zombie until afterReap.
+// isReaped reports whether the child's id may belong to another process. It never does while
+// the group is signalled: the child stays a zombie until reap.
 func (*processGroup) isReaped() bool { return false }
 
-// beforeReap is called when the child and its descendants are dead, just before the
-// child is reaped. From then on another process may get its id: the watchdog must
-// not kill it, and the search for tagged processes must not skip it.
-func (g *processGroup) beforeReap() {
-	hostWatchdog.remove(g.pgid)
-	procTable.beforeReap(g.pgid)
-}
-
-// afterReap releases what this process holds for the group.
-func (g *processGroup) afterReap() {
-	procTable.afterReap(g.pgid)
+// reap calls wait, which collects the exit status, and releases what this process holds for
+// the group.
+func (g *processGroup) reap(wait func()) {
+	g.descendants.Reap(wait)
 	if g.exit != nil {
 		g.exit.Remove()
 	}
@@ -238,14 +144,12 @@ func (g *processGroup) afterReap() {
 		_ = g.pidfd.Close()
 	}
 	parentThreads.release(g.thread)
-	descriptors.removeUser()
 }
 
-// keepShared has what all servers share outlive the last one, until releaseShared.
+// keepShared makes what all servers share outlive the last one, until releaseShared.
 func keepShared() {
 	parentThreads.keep()
-	hostWatchdog.keep()
-	descriptors.addUser()
+	descendants.Keep()
 	poll.Shared.Keep()
 	stderrPoller.Keep()
 }
@@ -253,9 +157,8 @@ func keepShared() {
 func releaseShared() {
 	stderrPoller.Unkeep()
 	poll.Shared.Unkeep()
-	hostWatchdog.unkeep()
+	descendants.Unkeep()
 	parentThreads.unkeep()
-	descriptors.removeUser()
 }
 
 // largePipeSize is the size of a pipe for large messages, in bytes. It is the default of

@@ -13,14 +13,14 @@ import (
 
 // processGroup is a job object. What the child starts belongs to it, too. With
 // JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE everything in it ends when the last handle is
-// closed, also when this process is killed.
+// closed, as it is when this process is killed.
 type processGroup struct {
 	process *os.Process
 	job     windows.Handle
 }
 
 // startInGroup starts the command and assigns it to a job object of its own.
-func startInGroup(cmd *exec.Cmd, _ string) (*processGroup, error) {
+func startInGroup(cmd *exec.Cmd, _ bool) (*processGroup, error) {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return nil, err
@@ -51,9 +51,6 @@ func (g *processGroup) waitExit() *os.ProcessState {
 	return state
 }
 
-// onExit reports false: waitExit waits for the exit.
-func (*processGroup) onExit(func()) bool { return false }
-
 // terminate does nothing: Windows has no request to end that every program receives.
 func (g *processGroup) terminate() {}
 
@@ -64,11 +61,13 @@ func (g *processGroup) kill() {
 
 // awaitEmpty returns at once: the rest of the job is killed when its first process
 // has exited.
-func (g *processGroup) awaitEmpty(string, <-chan struct{}) {}
+func (g *processGroup) awaitEmpty(<-chan struct{}) {}
 
-func (g *processGroup) beforeReap() {}
-
-func (g *processGroup) afterReap() { _ = windows.CloseHandle(g.job) }
+// reap calls wait and closes the job object.
+func (g *processGroup) reap(wait func()) {
+	wait()
+	_ = windows.CloseHandle(g.job)
+}
 
 // exitCause describes an exit status; state is nil if waiting for it failed.
 func exitCause(state *os.ProcessState) *supervisor.Cause {
@@ -79,6 +78,3 @@ func exitCause(state *os.ProcessState) *supervisor.Cause {
 	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code,
 		Message: fmt.Sprintf("server process ended with exit status %d", code)}
 }
-
-// growPipe does nothing here: the system sizes its pipes by itself.
-func growPipe(*os.File) {}

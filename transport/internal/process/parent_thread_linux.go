@@ -25,12 +25,12 @@ const hungAfter = 250 * time.Millisecond
 
 // threadPool is a pool of parentThreads.
 type threadPool struct {
-	mu       sync.Mutex // guards what follows, and the fields of each parentThread
+	mu       sync.Mutex // guards the fields below, and those of each parentThread
 	changed  sync.Cond  // signals a change of any of them
 	queue    []*startJob
 	threads  int
 	live     []*parentThread // the threads; one may end when it has no children
-	kept     int             // keepers: meanwhile one thread stays
+	kept     int             // calls of keep; while there are any, one thread stays
 	lastTake time.Time       // when a thread last took a job
 }
 
@@ -88,8 +88,8 @@ func (p *threadPool) run(start func() error) (*parentThread, error) {
 	}
 }
 
-// release counts one child of a thread out. If it was the last one, release returns
-// when the thread has ended.
+// release is called for a child that has been reaped. After the last child of a thread it
+// returns when the thread has ended.
 func (p *threadPool) release(t *parentThread) {
 	p.mu.Lock()
 	t.children--
@@ -114,14 +114,15 @@ func (p *threadPool) awaitEnd(t *parentThread) {
 // mayEndLocked reports whether a thread without children ends.
 func (p *threadPool) mayEndLocked() bool { return p.kept == 0 || p.threads > 1 }
 
-// keep has one thread outlive its children until unkeep is called.
+// keep makes one thread outlive its children until unkeep is called.
 func (p *threadPool) keep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept++
 }
 
-// unkeep returns when the threads without children have ended, if it was the last keeper.
+// unkeep ends one keep. After the last one it returns when the threads without children have
+// ended.
 func (p *threadPool) unkeep() {
 	p.mu.Lock()
 	p.kept--

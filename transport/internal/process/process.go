@@ -2,6 +2,7 @@ package process
 
 import (
 	"io"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -17,14 +18,14 @@ type Process interface { //nolint:interfacebloat // the one contract between ses
 	// Stdout is read by one goroutine. Another one may close it.
 	Stdout() io.ReadCloser
 	// GrowStdout enlarges the pipe behind Stdout for large messages, if the system
-	// allows that. It is an optimization and cannot fail.
+	// allows that. It cannot fail.
 	GrowStdout()
 	// PID returns the process id; 0 for a goroutine.
 	PID() int
 	// Exited is closed when the process has ended. Its group is dead by then.
 	Exited() <-chan struct{}
-	// OnExited has f called once, when Exited has been closed; at once if it is closed.
-	// The goroutine that has seen the exit calls f, so f must neither block nor panic.
+	// OnExited registers f, which is called once, when Exited has been closed; at once if it is
+	// closed already. The goroutine that saw the exit calls f, so f must neither block nor panic.
 	OnExited(f func())
 	// Exiting reports whether the process has begun to exit, as far as the system
 	// shows that. Exited follows, on a busy machine after a while.
@@ -51,4 +52,42 @@ type Options struct {
 	StderrLines int
 	// Redact replaces secrets in these lines.
 	Redact redact.Redactor
+}
+
+// Keeper keeps what all servers of this process share from the end of one server to the
+// start of the next. On Linux that is the watchdog, the parent threads, the spare
+// descriptors and the goroutines that watch pipes. Without a Keeper they end with the last
+// server, and the next one has to wait for new ones. A nil Keeper does nothing. Safe for
+// concurrent use.
+type Keeper struct {
+	mu    sync.Mutex
+	keeps bool // guarded by mu
+}
+
+// Keep begins to keep, unless it does already. It is called while a server runs.
+func (k *Keeper) Keep() {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.keeps {
+		k.keeps = true
+		keepShared()
+	}
+}
+
+// Release ends the keeping. It returns what is left to do, which may take a moment; nil if
+// nothing was kept.
+func (k *Keeper) Release() (finish func()) {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.keeps {
+		return nil
+	}
+	k.keeps = false
+	return releaseShared
 }

@@ -105,7 +105,8 @@ func (r Redactor) escapedStrings(raw json.RawMessage) json.RawMessage {
 		}
 		if escaped {
 			plain := jsonscan.Unquote(text, true)
-			if redacted := r(plain); redacted != plain {
+			if len(plain) < secret.MinLength { // it holds no secret, and r allocates
+			} else if redacted := r(plain); redacted != plain {
 				quoted, _ := json.Marshal(redacted) // a string always marshals
 				out = append(append(out, raw[done:at]...), quoted...)
 				done = s.Pos

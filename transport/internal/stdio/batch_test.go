@@ -32,8 +32,8 @@ func TestBatch(t *testing.T) {
 // TestBatch_malformed checks that no message of an incomplete batch is handled.
 func TestBatch_malformed(t *testing.T) {
 	for _, message := range []string{`[{"jsonrpc":"2.0","method":"m"}`, `[{"jsonrpc":"2.0","method":"m"}{}]`, `[{"jsonrpc":"2.0","method":"m"},]`, `[]x`} {
-		c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
-		c.receive([]byte(message))
+		c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
+		c.ReceiveLine([]byte(message))
 		require.Equal(t, mcpvisor.Discarded{Malformed: 1}, c.discarded.Counts(), message)
 		require.Empty(t, c.control.inbox, message)
 	}
@@ -45,7 +45,7 @@ func TestBatch_allocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
-	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { c.receive(batch); c.receive(nested) }), 10.0)
+	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
+	require.LessOrEqual(t, testing.AllocsPerRun(1, func() { c.ReceiveLine(batch); c.ReceiveLine(nested) }), 10.0)
 	require.EqualValues(t, 2*2*items, c.discarded.Counts().Malformed)
 }

@@ -7,19 +7,21 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio/reader"
 )
 
 // conn frames messages on one pair of streams and matches responses to requests. Callers
-// write for themselves (see [outbox]), and the only caller also reads (see [reading]).
+// write for themselves (see [outbox]). The only caller also reads (see package reader),
+// so "the goroutine that reads" may be a caller.
 //
 // It serves two channels. On the call channel, requests have ids from jsonrpc.FirstID
 // up, and a response goes straight to the caller that waits for it. Every other message
@@ -31,43 +33,40 @@ type conn struct {
 	notifications  *jsonrpc.Notifications
 	serverRequests inbound.Requests
 	redactor       redact.Redactor
-	buffer         *budget.Budget // bounds large messages of the server; nil: without bound
+	reader         *reader.Reader // of stdout; its mutex is locked after that of the table
+	maxLine        int            // the longest message that is read, in bytes
+	onReadEnd      func(error)    // is called, once, by the goroutine that reads
 
-	table        jsonrpc.Table // the requests in flight; its mutex guards reading and the queue of out, too
-	reading      reading
+	table        jsonrpc.Table // the requests in flight; its mutex guards the queue of out, too
 	out          outbox
 	goWrite      func(write func()) // runs write in a goroutine; called with the mutex of the table
 	onWriteError func(error)        // is called, at most once, by that goroutine
 	pendingPool  sync.Pool          // of *pending; per conn, because their channels must not leave a synctest bubble
 
-	// Written by the reader, read by others. All are atomic or guard
+	// Written by the goroutine that reads, read by others. All are atomic or guard
 	// themselves.
 	lastReceived jsonrpc.LastReceived
 	discarded    jsonrpc.Discarded
 	remarks      jsonrpc.Remarks
 
-	// Owned by the reader.
-	in    *lineReader
-	noted int           // the reads of in that lastReceived knows
-	split splitMessage  // the current message over several lines
-	share *budget.Share // what the current line holds of buffer; nil if it is small
+	split splitMessage // the current message over several lines; owned by the goroutine that reads
 }
 
-func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, limit int) *conn {
+// newConn makes a connection that reads from the moment at which its reader is started.
+func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, o reader.Options) *conn {
 	c := &conn{
 		lifetime:      life,
-		reading:       newReading(in),
-		in:            newLineReader(in, limit),
+		maxLine:       o.MaxLine,
+		onReadEnd:     func(error) {},
 		out:           outbox{out: out, tryWrite: pipe.TryWriter(out)},
 		goWrite:       func(write func()) { go write() },
 		onWriteError:  func(error) {},
 		notifications: new(jsonrpc.Notifications),
 		lastReceived:  jsonrpc.NewLastReceived(),
 	}
-	c.in.in.OnEmpty = c.mayStop
-	c.in.reserve, c.in.free = c.reserveBuffer, c.freeLine
+	o.Dead = life.Dead()
+	c.reader = reader.New(in, c, o)
 	c.pendingPool.New = c.newPending
-	c.in.onUnfinished = c.receiveUnfinished
 	c.control = newControlChannel(c)
 	c.serverRequests = inbound.Requests{Calls: &c.table, Reply: c.sendResponse, Room: inbound.Allowance{Max: maxControlQueue},
 		Go: func(f func()) bool { go f(); return true }}
@@ -86,44 +85,17 @@ func (c *conn) end(cause *supervisor.Cause) bool {
 	return first
 }
 
-// readLoop handles lines until the stream ends, and returns the error that ended it. It
-// returns errPaused if its turn has ended (see [reading]).
-func (c *conn) readLoop() error {
-	for {
-		line, tail, over, err := c.in.next()
-		if errors.Is(err, errPaused) {
-			if c.endTurn() {
-				return err
-			}
-			continue
-		}
-		c.noteRead()
-		if over {
-			c.receiveOversize(line, tail)
-		} else if len(line) > 0 {
-			c.receive(line)
-		}
-		if err != nil {
-			c.freeLine() // which the end of the stream has cut short
-			return err
-		}
-	}
-}
+// NoteReceived implements [reader.Handler].
+func (c *conn) NoteReceived() { c.lastReceived.Note() }
 
-// noteRead records that the server is alive, if it has sent something. It is called for
-// complete lines only: a server that sends one endless line answers nothing more.
-func (c *conn) noteRead() {
-	if c.noted != c.in.readCount {
-		c.noted = c.in.readCount
-		c.lastReceived.Note()
-	}
-}
+// ReadEnded implements [reader.Handler].
+func (c *conn) ReadEnded(err error) { c.onReadEnd(err) }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// receive handles one line. A line that is not JSON-RPC is counted and skipped; it
-// affects no call.
-func (c *conn) receive(line []byte) {
+// ReceiveLine implements [reader.Handler]. A line that is not JSON-RPC is counted and
+// skipped; it affects no call.
+func (c *conn) ReceiveLine(line []byte) {
 	// "Implementations that parse JSON texts MAY ignore the presence of a byte order
 	// mark" (RFC 8259, 8.1). Some servers begin with one.
 	trimmed := bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
@@ -165,12 +137,23 @@ func (c *conn) receiveBatch(batch []byte) {
 	}
 	jsonscan.EachItem(batch, func(item []byte) bool {
 		if item[0] == '{' {
-			c.receive(item)
+			c.ReceiveLine(item)
 		} else {
 			c.discarded.Malformed.Add(1)
 		}
 		return true
 	})
+}
+
+// ReceiveResponse implements [reader.Handler].
+func (c *conn) ReceiveResponse(line []byte) (handled bool) {
+	if env, ok := jsonrpc.ScanEnvelope(line); ok && env.IsMessage() && env.IsResponse() && c.split.depth == 0 {
+		if id, ok := env.NumericID(); ok && id >= jsonrpc.FirstID {
+			c.receiveResponse(id, env)
+			return true
+		}
+	}
+	return false
 }
 
 // receiveResponse passes a response of the call channel to its caller.
@@ -185,11 +168,13 @@ func (c *conn) receiveResponse(id int64, env jsonrpc.Envelope) {
 		p.answer <- answer{err: invalidAnswer(errors.New("the answer is not valid JSON"), "")}
 	case env.Error != nil:
 		p.answer <- answer{err: jsonrpc.ServerError(c.redactor.JSON(env.Error))}
-	case !c.in.reserveFor(len(env.Result)):
-		p.answer <- answer{err: jsonrpc.NoRoomError()}
 	default:
-		result := c.in.detach(env.Result)
-		p.answer <- answer{result: result, share: c.takeShare()}
+		result, share, ok := c.reader.Keep(env.Result)
+		if !ok {
+			p.answer <- answer{err: jsonrpc.NoRoomError()}
+			return
+		}
+		p.answer <- answer{result: result, share: share}
 	}
 }
 
@@ -205,17 +190,21 @@ func (c *conn) failEmptyResponse(line []byte, env *jsonrpc.Envelope) bool {
 	return c.failResponse(id, errors.New("the answer has neither a result nor an error"), "")
 }
 
-// receiveOversize fails the request whose response was skipped: it was too long, or
-// there was no room for it. head and tail are the two ends of the line.
-func (c *conn) receiveOversize(head, tail []byte) {
+// ReceiveSkipped implements [reader.Handler]. It fails the request whose response was
+// skipped.
+func (c *conn) ReceiveSkipped(head, tail []byte, noRoom bool) {
 	c.discarded.Oversize.Add(1)
 	id, ok := jsonrpc.FindID(head, tail)
 	switch {
 	case !ok:
-	case c.in.noRoom:
-		c.failSkipped(id)
+	case !noRoom:
+		c.failResponse(id, fmt.Errorf("the answer is longer than %d bytes", c.maxLine), "raise Limits.MaxMessageBytes if such answers are expected")
+	case id < jsonrpc.FirstID:
+		c.control.failRequest(id, jsonrpc.ErrNoRoom.Error())
 	default:
-		c.failResponse(id, fmt.Errorf("the answer is longer than %d bytes", c.in.limit), "raise Limits.MaxMessageBytes if such answers are expected")
+		if p := c.takeAnswered(id); p != nil {
+			p.answer <- answer{err: jsonrpc.NoRoomError()}
+		}
 	}
 }
 
@@ -240,4 +229,68 @@ func (c *conn) failResponse(id int64, cause error, hint string) bool {
 // invalidAnswer is the error of a call whose response violates the protocol.
 func invalidAnswer(cause error, hint string) *mcpvisor.Error {
 	return &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered, Cause: cause, Hint: hint}
+}
+
+// receiveErrorWithoutID handles an error that names no request. It fails the request in
+// flight if there is exactly one, and that is not answered in time. If there are several,
+// or if the error may be about a notification of this client, the error is recorded (see
+// jsonrpc/remarks.go).
+func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
+	failed := jsonrpc.ServerError(c.redactor.JSON(env.Error))
+	readable := failed.Kind == mcpvisor.KindRPC // if not, the line may be a torn log line
+	if readable && jsonrpc.MayFailRequest(failed) && c.failOnlyRequest(failed) {
+		return
+	}
+	if text, log := c.remarks.AddOrphan(failed, &c.discarded); log && c.serverRequests.Handler != nil {
+		c.serverRequests.Handler.Pool.Log().Warn().Str("error", text).Msg("the server sent an error that names no request")
+	}
+}
+
+// failOnlyRequest fails the request in flight, on either channel: one of the handshake at
+// once, a call after jsonrpc.OrphanGrace. It reports false if no request is in flight, or
+// more than one. It also does if an error has been noted for the request before, and while
+// a handler of the host works for the request.
+func (c *conn) failOnlyRequest(why *mcpvisor.Error) bool {
+	waiting := c.control.waitingIDs()
+	c.table.Mu.Lock()
+	p, calls := c.onlyInFlightLocked()
+	if len(waiting)+calls != 1 {
+		c.table.Mu.Unlock()
+		return false
+	}
+	if p != nil {
+		defer c.table.Mu.Unlock()
+		if p.orphan != nil || p.entry.Clocks.Paused() {
+			return false
+		}
+		p.orphan = jsonrpc.OrphanError(why)
+		c.table.HastenLocked(&p.entry, time.Now().Add(jsonrpc.OrphanGrace))
+		return true
+	}
+	c.table.Mu.Unlock()
+	return c.control.failRequestWith(waiting[0], why.Cause)
+}
+
+// onlyInFlightLocked counts the requests of the call channel that the server may have
+// seen, and returns one of them. Streams stay open without a response, so they count
+// only if there is no other request.
+func (c *conn) onlyInFlightLocked() (only *pending, count int) {
+	var stream *pending
+	streams := 0
+	for e := range c.table.Open.All() {
+		p := e.Owner.(*pending)
+		switch {
+		case p.line.state == lineUnsent:
+		case p.stream:
+			stream = p
+			streams++
+		default:
+			only = p
+			count++
+		}
+	}
+	if count == 0 {
+		return stream, streams
+	}
+	return only, count
 }

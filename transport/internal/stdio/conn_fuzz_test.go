@@ -38,7 +38,7 @@ func FuzzConn(f *testing.F) {
 		f.Add([]byte(message), uint16(7))
 	}
 	f.Fuzz(func(t *testing.T, message []byte, chunk uint16) {
-		c := newConn(jsonrpc.NewLifetime(), &pieceReader{text: message, size: int(chunk)%4096 + 1}, io.Discard, 4096)
+		c := newConn(jsonrpc.NewLifetime(), &pieceReader{text: message, size: int(chunk)%4096 + 1}, io.Discard, lineLimit(4096))
 		type end struct {
 			result json.RawMessage
 			err    error
@@ -55,7 +55,7 @@ func FuzzConn(f *testing.F) {
 		for c.sentCount() < 3 { // all requests are written before the response is read
 			time.Sleep(time.Microsecond)
 		}
-		require.ErrorIs(t, c.readLoop(), io.EOF)
+		require.ErrorIs(t, c.readAll(), io.EOF)
 		c.end(&supervisor.Cause{Kind: supervisor.CauseExit, Message: "the end"})
 		for range 3 {
 			e := <-ends
@@ -80,7 +80,7 @@ func (c *conn) sentCount() (n int) {
 	defer c.table.Mu.Unlock()
 	for e := range c.table.Open.All() {
 		p := e.Owner.(*pending)
-		if p.line.state != lineQueued {
+		if p.line.state != lineUnsent {
 			n++
 		}
 	}

@@ -6,16 +6,16 @@
 // Everything else belongs to the control channel: the handshake and the notifications.
 // The go-sdk's client drives the control channel as an mcp.Connection, for the handshake.
 //
-// One goroutine reads lines. A caller writes its own line, together with lines that
-// other callers have queued. A goroutine takes over only when the pipe is full.
-//
-// This package is large because a line reader, a queue of lines and a table of requests
-// work on one connection, with one mutex, and because a start that fails is explained.
+// A caller writes its own line, together with lines that other callers have queued. A
+// goroutine takes over only when the pipe is full. Package reader says who reads.
 //
 // # Where to start reading
 //
 //	session.go       one incarnation: open, request, abort
 //	open.go          negotiation of the era, and the explanation of a failed start
 //	process_conn.go  one process and the connection to it, until both are gone
-//	conn.go          framing, and the requests in flight
+//	conn.go          what is done with each line of the server
+//	call.go          one request, from its line to its answer
+//	outbox.go        who writes
+//	reader/doc.go    who reads
 package stdio

@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -17,7 +18,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// TestErrorWithoutID: an error without an id fails the only request in flight.
+// TestErrorWithoutID: an error without an id fails the only request in flight, unless that is
+// answered in time. Whether the server works on the request is not known.
 func TestErrorWithoutID(t *testing.T) {
 	const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
 	for name, line := range map[string]string{
@@ -27,14 +29,61 @@ func TestErrorWithoutID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, osPipe, 1<<20)
 			ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
-			p.readMessage()
+			id := p.readMessage().ID
 			p.writeLine("%s", line)
 			got := <-ended
 			require.Equal(t, mcpvisor.KindRPC, got.err.Kind)
+			require.Equal(t, mcpvisor.OutcomeUnknown, got.err.Outcome)
 			require.ErrorContains(t, got.err, "Parse error")
 			require.Zero(t, p.discarded.Counts())
+			require.Contains(t, string(p.readMessage().Params), fmt.Sprintf(`"requestId":%d`, id), "the request is canceled")
 		})
 	}
+	t.Run("before_the_answer", func(t *testing.T) {
+		p := newPeer(t, osPipe, 1<<20)
+		ended := p.startRequest(t.Context(), transport.Request{Method: "m"})
+		id := p.readMessage().ID
+		p.writeLine("%s\n%s\n"+`{"id":%d,"result":1}`, parseError, parseError, id)
+		require.Equal(t, outcome{result: "1"}, <-ended)
+		require.Equal(t, mcpvisor.Discarded{Unmatched: 1}, p.discarded.Counts(), "the second one is only recorded")
+	})
+	t.Run("before_progress", func(t *testing.T) {
+		transporttest.InBubble(t, func(t *testing.T) {
+			p := newPeer(t, memoryPipe, 1<<20)
+			ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
+			id := p.readMessage().ID
+			p.writeLine(parseError)
+			p.writeProgress(id, 1) // the tool runs
+			time.Sleep(30 * time.Second)
+			p.writeLine(`{"id":%d,"result":1}`, id)
+			require.Equal(t, outcome{result: "1"}, <-ended)
+
+			ended = p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
+			id = p.readMessage().ID
+			p.writeLine(parseError)
+			p.writeProgress(id, 1)
+			go p.readMessage()
+			require.Equal(t, mcpvisor.KindTimeout, (<-ended).err.Kind)
+			synctest.Wait()
+		})
+	})
+	t.Run("before_a_handler_of_the_host", func(t *testing.T) {
+		transporttest.InBubble(t, func(t *testing.T) {
+			for _, answered := range []bool{true, false} {
+				p := newPeer(t, memoryPipe, 1<<20)
+				ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
+				id := p.readMessage().ID
+				p.writeLine(parseError)
+				synctest.Wait()
+				restart := p.table.PauseClocks(0) // the server requests an input: it works on the call
+				time.Sleep(300 * time.Millisecond)
+				restart(answered)
+				time.Sleep(59 * time.Second)
+				p.writeLine(`{"id":%d,"result":1}`, id)
+				require.Equal(t, outcome{result: "1"}, <-ended, "the idle limit is what it was")
+			}
+		})
+	})
 	t.Run("several_in_flight", func(t *testing.T) {
 		transporttest.InBubble(t, func(t *testing.T) {
 			p := newPeer(t, memoryPipe, 1<<20)

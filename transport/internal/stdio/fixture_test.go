@@ -23,6 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio/reader"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -65,27 +66,23 @@ func osPipe() (io.ReadCloser, io.WriteCloser, error) {
 // newPeer makes a connection over a pair of pipes and ends it with the test.
 func newPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int) *peer {
 	t.Helper()
-	p := newHeldPeer(t, pipe, limit, func(*conn) {})
-	p.releaseTurn()
-	return p
+	return newPeerWith(t, pipe, reader.Options{MaxLine: limit})
 }
 
-// newHeldPeer makes a connection whose goroutine reads as during a handshake. prepare is
-// called before it begins.
-func newHeldPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), limit int, prepare func(*conn)) *peer {
+func newPeerWith(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error), o reader.Options) *peer {
 	t.Helper()
 	serverIn, clientOut, err := pipe()
 	require.NoError(t, err)
 	clientIn, serverOut, err := pipe()
 	require.NoError(t, err)
-	p := &peer{conn: newConn(jsonrpc.NewLifetime(), clientIn, clientOut, limit), t: t, in: bufio.NewReader(serverIn), out: serverOut}
 	var loops sync.WaitGroup
+	o.Go = loops.Go
+	p := &peer{conn: newConn(jsonrpc.NewLifetime(), clientIn, clientOut, o), t: t, in: bufio.NewReader(serverIn), out: serverOut}
 	p.goWrite = loops.Go
-	p.reading.start = func() { loops.Go(func() { _ = p.readLoop() }) }
-	prepare(p.conn)
-	p.reading.start()
+	p.reader.Start()
+	p.reader.AllowIdle()
 	t.Cleanup(func() {
-		p.stopReading()
+		p.reader.Stop()
 		p.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test ends"})
 		for _, end := range []io.Closer{serverIn, clientOut, clientIn, serverOut} {
 			_ = end.Close()
@@ -94,6 +91,19 @@ func newHeldPeer(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error
 		_ = p.control.Close()
 	})
 	return p
+}
+
+// lineLimit are the options of a connection that readAll reads, or nobody.
+func lineLimit(bytes int) reader.Options {
+	return reader.Options{MaxLine: bytes, Go: func(read func()) { read() }}
+}
+
+// readAll reads until the stream ends, in the calling goroutine, and returns why it ended. The
+// stream is in memory.
+func (c *conn) readAll() (end error) {
+	c.onReadEnd = func(err error) { end = err }
+	c.reader.Start()
+	return end
 }
 
 // readMessage returns the next message that the client has sent.

@@ -67,8 +67,8 @@ func TestJoinedLine_part_of_something_else(t *testing.T) {
 	for _, text := range []string{
 		"A,", "A]", "A}", "A:", "\"A\"", "[A", "x A", "{\"a\":A", "{\"a\":1},A", "{\n\"a\": 1, \"b\": [\nAA\n", "{\"a\":1} x", "\x00",
 	} {
-		c := newConn(jsonrpc.NewLifetime(), strings.NewReader(strings.ReplaceAll(text, "A", answerLine(id, "x"))), io.Discard, 1<<20)
-		require.ErrorIs(t, c.readLoop(), io.EOF)
+		c := newConn(jsonrpc.NewLifetime(), strings.NewReader(strings.ReplaceAll(text, "A", answerLine(id, "x"))), io.Discard, lineLimit(1<<20))
+		require.ErrorIs(t, c.readAll(), io.EOF)
 		require.Equal(t, mcpvisor.Discarded{Malformed: uint64(1 + strings.Count(strings.TrimSpace(text), "\n"))}, c.discarded.Counts(), text)
 	}
 }
@@ -76,8 +76,8 @@ func TestJoinedLine_part_of_something_else(t *testing.T) {
 // TestJoinedLine_many: a long line of objects takes no longer than as many lines.
 func TestJoinedLine_many(t *testing.T) {
 	const many = 100_000
-	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
-	c.receive([]byte(strings.Repeat("{}", many) + answerLine(jsonrpc.FirstID+1, "x")))
+	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
+	c.ReceiveLine([]byte(strings.Repeat("{}", many) + answerLine(jsonrpc.FirstID+1, "x")))
 	require.Equal(t, mcpvisor.Discarded{Malformed: many + 1, Unmatched: 1}, c.discarded.Counts())
 }
 

@@ -17,21 +17,28 @@ import (
 const maxBatchBytes = 16 << 10
 
 // maxFlushRounds is how many batches a caller writes before it leaves the rest to a
-// goroutine. Without a bound, a caller could write for others for ever.
+// goroutine. Without a bound, a caller could write for others forever.
 const maxFlushRounds = 4
 
 // outgoing is one line to the server.
 type outgoing struct {
 	text  []byte
 	state lineState     // guarded by the mutex of the table
-	batch uint64        // the number of the batch that it is in, unless it is queued; guarded as state
+	batch uint64        // the number of the batch that has taken it; guarded as state
 	done  chan struct{} // closed when the line is written; nil if no goroutine waits for that
 }
 
+// lineState says whether the server may have seen a line. It decides the outcome of a request
+// that ends without an answer (removeLocked): lineUnsent is OutcomeNotSent, the others are
+// OutcomeUnknown.
+//
+// A batch is one piece. If the pipe takes a part of it and then breaks, the outcome of all its
+// requests is unknown, even of those behind the part: a batch does not keep where its lines
+// begin. If the pipe took no byte of the batch, returnBatch marks its lines as unsent again.
 type lineState uint8
 
 const (
-	lineQueued lineState = iota // nothing of it is written; it may be withdrawn
+	lineUnsent lineState = iota // no byte of it was sent
 	lineCopied                  // copied into a batch
 	lineDirect                  // being written from its own memory
 )
@@ -61,7 +68,7 @@ type outbox struct {
 
 // add queues a line. It reports whether the caller becomes the writer.
 func (o *outbox) add(line *outgoing) bool {
-	line.state = lineQueued
+	line.state = lineUnsent
 	o.queue = append(o.queue, line)
 	if o.writing {
 		return false
@@ -78,7 +85,7 @@ func (o *outbox) withdraw(line *outgoing) {
 }
 
 // takeBatch takes the next batch off the queue. An empty batch means that the queue is
-// empty and the caller is not the writer any more.
+// empty, and that the caller is no longer the writer.
 func (o *outbox) takeBatch() (batch []byte) {
 	o.scratch = o.scratch[:0]
 	o.batch++
@@ -138,8 +145,8 @@ func (c *conn) flush() {
 	}
 }
 
-// handOver leaves a batch of which n bytes are written, and all that is queued, to a
-// goroutine, which becomes the writer. err, if set, is why the caller could not write. After
+// handOver starts a goroutine that becomes the writer. It writes the rest of the batch, which
+// begins at byte n, and then the queue. err, if set, is why the caller could not write. After
 // the end of the connection nothing is written.
 func (c *conn) handOver(batch []byte, n int, err error) {
 	c.table.Mu.Lock() // so that no goroutine starts after failAll
@@ -153,8 +160,8 @@ func (c *conn) handOver(batch []byte, n int, err error) {
 	}
 }
 
-// writeRest writes the rest of a batch of which n bytes are written, and all that is queued.
-// After an error it takes nothing more off the queue.
+// writeRest writes a batch from byte n on, and then the queue. After an error it takes nothing
+// more off the queue.
 func (c *conn) writeRest(batch []byte, n int, err error) error {
 	for len(batch) > 0 {
 		if err == nil {
@@ -174,14 +181,14 @@ func (c *conn) writeRest(batch []byte, n int, err error) error {
 	return err
 }
 
-// returnBatch records that nothing of the current batch was written: the server cannot have
-// seen its requests, and another one may be asked.
+// returnBatch marks the lines of the current batch as unsent: no byte of the batch was
+// written. So the requests may be sent to another server.
 func (c *conn) returnBatch() {
 	c.table.Mu.Lock()
 	defer c.table.Mu.Unlock()
 	for e := range c.table.Open.All() {
 		if p := e.Owner.(*pending); p.line.batch == c.out.batch {
-			p.line.state = lineQueued
+			p.line.state = lineUnsent
 		}
 	}
 }
@@ -211,8 +218,8 @@ func (c *conn) postLineIfRoom(line *outgoing, room int) bool {
 	return true
 }
 
-// sendLine posts one line and waits until it is written. When ctx ends, a line that is
-// still queued is withdrawn.
+// sendLine posts one line and waits until it is written. When ctx ends, it withdraws a line
+// that is still queued.
 func (c *conn) sendLine(ctx context.Context, text []byte) error {
 	line := &outgoing{text: text, done: make(chan struct{})}
 	if !c.postLine(line) {
@@ -226,7 +233,7 @@ func (c *conn) sendLine(ctx context.Context, text []byte) error {
 	case <-ctx.Done():
 		c.table.Mu.Lock()
 		defer c.table.Mu.Unlock()
-		if line.state == lineQueued {
+		if line.state == lineUnsent {
 			c.out.withdraw(line)
 		}
 		return rejectedError(ctx.Err())
@@ -245,8 +252,8 @@ func (c *conn) sendResponse(text []byte) {
 	_ = c.sendLine(context.Background(), append(text, '\n'))
 }
 
-// notifyCancelled notifies the server that the client does not wait for a response any
-// more (MCP, utilities, cancellation). It does not wait for the delivery.
+// notifyCancelled notifies the server that the client no longer waits for a response (MCP,
+// utilities, cancellation). It does not wait for the delivery.
 func (c *conn) notifyCancelled(id int64, timedOut bool) {
 	c.postLine(&outgoing{text: append(jsonrpc.Cancelled(id, timedOut), '\n')})
 }

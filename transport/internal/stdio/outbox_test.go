@@ -2,6 +2,7 @@ package stdio
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -104,7 +105,7 @@ func TestOutbox_takeBatch(t *testing.T) {
 		for _, line := range lines {
 			if line != nil {
 				<-line.done
-				require.NotEqual(t, lineQueued, line.state)
+				require.NotEqual(t, lineUnsent, line.state)
 			}
 		}
 		o.withdraw(&outgoing{}) // a line that is not queued
@@ -163,7 +164,7 @@ func TestOutbox_broken_pipe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in, out, err := pipe()
 			require.NoError(t, err)
-			c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), out, 1<<20)
+			c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), out, lineLimit(1<<20))
 			broke := make(chan error, 1)
 			c.onWriteError = func(err error) { broke <- err }
 			require.NoError(t, in.Close())
@@ -189,7 +190,7 @@ func TestRejectedError(t *testing.T) {
 // TestOutbox_caller_stops_flushing_for_others: a caller writes at most maxFlushRounds
 // batches, however many lines others queue.
 func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {
-	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, 1<<20)
+	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
 	rounds := 0
 	handedOver := 0
 	c.goWrite = func(func()) { handedOver++ }
@@ -250,6 +251,32 @@ func TestRequest_queued_behind_one_that_could_not_be_written(t *testing.T) {
 		p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
 		require.Equal(t, mcpvisor.OutcomeUnknown, (<-first).err.Outcome)
 		require.Equal(t, mcpvisor.OutcomeNotSent, (<-second).err.Outcome)
+	})
+}
+
+// When a pipe breaks within a batch, the outcome of all its requests is unknown.
+func TestRequest_in_a_batch_written_in_part(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		p := newPeer(t, memoryPipe, 1<<20)
+		proceed, failed := make(chan struct{}), make(chan struct{})
+		p.conn.out.out = writerFunc(func(b []byte) (int, error) {
+			if <-proceed; bytes.Count(b, []byte("\n")) == 1 {
+				return len(b), nil
+			}
+			return 1, io.ErrClosedPipe
+		})
+		p.onWriteError = func(error) { close(failed) }
+		var ended []<-chan outcome
+		for range 3 {
+			ended = append(ended, p.startRequest(t.Context(), transport.Request{Method: "m"}))
+			synctest.Wait()
+		}
+		close(proceed)
+		<-failed
+		p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
+		for _, e := range ended {
+			require.Equal(t, mcpvisor.OutcomeUnknown, (<-e).err.Outcome)
+		}
 	})
 }
 

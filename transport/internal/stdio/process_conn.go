@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
+	"github.com/mcpvisor/mcpvisor/transport/internal/stdio/reader"
 )
 
 // evidenceTimeout is how long to wait, after a stream or the process has ended, for
@@ -25,9 +26,8 @@ import (
 const evidenceTimeout = 50 * time.Millisecond
 
 // processConn is one process and the connection to it, from the start of the process
-// until it has been reaped. While it is idle it has no goroutine where the poller watches
-// stdout, and elsewhere one that reads. Another one writes while the pipe is full, and another
-// one ends the process.
+// until it has been reaped. Package reader says when a goroutine reads. Another one writes
+// while the pipe is full, and another one ends the process.
 type processConn struct {
 	// Set by newProcessConn, constant afterwards.
 	lifetime        *jsonrpc.Lifetime // shared with conn; guards itself
@@ -56,34 +56,29 @@ func newProcessConn(proc process.Process, o processConnOptions) *processConn {
 	life := jsonrpc.NewLifetime()
 	p := &processConn{
 		lifetime:        life,
-		conn:            newConn(life, proc.Stdout(), proc.Stdin(), o.MaxMessageBytes),
 		proc:            proc,
 		handler:         o.Handlers.NewHandler(life),
 		shutdownTimeout: o.ShutdownTimeout,
 		readDone:        make(chan struct{}),
 	}
 	p.handler.Redactor, p.handler.Observe = o.Redactor, o.Observe
-	c := p.conn
-	c.notifications, c.redactor, c.buffer = o.Notifications, o.Redactor, o.Buffer
+	c := newConn(life, proc.Stdout(), proc.Stdin(), reader.Options{MaxLine: o.MaxMessageBytes, Buffer: o.Buffer,
+		OnLarge: proc.GrowStdout, Go: p.loops.Go}) // no Go after Stop
+	p.conn = c
+	c.notifications, c.redactor = o.Notifications, o.Redactor
 	c.serverRequests.Handler = p.handler
 	// The goroutine that reads calls Go. It is itself one of loops, so loops.Wait has
 	// not returned then.
 	c.serverRequests.Go = func(f func()) bool { p.loops.Go(f); return true }
-	c.in.onLarge = proc.GrowStdout
 	c.goWrite, c.onWriteError = p.loops.Go, func(err error) { p.streamEnded("stdin", err) }
-	c.reading.start = func() { p.loops.Go(p.read) } // not after stopReading
-	c.reading.start()
-	life.OnDead(func() { go p.shutdown() })
-	proc.OnExited(p.onExited)
-	return p
-}
-
-// read reads stdout until the stream or the turn of the goroutine ends.
-func (p *processConn) read() {
-	if err := p.conn.readLoop(); !errors.Is(err, errPaused) {
+	c.onReadEnd = func(err error) {
 		close(p.readDone)
 		p.streamEnded("stdout", err)
 	}
+	c.reader.Start()
+	life.OnDead(func() { go p.shutdown() })
+	proc.OnExited(p.onExited)
+	return p
 }
 
 // streamEnded is called when a stream broke. If the process exits, its exit status is
@@ -113,7 +108,7 @@ func (p *processConn) streamEnded(name string, err error) {
 // onExited ends the connection after the exit of the process. Responses may still be in the
 // pipe, so it waits a moment for the end of stdout. It does not block.
 func (p *processConn) onExited() {
-	p.conn.readable() // the end of stdout may not have been seen
+	p.conn.reader.Wake() // the end of stdout may not have been seen
 	select {
 	case <-p.readDone:
 		p.conn.end(p.proc.ExitCause())
@@ -137,7 +132,7 @@ func (p *processConn) onExited() {
 func (p *processConn) shutdown() {
 	p.conn.failAll() // conn.end may not have come that far; no goroutine that writes starts after it
 	p.proc.Terminate(p.shutdownTimeout)
-	p.conn.stopReading() // before stdout is closed, and before loops.Wait
+	p.conn.reader.Stop() // before stdout is closed, and before loops.Wait
 	p.lifetime.RecordLeft(p.proc.Release())
 	p.loops.Wait()
 	_ = p.conn.control.Close()
@@ -150,7 +145,7 @@ func (p *processConn) shutdown() {
 // server/discover.
 func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
 	p.conn.control.discoverTimeout = discoverTimeout
-	defer p.conn.releaseTurn()
+	defer p.conn.reader.AllowIdle()
 	client := p.handler.NewClient(info)
 	client.AddSendingMiddleware(p.registerClientSession)
 	session, err := client.Connect(ctx, p.conn.control, &mcp.ClientSessionOptions{ProtocolVersion: version})

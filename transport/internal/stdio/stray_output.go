@@ -2,14 +2,15 @@ package stdio
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// Stray output is what a server writes to its stdout that is not a message: logs,
-// banners, prompts (see [mcpvisor.StrayOutput]). "The server MUST NOT write anything to
+// A server may write to its stdout what is not a message: logs, banners, prompts. That is
+// stray output (see [mcpvisor.StrayOutput]). "The server MUST NOT write anything to
 // its stdout that is not a valid MCP message" (MCP, transports, stdio).
 
 // The likely reasons of stray output.
@@ -83,22 +84,22 @@ func (c *conn) noteMalformed(line []byte) {
 	}
 }
 
-// receiveUnfinished is called with the beginning of a line when the server has not
-// written the rest yet. A prompt has no line end; a message begins with a bracket.
-func (c *conn) receiveUnfinished(line []byte) {
+// ReceiveUnfinished implements [reader.Handler]. A prompt has no line end; a message begins
+// with a bracket.
+func (c *conn) ReceiveUnfinished(line []byte) {
 	text := bytes.Trim(bytes.TrimPrefix(line, byteOrderMark), filler)
 	if len(text) > 0 && text[0] != '{' && text[0] != '[' && !bytes.HasPrefix(byteOrderMark, text) {
 		c.remarks.AddStray(line, guessReason(line, false), false)
 	}
 }
 
-// filler is what stands around the messages of a line that holds several: white space, and
+// filler stands around the messages of a line that holds several: white space, and
 // the NULs of servers that end their texts with one, as in C.
 const filler = "\x00 \t\r\n"
 
 // receiveJoined handles the messages of a line that is not one message: threads of the
 // server have written texts and line ends apart, or there are NULs around the message. The line
-// counts as malformed all the same. It reports false if the line does not begin with a
+// counts as malformed nevertheless. It reports false if the line does not begin with a
 // message, or is a part of one over several lines.
 func (c *conn) receiveJoined(line []byte) bool {
 	rest := bytes.Trim(line, filler)
@@ -108,7 +109,7 @@ func (c *conn) receiveJoined(line []byte) bool {
 	c.discarded.Malformed.Add(1)
 	for object := firstObject(rest); object != nil; object = firstObject(rest) {
 		rest = bytes.Trim(rest[len(object):], filler)
-		c.receive(object)
+		c.ReceiveLine(object)
 	}
 	if len(rest) > 0 {
 		c.noteMalformed(rest)
@@ -141,4 +142,78 @@ func firstObject(text []byte) []byte {
 		return nil
 	}
 	return object
+}
+
+// maxSplitBytes bounds how much of a message over several lines is kept, in bytes.
+const maxSplitBytes = 256 << 10
+
+// splitMessage collects a message that the server has written over several lines, as a
+// pretty printer does: "Messages are delimited by newlines, and MUST NOT contain
+// embedded newlines" (MCP, transports, stdio). Such a message is not served. It shows
+// which request it would have answered, and that request fails at once. The goroutine
+// that reads owns it.
+type splitMessage struct {
+	text  []byte
+	depth int // the number of open brackets
+}
+
+// splitState says what a line is to a message over several lines.
+type splitState uint8
+
+const (
+	splitNone       splitState = iota // the line is not part of such a message
+	splitIncomplete                   // the line is part of one, and more lines follow
+	splitComplete                     // the message is complete, or maxSplitBytes is reached
+)
+
+// add adds a line that is not a message by itself.
+func (s *splitMessage) add(line []byte) splitState {
+	if s.depth == 0 && (len(line) == 0 || line[0] != '{') {
+		return splitNone
+	}
+	change, ok := bracketDepth(line)
+	if !ok || s.depth+change < 0 || s.depth == 0 && change == 0 {
+		s.reset()
+		return splitNone
+	}
+	if s.depth > 0 {
+		s.text = append(s.text, '\n')
+	}
+	s.text = append(s.text, line...)
+	if s.depth += change; s.depth == 0 || len(s.text) > maxSplitBytes {
+		return splitComplete
+	}
+	return splitIncomplete
+}
+
+// reset discards what was collected.
+func (s *splitMessage) reset() { s.text, s.depth = nil, 0 }
+
+// bracketDepth returns how many more brackets a line opens than it closes. ok is false
+// for a line that ends within a string: JSON strings contain no line breaks.
+func bracketDepth(line []byte) (change int, ok bool) {
+	inString := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			change++
+		case c == '}', c == ']':
+			change--
+		}
+	}
+	return change, !inString
+}
+
+// failSplitMessage fails the request that the collected message answers, if any.
+func (c *conn) failSplitMessage() {
+	text := c.split.text
+	id, ok := jsonrpc.FindID(text[:min(len(text), jsonrpc.EdgeSize)], text[max(0, len(text)-jsonrpc.EdgeSize):])
+	if ok {
+		c.failResponse(id, errors.New("the server wrote its answer over several lines; each message must be one line"), "")
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,6 +27,21 @@ type reply struct {
 	sessionID   string
 	// status is the HTTP status of an error; 0 if the status was 2xx.
 	status int
+	// orphan: errorMember is of an error without an id, which may be about another message;
+	// see jsonrpc/remarks.go.
+	orphan bool
+}
+
+// callError returns the error of a call with this answer; nil if it is a result.
+func (r reply) callError() error {
+	if r.errorMember == nil {
+		return nil
+	}
+	e := jsonrpc.ServerError(r.errorMember)
+	if r.orphan {
+		e = jsonrpc.OrphanError(e)
+	}
+	return e
 }
 
 // roundTrip sends one request and waits for its answer: in a JSON body, on an event
@@ -87,6 +104,7 @@ func (s *session) readBodyAnswer(resp *http.Response, id int64, memory httpbody.
 	}
 	if got, found, httpErr := s.handleMessage(body, id, true); found || httpErr != nil {
 		got.result = cloneSmallPart(got.result, body)
+		got.orphan = false // the whole response is that error
 		return got, ended, httpErr
 	}
 	if !jsonscan.Valid(body) {
@@ -116,7 +134,7 @@ func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, fo
 			s.discarded.Unmatched.Add(1)
 			return reply{}, false, nil
 		case env.Error != nil:
-			return reply{errorMember: env.Error}, true, nil
+			return reply{errorMember: env.Error, orphan: soleError && !(numeric && n == id)}, true, nil
 		case env.Malformed:
 			return reply{}, false, endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
 		}
@@ -281,4 +299,73 @@ func cloneSmallPart(part, whole []byte) []byte {
 		return part[:len(part):len(part)]
 	}
 	return bytes.Clone(part)
+}
+
+const (
+	// drainTimeout and maxDrained bound the time and the bytes spent on the rest of a body
+	// after its answer. If the body ends within these bounds, its connection can be reused.
+	drainTimeout = time.Second
+	maxDrained   = 64 << 10
+	// maxDrains bounds how many bodies of one session are read after their answers at the
+	// same time. Each occupies a connection, and some servers never end a body.
+	maxDrains = 64
+)
+
+// drains holds the exchanges of one session whose answer has arrived, and whose response is
+// read to its end in the background. The zero value is empty. Safe for concurrent use.
+type drains struct {
+	mu   sync.Mutex
+	ring [maxDrains]*exchange // nil: free; guarded by mu
+	next int                  // where the next one goes; guarded by mu
+}
+
+// add adds an exchange. If there is no room, it ends the one that was added first, because
+// that one is the most likely to continue without an end.
+func (d *drains) add(x *exchange) {
+	d.mu.Lock()
+	oldest := d.ring[d.next]
+	d.ring[d.next] = x
+	d.next = (d.next + 1) % maxDrains
+	d.mu.Unlock()
+	if oldest != nil {
+		oldest.finishDetached()
+	}
+}
+
+// remove removes an exchange, unless another one has taken its place.
+func (d *drains) remove(x *exchange) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.ring[:], x); i >= 0 {
+		d.ring[i] = nil
+	}
+}
+
+// closeBody closes the body of an exchange. more says that the body may continue after the
+// answer. Then the rest is read in the background, so that the connection can be reused.
+func (s *session) closeBody(body io.ReadCloser, x *exchange, more bool) {
+	if !more || !x.detach() {
+		_ = body.Close()
+		return
+	}
+	s.drainBody(body, x)
+}
+
+// drainBody reads the rest of a body in the background and closes it.
+func (s *session) drainBody(body io.ReadCloser, x *exchange) {
+	if !s.startTask() {
+		_ = body.Close()
+		x.finishDetached()
+		return
+	}
+	s.drains.add(x)
+	go func() {
+		defer s.tasks.Done()
+		defer x.finishDetached()
+		defer s.drains.remove(x)
+		defer body.Close()
+		limit := time.AfterFunc(drainTimeout, x.finishDetached)
+		defer limit.Stop()
+		_, _ = io.CopyN(io.Discard, body, maxDrained)
+	}()
 }

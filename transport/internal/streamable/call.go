@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,15 +68,16 @@ func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Req
 // sendExchange runs the exchange of a request, and turns its answer into a result or an
 // error.
 func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (json.RawMessage, error) {
-	got, httpErr := s.roundTrip(x, x.id(), requestBody(x.id(), r, a.meta), s.callHeader(a, r))
+	header, err := s.callHeader(a, r)
+	if err != nil {
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	}
+	got, httpErr := s.roundTrip(x, x.id(), requestBody(x.id(), r, a.meta), header)
 	if httpErr != nil {
 		return nil, s.callError(x, a, httpErr)
 	}
-	if got.errorMember != nil {
-		return nil, jsonrpc.ServerError(got.errorMember)
-	}
-	if a.modern && r.Method == "tools/list" {
-		s.params.Learn(got.result, isFirstPage(r.Params), s.spec.Limits.MaxItems)
+	if err := got.callError(); err != nil {
+		return nil, err
 	}
 	return got.result, nil
 }
@@ -87,9 +87,6 @@ func requestBody(id int64, r transport.Request, meta json.RawMessage) []byte {
 	const rest = 128 // enough for the other members and the progress token
 	return jsonrpc.AppendRequest(make([]byte, 0, len(r.Method)+len(r.Params)+len(r.Meta)+len(meta)+rest), id, r, meta)
 }
-
-// isFirstPage reports whether a list request asks for the first page.
-func isFirstPage(params json.RawMessage) bool { return !bytes.Contains(params, []byte(`"cursor"`)) }
 
 // sendWithProgress sends a request whose caller gets progress reports. The exchange runs
 // in its own goroutine. The calling goroutine only calls the caller's Progress function,
@@ -124,13 +121,14 @@ func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Reques
 }
 
 // callHeader returns the header of a request on the call channel. Calls of a legacy
-// session share it, so it must not be changed.
+// session share it, so it must not be changed. It fails if arguments of the call that
+// headers must repeat do not fit into them.
 //
 // Building a header for each call would allocate on the hot path. Only a modern session
 // needs that, because its headers repeat the method, the name and arguments of the call
 // (MCP 2026-07-28, Streamable HTTP). Two goroutines may build the shared header at the same
 // time; both results are equal, and the last one is kept.
-func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
+func (s *session) callHeader(a *agreement, r transport.Request) (http.Header, error) {
 	id := s.sessionID.Load()
 	shared := s.sharedHeader.Load()
 	if shared == nil || shared.agreed != a || shared.sessionID != id {
@@ -139,7 +137,7 @@ func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 		s.sharedHeader.Store(shared)
 	}
 	if !a.modern {
-		return shared.header
+		return shared.header, nil
 	}
 	h := make(http.Header, len(shared.header)+3)
 	maps.Copy(h, shared.header)
@@ -149,9 +147,9 @@ func (s *session) callHeader(a *agreement, r transport.Request) http.Header {
 		h["Mcp-Name"] = []string{headerparams.Value(r.Target)}
 	}
 	if r.Method == "tools/call" {
-		s.params.AddTo(h, r)
+		return h, s.params.AddTo(h, r)
 	}
-	return h
+	return h, nil
 }
 
 // sharedHeader is the header that all calls of a legacy session share, with the agreement
@@ -251,7 +249,8 @@ func (s *session) pingServer(a *agreement) {
 	x := s.startRequest(ctx, r)
 	defer x.finish()
 	defer x.memory.share.Release()
-	_, httpErr := s.roundTrip(x, x.id(), requestBody(x.id(), r, a.meta), s.callHeader(a, r))
+	header, _ := s.callHeader(a, r) // it fails for tools only
+	_, httpErr := s.roundTrip(x, x.id(), requestBody(x.id(), r, a.meta), header)
 	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {
 		s.endWithError(httpErr)
 	}

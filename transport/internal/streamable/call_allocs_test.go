@@ -103,8 +103,8 @@ func TestRequest_allocations(t *testing.T) {
 		name, contentType, before, after string
 		allocs, bytes                    float64
 	}{
-		{"JSON", "application/json", "", "", 47, 3750},
-		{"event stream", "text/event-stream", "event: message\ndata: ", "\n\n", 49, 3850},
+		{"JSON", "application/json", "", "", 60, 4850},
+		{"event stream", "text/event-stream", "event: message\ndata: ", "\n\n", 62, 4950},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := openSession(t, specFor(serveQuietly(t, row.contentType, row.before, row.after)))
@@ -124,6 +124,6 @@ func TestRequest_allocations(t *testing.T) {
 func TestCallHeader_shared(t *testing.T) {
 	s := openSession(t, specFor(newHTTPServer(t).URL))
 	a := s.agreed.Load()
-	allocs := testing.AllocsPerRun(100, func() { _ = s.callHeader(a, transporttest.ToolCall) })
+	allocs := testing.AllocsPerRun(100, func() { _, _ = s.callHeader(a, transporttest.ToolCall) })
 	require.Zero(t, allocs)
 }

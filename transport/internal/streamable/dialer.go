@@ -6,7 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/internal/guard"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
@@ -23,10 +23,10 @@ type dialer struct {
 	auth *oauth.Authorizer // nil: the only tokens are in the headers of the spec
 
 	handlers *inbound.HandlerPool
-	// abandoned counts the requests of all sessions that have ended, but from which the
-	// application's RoundTripper has not returned.
-	abandoned guard.Abandoned
-	buffer    *budget.Budget // bounds the memory for large replies of all sessions
+	// held counts the requests of all sessions that the application's RoundTripper holds
+	// after they have ended.
+	held   hostcall.HeldRequests
+	buffer *budget.Budget // bounds the memory for large replies of all sessions
 
 	mu  sync.Mutex   // guards era and sse
 	era mcpvisor.Era // found by an earlier session; EraAuto: unknown
@@ -62,12 +62,9 @@ func (d *dialer) NewSession() transport.Session {
 	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges.requests, Go: s.goTask, Reply: s.postReply,
 		Room: inbound.Allowance{Max: sdkStreamSize}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if s.endpoint, s.endpointErr = endpoint.New(d.spec); s.endpoint != nil {
+	if s.endpoint, s.endpointErr = endpoint.New(d.spec, &d.held); s.endpoint != nil {
 		s.notifications.Redact = s.endpoint.Redact
 		s.endpoint.Auth = d.auth
-		if t, ok := s.endpoint.RoundTripper.(*guard.RoundTripper); ok {
-			t.UseCounter(&d.abandoned)
-		}
 		s.handler.Redactor = s.endpoint.Redact
 		s.endpoint.OnUnauthorized = func(httpErr *endpoint.HTTPError) { s.end(httpErr.StartCause()) }
 	}

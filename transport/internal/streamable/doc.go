@@ -15,7 +15,7 @@
 //   - exchange.go: one HTTP request with its answer, and when it ends
 //   - answer.go, stream.go: how the answer is found in a body or on an event stream
 //   - listen.go: the standalone event stream; server_message.go: messages of the server
-//   - sse_conn.go, sse_request.go, sse_fallback.go: HTTP+SSE, and when it is tried
+//   - sse_conn.go, sse_fallback.go: HTTP+SSE, and when it is tried
 //
 // What a call in flight receives when something is lost:
 //

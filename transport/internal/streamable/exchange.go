@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -15,7 +16,7 @@ import (
 //
 // It ends with the context of its caller, with the session, at its deadline, or when it
 // is finished, whichever comes first. The goroutine that runs the exchange owns the
-// fields, except for entry, which the mutex of the table guards, and trace, which is safe
+// fields, except for those that the mutex of the table guards, entry among them, and trace, which is safe
 // for concurrent use.
 type exchange struct {
 	// ctx ends with the exchange; jsonrpc.ContextEnd returns the reason.
@@ -28,6 +29,9 @@ type exchange struct {
 	// unfollow stops following the context of the caller; nil if that context never ends.
 	unfollow func() bool
 	detached bool // detach was called
+	// failWithOrphan fails the request with an error without an id; nil: none has come. The
+	// mutex of the table guards it.
+	failWithOrphan func()
 }
 
 // startExchange begins an exchange that is not on the call channel. The caller must call
@@ -80,7 +84,25 @@ func (x *exchange) InFlight() bool { return true }
 // Expire implements jsonrpc.Owner. It ends the exchange, and the goroutine that runs the
 // exchange finishes it.
 func (x *exchange) Expire() (after func()) {
+	if !x.entry.Hastened.IsZero() {
+		return x.failWithOrphan
+	}
 	return func() { x.end(context.DeadlineExceeded, jsonrpc.ErrOverdue) }
+}
+
+// failAfterGrace calls fail after jsonrpc.OrphanGrace, unless the exchange is over by then, or
+// the server has shown that it works on the request. It reports false if it was called
+// before, and while a handler of the host works for the request.
+func (x *exchange) failAfterGrace(fail func()) bool {
+	t := &x.table.requests
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	if x.failWithOrphan != nil || x.entry.Clocks.Paused() {
+		return false
+	}
+	x.failWithOrphan = fail
+	t.HastenLocked(&x.entry, time.Now().Add(jsonrpc.OrphanGrace))
+	return true
 }
 
 // end ends the exchange, unless it has ended. err is context.Canceled or
@@ -120,3 +142,66 @@ func (x *exchange) finishDetached() {
 	x.table.requests.Remove(&x.entry)
 	x.cancel(context.Canceled)
 }
+
+// exchangeTable holds the exchanges of one session: calls, messages of the go-sdk's
+// client, and event streams. An exchange that has ended stays in the table until it is
+// finished, because its answer may have arrived already, and the progress reported before
+// that answer must still reach its caller. Safe for concurrent use.
+type exchangeTable struct {
+	requests jsonrpc.Table
+	buffer   *budget.Budget // the dialer's; set before the first exchange
+}
+
+// endAll ends every exchange. An exchange that begins later ends at once.
+func (t *exchangeTable) endAll(cause error) {
+	t.requests.End(cause, func(e *jsonrpc.Entry) { e.Owner.(*exchange).end(context.Canceled, cause) })
+}
+
+// replyMemory is the memory for one reply. It implements httpbody.Memory.
+type replyMemory struct {
+	ctx context.Context // of the exchange
+	// share is the part of Limits.MaxBufferBytes that a large reply occupies.
+	share budget.Share
+}
+
+// Reserve reserves memory for more bytes of the reply, and blocks until they are available.
+// It reports false if the exchange ends first.
+func (m *replyMemory) Reserve(bytes int) bool { return m.share.Grow(m.ctx, nil, bytes) == nil }
+
+// Release releases the memory of the reply.
+func (m *replyMemory) Release() { m.share.Release() }
+
+// handOverBuffer ends the reservation of a call. If the call succeeded and the caller has
+// set Held, the caller becomes the owner of the reservation. Otherwise it is released.
+func (x *exchange) handOverBuffer(r transport.Request, err error) {
+	if r.Held != nil && err == nil {
+		r.Held.TakeOver(&x.memory.share)
+		return
+	}
+	x.memory.share.Release()
+}
+
+// noRoomReply returns the error of a call whose answer was skipped for lack of memory.
+func noRoomReply() *endpoint.HTTPError {
+	e := jsonrpc.NoRoomError()
+	httpErr := endpoint.InvalidReply(e.Outcome, "%v", e.Cause)
+	httpErr.Kind, httpErr.Hint = e.Kind, e.Hint
+	return httpErr
+}
+
+// streamMemory is the memory for the large events of a stream that serves the whole session;
+// the stream of one call uses the memory of its exchange. It implements httpbody.Memory. The
+// goroutine that reads the stream owns share.
+type streamMemory struct {
+	s     *session
+	share *budget.Share
+}
+
+// Reserve reserves memory for more bytes of an event. It reports false if there is no room
+// in time, or if the session ends.
+func (m streamMemory) Reserve(bytes int) bool {
+	return jsonrpc.GrowShare(m.share, m.s.Dead(), bytes, m.s.endpoint.NoteReceived)
+}
+
+// Release releases the memory of the event.
+func (m streamMemory) Release() { m.share.Release() }

@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // startTimed begins an exchange that is not on the call channel.
@@ -214,4 +216,36 @@ func TestExchangeTable_progress(t *testing.T) {
 			x.finish()
 		})
 	})
+}
+
+// An error without an id fails a request after a second, unless the server shows that it
+// works on it.
+func TestExchange_failAfterGrace(t *testing.T) {
+	for name, row := range map[string]struct {
+		then  func(*exchangeTable, *exchange)
+		fails bool
+	}{
+		"nothing follows": {func(*exchangeTable, *exchange) {}, true},
+		"progress":        {func(table *exchangeTable, x *exchange) { table.requests.Progressed(x.id()) }, false},
+		"a handler":       {func(table *exchangeTable, x *exchange) { table.requests.PauseClocks(x.id())(false) }, false},
+		"finished":        {func(_ *exchangeTable, x *exchange) { x.finish() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				var table exchangeTable
+				x := table.start(t.Context(), true, transport.Request{Timeout: time.Minute})
+				defer x.finish()
+				var failed atomic.Bool
+				fail := func() { failed.Store(true) }
+				require.True(t, x.failAfterGrace(fail))
+				require.False(t, x.failAfterGrace(fail), "only the first one counts")
+				row.then(&table, x)
+				time.Sleep(30 * time.Second)
+				require.Equal(t, row.fails, failed.Load())
+				if name != "finished" {
+					require.NoError(t, x.cause(), "its deadline has not passed")
+				}
+			})
+		})
+	}
 }

@@ -28,7 +28,9 @@ func (s *session) openSDKStream(req *http.Request) (*http.Response, error) {
 		return newResponse(req, http.StatusOK, "text/event-stream", s.sdkStream.open(req.Context())), nil
 	}
 	if !s.startTask() {
-		return nil, s.Cause()
+		// The session has ended. An error would make the go-sdk repeat the GET for many
+		// seconds; it accepts that there is no stream.
+		return newResponse(req, http.StatusMethodNotAllowed, "", http.NoBody), nil
 	}
 	x := s.startExchange(req.Context(), 0)
 	ready := make(chan struct{})

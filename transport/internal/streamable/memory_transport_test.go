@@ -16,8 +16,9 @@ import (
 // It is a RoundTripper, and records which of its response bodies are open.
 type memoryTransport struct {
 	*httpServer
-	mu   sync.Mutex
-	open map[*memoryBody]struct{}
+	handler http.Handler // serves the requests; nil: httpServer
+	mu      sync.Mutex
+	open    map[*memoryBody]struct{}
 }
 
 func newMemoryTransport(t *testing.T) *memoryTransport {
@@ -66,6 +67,10 @@ func (d *memoryTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 			w.WriteHeader(http.StatusOK)
 			_ = feed.Close()
 		}()
+		if d.handler != nil {
+			d.handler.ServeHTTP(w, r)
+			return
+		}
 		d.ServeHTTP(w, r)
 	}()
 	context.AfterFunc(ctx, func() { feed.CloseWithError(ctx.Err()) })

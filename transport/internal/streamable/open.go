@@ -61,6 +61,7 @@ func (s *session) Open(ctx context.Context) error {
 		s.end(s.openError(ctx, err))
 		return s.Cause()
 	}
+	s.lastError.Store(nil) // it explained the start
 	if !s.recordNegotiation() {
 		return s.Cause()
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/discovery"
 	"github.com/mcpvisor/mcpvisor/transport/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -115,12 +116,45 @@ func TestAgainstSDK_eraRemembered(t *testing.T) {
 func TestAgainstSDK_paramHeaders(t *testing.T) {
 	web := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
 	s := openSession(t, specFor(web.URL))
-	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
+	_, err := discovery.Discover(transporttest.Context(t), s, "srv", mcpvisor.ServerSpec{}.WithDefaults().Limits)
 	require.NoError(t, err)
 	got, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
 		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"zürich","deep":{"n":42}}}`)})
 	require.NoError(t, err)
 	require.Contains(t, string(got), headerparams.Value("zürich")+"/42")
+
+	_, err = s.Request(transporttest.Context(t), transport.Request{Method: "tools/call", Target: "marked",
+		Params: json.RawMessage(`{"name":"marked","arguments":{"region":"` + strings.Repeat("z", 1<<20) + `"}}`)})
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.KindInvalid, e.Kind)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+}
+
+// The session learns the marks of the tools that discovery has accepted, and of no other.
+// A list that broke off replaces no whole one.
+func TestUseTools(t *testing.T) {
+	web := sdkServer(t, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true})
+	s := openSession(t, specFor(web.URL))
+	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
+	require.NoError(t, err)
+	headers := func() []string {
+		h, err := s.callHeader(s.agreed.Load(), transport.Request{Method: "tools/call", Target: "marked",
+			Params: json.RawMessage(`{"name":"marked","arguments":{"region":"x"}}`)})
+		require.NoError(t, err)
+		return h["Mcp-Param-Region"]
+	}
+	require.Empty(t, headers(), "the page alone changes nothing")
+	limits := mcpvisor.ServerSpec{}.WithDefaults().Limits
+	found, err := discovery.Discover(transporttest.Context(t), s, "srv", limits)
+	require.NoError(t, err)
+	require.Equal(t, []string{"x"}, headers())
+	s.UseTools(nil, true)
+	require.Equal(t, []string{"x"}, headers())
+	s.UseTools(nil, false)
+	require.Empty(t, headers())
+	s.UseTools(found.Tools, false)
+	require.Equal(t, []string{"x"}, headers())
 }
 
 // A request that the server sends during a call is served, and the server gets the answer.

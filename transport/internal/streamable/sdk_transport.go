@@ -3,7 +3,6 @@ package streamable
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -40,7 +39,9 @@ func (c *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case http.MethodGet:
 		return c.s.openSDKStream(req)
 	default:
-		return c.deleteSession(req)
+		// A DELETE. The session sends its own, because Close of the go-sdk would wait for it
+		// with a bound of its own.
+		return newResponse(req, http.StatusNoContent, "", http.NoBody), nil
 	}
 }
 
@@ -156,30 +157,6 @@ func (s *session) postMessage(x *exchange, body []byte, header http.Header) *end
 		}
 	}
 	return httpErr
-}
-
-// deleteSession sends the DELETE that ends the session at the server (MCP 2025-11-25,
-// Streamable HTTP, "Session Management"). Timeouts.Shutdown bounds it, and a failure is
-// only logged.
-func (c *sdkTransport) deleteSession(req *http.Request) (*http.Response, error) {
-	s := c.s
-	done := newResponse(req, http.StatusNoContent, "", http.NoBody)
-	if s.skipDelete.Load() {
-		return done, nil
-	}
-	ctx := req.Context()
-	if limit := s.spec.Timeouts.Shutdown; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	resp, httpErr := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodDelete, Header: c.header(req)})
-	if httpErr != nil {
-		s.log.Debug().Str("reason", httpErr.Message).Msg("session was not deleted at the server")
-		return done, nil
-	}
-	_ = resp.Body.Close()
-	return done, nil
 }
 
 // header returns the header fields of the go-sdk that belong to the protocol, with those

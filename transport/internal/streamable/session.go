@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +78,8 @@ type session struct {
 	sdkStream      *sdkStream
 	serverRequests inbound.Requests
 	discarded      jsonrpc.Discarded
-	params         headerparams.Table
+	params         headerparams.Table // set by UseTools
+	toolsKnown     atomic.Bool        // UseTools was called
 	// handshake detects a legacy server that was restarted behind its address.
 	handshake jsonrpc.HandshakeWatch
 	// onMessage, if set before Open, gets every request and notification of the
@@ -180,29 +182,50 @@ func (s *session) end(cause *supervisor.Cause) {
 }
 
 // shutdown sends the DELETE, waits for all tasks, closes all connections, and releases the
-// session. Each wait is bounded.
+// session, all within Timeouts.Shutdown. What the server may delay, the DELETE and a token
+// request, has three quarters of it.
 func (s *session) shutdown() {
 	s.mu.Lock()
 	s.closing = true
 	connecting := s.connecting
 	s.mu.Unlock()
+	replyBy := time.Now().Add(s.spec.Timeouts.Shutdown * 3 / 4)
 	if connecting != nil {
-		<-connecting // Connect returns soon, because its context has ended
+		<-connecting // Connect returns soon: its context has ended, and sdkTransport waits for nothing
 		if s.client != nil {
-			_ = s.client.Close() // sends the DELETE, which sdkTransport bounds
+			_ = s.client.Close()
 		}
+		s.deleteSession(replyBy)
 	}
 	s.tasks.Wait()
 	if s.attached {
-		s.endpoint.Auth.Detach(s.spec.Timeouts.Shutdown)
+		s.endpoint.Auth.Detach(time.Until(replyBy))
 	}
 	if s.endpoint != nil {
-		if left := s.endpoint.AwaitRoundTripper(s.spec.Timeouts.Shutdown); left > 0 {
-			s.log.Warn().Int("goroutines", left).Msg("the RoundTripper of HTTP.Client ignores the context of its requests; goroutines are left behind in it")
-		}
 		s.endpoint.Close()
 	}
 	s.lifetime.Release()
+}
+
+// deleteSession sends the DELETE that ends the session at the server (MCP 2025-11-25,
+// Streamable HTTP, "Session Management"), if the server assigned a session id. A failure is
+// only logged.
+func (s *session) deleteSession(deadline time.Time) {
+	if s.skipDelete.Load() || s.sessionID.Load() == nil {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	header := s.sessionHeader(s.agreed.Load())
+	if s.client != nil { // the session may have ended before it was agreed
+		header["Mcp-Protocol-Version"] = []string{s.client.InitializeResult().ProtocolVersion}
+	}
+	resp, httpErr := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodDelete, Header: header})
+	if httpErr != nil {
+		s.log.Debug().Str("reason", httpErr.Message).Msg("session was not deleted at the server")
+		return
+	}
+	_ = resp.Body.Close()
 }
 
 // Info implements Session.
@@ -211,7 +234,7 @@ func (s *session) Info() mcpvisor.SessionInfo {
 	if a := s.agreed.Load(); a != nil {
 		info = a.info
 	}
-	info.AbandonedRequests = s.dialer.abandoned.Count()
+	info.AbandonedRequests = s.dialer.held.Count()
 	info.Discarded = s.discarded.Counts()
 	return info
 }
@@ -237,9 +260,16 @@ func (s *session) sessionRef() endpoint.SessionRef {
 
 // CheckInputSchema implements [transport.InputSchemaChecker]. Before MCP 2026-07-28 the
 // annotations of a schema have no meaning, and every schema passes.
-func (s *session) CheckInputSchema(schema json.RawMessage) error {
+func (s *session) CheckInputSchema(schema json.RawMessage) (kept int, err error) {
 	if !s.isModern() {
-		return nil
+		return 0, nil
 	}
 	return headerparams.Check(schema)
+}
+
+// UseTools implements [transport.InputSchemaChecker].
+func (s *session) UseTools(tools []mcpvisor.Tool, partial bool) {
+	if s.isModern() && !(s.toolsKnown.Swap(true) && partial) {
+		s.params.Replace(tools)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,38 +228,4 @@ func TestClose_leavesHostTransport(t *testing.T) {
 	resp, err := (&http.Client{Transport: host}).Get(elsewhere.URL)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-}
-
-// The release waits until the application's RoundTripper has returned.
-func TestRelease_waitsForTasks(t *testing.T) {
-	web := newHTTPServer(t)
-	own := &http.Transport{}
-	t.Cleanup(own.CloseIdleConnections)
-	stuck, free := make(chan struct{}), make(chan struct{})
-	var hold atomic.Bool
-	spec := specFor(web.URL)
-	spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		if r.Method == http.MethodPost && hold.Swap(false) {
-			close(stuck)
-			<-free
-		}
-		return own.RoundTrip(r)
-	})}
-	s := openSession(t, spec)
-	hold.Store(true)
-	failed := make(chan error, 1)
-	go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); failed <- err }()
-	<-stuck
-	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-	require.Never(t, func() bool {
-		select {
-		case <-s.Released():
-			return true
-		default:
-			return false
-		}
-	}, 100*time.Millisecond, transporttest.TimeStep)
-	close(free)
-	require.ErrorIs(t, <-failed, mcpvisor.ErrClosed)
-	transporttest.RequireClosed(t, s.Released(), "session is not released")
 }

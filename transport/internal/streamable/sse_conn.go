@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
@@ -247,7 +248,7 @@ func (c *sseConn) receiveMessage(text []byte) {
 	}
 	id, known := env.NumericID()
 	if isErrorWithoutID(&env) {
-		c.receiveErrorWithoutID(text, &env)
+		c.receiveErrorWithoutID(&env)
 		return
 	}
 	switch {
@@ -282,7 +283,7 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 // the POST and releases its memory: this one, that of finishPostInBackground, or, if
 // abandoned is set, the one that sent the POST.
 func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
-	r := c.addRequest(id)
+	r := c.addRequest(id, x)
 	if !c.s.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
@@ -339,4 +340,191 @@ func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) s
 		return a
 	}
 	return p
+}
+
+// releasePosted releases the memory of the outcome of a POST that no goroutine receives.
+// If the outcome has not arrived, the goroutine of the POST sees abandoned and releases it.
+func releasePosted(posted <-chan sseAnswer, abandoned *atomic.Bool) {
+	abandoned.Store(true)
+	select {
+	case a := <-posted:
+		a.share.Release()
+	default:
+	}
+}
+
+// finishPostInBackground waits in the background for the end of the POST of an answered
+// request, at most drainTimeout, so that the connection can be reused. It reports true if
+// it receives the outcome of the POST.
+func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, abandoned *atomic.Bool) (handedOver bool) {
+	select {
+	case p := <-posted:
+		p.share.Release()
+		return false
+	default:
+	}
+	if !x.detach() {
+		return false // the POST ends with the exchange
+	}
+	if !c.s.startTask() {
+		x.finishDetached()
+		return false
+	}
+	c.s.drains.add(x)
+	go func() {
+		defer c.s.tasks.Done()
+		defer releasePosted(posted, abandoned)
+		defer x.finishDetached()
+		defer c.s.drains.remove(x)
+		t := time.NewTimer(drainTimeout)
+		defer t.Stop()
+		select {
+		case p := <-posted:
+			p.share.Release()
+		case <-t.C:
+		}
+	}()
+	return true
+}
+
+// postRequest POSTs one request. A server accepts it with a 2xx status; some servers put
+// the answer into the body of that response.
+func (c *sseConn) postRequest(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
+	s := c.s
+	memory := &replyMemory{ctx: x.ctx, share: s.exchanges.buffer.Share()} // another goroutine owns that of the exchange
+	defer func() { a.share.TakeOver(&memory.share) }()
+	resp, httpErr := x.post(s.endpoint, body, header)
+	if httpErr != nil {
+		return sseAnswer{err: httpErr}
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
+		got, _, httpErr := s.readErrorStatus(resp, id, endpoint.StreamSession, memory)
+		return sseAnswer{reply: got, err: httpErr}
+	}
+	text, _, _ := s.errorBody(resp, resp.Body, id, memory)
+	text = bytes.TrimSpace(text)
+	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
+		return sseAnswer{err: s.endpoint.HTMLReply(resp.StatusCode)}
+	}
+	if env, ok := jsonrpc.ScanEnvelope(text); ok && env.IsResponse() {
+		got, found, httpErr := s.handleMessage(text, id, true)
+		if found || httpErr != nil {
+			return sseAnswer{reply: got, err: httpErr}
+		}
+	}
+	return sseAnswer{}
+}
+
+// sseAnswer is the outcome of one request.
+type sseAnswer struct {
+	reply reply
+	err   *endpoint.HTTPError
+	// share is the part of Limits.MaxBufferBytes that the answer occupies. The receiver of
+	// the answer releases it.
+	share budget.Share
+}
+
+// isAccepted reports whether the server accepted the POST with a response that contains
+// no answer.
+func (a sseAnswer) isAccepted() bool {
+	return a.err == nil && a.reply.result == nil && a.reply.errorMember == nil
+}
+
+// sseRequest is a request that waits for its answer. The fields are constant.
+type sseRequest struct {
+	answer chan sseAnswer // has room for one answer
+	// posted and remarks are how many messages had been POSTed, and how many errors without
+	// an id had been received, when the request was added.
+	posted, remarks uint64
+	exchange        *exchange
+}
+
+// addRequest adds a request to the table of requests that wait for an answer.
+func (c *sseConn) addRequest(id int64, x *exchange) *sseRequest {
+	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count(), exchange: x}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.posted = c.postCount.Add(1)
+	c.waiting[id] = r
+	return r
+}
+
+// countPost counts a message that has no answer and is about to be POSTed.
+func (s *session) countPost() {
+	if c := s.sse.Load(); c != nil {
+		c.postCount.Add(1)
+	}
+}
+
+// deliver passes an answer to the request that waits for it. It reports false, and releases
+// the memory of the answer, if no request with this id waits.
+func (c *sseConn) deliver(id int64, a sseAnswer) bool {
+	c.mu.Lock()
+	r := c.waiting[id]
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	if r == nil {
+		a.share.Release()
+		return false
+	}
+	r.answer <- a // never blocks: the channel has room for one answer, and only the request in the table gets one
+	return true
+}
+
+// stopWaiting removes a request from the table. delivered says that its answer was
+// delivered before, and a is that answer. Call it once, and only if the answer was not
+// received.
+func (c *sseConn) stopWaiting(id int64, r *sseRequest) (a sseAnswer, delivered bool) {
+	c.mu.Lock()
+	delivered = c.waiting[id] == nil
+	delete(c.waiting, id)
+	c.mu.Unlock()
+	if delivered {
+		a = <-r.answer // deliver sends it right after it removed the request
+	}
+	return a, delivered
+}
+
+// failOnlyRequest fails the only request that waits with an error without an id, after
+// jsonrpc.OrphanGrace. It reports false if there is no such request, if a message was POSTed
+// after it, and as [exchange.failAfterGrace] does.
+func (c *sseConn) failOnlyRequest(env *jsonrpc.Envelope) bool {
+	id, only := c.onlyWaiting(true)
+	c.mu.Lock()
+	r := c.waiting[id]
+	c.mu.Unlock()
+	if !only || r == nil {
+		return false
+	}
+	got := c.s.smallOrphan(reply{errorMember: env.Error, orphan: true})
+	return r.exchange.failAfterGrace(func() { c.deliver(id, sseAnswer{reply: *got}) })
+}
+
+// onlyWaiting returns the id of the request that waits, if exactly one does. If last is
+// true, it returns the id only if no message was POSTed after that request.
+func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) != 1 {
+		return 0, false
+	}
+	for id, r := range c.waiting {
+		return id, !last || r.posted == c.postCount.Load()
+	}
+	return 0, false
+}
+
+// receiveErrorWithoutID handles an error without an id; see jsonrpc/remarks.go. The error
+// fails the request that waits, if exactly one waits, no other message was POSTed after it,
+// and no answer comes in time. Otherwise the error may be about another message, and is
+// recorded to explain requests that time out.
+func (c *sseConn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
+	failed := jsonrpc.ServerError(c.s.endpoint.CleanJSON(env.Error))
+	if jsonrpc.MayFailRequest(failed) && c.failOnlyRequest(env) {
+		return
+	}
+	if text, log := c.remarks.AddOrphan(failed, &c.s.discarded); log {
+		c.s.log.Warn().Str("error", text).Msg("the server sent an error that names no request")
+	}
 }

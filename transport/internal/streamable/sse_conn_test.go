@@ -64,7 +64,12 @@ func TestSSE_call(t *testing.T) {
 		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, want: "no, ***"},
 		"error without an id": {reply: func(web *sseServer, _ http.ResponseWriter, _ json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}`)
-		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeAnswered, want: "parse error"},
+		}, kind: mcpvisor.ErrRPC, outcome: mcpvisor.OutcomeUnknown, want: "parse error"},
+		"error without an id before the answer": {reply: func(web *sseServer, w http.ResponseWriter, id json.RawMessage) {
+			w.WriteHeader(202)
+			web.write("data: " + `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}` + "\n\n" +
+				`data: {"jsonrpc":"2.0","id":` + string(id) + `,"result":` + helloResult + "}\n\n")
+		}},
 		"neither result nor error": {reply: func(web *sseServer, _ http.ResponseWriter, id json.RawMessage) {
 			web.send(`{"jsonrpc":"2.0","id":%s}`, id)
 		}, kind: mcpvisor.ErrProtocol, outcome: mcpvisor.OutcomeAnswered, want: "neither a result nor an error"},
@@ -191,7 +196,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := s.startExchange(t.Context(), 0)
 			defer x.finish()
-			request := c.addRequest(1 << 40)
+			request := c.addRequest(1<<40, x)
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))
 			got := c.afterPost(x, 1<<40, p, request)
 			require.Nil(t, got.err)
@@ -200,7 +205,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 			if p.isAccepted() {
 				return
 			}
-			got = c.afterPost(x, 1<<40, p, c.addRequest(1<<40))
+			got = c.afterPost(x, 1<<40, p, c.addRequest(1<<40, x))
 			require.Equal(t, p, got, "no answer has arrived")
 			require.Empty(t, c.waiting)
 		})
@@ -225,7 +230,7 @@ func TestSSE_crashWithCallsInFlight(t *testing.T) {
 		}()
 	}
 	arrived.Wait()
-	web.CloseClientConnections()
+	web.write("") // the connections of the calls stay: one of them may not have its 202 yet
 	for range cap(failed) {
 		err := <-failed
 		require.ErrorIs(t, err, mcpvisor.ErrCrashed)

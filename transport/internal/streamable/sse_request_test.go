@@ -20,7 +20,7 @@ import (
 // change the other one.
 func TestSSE_batchResultsSeparate(t *testing.T) {
 	c := &sseConn{s: new(session), waiting: make(map[int64]*sseRequest)}
-	first, second := c.addRequest(1), c.addRequest(2)
+	first, second := c.addRequest(1, nil), c.addRequest(2, nil)
 	long := `"` + strings.Repeat("b", 100) + `"`
 	c.receiveEvent(httpbody.Event{Data: []byte(`[{"id":1,"result":"a"},{"id":2,"result":` + long + `}]`)})
 	a, b := <-first.answer, <-second.answer

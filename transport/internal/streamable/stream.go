@@ -2,13 +2,17 @@ package streamable
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -61,15 +65,20 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 }
 
 // readAnswerEvent reads the events of one response until the answer arrives. err is why it
-// did not. ended says whether the end of the stream was reached.
+// did not. ended says whether the end of the stream was reached. An error without an id is
+// the answer if no other one comes within jsonrpc.OrphanGrace.
 func (s *session) readAnswerEvent(x *exchange, resp *http.Response, id int64, p *streamProgress) (got reply, found, ended bool, httpErr *endpoint.HTTPError, err error) {
 	events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
 	defer events.Close()
 	events.Memory = &x.memory
+	var orphan *reply
 	for {
 		e, err := events.Next()
 		if err == nil && e.Skipped {
 			err = jsonrpc.ErrNoRoom // the exchange ended while the reader waited for memory
+		}
+		if err != nil && orphan != nil && x.ctx.Err() == nil {
+			return *orphan, true, true, nil, nil
 		}
 		if err != nil {
 			return reply{}, false, events.Ended(), nil, err
@@ -80,10 +89,25 @@ func (s *session) readAnswerEvent(x *exchange, resp *http.Response, id int64, p 
 		if e.HasID && e.ID != p.lastID {
 			p.lastID, p.tries = e.ID, 0
 		}
-		if got, found, httpErr := s.handleEvent(e, id); found || httpErr != nil {
+		got, found, httpErr := s.handleEvent(e, id)
+		switch {
+		case found && got.orphan:
+			if x.failAfterGrace(func() { _ = resp.Body.Close() }) {
+				orphan = s.smallOrphan(got)
+			}
+		case found || httpErr != nil:
 			return got, found, events.Ended(), httpErr, nil
 		}
 	}
+}
+
+// smallOrphan returns an error without an id as it is kept for jsonrpc.OrphanGrace.
+func (s *session) smallOrphan(got reply) *reply {
+	e := jsonrpc.ServerError(s.endpoint.CleanJSON(got.errorMember))
+	rpc := &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: e.Cause.Error()}
+	_ = errors.As(transport.KeptError(e.Cause), &rpc)
+	got.errorMember, _ = json.Marshal(rpc) // valid JSON, so it marshals
+	return &got
 }
 
 // handleEvent handles one event, and returns the answer to the request with this id if

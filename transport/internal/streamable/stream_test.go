@@ -250,15 +250,40 @@ func TestStreamAnswer_connectionReused(t *testing.T) {
 	}
 }
 
-// An error without an id on the event stream of a call is the answer to that call.
+// An error without an id on the event stream of a call fails the call, unless the answer
+// follows. It says nothing about what the tool does.
 func TestStreamAnswer_errorWithoutID(t *testing.T) {
-	const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`
-	web := newHTTPServer(t)
-	web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
-		startEvents(w)("data: " + parseError + "\n\n")
-		web.hang(r)
-	})
-	s := openSession(t, specFor(web.URL))
-	_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
-	require.ErrorContains(t, err, "Parse error")
+	const parseError = `data: {"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error, ` + sseSecret + `"}}` + "\n\n"
+	for name, row := range map[string]struct {
+		events  string
+		ends    bool // the stream ends after the events
+		succeed bool
+	}{
+		"open":     {events: parseError},
+		"ended":    {events: parseError, ends: true},
+		"answered": {events: parseError + parseError + "data: {\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":" + helloResult + "}\n\n", succeed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := newHTTPServer(t)
+			web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
+				startEvents(w)("%s", strings.ReplaceAll(row.events, "$id", string(id)))
+				if !row.ends {
+					web.hang(r)
+				}
+			})
+			spec := specFor(web.URL)
+			spec.HTTP.Headers = map[string]string{"X-Key": sseSecret}
+			s := openSession(t, spec)
+			_, err := s.Request(transporttest.Context(t), transporttest.ToolCall)
+			if row.succeed {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
+			require.ErrorContains(t, err, "Parse error, ***")
+			var e *mcpvisor.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		})
+	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // ErrNotRunning says that no `mcpvisor run` of the configuration is running.
@@ -78,7 +78,7 @@ func (c *Client) Close() { c.close() }
 // Error is an error that a request was answered with. It unwraps to an
 // [*mcpvisor.Error] of the same kind.
 type Error struct {
-	web.ErrorDetail
+	api.ErrorDetail
 }
 
 // Error implements error.
@@ -98,32 +98,32 @@ func (c *Client) Info(ctx context.Context) (info control.Info, err error) {
 }
 
 // Status returns the status of all servers at one moment.
-func (c *Client) Status(ctx context.Context) (s web.Status, err error) {
+func (c *Client) Status(ctx context.Context) (s api.Status, err error) {
 	return s, c.get(ctx, "api/status", &s)
 }
 
 // Server returns the status of one server, its stderr and statistics of its tools.
-func (c *Client) Server(ctx context.Context, name string) (s web.Server, err error) {
+func (c *Client) Server(ctx context.Context, name string) (s api.Server, err error) {
 	return s, c.get(ctx, "api/servers/"+url.PathEscape(name), &s)
 }
 
 // Catalog returns the tools of one server.
-func (c *Client) Catalog(ctx context.Context, name string) (t web.Tools, err error) {
+func (c *Client) Catalog(ctx context.Context, name string) (t api.Tools, err error) {
 	return t, c.get(ctx, "api/servers/"+url.PathEscape(name)+"/tools", &t)
 }
 
 // Stderr returns the lines of a server's stderr after line number after.
-func (c *Client) Stderr(ctx context.Context, name string, after int64) (s web.Stderr, err error) {
+func (c *Client) Stderr(ctx context.Context, name string, after int64) (s api.Stderr, err error) {
 	return s, c.get(ctx, fmt.Sprintf("api/servers/%s/stderr?after=%d", url.PathEscape(name), after), &s)
 }
 
 // ToolUse returns statistics of the tools of all servers.
-func (c *Client) ToolUse(ctx context.Context) (u web.ToolUse, err error) {
+func (c *Client) ToolUse(ctx context.Context) (u api.ToolUse, err error) {
 	return u, c.get(ctx, "api/tools", &u)
 }
 
 // Calls returns the calls in flight, and those that ended after number after.
-func (c *Client) Calls(ctx context.Context, after uint64) (calls web.Calls, err error) {
+func (c *Client) Calls(ctx context.Context, after uint64) (calls api.Calls, err error) {
 	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
 }
 
@@ -225,7 +225,7 @@ func (c *Client) lost(ctx context.Context, method string, err error) error {
 	if errors.Is(err, ErrNotRunning) {
 		return ErrNotRunning
 	}
-	detail := web.ErrorDetail{Kind: mcpvisor.KindUnavailable, Message: "the connection to mcpvisor run was lost: " + err.Error()}
+	detail := api.ErrorDetail{Kind: mcpvisor.KindUnavailable, Message: "the connection to mcpvisor run was lost: " + err.Error()}
 	if ctx.Err() != nil {
 		detail.Kind, detail.Message = mcpvisor.KindCanceled, "canceled"
 	}
@@ -238,7 +238,7 @@ func (c *Client) lost(ctx context.Context, method string, err error) error {
 
 // errorOf decodes an answer that is not a success.
 func errorOf(response *http.Response, data []byte) error {
-	var answer web.ErrorAnswer
+	var answer api.ErrorAnswer
 	if err := json.Unmarshal(data, &answer); err != nil || answer.Error.Message == "" {
 		return fmt.Errorf("mcpvisor run answered %s", response.Status)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,7 +142,7 @@ func TestEvents(t *testing.T) {
 			seen := client.Stats().Events
 			require.NoError(t, c.Restart(t.Context(), "one"))
 			var kinds []mcpvisor.EventKind
-			require.NoError(t, c.Events(t.Context(), seen, func(e web.Event) bool {
+			require.NoError(t, c.Events(t.Context(), seen, func(e api.Event) bool {
 				kinds = append(kinds, e.Kind)
 				return e.Kind != mcpvisor.EventReady
 			}, mcpvisor.EventDown, mcpvisor.EventReady))
@@ -150,7 +150,7 @@ func TestEvents(t *testing.T) {
 
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			require.Error(t, c.Events(ctx, seen, func(web.Event) bool { return true }))
+			require.Error(t, c.Events(ctx, seen, func(api.Event) bool { return true }))
 		})
 	}
 }

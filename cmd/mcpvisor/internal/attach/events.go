@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // maxEventLine is the longest line of an event stream, in bytes.
@@ -20,7 +20,7 @@ const maxEventLine = 16 << 20
 // Events calls each for every event after number after, in order, until the context ends or
 // the stream does, and returns why. It returns nil if each returned false. Kinds select
 // events; none means all.
-func (c *Client) Events(ctx context.Context, after uint64, each func(web.Event) bool, kinds ...mcpvisor.EventKind) error {
+func (c *Client) Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error {
 	query := url.Values{"after": {strconv.FormatUint(after, 10)}}
 	for _, kind := range kinds {
 		query.Add("kind", string(kind))
@@ -49,7 +49,7 @@ func (c *Client) Events(ctx context.Context, after uint64, each func(web.Event) 
 		case bytes.HasPrefix(line, []byte("event:")):
 			named = true
 		case isData && !named:
-			var event web.Event
+			var event api.Event
 			if err := json.Unmarshal(data, &event); err != nil {
 				return err
 			}

@@ -31,6 +31,8 @@ var (
 		`then call Restart or register it again`, `then try again`,
 		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,
+		`FetchAssertion, AssertionFile and Enterprise are for grant`, `"assertion_file" and "enterprise" are for grant`,
+		`needs one of AssertionFile, Enterprise and, in a program, FetchAssertion`, `needs one of "assertion_file" and "enterprise"`,
 		`leave Era empty`, `leave "era" out`,
 		`and Era is set to`, `and "era" is set to`,
 		`supervisor.Unlimited`, `"unlimited"`,

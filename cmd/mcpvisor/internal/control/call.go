@@ -8,7 +8,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // MaxArguments bounds the arguments of a call, in bytes.
@@ -20,7 +21,7 @@ type CallMessage struct {
 	Progress *mcpvisor.Progress `json:"progress,omitempty"`
 	// Result is what the server sent, byte for byte.
 	Result json.RawMessage  `json:"result,omitempty"`
-	Error  *web.ErrorDetail `json:"error,omitempty"`
+	Error  *api.ErrorDetail `json:"error,omitempty"`
 }
 
 // postCall calls the tool ?tool=NAME with the body as arguments. ?timeout=DURATION replaces
@@ -30,14 +31,16 @@ type CallMessage struct {
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	var opts []facade.CallOption
-	arguments, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxArguments))
+	body := h.bodies.NewBody(w, r, MaxArguments)
+	defer body.Release()
+	arguments, err := io.ReadAll(body)
 	if text := query.Get("timeout"); text != "" && err == nil {
 		var timeout time.Duration
 		timeout, err = time.ParseDuration(text)
 		opts = append(opts, facade.WithTimeout(timeout))
 	}
 	if err != nil {
-		writeError(w, &mcpvisor.Error{Op: "call", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
+		writeError(w, bodyError(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -45,12 +48,23 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	if query.Get("progress") == "true" {
 		opts = append(opts, facade.WithProgress(func(p mcpvisor.Progress) {
 			if data, err := json.Marshal(CallMessage{Progress: &p}); err == nil {
+				jsonanswer.SetDeadline(w, len(data))
 				_, _ = w.Write(append(data, '\n')) // the end of the request ends the call
 				_ = stream.Flush()
+				_ = stream.SetWriteDeadline(time.Time{}) // over HTTP/2 it would end the answer
 			}
 		}))
 	}
 	result, err := h.client.CallToolRaw(r.Context(), query.Get("tool"), arguments, opts...)
+	body.Release()
+	if err == nil && len(result) > jsonanswer.SmallBytes {
+		if h.answers.Take(len(result)) {
+			defer h.answers.Return(len(result))
+		} else {
+			err = &mcpvisor.Error{Op: "call " + query.Get("tool"), Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: jsonanswer.ErrNoRoom}
+		}
+	}
+	jsonanswer.SetDeadline(w, len(result))
 	if err != nil {
 		detail := detailOf(err)
 		if data, err := json.Marshal(CallMessage{Error: &detail}); err == nil {

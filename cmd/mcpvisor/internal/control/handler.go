@@ -14,7 +14,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // Schema names the shape of the answers below /run/. A command refuses another one.
@@ -54,17 +56,27 @@ type Handler struct {
 	web    *web.Handler
 	routes *http.ServeMux
 	masks  map[string]*strings.Replacer // of the secrets that a server was given, by server
+
+	answers *jsonanswer.Room // of large lists and results
+	bodies  *jsonanswer.Room // of bodies of requests
 }
+
+// A command that is stopped while it reads cannot make the servers' process hold more.
+const (
+	maxAnswerBytes = 128 << 20
+	maxBodiesBytes = 512 << 20
+)
 
 // New makes a handler. The Schema of info is set here. Lists hide the secrets that their
 // servers were given by specs.
 func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	page, err := web.New(client, web.Controls())
+	page, err := web.New(client, web.WithControls())
 	if err != nil {
 		return nil, err
 	}
 	info.Schema = Schema
-	h := &Handler{client: client, info: info, web: page, routes: http.NewServeMux(), masks: masksOf(specs)}
+	h := &Handler{client: client, info: info, web: page, routes: http.NewServeMux(), masks: masksOf(specs),
+		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.routes.Handle("/", page)
 	h.routes.HandleFunc("GET /run/info", h.getInfo)
 	h.routes.HandleFunc("GET /run/tools", h.getTools)
@@ -82,7 +94,9 @@ func (h *Handler) Close() { h.web.Close() }
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
-func (h *Handler) getInfo(w http.ResponseWriter, _ *http.Request) { writeJSON(w, h.info) }
+func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(h.info) })
+}
 
 // ReadRequest is the body of POST /run/read.
 type ReadRequest struct {
@@ -91,8 +105,8 @@ type ReadRequest struct {
 }
 
 func (h *Handler) postRead(w http.ResponseWriter, r *http.Request) {
-	var read ReadRequest
-	if !readBody(w, r, &read) {
+	read, ok := readBody[ReadRequest](h, w, r)
+	if !ok {
 		return
 	}
 	result, err := h.client.ReadResource(r.Context(), read.Server, read.URI)
@@ -100,7 +114,7 @@ func (h *Handler) postRead(w http.ResponseWriter, r *http.Request) {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, readJSON(result))
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(readJSON(result)) })
 }
 
 // PromptRequest is the body of POST /run/prompt.
@@ -111,54 +125,69 @@ type PromptRequest struct {
 }
 
 func (h *Handler) postPrompt(w http.ResponseWriter, r *http.Request) {
-	var prompt PromptRequest
-	if !readBody(w, r, &prompt) {
+	prompt, ok := readBody[PromptRequest](h, w, r)
+	if !ok {
 		return
 	}
-	result, err := h.client.GetPrompt(r.Context(), prompt.Server, prompt.Name, prompt.Arguments)
+	result, err := h.client.GetPrompt(r.Context(), mcpvisor.Qualify(prompt.Server, prompt.Name), prompt.Arguments)
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	writeJSON(w, result)
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(result) })
 }
 
 // readBody decodes the body of a request. If it cannot, the request is answered and ok is
 // false.
-func readBody(w http.ResponseWriter, r *http.Request, into any) (ok bool) {
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxArguments)).Decode(into); err != nil {
-		writeError(w, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
-		return false
+func readBody[T any](h *Handler, w http.ResponseWriter, r *http.Request) (value T, ok bool) {
+	body := h.bodies.NewBody(w, r, MaxArguments)
+	defer body.Release()
+	value, err := jsonanswer.Decode[T](body)
+	if err != nil {
+		writeError(w, bodyError(err))
 	}
-	return true
+	return value, err == nil
 }
 
-func writeJSON(w http.ResponseWriter, body any) {
-	data, err := json.Marshal(body)
+// bodyError is the error of a body that cannot be used.
+func bodyError(err error) error {
+	kind := mcpvisor.KindInvalid
+	if errors.Is(err, jsonanswer.ErrNoRoom) {
+		kind = mcpvisor.KindOverloaded
+	}
+	return &mcpvisor.Error{Op: "read the request", Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+}
+
+// write writes an answer, which build makes.
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, build func(*jsonanswer.Encoder)) {
+	answer, err := h.answers.Encode(r.Context(), build)
+	if errors.Is(err, jsonanswer.ErrNoRoom) {
+		err = &mcpvisor.Error{Op: "answer", Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: err}
+	}
 	if err != nil {
 		writeError(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(data)
+	answer.Write(w, http.StatusOK)
 }
 
 // writeError writes an error in the form of package web. The status says only that it is
 // one; the kind says which.
 func writeError(w http.ResponseWriter, err error) {
-	data, err := json.Marshal(web.ErrorAnswer{Error: detailOf(err)})
+	data, err := json.Marshal(api.ErrorAnswer{Error: detailOf(err)})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	jsonanswer.SetDeadline(w, len(data))
 	w.WriteHeader(http.StatusBadGateway)
 	_, _ = w.Write(data)
 }
 
 // detailOf describes an error in the form of package web.
-func detailOf(err error) web.ErrorDetail {
-	detail := web.ErrorDetail{Message: err.Error()}
+func detailOf(err error) api.ErrorDetail {
+	detail := api.ErrorDetail{Message: err.Error()}
 	if e := (*mcpvisor.Error)(nil); errors.As(err, &e) {
 		detail.Kind, detail.Outcome, detail.Server, detail.RetryAfterMs = e.Kind, e.Outcome, e.Server, e.RetryAfter.Milliseconds()
 	}

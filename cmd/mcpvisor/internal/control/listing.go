@@ -1,21 +1,19 @@
 package control
 
 import (
+	"iter"
 	"net/http"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 )
 
 // Every list is an object with the list in it, and every key is in camel case, as in MCP,
 // because --json prints the answers as they are. Definitions are shown as the server sent
 // them: the types below omit the fields that the types of the go-sdk add.
-
-type toolList struct {
-	Tools []toolEntry `json:"tools"`
-}
 
 type toolEntry struct {
 	mcpvisor.Tool
@@ -36,29 +34,15 @@ type annotations struct {
 	OpenWorldHint   *bool  `json:"openWorldHint,omitempty"`
 }
 
-func (h *Handler) listTools(tools []mcpvisor.Tool, asSent bool) toolList {
-	list := toolList{Tools: make([]toolEntry, 0, len(tools))}
-	for _, t := range tools {
-		d := toolDefinition{Tool: t.Definition}
-		if a := t.Definition.Annotations; a != nil {
-			d.Annotations = &annotations{a.Title, a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint}
-		}
-		e := toolEntry{t, d}
-		if !asSent {
-			e.Definition = h.masked(t.Server, d)
-		}
-		list.Tools = append(list.Tools, e)
+func (h *Handler) entryOf(t mcpvisor.Tool, asSent bool) toolEntry {
+	d := toolDefinition{Tool: t.Definition}
+	if a := t.Definition.Annotations; a != nil {
+		d.Annotations = &annotations{a.Title, a.ReadOnlyHint, a.DestructiveHint, a.IdempotentHint, a.OpenWorldHint}
 	}
-	return list
-}
-
-type resourceList struct {
-	Resources []any `json:"resources"`         // each a mcpvisor.Resource, or that without secrets
-	Templates []any `json:"resourceTemplates"` // each a mcpvisor.ResourceTemplate, or that without secrets
-}
-
-type promptList struct {
-	Prompts []any `json:"prompts"` // each a mcpvisor.Prompt, or that without secrets
+	if asSent {
+		return toolEntry{t, d}
+	}
+	return toolEntry{t, h.masked(t.Server, d)}
 }
 
 // readResult is the result of resources/read. Servers before 2026-07-28 send no
@@ -78,39 +62,49 @@ func readJSON(r *mcp.ReadResourceResult) readResult {
 	return out
 }
 
-// maskedList returns what servers list without their secrets. JSON shows an empty list as [].
-func maskedList[T any](h *Handler, list []T, serverOf func(T) string) []any {
-	all := make([]any, 0, len(list))
-	for _, one := range list {
-		all = append(all, h.masked(serverOf(one), one))
-	}
-	return all
+// addList adds what servers list without their secrets: each entry as the client has it.
+func addList[T any](h *Handler, e *jsonanswer.Encoder, name string, list []T, serverOf func(T) string) {
+	jsonanswer.List(e, name, slices.Values(list), func(one T) any { return h.masked(serverOf(one), one) })
 }
 
 // getTools answers with all tools, those of ?server=NAME, or the one that ?tool=NAME names.
 // The list is empty if no tool has that name now. Secrets of servers are hidden, except with
 // ?sent=true, because a call is compared with what the server has sent.
 func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
-	server, name := r.URL.Query().Get("server"), r.URL.Query().Get("tool")
-	var tools []mcpvisor.Tool
-	switch {
-	case name != "":
-		if tool, ok := h.client.Tool(name); ok {
-			tools = append(tools, tool)
-		}
-	default:
-		tools = slices.DeleteFunc(h.client.Tools(), func(t mcpvisor.Tool) bool { return server != "" && t.Server != server })
-	}
-	writeJSON(w, h.listTools(tools, r.URL.Query().Get("sent") == "true"))
-}
-
-func (h *Handler) getResources(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, resourceList{
-		maskedList(h, h.client.Resources(), func(r mcpvisor.Resource) string { return r.Server }),
-		maskedList(h, h.client.ResourceTemplates(), func(t mcpvisor.ResourceTemplate) string { return t.Server }),
+	query := r.URL.Query()
+	h.write(w, r, func(e *jsonanswer.Encoder) {
+		jsonanswer.List(e, "tools", h.tools(query.Get("server"), query.Get("tool")), func(t mcpvisor.Tool) any {
+			return h.entryOf(t, query.Get("sent") == "true")
+		})
 	})
 }
 
-func (h *Handler) getPrompts(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, promptList{maskedList(h, h.client.Prompts(), func(p mcpvisor.Prompt) string { return p.Server })})
+// tools yields the tool of a name, else the tools of a server, else all.
+func (h *Handler) tools(server, name string) iter.Seq[mcpvisor.Tool] {
+	return func(yield func(mcpvisor.Tool) bool) {
+		if name != "" {
+			if tool, ok := h.client.Tool(name); ok {
+				yield(tool)
+			}
+			return
+		}
+		for tool := range h.client.AllTools() {
+			if (server == "" || tool.Server == server) && !yield(tool) {
+				return
+			}
+		}
+	}
+}
+
+func (h *Handler) getResources(w http.ResponseWriter, r *http.Request) {
+	h.write(w, r, func(e *jsonanswer.Encoder) {
+		addList(h, e, "resources", h.client.Resources(), func(r mcpvisor.Resource) string { return r.Server })
+		addList(h, e, "resourceTemplates", h.client.ResourceTemplates(), func(t mcpvisor.ResourceTemplate) string { return t.Server })
+	})
+}
+
+func (h *Handler) getPrompts(w http.ResponseWriter, r *http.Request) {
+	h.write(w, r, func(e *jsonanswer.Encoder) {
+		addList(h, e, "prompts", h.client.Prompts(), func(p mcpvisor.Prompt) string { return p.Server })
+	})
 }

@@ -71,6 +71,7 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 		p.ready[ev.Server] = true
 	case mcpvisor.EventDown, mcpvisor.EventUnregistered:
 		delete(p.ready, ev.Server)
+	default:
 	}
 	word, text := describeChange(ev)
 	if word == "" || p.interrupted() {
@@ -109,8 +110,14 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 		if ev.PID != 0 {
 			parts = append(parts, fmt.Sprintf("pid %d", ev.PID))
 		}
+		if ev.StartTook > 0 {
+			parts = append(parts, "started in "+display.Duration(ev.StartTook))
+		}
 		if ev.Downtime > 0 {
 			parts = append(parts, "was down for "+display.Duration(ev.Downtime))
+		}
+		if !ev.Change.IsZero() {
+			parts = append(parts, "LISTS OTHERWISE than before: "+describeLists(ev.Change))
 		}
 		return "ready", strings.Join(parts, ", ")
 	case mcpvisor.EventDown:
@@ -141,11 +148,41 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 	case mcpvisor.EventStandbyLost:
 		return "standby lost", ev.Cause.Describe()
 	case mcpvisor.EventChanged:
-		return "changed", fmt.Sprint(ev.Change)
+		return "changed", describeLists(ev.Change)
 	case mcpvisor.EventLog:
 		return "log", fmt.Sprintf("%s: %s", ev.Log.Level, ev.Log.Text)
 	case mcpvisor.EventMissed:
 		return "missed", display.Count(ev.Missed, "event") + " that this output was too slow for"
+	default:
 	}
 	return "", ""
+}
+
+// shownNames is how many names of a kind a line has.
+const shownNames = 3
+
+// describeLists returns what changed in the lists of a server: the counts, and some names.
+func describeLists(c *mcpvisor.Change) string {
+	var added, removed, changed []string
+	for _, d := range []*mcpvisor.Delta{&c.Tools, &c.Resources, &c.Templates, &c.Prompts} {
+		added, removed, changed = append(added, d.Added...), append(removed, d.Removed...), append(changed, d.Changed...)
+	}
+	var parts []string
+	for _, one := range []struct {
+		what  string
+		names []string
+	}{{"added ", added}, {"removed ", removed}, {"changed ", changed}} {
+		if len(one.names) == 0 {
+			continue
+		}
+		text := one.what + strings.Join(one.names[:min(len(one.names), shownNames)], " ")
+		if more := len(one.names) - shownNames; more > 0 {
+			text += " …"
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 { // only the instructions
+		return c.String()
+	}
+	return c.String() + " (" + strings.Join(parts, "; ") + ")"
 }

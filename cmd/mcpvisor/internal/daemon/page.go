@@ -29,6 +29,8 @@ const (
 	headerTimeout = 10 * time.Second
 	// idleTimeout is how long a connection without a request is kept.
 	idleTimeout = 2 * time.Minute
+	// maxHeaderBytes bounds the head of a request: the default of net/http is 1 MiB.
+	maxHeaderBytes = 64 << 10
 	// shutdownTimeout is how long requests may take to end when the servers have stopped.
 	shutdownTimeout = 2 * time.Second
 )
@@ -66,7 +68,7 @@ func (cmd *Command) listen() (*page, error) {
 		return nil, cli.UsageError("--http %s can be reached from other machines, so it needs a token; set --token-file or %s, or listen on 127.0.0.1", cmd.HTTP, TokenVariable)
 	}
 	if cmd.Controls {
-		p.options = append(p.options, web.Controls())
+		p.options = append(p.options, web.WithControls())
 	}
 	if p.Listener, err = net.ListenTCP("tcp", address); err != nil {
 		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the page cannot be served: %v; choose another port", err)}}
@@ -133,7 +135,7 @@ func serve(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info, own
 
 // start serves a handler on a listener until close.
 func (s *serving) start(l net.Listener, h http.Handler, streams interface{ Close() }) {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(io.Discard, "", 0)}
 	s.servers, s.handlers = append(s.servers, server), append(s.handlers, streams)
 	s.wg.Go(func() { _ = server.Serve(l) }) // its error says only that it was closed
 }

@@ -7,13 +7,11 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/metrics"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -59,36 +57,25 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		info.URL = page.url()
 		defer func() { _ = page.Close() }()
 	}
-	var options []facade.Option
-	var measured *metrics.Metrics
-	if page != nil { // metrics are read from the page only
-		if measured, err = metrics.New(); err != nil {
-			return err
-		}
-		defer func() { _ = measured.Close() }()
-		options = append(options, measured.Option())
-		page.options = append(page.options, web.WithMetrics(measured.Handler()))
-	}
-	c, err := facade.New(options...)
+	c, err := facade.New()
 	if err != nil {
 		return err
 	}
-	serving, err := serveClient(c, specs, info, own, page, measured)
+	if page != nil { // metrics are read from the page only
+		measured, err := newMetrics(c)
+		if err != nil {
+			_ = c.Close(context.Background()) // it has no servers yet
+			return err
+		}
+		defer func() { _ = measured.Close() }()
+		page.options = append(page.options, web.WithMetrics(measured.Handler()))
+	}
+	serving, err := serve(c, specs, info, own, page)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
 	}
 	return errors.Join(supervise(inv, c, specs, info), serving.close())
-}
-
-// serveClient is serve, with the metrics of the servers. measured may be nil.
-func serveClient(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info, own *socket.Listener, p *page, measured *metrics.Metrics) (*serving, error) {
-	if measured != nil {
-		if err := measured.Attach(c); err != nil {
-			return nil, err
-		}
-	}
-	return serve(c, specs, info, own, p)
 }
 
 // supervise runs the servers until the command is interrupted, and prints what happens to
@@ -106,14 +93,14 @@ func supervise(inv *servers.Opener, c *facade.Client, specs []mcpvisor.ServerSpe
 			if err := printer.print(ev); err != nil && failed == nil {
 				failed = err
 			}
-			if slices.Contains(servers.LifecycleEvents, ev.Kind) {
+			if !ev.Kind.FromServer() {
 				service.update()
 			}
 		}
 		printed <- failed
 	}()
 	failed := printer.begin(info)
-	applied := c.Apply(inv.Context, specs)
+	applied := c.RegisterAll(inv.Context, specs)
 	if applied == nil {
 		service.ready()
 		<-inv.Context.Done()

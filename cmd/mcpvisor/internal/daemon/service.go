@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/sdnotify"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -16,7 +15,7 @@ import (
 // service tells a service manager about `mcpvisor run`. Without a manager it does nothing.
 // Its methods are called in turn, except for update, which any goroutine may call.
 type service struct {
-	manager *sdnotify.Manager
+	manager *serviceManager
 	client  *facade.Client
 	stop    context.CancelFunc
 	alive   sync.WaitGroup // the goroutine that says that the process is alive
@@ -25,7 +24,7 @@ type service struct {
 // newService connects to the manager that the environment names. It warns if that cannot be
 // reached, because the servers run all the same.
 func newService(inv *servers.Opener, c *facade.Client) *service {
-	manager, err := sdnotify.FromEnvironment()
+	manager, err := managerFromEnvironment()
 	if err != nil {
 		inv.Warn("", "%v", err)
 	}
@@ -38,7 +37,7 @@ func (s *service) ready() {
 	if s.manager == nil {
 		return
 	}
-	_ = s.manager.Send(sdnotify.Ready, s.status())
+	_ = s.manager.Send(notifyReady, s.status())
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.alive.Go(func() { s.manager.KeepAlive(ctx, s.check) })
@@ -67,12 +66,12 @@ func (s *service) status() string {
 			ready++
 		}
 	}
-	return sdnotify.Status(fmt.Sprintf("%d of %d servers ready", ready, len(all)))
+	return notifyStatus(fmt.Sprintf("%d of %d servers ready", ready, len(all)))
 }
 
 // stopping says that the servers are being ended.
 func (s *service) stopping() {
-	_ = s.manager.Send(sdnotify.Stopping)
+	_ = s.manager.Send(notifyStopping)
 	s.stop()
 	s.alive.Wait()
 }

@@ -15,7 +15,7 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 	cause := s.LastCause
 	switch kind := cause.Kind; kind {
 	case supervisor.CauseConfig, supervisor.CauseSpawn:
-		if s.Transport == "http" {
+		if s.Transport != "stdio" {
 			return "check the URL, and that the server is running"
 		}
 		switch {
@@ -33,7 +33,7 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 		if serverAnswered(cause) {
 			return "the server runs, and answered with this error; it may lack a network, a service or a login"
 		}
-		if s.Transport == "http" {
+		if s.Transport != "stdio" {
 			return httpAdvice(cause)
 		}
 		return "this does not look like an MCP server; check the command"
@@ -47,6 +47,7 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 			auth = spec.HTTP.Auth
 		}
 		return authAdvice(s, auth)
+	default:
 	}
 	return "try again; if the error stays, report it"
 }
@@ -84,8 +85,10 @@ func timeoutAdvice(cause *supervisor.Cause) string {
 func authAdvice(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
 	var required *mcpvisor.AuthRequired
 	switch {
-	case s.Transport != "http":
+	case s.Transport == "stdio":
 		return "put valid credentials into \"env\""
+	case s.Transport != "http": // a WebSocket
+		return "put valid credentials into \"headers\""
 	case auth == nil:
 		return "put valid credentials into \"headers\"; if the server authorizes by OAuth, set \"auth\": {} and run mcpvisor authorize " + s.Name
 	case auth.Grant != "" && auth.Grant != mcpvisor.GrantAuthorizationCode:

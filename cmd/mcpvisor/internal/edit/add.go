@@ -199,7 +199,7 @@ func (cmd *Add) checkAddress() error {
 	case isURL && isAddress(word):
 		return cli.UsageError("an address stands alone; leave out what follows it, or write -- before a program")
 	case isURL:
-		return cli.UsageError("an address begins with http:// or https://, not with %s://; correct it, or write -- before a program", scheme)
+		return cli.UsageError("an address begins with http://, https://, ws:// or wss://, not with %s://; correct it, or write -- before a program", scheme)
 	case err != nil && bareAddress.MatchString(word):
 		return cli.UsageError("%s is not a file here; write https:// before an address, or -- before a program", word)
 	}
@@ -224,7 +224,7 @@ func commandEntry(words []string) configfile.Object {
 
 func isAddress(text string) bool {
 	lower := strings.ToLower(text)
-	return strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")
+	return slices.ContainsFunc([]string{"http://", "https://", "ws://", "wss://"}, func(scheme string) bool { return strings.HasPrefix(lower, scheme) })
 }
 
 func unknownPresetError(name string) error {

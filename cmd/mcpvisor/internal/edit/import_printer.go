@@ -63,6 +63,7 @@ func describeItem(i hosts.Item, path string) string {
 		return "differs from " + i.Reason + from + ", which stays; --rename adds this one, too, --replace takes it instead of one in " + path
 	case hosts.ActionRefuse:
 		return "cannot be taken over" + from + ": " + cli.ConfigTerms(i.Reason)
+	default:
 	}
 	return i.Target + from
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -77,7 +78,7 @@ func place(f *configfile.File, name string) string {
 // warnEntry reports what the loader says about an entry that was changed.
 func warnEntry(inv *cli.Invocation, f *configfile.File, name string) {
 	file, err := config.Parse(f.Bytes(), f.Path(), config.WithInput(func(config.Input) (string, error) { return "", nil }),
-		config.WithKeyring(func(string, string) (string, error) { return "", nil }))
+		config.WithKeyring(func(string, string) (string, error) { return "", nil }), websocket.Option)
 	if err != nil {
 		inv.Warn(name, "%v", err)
 		return

@@ -1,5 +1,6 @@
 // Package form asks the user of a terminal what a server wants to know (elicitation/create of
-// MCP): the fields of a form, or whether the user agrees to visit a URL.
+// MCP): the fields of a form, or whether the user agrees to visit a URL. It reads the lines that
+// the user types.
 package form
 
 import (
@@ -15,7 +16,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/prompt"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
@@ -32,7 +32,7 @@ const maxAttempts = 5
 
 // Terminal asks on a terminal, one question at a time. Safe for concurrent use.
 type Terminal struct {
-	lines *prompt.Lines
+	lines *Lines
 	out   io.Writer
 	turn  chan struct{} // holds one token: the right to ask
 	// around is called with true before a form is shown, and with false after it; may be nil.
@@ -42,7 +42,7 @@ type Terminal struct {
 // New returns a terminal that shows questions on out. around, which may be nil, is called
 // with true before a form is shown and with false after it.
 func New(in io.Reader, out io.Writer, around func(shown bool)) *Terminal {
-	t := &Terminal{lines: prompt.NewLines(in), out: out, turn: make(chan struct{}, 1), around: around}
+	t := &Terminal{lines: NewLines(in), out: out, turn: make(chan struct{}, 1), around: around}
 	if around == nil {
 		t.around = func(bool) {}
 	}
@@ -161,7 +161,7 @@ func (t *Terminal) field(ctx context.Context, p params.Param) (json.RawMessage, 
 		fmt.Fprint(t.out, t.question(p))
 		line, err := t.lines.Read(ctx)
 		if text := strings.TrimSpace(line); text != "" {
-			value, problem := p.Answer(text)
+			value, problem := p.Answer(ctx, text)
 			if problem == "" {
 				return value, nil
 			}

@@ -202,3 +202,41 @@ func TestPlan_secrets(t *testing.T) {
 	require.Equal(t, []string{"-m", "server", "/h/data"}, spec("python").Spec.Stdio.Args, "Gemini CLI's $VAR")
 	require.True(t, spec("figma").Disabled)
 }
+
+// A server behind a WebSocket can be taken over.
+func TestCheck_WebSocket(t *testing.T) {
+	item := &Item{Name: "s"}
+	require.NoError(t, check(object{{Key: "type", Value: "ws"}, {Key: "url", Value: "wss://h.example/mcp"}, {Key: "headers", Value: object{{Key: "Authorization", Value: "Bearer ${TOKEN}"}}}}, item))
+	require.ErrorContains(t, check(object{{Key: "type", Value: "ws"}, {Key: "url", Value: "https://h.example/mcp"}}, item), "must begin with ws:// or wss://")
+}
+
+// An address may be a variable, whole or in part: what it stands for is not known yet.
+func TestCheck_address_of_variables(t *testing.T) {
+	for _, c := range []struct{ kind, url, refused string }{
+		{"", "${URL}", ""}, {"http", "${env:URL}", ""}, {"sse", "${URL}/sse", ""}, {"ws", "${URL}", ""}, {"websocket", "${URL}", ""}, {"http", "${input:address}", ""},
+		{"ws", "wss://${HOST}:${PORT}/mcp", ""}, {"http", "http://localhost:${PORT}/mcp", ""},
+		{"ws", "https://${HOST}/mcp", "must begin with ws:// or wss://"}, {"http", "ftp://${HOST}", "must begin with http:// or https://"},
+		{"http", "localhost:8080", "must begin with http:// or https://"}, {"http", "https://${}/mcp", "is not a variable"},
+	} {
+		entry := object{{Key: "url", Value: c.url}}
+		if c.kind != "" {
+			entry.Set("type", c.kind)
+		}
+		err := check(entry, &Item{Name: "s"})
+		if c.refused == "" {
+			require.NoError(t, err, "%+v", c)
+		} else {
+			require.ErrorContains(t, err, c.refused, "%+v", c)
+		}
+		require.Equal(t, c.url, entry.Get("url"))
+	}
+}
+
+// A host that replaces no variables cannot mean the text ${URL} as an address.
+func TestLiteral_address(t *testing.T) {
+	item := &Item{Name: "s"}
+	entry := literal(object{{Key: "url", Value: "${URL}"}, {Key: "headers", Value: object{{Key: "X", Value: "a"}}}}, "Zed", item)
+	require.Equal(t, "${URL}", entry.Get("url"))
+	require.Equal(t, []string{`the variable in "url" is replaced here, which Zed does not do`}, item.Notes)
+	require.NoError(t, check(entry, item))
+}

@@ -7,13 +7,21 @@ import (
 	"strings"
 )
 
-// literal keeps ${ a text: a host that replaces no variables starts the server with it.
+// literal keeps ${ a text: a host that replaces no variables starts the server with it. In an
+// address it cannot be meant as a text, so it stays a variable.
 func literal(entry object, host string, item *Item) object {
 	changed := false
 	kept, _ := mapTexts(entry, func(text string) string {
 		changed = changed || strings.Contains(text, "${")
 		return strings.ReplaceAll(text, "${", "$${")
 	}).(object)
+	for _, key := range addressKeys {
+		if address, _ := entry.Get(key).(string); strings.Contains(address, "${") {
+			kept.Set(key, address)
+			item.Notes = append(item.Notes, fmt.Sprintf("the variable in %q is replaced here, which %s does not do", key, host))
+		}
+	}
+	changed = changed && strings.Contains(fmt.Sprint(kept), "$${")
 	if changed {
 		item.Notes = append(item.Notes, "${ is written as $${, because "+host+" replaces no variables; write ${ where you want one replaced")
 	}

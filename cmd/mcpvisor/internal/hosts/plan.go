@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
@@ -197,13 +198,13 @@ func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
 // check lets the loader read an entry, with every variable set. Its errors and warnings hold
 // no values.
 func check(entry object, item *Item) error {
-	text, err := json.Marshal(object{{Key: "mcpServers", Value: object{{Key: item.Name, Value: entry}}}})
+	text, err := json.Marshal(object{{Key: "mcpServers", Value: object{{Key: item.Name, Value: withKnownAddress(entry)}}}})
 	if err != nil {
 		return err
 	}
 	set := func(string) (string, bool) { return "https://example.com", true }
 	f, err := config.Parse(text, "x.json", config.WithLookup(set), config.WithInput(func(config.Input) (string, error) { return "x", nil }),
-		config.WithKeyring(func(string, string) (string, error) { return "x", nil }))
+		config.WithKeyring(func(string, string) (string, error) { return "x", nil }), websocket.Option)
 	if err != nil {
 		return errors.New("mcpvisor cannot read it")
 	}
@@ -220,9 +221,41 @@ func check(entry object, item *Item) error {
 	return nil
 }
 
+// withKnownAddress returns a copy of an entry in which an address with variables is one that
+// can be read: what they stand for is not known yet, and may be the whole address. The
+// variables stay in its query, so that the loader says what is wrong with them.
+func withKnownAddress(entry object) object {
+	kind := ""
+	for _, key := range []string{"type", "transport"} {
+		if text, ok := entry.Get(key).(string); ok {
+			kind = strings.ToLower(text)
+		}
+	}
+	entry = slices.Clone(entry)
+	for i, m := range entry {
+		text, isText := m.Value.(string)
+		if !isText || !slices.Contains(addressKeys, m.Key) || !reference.MatchString(text) {
+			continue
+		}
+		scheme, _, found := strings.Cut(text[:reference.FindStringIndex(text)[0]], "://")
+		switch {
+		case found:
+		case kind == "ws" || strings.HasPrefix(kind, "web"):
+			scheme = "wss"
+		default:
+			scheme = "https"
+		}
+		entry[i].Value = scheme + "://example.com/?" + strings.Join(reference.FindAllString(text, -1), "")
+	}
+	return entry
+}
+
+// addressKeys are the keys of an address.
+var addressKeys = []string{"url", "serverUrl", "httpUrl"}
+
 // target describes an entry whose secrets are variables.
 func target(entry object) string {
-	for _, key := range []string{"command", "url", "serverUrl", "httpUrl"} {
+	for _, key := range append([]string{"command"}, addressKeys...) {
 		text, ok := entry.Get(key).(string)
 		if !ok {
 			continue

@@ -1,6 +1,7 @@
 package params
 
 import (
+	"context"
 	"encoding/json"
 	"net/mail"
 	"net/url"
@@ -8,13 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/argcheck"
 )
 
 // Answer makes a value of what the user has typed for the parameter, which is not empty:
 // a value of the type of the schema, the number of a value that is allowed, several of both
 // with commas between them for a list, or y and n for a boolean. problem says what is wrong
 // with it; empty if nothing is.
-func (p Param) Answer(text string) (value json.RawMessage, problem string) {
+func (p Param) Answer(ctx context.Context, text string) (value json.RawMessage, problem string) {
 	names, _ := p.schema.types()
 	switch isList := slices.Contains(names, "array"); {
 	case isList && len(p.Enum) > 0:
@@ -47,10 +50,9 @@ func (p Param) Answer(text string) (value json.RawMessage, problem string) {
 			return nil, "it must be " + p.wants()
 		}
 	}
-	c := new(check)
-	c.value("", value, p.schema)
-	if len(c.problems) > 0 {
-		return nil, "it " + c.problems[0]
+	found := checker.Check(ctx, p.within, value, argcheck.Options{Property: p.Name})
+	if len(found.Violations) > 0 {
+		return nil, "it " + describe(found.Violations[0])
 	}
 	return value, formatProblem(p.Format, text)
 }

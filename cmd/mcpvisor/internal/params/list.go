@@ -26,6 +26,7 @@ type Param struct {
 	Fields []Param
 
 	schema *schema
+	within []byte // the whole schema, which has the parameter as a property
 }
 
 // List is the parameters of one tool.
@@ -33,12 +34,17 @@ type List struct {
 	// Params are in the order of the server.
 	Params []Param
 	root   *schema
+	text   []byte
 }
 
 // New reads the input schema of a tool.
 func New(inputSchema []byte) List {
 	root := newSchema(inputSchema)
-	return List{Params: paramsOf(root.fields(), 1), root: root}
+	all := paramsOf(root.fields(), 1)
+	for i := range all {
+		all[i].within = inputSchema
+	}
+	return List{Params: all, root: root, text: inputSchema}
 }
 
 // paramsOf returns the parameters of an object, with levels of fields.

@@ -165,17 +165,24 @@ func TestCheck(t *testing.T) {
 		`{` + good + `,"limt":3}`:             {"limt is not a parameter; did you mean limit?"},
 		`{` + good + `,"limit":1.5}`:          {"limit must be an integer, and is 1.5"},
 		`{` + good + `,"limit":101}`:          {"limit must be at most 100, and is 101"},
-		`{` + good + `,"mode":"slow"}`:        {`mode must be one of fast, exact, and is "slow"`},
+		`{` + good + `,"mode":"slow"}`:        {`mode must be one of "fast", "exact", and is "slow"`},
 		`{` + good + `,"since":3}`:            {"since must be a string or null, and is 3"},
-		`{` + good + `,"since":"abc"}`:        {`since matches none of the 2 forms that the schema allows, and is "abc"`},
+		`{` + good + `,"since":"abc"}`:        {"since must have at least 4 characters, and has 3"},
 		`{"query":"x","paths":["a",1]}`:       {"paths[1] must be a string, and is 1"},
 		`{` + good + `,"filter":{"knd":"x"}}`: {"filter.kind is missing", "filter.knd is not a parameter; did you mean filter.kind?"},
 		`{` + good + `,"edits":[{"old":1}]}`:  {"edits[0].old must be a string, and is 1"},
 		`{` + good + `,"dry_run":"true"}`:     {`dry_run must be a boolean, and is "true"`},
 	} {
-		require.Equal(t, want, orNil(list.Check([]byte(arguments))), arguments)
+		require.Equal(t, want, orNil(list.Check(t.Context(), []byte(arguments))), arguments)
 	}
-	require.Len(t, list.Check([]byte(`{`+good+`,"a1":1,"a2":1,"a3":1,"a4":1,"a5":1,"a6":1,"a7":1,"a8":1,"a9":1,"b1":1,"b2":1,"b3":1}`)), 10)
+	require.Len(t, list.Check(t.Context(), []byte(`{`+good+`,"a1":1,"a2":1,"a3":1,"a4":1,"a5":1,"a6":1,"a7":1,"a8":1,"a9":1,"b1":1,"b2":1,"b3":1}`)), 10)
+}
+
+// The parts of allOf declare names together, and an alternative that fits best is named.
+func TestCheck_combined_schemas(t *testing.T) {
+	list := params.New([]byte(`{"allOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"b":{"anyOf":[{"type":"array","minItems":2},{"type":"null"}]}}}]}`))
+	require.Empty(t, list.Check(t.Context(), []byte(`{"a":"x","b":null}`)))
+	require.Equal(t, []string{"a must be a string, and is 1", "b must have at least 2 items, and has 1"}, list.Check(t.Context(), []byte(`{"a":1,"b":[1]}`)))
 }
 
 func orNil(list []string) []string {
@@ -195,7 +202,7 @@ func TestNew_hostile_schemas(t *testing.T) {
 		`{"properties":{"a":{"$ref":"http://127.0.0.1:1/x"}}}`, `{"properties":{"a":`, `[`, `null`, `3`,
 	} {
 		list := params.New([]byte(schema))
-		list.Check([]byte(`{"a":[[[[1]]]],"b":{"a":1}}`))
+		list.Check(t.Context(), []byte(`{"a":[[[[1]]]],"b":{"a":1}}`))
 		_, _ = list.Parse([]string{"a=1", "b=2"})
 	}
 }
@@ -203,7 +210,7 @@ func TestNew_hostile_schemas(t *testing.T) {
 // What a server names reaches no message with characters that change a terminal.
 func TestCheck_unsafe_text(t *testing.T) {
 	list := params.New([]byte(`{"properties":{"a":{"enum":["x\u001b[2J"]}},"required":["n\u001b[2J"],"additionalProperties":false}`))
-	text := strings.Join(list.Check([]byte(`{"a":"\u001b[2J","\u001b]0;":1}`)), "\n")
+	text := strings.Join(list.Check(t.Context(), []byte(`{"a":"\u001b[2J","\u001b]0;":1}`)), "\n")
 	require.NotEmpty(t, text)
 	require.NotContains(t, text, "\x1b")
 }

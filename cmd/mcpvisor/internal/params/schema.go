@@ -95,11 +95,6 @@ func (s *schema) list(name string) (all []json.RawMessage) {
 	return all
 }
 
-func (s *schema) number(name string) (n float64, ok bool) {
-	raw, found := s.members[name]
-	return n, found && json.Unmarshal(raw, &n) == nil
-}
-
 // schemas returns the schemas of a list such as anyOf.
 func (s *schema) schemas(name string) (all []*schema) {
 	for _, text := range s.list(name) {

@@ -3,9 +3,8 @@ package params
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -39,7 +38,7 @@ func (l List) Parse(words []string) (json.RawMessage, error) {
 		name, text := parts[1], parts[3]
 		param, known := l.find(name)
 		if !known && !l.root.fields().isOpen() {
-			return nil, fmt.Errorf("%s", unknownName(name, name, "", l.Names()))
+			return nil, errors.New(l.unknownName(name))
 		}
 		if file, ok := strings.CutPrefix(text, "@"); ok {
 			content, err := os.ReadFile(file)
@@ -240,9 +239,4 @@ func marshal(text string) json.RawMessage {
 		return json.RawMessage(`""`)
 	}
 	return data
-}
-
-// sorted iterates over the names of members.
-func sorted(members map[string]json.RawMessage) iter.Seq[string] {
-	return slices.Values(slices.Sorted(maps.Keys(members)))
 }

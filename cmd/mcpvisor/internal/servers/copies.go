@@ -80,8 +80,8 @@ func (c *Copies) startTimeout() (longest time.Duration) {
 // Start starts servers once, without retries, and waits until each is ready or
 // has failed. Without names it starts all servers. The returned function stops
 // them.
-func (inv *Opener) Start(names ...string) (*Copies, func(), error) {
-	file, err := inv.LoadConfig(names...)
+func (o *Opener) Start(names ...string) (*Copies, func(), error) {
+	file, err := o.LoadConfig(names...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -89,11 +89,11 @@ func (inv *Opener) Start(names ...string) (*Copies, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, stop, err := inv.StartServers(file, specs)
+	c, stop, err := o.StartServers(file, specs)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := inv.AwaitStarts(c); err != nil {
+	if err := o.AwaitStarts(c); err != nil {
 		stop()
 		return nil, nil, err
 	}
@@ -102,8 +102,8 @@ func (inv *Opener) Start(names ...string) (*Copies, func(), error) {
 
 // StartServers starts servers of a file and does not wait for them. It warns of
 // the problems of their entries.
-func (inv *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*Copies, func(), error) {
-	inv.warnProblems(file, specs)
+func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*Copies, func(), error) {
+	o.warnProblems(file, specs)
 	if len(specs) == 0 {
 		return nil, nil, NoServerError(file)
 	}
@@ -112,22 +112,22 @@ func (inv *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) 
 	for i, spec := range specs {
 		c.Specs[spec.Name] = spec
 		// A standby needs a policy that retries.
-		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry, false, true
+		once[i].Policy, once[i].Standby, once[i].StartSupervised = supervisor.NoRetry(), false, true
 	}
 	var err error
-	if c.Client, err = facade.New(inv.formOptions()...); err != nil {
+	if c.Client, err = facade.New(o.formOptions()...); err != nil {
 		return nil, nil, err
 	}
 	stop := func() {
 		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			inv.Warn("", "mcpvisor: %v", err)
+			o.Warn("", "mcpvisor: %v", err)
 		}
 	}
-	if err := c.Apply(inv.Context, once); err != nil {
+	if err := c.RegisterAll(o.Context, once); err != nil {
 		stop()
-		if inv.Context.Err() != nil {
+		if o.Context.Err() != nil {
 			err = cli.ErrInterrupted
 		}
 		return nil, nil, err
@@ -137,7 +137,7 @@ func (inv *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) 
 
 // warnProblems warns of the problems of the entries that specs were made from, or
 // of all problems of the file if specs are all its servers.
-func (inv *Opener) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) {
+func (o *Opener) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) {
 	var entries []string
 	for _, spec := range specs {
 		entries = append(entries, spec.Name, file.EntryName(spec.Name))
@@ -145,7 +145,7 @@ func (inv *Opener) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) 
 	all := len(specs) == len(file.Specs()) && !slices.ContainsFunc(file.Servers, func(s config.Server) bool { return s.Skipped })
 	for _, p := range file.Problems {
 		if all || slices.Contains(entries, p.Server) {
-			inv.Warn(p.Server, "%s", p)
+			o.Warn(p.Server, "%s", p)
 		}
 	}
 }
@@ -153,12 +153,12 @@ func (inv *Opener) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) 
 // AwaitStarts waits until every server is ready or has failed: as long as --wait
 // says, or as long as the servers' own timeouts allow. It returns cli.ErrInterrupted
 // if the command is interrupted before.
-func (inv *Opener) AwaitStarts(c *Copies) error {
-	wait := inv.Wait
+func (o *Opener) AwaitStarts(c *Copies) error {
+	wait := o.Wait
 	if wait <= 0 {
 		wait = c.startTimeout()
 	}
-	ctx, cancel := context.WithTimeout(inv.Context, wait)
+	ctx, cancel := context.WithTimeout(o.Context, wait)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, name := range c.Servers() {
@@ -174,10 +174,10 @@ func (inv *Opener) AwaitStarts(c *Copies) error {
 	select {
 	case <-done:
 	case <-notice.C:
-		inv.reportWaiting(c.Status(), wait)
+		o.reportWaiting(c.Status(), wait)
 		<-done
 	}
-	if inv.Context.Err() != nil {
+	if o.Context.Err() != nil {
 		return cli.ErrInterrupted
 	}
 	return nil
@@ -189,19 +189,19 @@ const NoticeDelay = 2 * time.Second
 // reportWaiting says on stderr which servers are still starting, so that a command that
 // waits for one of them is not silent. With --json stderr has no such line: it is not a
 // report.
-func (inv *Opener) reportWaiting(all []mcpvisor.ServerStatus, wait time.Duration) {
+func (o *Opener) reportWaiting(all []mcpvisor.ServerStatus, wait time.Duration) {
 	var names []string
 	for _, s := range all {
 		if isStarting(s) {
 			names = append(names, s.Name)
 		}
 	}
-	if len(names) > 0 && !inv.JSON {
+	if len(names) > 0 && !o.JSON {
 		flag := "--wait"
-		if inv.WaitFor != "" {
+		if o.WaitFor != "" {
 			flag = "--timeout" // of status
 		}
-		fmt.Fprintf(inv.Err, "waiting for %s (up to %v; %s shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
+		fmt.Fprintf(o.Err, "waiting for %s (up to %v; %s shortens it)\n", strings.Join(names, ", "), wait.Round(time.Second), flag)
 	}
 }
 
@@ -211,14 +211,14 @@ func isStarting(s mcpvisor.ServerStatus) bool {
 }
 
 // WarnUnready warns of servers that are not ready. It is an error if none is.
-func (inv *Opener) WarnUnready(all []mcpvisor.ServerStatus) error {
+func (o *Opener) WarnUnready(all []mcpvisor.ServerStatus) error {
 	unready := slices.DeleteFunc(slices.Clone(all), func(s mcpvisor.ServerStatus) bool { return s.State == supervisor.StateReady })
 	for _, s := range unready {
 		verb := "is "
 		if s.State == StateFailed {
 			verb = "has "
 		}
-		inv.Warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, inv.Reason(s))
+		o.Warn(s.Name, "server %s %s%s: %s", s.Name, verb, s.State, o.Reason(s))
 	}
 	if len(unready) == len(all) {
 		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Message: "no server is available; mcpvisor doctor explains why"}}

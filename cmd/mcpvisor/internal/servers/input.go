@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/prompt"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/form"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
@@ -29,18 +29,18 @@ type prompter struct {
 
 // inputOptions returns the option that asks the user for inputs, if stdin and stderr
 // are a terminal. Otherwise inputs come from variables and defaults.
-func (inv *Opener) inputOptions() []config.Option {
-	in, out, ok := inv.questionTerminal()
+func (o *Opener) inputOptions() []config.Option {
+	in, out, ok := o.questionTerminal()
 	if !ok {
 		return nil
 	}
-	p := &prompter{ctx: inv.Context, in: in, out: out, readPassword: func() ([]byte, error) {
+	p := &prompter{ctx: o.Context, in: in, out: out, readPassword: func() ([]byte, error) {
 		return term.ReadPassword(int(in.Fd()))
 	}}
 	state, err := term.GetState(int(in.Fd()))
 	return []config.Option{config.WithInput(func(i config.Input) (string, error) {
 		value, failure := p.ask(i)
-		inv.inputInterrupted = inv.inputInterrupted || errors.Is(failure, cli.ErrInterrupted)
+		o.inputInterrupted = o.inputInterrupted || errors.Is(failure, cli.ErrInterrupted)
 		if err == nil { // an interrupt during a password leaves the terminal without echo
 			_ = term.Restore(int(in.Fd()), state)
 		}
@@ -50,9 +50,9 @@ func (inv *Opener) inputOptions() []config.Option {
 
 // questionTerminal returns stdin and stderr if both are a terminal, so that the user can be
 // asked.
-func (inv *Opener) questionTerminal() (in, out *os.File, ok bool) {
-	in, isFile := inv.In.(*os.File)
-	out, shown := inv.Err.(*os.File)
+func (o *Opener) questionTerminal() (in, out *os.File, ok bool) {
+	in, isFile := o.In.(*os.File)
+	out, shown := o.Err.(*os.File)
 	return in, out, isFile && shown && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
@@ -119,7 +119,7 @@ func (p *prompter) readLine(hidden bool) (string, error) {
 			done <- result{string(line), err}
 			return
 		}
-		line, err := prompt.ReadLine(p.in)
+		line, err := form.ReadLine(p.in)
 		done <- result{line, err}
 	}()
 	select {

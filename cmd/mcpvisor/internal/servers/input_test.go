@@ -69,13 +69,13 @@ func TestLoadConfig_inputs_and_names(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
 		"servers": {"a/b": {"command": "${input:x}"}}}`), 0o600))
-	inv := &Opener{Invocation: cli.Invocation{Context: context.Background(), In: strings.NewReader(""), Err: io.Discard, Sources: cli.NewSources([]string{path})}}
-	file, err := inv.LoadConfig()
+	o := &Opener{Invocation: cli.Invocation{Context: context.Background(), In: strings.NewReader(""), Err: io.Discard, Sources: cli.NewSources([]string{path})}}
+	file, err := o.LoadConfig()
 	require.NoError(t, err)
 	require.Empty(t, file.Servers)
 
 	t.Setenv("MCPVISOR_INPUT_X", "program")
-	file, err = inv.LoadConfig()
+	file, err = o.LoadConfig()
 	require.NoError(t, err)
 	specs, err := SelectSpecs(file, []string{"a-b-c14cdd"})
 	require.NoError(t, err)

@@ -25,9 +25,9 @@ type ProgressLine struct {
 }
 
 // ProgressLine returns a line if stderr is a terminal.
-func (inv *Opener) progressLine() *ProgressLine {
-	file, ok := inv.Err.(*os.File)
-	if !ok || inv.JSON || !term.IsTerminal(int(file.Fd())) {
+func (o *Opener) progressLine() *ProgressLine {
+	file, ok := o.Err.(*os.File)
+	if !ok || o.JSON || !term.IsTerminal(int(file.Fd())) {
 		return nil
 	}
 	width, _, err := term.GetSize(int(file.Fd()))

@@ -8,7 +8,7 @@ import (
 )
 
 // Reason says in one line why a server is not ready.
-func (inv *Opener) Reason(s mcpvisor.ServerStatus) string {
+func (o *Opener) Reason(s mcpvisor.ServerStatus) string {
 	if s.LastCause != nil {
 		return s.LastCause.Describe()
 	}
@@ -16,7 +16,7 @@ func (inv *Opener) Reason(s mcpvisor.ServerStatus) string {
 	if n := MalformedCount(s); n > 0 {
 		text = "not ready in time; " + MalformedText(s, n)
 	}
-	if inv.Context.Err() != nil {
+	if o.Context.Err() != nil {
 		text = "interrupted before it was ready"
 	}
 	if lines := Stderr(s); len(lines) > 0 {

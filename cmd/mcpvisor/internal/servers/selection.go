@@ -9,28 +9,28 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/keyring"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
 )
 
 // LoadConfig reads the configuration, or with names only the entries of these servers, so that
 // the user is asked for nothing that other servers need. The problems of the file are left to
 // the caller.
-func (inv *Opener) LoadConfig(names ...string) (*config.File, error) {
-	options := append(inv.inputOptions(), config.WithKeyring(keyring.Lookup))
+func (o *Opener) LoadConfig(names ...string) (*config.File, error) {
+	options := append(o.inputOptions(), config.WithKeyring(lookUpSecret))
 	if len(names) > 0 {
 		options = append(options, config.WithServers(names...))
 	}
-	return inv.loadFiles(options...)
+	return o.loadFiles(options...)
 }
 
-func (inv *Opener) loadFiles(options ...config.Option) (*config.File, error) {
-	file, err := config.LoadFiles(inv.Sources.Paths, options...)
-	if inv.inputInterrupted { // what the file lacks is not a problem of the file
+func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {
+	file, err := config.LoadFiles(o.Sources.Paths, append(options, websocket.Option)...)
+	if o.inputInterrupted { // what the file lacks is not a problem of the file
 		return nil, cli.ErrInterrupted
 	}
 	switch {
-	case errors.Is(err, os.ErrNotExist) && !inv.Sources.Chosen:
+	case errors.Is(err, os.ErrNotExist) && !o.Sources.Chosen:
 		return nil, cli.UsageError("%v; mcpvisor init makes one, and mcpvisor import takes servers from other hosts", err)
 	case err != nil:
 		return nil, cli.UsageError("%v", err)
@@ -40,8 +40,8 @@ func (inv *Opener) loadFiles(options ...config.Option) (*config.File, error) {
 
 // enabledNames returns the names of the servers that are not disabled. It reads nothing else
 // in their entries, which need not be usable.
-func (inv *Opener) enabledNames() (names []string, err error) {
-	file, err := inv.loadFiles(config.WithServers())
+func (o *Opener) enabledNames() (names []string, err error) {
+	file, err := o.loadFiles(config.WithServers())
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +79,24 @@ func SelectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, erro
 			}
 			return nil, unknownServerError(file, name)
 		}
+	}
+	return specs, nil
+}
+
+// Specs returns the specs of the named servers, or of all without names, and warns of the
+// problems of their entries.
+func (o *Opener) Specs(names ...string) ([]mcpvisor.ServerSpec, error) {
+	file, err := o.LoadConfig(names...)
+	if err != nil {
+		return nil, err
+	}
+	specs, err := SelectSpecs(file, names)
+	if err != nil {
+		return nil, err
+	}
+	o.warnProblems(file, specs)
+	if len(specs) == 0 {
+		return nil, NoServerError(file)
 	}
 	return specs, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // Set is the servers that a command works with: those of a running `mcpvisor run` of the same
@@ -36,57 +36,57 @@ func (c *Set) Attached() bool { return c.Run.Schema != "" }
 
 // Attach connects to the running `mcpvisor run` of the configuration, and says so. It
 // returns attach.ErrNotRunning without one, and if --fresh is set.
-func (inv *Opener) Attach() (*Set, error) {
-	if inv.Fresh {
+func (o *Opener) Attach() (*Set, error) {
+	if o.Fresh {
 		return nil, attach.ErrNotRunning
 	}
-	c, info, err := attach.Find(inv.Context, inv.Sources.Key)
+	c, info, err := attach.Find(o.Context, o.Sources.Key)
 	switch {
 	case errors.Is(err, attach.ErrNotRunning):
 		return nil, err
-	case inv.Context.Err() != nil:
+	case o.Context.Err() != nil:
 		return nil, cli.ErrInterrupted
 	case err != nil:
 		return nil, &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
 	}
-	inv.Note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
-	if inv.Sources.Digest() != info.Digest {
-		inv.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
-			inv.Sources, info.PID, info.Started.Format(time.TimeOnly))
+	o.Note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
+	if o.Sources.Digest() != info.Digest {
+		o.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
+			o.Sources, info.PID, info.Started.Format(time.TimeOnly))
 	}
 	return &Set{Client: c, Run: info, Stop: c.Close}, nil
 }
 
 // AttachOnly is attach for commands that need a running `mcpvisor run`.
-func (inv *Opener) AttachOnly(command string) (*Set, error) {
-	c, err := inv.Attach()
+func (o *Opener) AttachOnly(command string) (*Set, error) {
+	c, err := o.Attach()
 	if errors.Is(err, attach.ErrNotRunning) {
 		err = &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent,
-			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", inv.Sources, command, inv.Sources.Flags())}}
+			Message: fmt.Sprintf("no mcpvisor run of %s is running, and %s needs one; start it with: mcpvisor %s run", o.Sources, command, o.Sources.Flags())}}
 	}
 	return c, err
 }
 
 // BesideRun returns the running `mcpvisor run` of the configuration for a command that starts
 // copies all the same, and says so; nil without one. why says what the copies are for.
-func (inv *Opener) BesideRun(why string) *Set {
-	if inv.Fresh {
+func (o *Opener) BesideRun(why string) *Set {
+	if o.Fresh {
 		return nil
 	}
-	c, info, err := attach.Find(inv.Context, inv.Sources.Key)
+	c, info, err := attach.Find(o.Context, o.Sources.Key)
 	if err != nil {
 		return nil
 	}
-	inv.Note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
+	o.Note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
 	return &Set{Client: c, Run: info, Stop: c.Close}
 }
 
 // Open attaches, or starts copies of the named servers, or of all without names. It waits
 // until each has become ready or has failed.
-func (inv *Opener) Open(names ...string) (*Set, error) {
-	c, err := inv.Attach()
+func (o *Opener) Open(names ...string) (*Set, error) {
+	c, err := o.Attach()
 	if err == nil {
-		if err = inv.AwaitSettled(c, names); err != nil {
+		if err = o.AwaitSettled(c, names); err != nil {
 			c.Stop()
 		}
 		return c, err
@@ -94,20 +94,20 @@ func (inv *Opener) Open(names ...string) (*Set, error) {
 	if !errors.Is(err, attach.ErrNotRunning) {
 		return nil, err
 	}
-	own, stop, err := inv.Start(names...)
+	own, stop, err := o.Start(names...)
 	if err != nil {
 		return nil, err
 	}
 	c, err = ownSession(own, stop)
 	if err == nil {
-		inv.noteFresh(len(own.Specs))
+		o.noteFresh(len(own.Specs))
 	}
 	return c, err
 }
 
 // noteFresh says that a command works with copies of servers.
-func (inv *Opener) noteFresh(servers int) {
-	inv.Note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
+func (o *Opener) noteFresh(servers int) {
+	o.Note("started own copies of %s for this command; mcpvisor run keeps servers running", display.Count(servers, "server"))
 }
 
 // ownSession returns a session of copies.
@@ -122,14 +122,14 @@ func ownSession(own *Copies, stop func()) (*Set, error) {
 
 // OpenServer opens one server. For a copy it is an error if it does not become ready. A
 // server of a running `mcpvisor run` says itself why a call fails.
-func (inv *Opener) OpenServer(name string) (*Set, error) {
-	c, err := inv.Open(name)
+func (o *Opener) OpenServer(name string) (*Set, error) {
+	c, err := o.Open(name)
 	if err != nil || c.own == nil {
 		return c, err
 	}
 	if s := c.own.ServerStatus(name); s.State != supervisor.StateReady {
 		c.Stop()
-		return nil, cli.UnavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, inv.Reason(s))
+		return nil, cli.UnavailableError(s, "server %s is not available: %s; mcpvisor doctor explains more", name, o.Reason(s))
 	}
 	return c, nil
 }
@@ -147,7 +147,7 @@ func (c *Set) Statuses(ctx context.Context) ([]mcpvisor.ServerStatus, error) {
 }
 
 // Described returns what is known about one server.
-func (c *Set) Described(ctx context.Context, name string) (web.Server, error) {
+func (c *Set) Described(ctx context.Context, name string) (api.Server, error) {
 	server, err := c.Server(ctx, name)
 	if errors.Is(err, mcpvisor.ErrUnknownServer) {
 		err = c.UnknownServer(name)
@@ -167,37 +167,36 @@ func (c *Set) UnknownServer(name string) error {
 }
 
 // serverNames returns the names of the servers, without starting any.
-func (inv *Opener) serverNames() (names []string, err error) {
-	c, err := inv.Attach()
+func (o *Opener) serverNames() (names []string, err error) {
+	c, err := o.Attach()
 	if err == nil {
 		defer c.Stop()
-		status, err := c.Status(inv.Context)
+		status, err := c.Status(o.Context)
 		return status.Names, err
 	}
 	if !errors.Is(err, attach.ErrNotRunning) {
 		return nil, err
 	}
-	return inv.enabledNames()
+	return o.enabledNames()
 }
 
-// LifecycleEvents are the events after which a server may have another state.
-var LifecycleEvents = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown,
-	mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted, mcpvisor.EventUnregistered}
+// lifecycleEvents are the events after which a server may have another state.
+var lifecycleEvents = slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)
 
 // AwaitStatus waits until settled accepts a status: as long as --wait says, or about as long
 // as a start may take. The end of that time is no error. It returns cli.ErrInterrupted if the
 // command is interrupted before.
-func (inv *Opener) AwaitStatus(c *Set, settled func(web.Status) bool) error {
-	wait := inv.Wait
+func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
+	wait := o.Wait
 	if wait <= 0 {
 		wait = mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + StartSlack
 	}
-	ctx, cancel := context.WithTimeout(inv.Context, wait)
+	ctx, cancel := context.WithTimeout(o.Context, wait)
 	defer cancel()
 	// The number of the last event is read before the states, so that no change is missed.
 	before, err := c.Status(ctx)
 	switch {
-	case inv.Context.Err() != nil:
+	case o.Context.Err() != nil:
 		return cli.ErrInterrupted
 	case ctx.Err() != nil:
 		return nil
@@ -213,7 +212,7 @@ func (inv *Opener) AwaitStatus(c *Set, settled func(web.Status) bool) error {
 			return err != nil || settled(status)
 		}
 		if !check() {
-			ended := c.Events(ctx, before.Stats.Events, func(web.Event) bool { return !check() }, LifecycleEvents...)
+			ended := c.Events(ctx, before.Stats.Events, func(api.Event) bool { return !check() }, lifecycleEvents...)
 			failed = cmp.Or(failed, ended)
 		}
 		done <- failed
@@ -223,11 +222,11 @@ func (inv *Opener) AwaitStatus(c *Set, settled func(web.Status) bool) error {
 	select {
 	case err = <-done:
 	case <-notice.C:
-		inv.reportWaiting(before.Servers, wait)
+		o.reportWaiting(before.Servers, wait)
 		err = <-done
 	}
 	switch {
-	case inv.Context.Err() != nil:
+	case o.Context.Err() != nil:
 		return cli.ErrInterrupted
 	case ctx.Err() != nil:
 		return nil
@@ -237,8 +236,8 @@ func (inv *Opener) AwaitStatus(c *Set, settled func(web.Status) bool) error {
 
 // AwaitSettled waits until no start of the named servers is under way, or of all servers
 // without names.
-func (inv *Opener) AwaitSettled(c *Set, names []string) error {
-	return inv.AwaitStatus(c, func(status web.Status) bool {
+func (o *Opener) AwaitSettled(c *Set, names []string) error {
+	return o.AwaitStatus(c, func(status api.Status) bool {
 		return !slices.ContainsFunc(status.Servers, func(s mcpvisor.ServerStatus) bool {
 			return IsOnItsWay(s.State) && (len(names) == 0 || slices.Contains(names, s.Name))
 		})

@@ -10,13 +10,13 @@ import (
 
 // Supervise starts copies of all servers with their own policies, as `mcpvisor run`
 // does, and does not wait for them.
-func (inv *Opener) Supervise() (*Set, error) {
-	file, err := inv.LoadConfig()
+func (o *Opener) Supervise() (*Set, error) {
+	file, err := o.LoadConfig()
 	if err != nil {
 		return nil, err
 	}
 	specs := file.Specs()
-	inv.warnProblems(file, specs)
+	o.warnProblems(file, specs)
 	if len(specs) == 0 {
 		return nil, NoServerError(file)
 	}
@@ -28,7 +28,7 @@ func (inv *Opener) Supervise() (*Set, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), CloseTimeout)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			inv.Warn("", "mcpvisor: %v", err)
+			o.Warn("", "mcpvisor: %v", err)
 		}
 	}
 	h, err := control.New(c, control.Info{}, specs...)
@@ -40,7 +40,7 @@ func (inv *Opener) Supervise() (*Set, error) {
 	applied := make(chan struct{})
 	go func() {
 		defer close(applied)
-		_ = c.Apply(inv.Context, specs)
+		_ = c.RegisterAll(o.Context, specs)
 	}()
 	return &Set{Client: attach.InProcess(h), Stop: func() {
 		stop()

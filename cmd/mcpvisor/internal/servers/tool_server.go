@@ -10,14 +10,14 @@ import (
 
 // OpenTool opens the server of a tool. An alias that does not contain the name of its server
 // unchanged may belong to several; these are opened.
-func (inv *Opener) OpenTool(tool string) (*Set, error) {
+func (o *Opener) OpenTool(tool string) (*Set, error) {
 	if server, _, ok := strings.Cut(tool, "/"); ok {
-		return inv.OpenServer(server)
+		return o.OpenServer(server)
 	}
 	if server, _, ok := mcpvisor.SplitAlias(tool); ok {
-		return inv.OpenServer(server)
+		return o.OpenServer(server)
 	}
-	names, err := inv.serverNames()
+	names, err := o.serverNames()
 	if err != nil {
 		return nil, err
 	}
@@ -26,9 +26,9 @@ func (inv *Opener) OpenTool(tool string) (*Set, error) {
 		case 0:
 			return nil, cli.UsageError("no server has a tool with the alias %q (servers: %s); mcpvisor tools shows all tools", tool, strings.Join(names, ", "))
 		case 1:
-			return inv.OpenServer(owners[0])
+			return o.OpenServer(owners[0])
 		default:
-			return inv.Open(owners...)
+			return o.Open(owners...)
 		}
 	}
 	// No tool has that name, whatever the servers list.

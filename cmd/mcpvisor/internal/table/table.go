@@ -1,5 +1,5 @@
 // Package table prints rows with aligned columns, in colours if the output is a terminal that
-// has some.
+// has some, and tools with their parameters.
 package table
 
 import (

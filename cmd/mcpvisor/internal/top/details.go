@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // labelWidth is the width of the labels of the details.
@@ -29,6 +29,7 @@ func (m *model) lines() []string {
 		return m.toolLines()
 	case screenStderr:
 		return m.stderrLines()
+	default:
 	}
 	return m.detailLines()
 }
@@ -158,7 +159,7 @@ func (m *model) stderrLines() (lines []string) {
 // toolLines list the tools of one server: how often they were called, how that ended, how
 // long it took, and what the definition costs a model.
 func (m *model) toolLines() (lines []string) {
-	stats := map[string]*web.ToolStats{}
+	stats := map[string]*api.ToolStats{}
 	for i := range m.data.server.Tools {
 		stats[m.data.server.Tools[i].OriginalName] = &m.data.server.Tools[i]
 	}
@@ -167,7 +168,7 @@ func (m *model) toolLines() (lines []string) {
 	for _, t := range m.data.tools.Tools {
 		s := stats[t.OriginalName]
 		if s == nil {
-			s = &web.ToolStats{}
+			s = &api.ToolStats{}
 		}
 		failed := s.ToolErrors
 		for _, n := range s.Failed {

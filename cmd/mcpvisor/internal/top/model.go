@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // screen is what fills the terminal.
@@ -52,11 +52,11 @@ type model struct {
 
 // data is what was read last.
 type data struct {
-	status web.Status
-	use    web.ToolUse
-	calls  web.Calls
-	server web.Server // of the selected server, on screens about one
-	tools  web.Tools
+	status api.Status
+	use    api.ToolUse
+	calls  api.Calls
+	server api.Server // of the selected server, on screens about one
+	tools  api.Tools
 }
 
 type (
@@ -221,7 +221,7 @@ func (m *model) show(s screen) tea.Cmd {
 			return nil
 		}
 		if m.data.server.Status.Name != m.selected { // of another server
-			m.data.server, m.data.tools = web.Server{}, web.Tools{}
+			m.data.server, m.data.tools = api.Server{}, api.Tools{}
 		}
 	}
 	if s == screenHelp {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // The colours are those of the terminal's own palette, so that they fit its background.
@@ -34,17 +34,19 @@ func styleOf(s supervisor.State) lipgloss.Style {
 		return warning
 	case supervisor.StateEvicted, supervisor.StateUnauthorized:
 		return failure
+	default:
 	}
 	return quiet
 }
 
 // severityStyle returns the style and the symbol of a severity.
-func severityStyle(s web.Severity) (style lipgloss.Style, symbol string) {
+func severityStyle(s api.Severity) (style lipgloss.Style, symbol string) {
 	switch s {
-	case web.SeverityError:
+	case api.SeverityError:
 		return failure, "✗"
-	case web.SeverityWarning:
+	case api.SeverityWarning:
 		return warning, "!"
+	default:
 	}
 	return plain, "·"
 }

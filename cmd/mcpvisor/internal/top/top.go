@@ -7,23 +7,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // Source is where the view reads. Its methods are called in goroutines of the view.
 type Source interface {
-	Status(ctx context.Context) (web.Status, error)
-	Server(ctx context.Context, name string) (web.Server, error)
-	Catalog(ctx context.Context, name string) (web.Tools, error)
-	ToolUse(ctx context.Context) (web.ToolUse, error)
-	Calls(ctx context.Context, after uint64) (web.Calls, error)
+	Status(ctx context.Context) (api.Status, error)
+	Server(ctx context.Context, name string) (api.Server, error)
+	Catalog(ctx context.Context, name string) (api.Tools, error)
+	ToolUse(ctx context.Context) (api.ToolUse, error)
+	Calls(ctx context.Context, after uint64) (api.Calls, error)
 	Restart(ctx context.Context, name string) error
-	Events(ctx context.Context, after uint64, each func(web.Event) bool, kinds ...mcpvisor.EventKind) error
+	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error
 }
 
 // Options describe what is shown.
@@ -41,9 +42,7 @@ type Options struct {
 const refreshInterval = time.Second
 
 // changes are the events after which the view reads.
-var changes = []mcpvisor.EventKind{mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventStartFailed,
-	mcpvisor.EventRetry, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventAuthRequired,
-	mcpvisor.EventEvicted, mcpvisor.EventUnregistered}
+var changes = slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKind.FromServer)
 
 // Run shows the view until the user leaves it or the context ends.
 func Run(ctx context.Context, source Source, o Options, in io.Reader, out io.Writer) error {
@@ -62,7 +61,7 @@ func run(ctx context.Context, source Source, o Options, options ...tea.ProgramOp
 	go func() {
 		defer close(followed)
 		// When the stream ends, the view goes on: it reads every second.
-		_ = source.Events(ctx, status.Stats.Events, func(web.Event) bool {
+		_ = source.Events(ctx, status.Stats.Events, func(api.Event) bool {
 			p.Send(refreshMsg{})
 			return true
 		}, changes...)

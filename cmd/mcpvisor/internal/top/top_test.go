@@ -21,7 +21,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // The package that renders goldens has a flag of this name, too.
@@ -37,24 +37,24 @@ var clock = time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
 
 // fakeSource answers from values.
 type fakeSource struct {
-	status web.Status
-	server web.Server
-	tools  web.Tools
-	use    web.ToolUse
-	calls  web.Calls
+	status api.Status
+	server api.Server
+	tools  api.Tools
+	use    api.ToolUse
+	calls  api.Calls
 
 	mu        sync.Mutex
 	failure   error
 	restarted []string
 }
 
-func (f *fakeSource) Status(context.Context) (web.Status, error) {
+func (f *fakeSource) Status(context.Context) (api.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status, f.failure
 }
 
-func (f *fakeSource) Server(_ context.Context, name string) (web.Server, error) {
+func (f *fakeSource) Server(_ context.Context, name string) (api.Server, error) {
 	s := f.server
 	for _, status := range f.status.Servers {
 		if status.Name == name {
@@ -63,9 +63,9 @@ func (f *fakeSource) Server(_ context.Context, name string) (web.Server, error) 
 	}
 	return s, nil
 }
-func (f *fakeSource) Catalog(context.Context, string) (web.Tools, error) { return f.tools, nil }
-func (f *fakeSource) ToolUse(context.Context) (web.ToolUse, error)       { return f.use, nil }
-func (f *fakeSource) Calls(context.Context, uint64) (web.Calls, error)   { return f.calls, nil }
+func (f *fakeSource) Catalog(context.Context, string) (api.Tools, error) { return f.tools, nil }
+func (f *fakeSource) ToolUse(context.Context) (api.ToolUse, error)       { return f.use, nil }
+func (f *fakeSource) Calls(context.Context, uint64) (api.Calls, error)   { return f.calls, nil }
 func (f *fakeSource) Restart(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *fakeSource) Restart(_ context.Context, name string) error {
 	return nil
 }
 
-func (f *fakeSource) Events(ctx context.Context, _ uint64, _ func(web.Event) bool, _ ...mcpvisor.EventKind) error {
+func (f *fakeSource) Events(ctx context.Context, _ uint64, _ func(api.Event) bool, _ ...mcpvisor.EventKind) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -101,17 +101,17 @@ func outage() *fakeSource {
 	given := mcpvisor.ServerStatus{Name: "search", State: supervisor.StateEvicted, Since: *ago(26 * time.Hour), LastCause: cause}
 	starting := mcpvisor.ServerStatus{Name: "web", State: supervisor.StateDiscovering, Since: *ago(400 * time.Millisecond), Session: &mcpvisor.SessionInfo{PID: 4242}}
 	return &fakeSource{
-		status: web.Status{Servers: []mcpvisor.ServerStatus{ready, down, given, starting}, Names: []string{"files", "orders-database", "search", "web"},
-			Attention: []web.Attention{
-				{Server: "search", Kind: web.AttentionEvicted, Severity: web.SeverityError, Text: "was given up: exit status 7", Action: "fix it", Since: ago(26 * time.Hour)},
-				{Server: "files", Kind: web.AttentionUnknownOutcome, Severity: web.SeverityWarning, Text: "1 call of unknown outcome in the last 10 min", Action: "look before you repeat it"},
+		status: api.Status{Servers: []mcpvisor.ServerStatus{ready, down, given, starting}, Names: []string{"files", "orders-database", "search", "web"},
+			Attention: []api.Attention{
+				{Server: "search", Kind: api.AttentionEvicted, Severity: api.SeverityError, Text: "was given up: exit status 7", Action: "fix it", Since: ago(26 * time.Hour)},
+				{Server: "files", Kind: api.AttentionUnknownOutcome, Severity: api.SeverityWarning, Text: "1 call of unknown outcome in the last 10 min", Action: "look before you repeat it"},
 			}},
-		server: web.Server{Stderr: mcpvisor.ServerStderr{Epoch: 3, PID: 4711, Total: 9, First: []string{"listening"}, Lines: []string{"warm \x1b[2Jcache", strings.Repeat("long ", 30)}},
-			Tools: []web.ToolStats{{Server: "files", Name: "files/read", OriginalName: "read", Calls: 12, Unknown: 1, Failed: map[mcpvisor.ErrorKind]int64{"crashed": 1},
+		server: api.Server{Stderr: mcpvisor.ServerStderr{Epoch: 3, PID: 4711, Total: 9, First: []string{"listening"}, Lines: []string{"warm \x1b[2Jcache", strings.Repeat("long ", 30)}},
+			Tools: []api.ToolStats{{Server: "files", Name: "files/read", OriginalName: "read", Calls: 12, Unknown: 1, Failed: map[mcpvisor.ErrorKind]int64{"crashed": 1},
 				P50: 800 * time.Microsecond, P95: 12 * time.Millisecond, Max: 3 * time.Second}}},
-		tools: web.Tools{Server: "files", Tools: []web.Tool{{Tool: mcpvisor.Tool{OriginalName: "read"}, Tokens: 210}, {Tool: mcpvisor.Tool{OriginalName: "write"}, Tokens: 302}}},
-		use:   web.ToolUse{Tools: []web.ToolStats{{Server: "files", Calls: 12, P95: 12 * time.Millisecond}}},
-		calls: web.Calls{InFlight: []mcpvisor.CallInFlight{{Server: "files", Method: "tools/call", Target: "read", Began: *ago(40 * time.Second)},
+		tools: api.Tools{Server: "files", Tools: []api.Tool{{Tool: mcpvisor.Tool{OriginalName: "read"}, Tokens: 210}, {Tool: mcpvisor.Tool{OriginalName: "write"}, Tokens: 302}}},
+		use:   api.ToolUse{Tools: []api.ToolStats{{Server: "files", Calls: 12, P95: 12 * time.Millisecond}}},
+		calls: api.Calls{InFlight: []mcpvisor.CallInFlight{{Server: "files", Method: "tools/call", Target: "read", Began: *ago(40 * time.Second)},
 			{Server: "files", Method: "ping", Began: *ago(time.Second), Queued: true}}},
 	}
 }
@@ -181,7 +181,7 @@ func TestView_fits(t *testing.T) {
 		s := many.status.Servers[i%4]
 		s.Name = fmt.Sprintf("server-with-a-long-name-%03d-服务器", i)
 		many.status.Servers = append(many.status.Servers, s)
-		many.status.Attention = append(many.status.Attention, web.Attention{Server: s.Name, Text: strings.Repeat("text ", 40), Severity: web.SeverityError})
+		many.status.Attention = append(many.status.Attention, api.Attention{Server: s.Name, Text: strings.Repeat("text ", 40), Severity: api.SeverityError})
 		many.calls.InFlight = append(many.calls.InFlight, mcpvisor.CallInFlight{Server: s.Name, Target: strings.Repeat("t", 90), Began: clock})
 	}
 	for _, size := range [][2]int{{80, 24}, {40, 10}, {200, 60}, {20, 5}, {1, 1}, {95, 24}, {96, 24}} {

@@ -1,0 +1,193 @@
+package commandline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// Complete returns how the last of words may go on. words are those of the line after the
+// name of the program; the last one is the word that is being typed, and may be empty.
+func Complete(model *kong.Application, words []string, names Names) []Candidate {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	before, word := words[:len(words)-1], words[len(words)-1]
+	p := position{node: model.Node}
+	for _, w := range before {
+		p.pass(w)
+	}
+	var all []Candidate
+	prefix := ""
+	switch name, value, isValue := strings.Cut(word, "="); {
+	case p.awaits != nil:
+		all = p.values(p.awaits)
+	case !p.onlyArguments && isValue && strings.HasPrefix(word, "--"):
+		if flag := p.flag(name); flag != nil {
+			all, prefix, word = p.values(flag), name+"=", value
+		}
+	case !p.onlyArguments && strings.HasPrefix(word, "-"):
+		all = p.flags()
+	case len(p.node.Children) > 0:
+		all = commands(p.node)
+	default:
+		all = p.arguments(model, names)
+	}
+	if len(all) == 1 && all[0].Value == Files {
+		return all
+	}
+	all = slices.DeleteFunc(all, func(c Candidate) bool { return !strings.HasPrefix(c.Value, word) || !isPlainWord(c.Value) })
+	for i := range all {
+		all[i].Value = prefix + all[i].Value
+	}
+	return all
+}
+
+// isPlainWord reports whether a shell takes a text as it is. Names come from servers, and
+// shells insert candidates without quotes: a name such as "x;y" would be a second command.
+func isPlainWord(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_./:=@%+,-", r)
+	})
+}
+
+// position is where in a line a word is typed.
+type position struct {
+	node          *kong.Node
+	given         []string   // positional arguments of node so far
+	awaits        *kong.Flag // whose value is next; nil if none is
+	onlyArguments bool       // "--" was given
+}
+
+// pass takes a word that was typed before.
+func (p *position) pass(word string) {
+	switch {
+	case p.awaits != nil:
+		p.awaits = nil
+	case p.onlyArguments:
+		p.given = append(p.given, word)
+	case word == "--":
+		p.onlyArguments = true
+	case strings.HasPrefix(word, "-") && word != "-":
+		if flag := p.flag(word); flag != nil && !flag.IsBool() && !flag.IsCounter() && !strings.Contains(word, "=") {
+			p.awaits = flag
+		}
+	default:
+		for _, child := range p.node.Children {
+			if child.Name == word {
+				p.node = child
+				return
+			}
+		}
+		p.given = append(p.given, word)
+	}
+}
+
+// flag finds the flag that a word such as --json or -c names; nil if none has the name.
+func (p *position) flag(word string) *kong.Flag {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	for _, group := range p.node.AllFlags(true) {
+		for _, flag := range group {
+			if strings.HasPrefix(word, "--") && flag.Name == name || !strings.HasPrefix(word, "--") && string(flag.Short) == name {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+// flags are those that may be typed here.
+func (p *position) flags() (all []Candidate) {
+	for _, group := range p.node.AllFlags(true) {
+		for _, flag := range group {
+			all = append(all, Candidate{"--" + flag.Name, firstSentence(flag.Help)})
+		}
+	}
+	return all
+}
+
+// values are those that a flag may have.
+func (p *position) values(flag *kong.Flag) (all []Candidate) {
+	switch kind := flag.Tag.Get("complete"); {
+	case kind == kindFile:
+		return []Candidate{{Value: Files}}
+	case strings.Contains(kind, ","):
+		for one := range strings.SplitSeq(kind, ",") {
+			all = append(all, Candidate{Value: one})
+		}
+	}
+	return all
+}
+
+// arguments are the values of the positional argument that is typed here.
+func (p *position) arguments(model *kong.Application, names Names) []Candidate {
+	args := p.node.Positional
+	if len(args) == 0 {
+		return nil
+	}
+	arg := args[min(len(p.given), len(args)-1)]
+	if len(p.given) >= len(args) && !arg.IsCumulative() {
+		return nil
+	}
+	switch kind := arg.Tag.Get("complete"); kind {
+	case kindServer:
+		return slices.DeleteFunc(names.Servers(), func(c Candidate) bool { return slices.Contains(p.given, c.Value) })
+	case kindTool:
+		return names.Tools()
+	case kindTarget:
+		return append(names.Servers(), names.Tools()...)
+	case kindArgument:
+		return names.Arguments(p.given[0])
+	case kindCommand:
+		return commands(model.Node)
+	case kindFile:
+		return []Candidate{{Value: Files}}
+	case "":
+		return nil
+	default:
+		if !strings.Contains(kind, ",") {
+			return names.Others(kind)
+		}
+		var all []Candidate
+		for one := range strings.SplitSeq(kind, ",") {
+			all = append(all, Candidate{Value: one})
+		}
+		return all
+	}
+}
+
+func commands(node *kong.Node) (all []Candidate) {
+	for _, child := range node.Children {
+		if !child.Hidden {
+			all = append(all, Candidate{child.Name, firstSentence(child.Help)})
+		}
+	}
+	return all
+}
+
+// firstSentence returns the beginning of a help text.
+func firstSentence(help string) string {
+	first, _, _ := strings.Cut(help, ". ")
+	return strings.TrimSuffix(first, ".")
+}
+
+// Flag returns the values that a line gives to a flag.
+func Flag(model *kong.Application, words []string, name string) (values []string) {
+	p := position{node: model.Node}
+	for _, word := range words[:max(len(words)-1, 0)] {
+		flag := p.awaits
+		if flag == nil && !p.onlyArguments && strings.HasPrefix(word, "-") {
+			if one := p.flag(word); one != nil && one.Name == name {
+				if _, value, ok := strings.Cut(word, "="); ok {
+					values = append(values, value)
+				}
+			}
+		}
+		if flag != nil && flag.Name == name {
+			values = append(values, word)
+		}
+		p.pass(word)
+	}
+	return values
+}

@@ -1,0 +1,70 @@
+// Package commandline completes command lines of mcpvisor in bash, zsh and fish, and writes the
+// manual page in the macros of mdoc(7). Both are made from the model of kong.
+//
+// The scripts of the shells are a few lines each. They run "mcpvisor __complete" with the
+// words of the line, which knows commands and flags from the model of kong, and names of
+// servers and tools from [Names]. A positional argument says by its tag what it is, as in
+// `complete:"tool"`.
+package commandline
+
+import (
+	_ "embed" // scripts
+	"fmt"
+	"strings"
+)
+
+// These are the kinds of arguments that the tag may name.
+const (
+	kindServer   = "server"   // a server
+	kindTool     = "tool"     // server/tool
+	kindTarget   = "target"   // a server, or server/tool
+	kindArgument = "argument" // key=value of the tool in the argument before
+	kindCommand  = "command"  // a command of the program
+	kindFile     = "file"     // a file
+)
+
+// Files is the one candidate that stands for the files of the directory.
+const Files = ":files"
+
+// Candidate is one way to complete the last word of a line.
+type Candidate struct {
+	Value, Description string
+}
+
+// Names are what only a configuration or a running `mcpvisor run` knows. They are asked for
+// as needed.
+type Names interface {
+	Servers() []Candidate
+	// Tools are those of all servers, by qualified names.
+	Tools() []Candidate
+	// Arguments are beginnings of key=value for a tool.
+	Arguments(tool string) []Candidate
+	// Others are values of a kind that the tag of an argument names and this package does not
+	// know.
+	Others(kind string) []Candidate
+}
+
+var (
+	//go:embed script/mcpvisor.bash
+	bash string
+	//go:embed script/mcpvisor.zsh
+	zsh string
+	//go:embed script/mcpvisor.fish
+	fish string
+)
+
+// Shells are those that have a script.
+var Shells = []string{"bash", "zsh", "fish"}
+
+// Script returns the script of a shell.
+func Script(shell string) (string, error) {
+	switch shell {
+	case "bash":
+		return bash, nil
+	case "zsh":
+		return zsh, nil
+	case "fish":
+		return fish, nil
+	}
+	return "", fmt.Errorf("there is no completion for %q; name one of: %s", shell, strings.Join(Shells, ", "))
+}

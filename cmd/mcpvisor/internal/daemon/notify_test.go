@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// listen makes the socket of a service manager and sets the variable that names it.
+func listen(t *testing.T, name string) *net.UnixConn {
+	t.Helper()
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Skip("no datagram sockets here: ", err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", name)
+	return conn
+}
+
+func receive(t *testing.T, conn *net.UnixConn) string {
+	t.Helper()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	message := make([]byte, 1000)
+	n, err := conn.Read(message)
+	require.NoError(t, err)
+	return string(message[:n])
+}
+
+func TestSend(t *testing.T) {
+	names := []string{filepath.Join(t.TempDir(), "notify")}
+	if runtime.GOOS == "linux" {
+		names = append(names, "@mcpvisor-test-"+strconv.Itoa(os.Getpid()))
+	}
+	for _, name := range names {
+		manager := listen(t, name)
+		m, err := managerFromEnvironment()
+		require.NoError(t, err)
+		require.NoError(t, m.Send(notifyReady, notifyStatus("3 servers\nREADY=0")))
+		require.Equal(t, "READY=1\nSTATUS=3 servers READY=0", receive(t, manager))
+		require.NoError(t, m.Send(notifyStopping))
+		require.Equal(t, "STOPPING=1", receive(t, manager))
+		require.NoError(t, m.Close())
+		require.Empty(t, os.Getenv("NOTIFY_SOCKET"), "children do not speak for this process")
+	}
+}
+
+// The process is alive as long as the check says so, and no longer.
+func TestKeepAlive(t *testing.T) {
+	manager := listen(t, filepath.Join(t.TempDir(), "notify"))
+	t.Setenv("WATCHDOG_USEC", "20000")
+	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
+	m, err := managerFromEnvironment()
+	require.NoError(t, err)
+	defer func() { _ = m.Close() }()
+	ctx, stop := context.WithCancel(t.Context())
+	checks := 0
+	m.KeepAlive(ctx, func(check context.Context) error {
+		_, bounded := check.Deadline()
+		require.True(t, bounded)
+		switch checks++; checks {
+		case 3, 4: // it hangs, and recovers
+			return errors.New("no answer")
+		case 6:
+			stop()
+		}
+		return nil
+	})
+	require.NoError(t, m.Send("END"))
+	for range 4 {
+		require.Equal(t, "WATCHDOG=1", receive(t, manager))
+	}
+	require.Equal(t, "END", receive(t, manager))
+}
+
+func TestFromEnvironment_without_a_manager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	m, err := managerFromEnvironment()
+	require.NoError(t, err)
+	require.Nil(t, m)
+	require.NoError(t, m.Send(notifyReady))
+	require.NoError(t, m.Close())
+	m.KeepAlive(t.Context(), nil)
+
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "none"))
+	_, err = managerFromEnvironment()
+	require.ErrorContains(t, err, "the service manager cannot be reached")
+
+	// The variables of another process are not ours.
+	listen(t, filepath.Join(t.TempDir(), "notify"))
+	t.Setenv("WATCHDOG_USEC", "1000")
+	t.Setenv("WATCHDOG_PID", "1")
+	m, err = managerFromEnvironment()
+	require.NoError(t, err)
+	m.KeepAlive(t.Context(), func(context.Context) error { t.Error("it asks"); return nil })
+	require.NoError(t, m.Close())
+}

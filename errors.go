@@ -1,0 +1,251 @@
+package mcpvisor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Error is the error type of the client's operations. Its text says what was
+// attempted, what failed and why, whether the request was sent, and what to do:
+//
+//	call fs/list_directory: server crashed: server process ended with exit status 1; stderr: out of memory; outcome unknown
+//
+// It is one line. It contains the lines of Stderr, which are the server's own text;
+// secrets of the specification in them are replaced by ***.
+//
+// errors.Is matches the sentinel of its Kind, errors.As finds what Cause wraps. An
+// Error that was returned is never changed; several callers may share one.
+type Error struct {
+	// Server is the name of the server that the error is about; empty if it is about
+	// none. If no tool of a requested name or alias is known, it is the text before the
+	// "/", or the whole name if that has no "/".
+	Server string
+	// Gen numbers the registration and Epoch the incarnation that the error is about. Each
+	// is 0 if the operation failed before it reached one, as with ErrUnknownServer.
+	Gen   uint64
+	Epoch uint64
+	// Op is what was attempted, as in "call fs/list_directory" or "register fs".
+	Op string
+	// Kind classifies the error.
+	Kind ErrorKind
+	// Outcome says whether the request reached the server.
+	Outcome Outcome
+	// RetryAfter is how long to wait before another attempt is worthwhile. 0 means that
+	// waiting does not help or that the time is not known; if Retryable is true, choose a
+	// pause of your own then.
+	RetryAfter time.Duration
+	// Hint says what to do about it; may be empty.
+	Hint string
+	// Cause is the underlying error; may be nil.
+	Cause error
+	// Stderr holds the first and last lines that the server's process wrote to stderr
+	// before it ended. Error includes them.
+	Stderr []string
+}
+
+// Outcome says what is known about a request that ended in an error.
+type Outcome string
+
+const (
+	// OutcomeNone: the operation is not a request to the server, such as Register, Restart,
+	// Unregister and Authorize. Their errors may also have OutcomeNotSent.
+	OutcomeNone Outcome = ""
+	// OutcomeNotSent: the server has not seen the request. Repeating it is safe.
+	OutcomeNotSent Outcome = "not_sent"
+	// OutcomeUnknown: the request was sent, at least in part. Whether it had an effect
+	// is not known. Repeat it only if executing it twice does no harm.
+	OutcomeUnknown Outcome = "unknown"
+	// OutcomeAnswered: the server answered, and the error is its answer or about it.
+	OutcomeAnswered Outcome = "answered"
+)
+
+// Error implements error. The text is one line: Op, the text of the kind's sentinel,
+// Cause, Stderr, Outcome, RetryAfter and Hint, as far as they are set.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString(e.Op + ": ")
+	}
+	what := string(e.Kind)
+	if s := sentinels[e.Kind]; s != nil {
+		what = s.Error()
+	}
+	b.WriteString(what)
+	if e.Cause != nil {
+		text := e.Cause.Error()
+		if e.Kind == KindInvalid { // Validate joins several problems, one per line
+			text = strings.ReplaceAll(text, "\n", "; ")
+		}
+		b.WriteString(": " + text)
+	}
+	if len(e.Stderr) > 0 {
+		fmt.Fprintf(&b, "; stderr: %s", strings.Join(e.Stderr, " | "))
+	}
+	switch e.Outcome {
+	case OutcomeUnknown:
+		b.WriteString("; outcome unknown")
+	case OutcomeNotSent:
+		b.WriteString("; nothing was sent")
+	default:
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "; retry in %v", e.RetryAfter.Round(time.Millisecond))
+	}
+	if e.Hint != "" {
+		b.WriteString("; " + e.Hint)
+	}
+	return b.String()
+}
+
+// Is reports whether target is the sentinel of the error's kind.
+func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind] == target }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Retryable reports whether the same request may succeed later and is safe to repeat:
+// the cause may pass, and nothing was sent. Wait for RetryAfter first. It is false for
+// KindCanceled, because a request repeated with the same context fails the same way.
+func (e *Error) Retryable() bool {
+	switch e.Kind {
+	case KindUnavailable, KindOverloaded, KindCrashed, KindTimeout, KindStart:
+		return e.Outcome == OutcomeNotSent
+	default:
+	}
+	return false
+}
+
+// ErrorKind classifies an [Error]. Each kind has a sentinel for errors.Is, as
+// [ErrCrashed] for KindCrashed.
+type ErrorKind string
+
+const (
+	// KindUnknownServer: no server of that name is registered. Hint suggests similar
+	// names.
+	KindUnknownServer ErrorKind = "unknown_server"
+	// KindUnknownTool: the server lists no such tool, or the name has neither the form
+	// "server/tool" nor that of a known alias, or ServerSpec.Tools hides the tool, as
+	// Cause then says. Hint suggests similar names. While a server is down its tools are
+	// not known, and any name gives KindUnavailable; in the first moment after a crash its
+	// last list may still count.
+	KindUnknownTool ErrorKind = "unknown_tool"
+	// KindUnavailable: the server is not ready, or cannot be reached now, but may be later.
+	// RetryAfter says when to try again; 0 if that is not known. Usually nothing was sent;
+	// over HTTP the server may have the request, so look at Outcome.
+	KindUnavailable ErrorKind = "unavailable"
+	// KindCrashed: the session ended while the call was in flight. Cause is a
+	// *supervisor.Cause.
+	KindCrashed ErrorKind = "crashed"
+	// KindEvicted: the server was given up after its policy's last attempt, or for a
+	// permanent cause. Restart brings it back, and Register replaces it.
+	KindEvicted ErrorKind = "evicted"
+	// KindTimeout: a timeout of the call ended it (facade.WithTimeout,
+	// facade.WithDefaultCallTimeout, Timeouts.Call or Timeouts.CallTotal). A deadline of
+	// the caller's context gives KindCanceled.
+	KindTimeout ErrorKind = "timeout"
+	// KindCanceled: the caller's context ended. Cause wraps the context's error.
+	KindCanceled ErrorKind = "canceled"
+	// KindOverloaded: Limits.MaxInFlight calls are in flight on this server and
+	// Limits.MaxQueued are waiting; nothing was sent then. Or a large result found no room
+	// in Limits.MaxBufferBytes; Outcome is OutcomeAnswered then, and the tool has run.
+	KindOverloaded ErrorKind = "overloaded"
+	// KindClosed: the client is closed, or the server was unregistered meanwhile.
+	KindClosed ErrorKind = "closed"
+	// KindProtocol: the server answered with something that is not a valid answer, or
+	// exceeds a limit; or the connection to a server over HTTP broke before the answer
+	// came, and the server still lives.
+	KindProtocol ErrorKind = "protocol"
+	// KindRPC: the server answered the request with a JSON-RPC error. errors.As finds the
+	// *jsonrpc.Error of the go-sdk with its code and data. If that error named no request,
+	// and this one was the only one in flight, Outcome is OutcomeUnknown.
+	KindRPC ErrorKind = "rpc"
+	// KindAuthRequired: the server requires credentials, or rejected those that it got.
+	// errors.As finds an [AuthRequired] if the user can authorize the client.
+	KindAuthRequired ErrorKind = "auth_required"
+	// KindInvalid: the arguments, options or specification cannot work as given.
+	KindInvalid ErrorKind = "invalid"
+	// KindInputRequired: the server asked for input in the course of a request
+	// (elicitation, sampling, roots) and did not get it: the client has no handler for
+	// it, or the handler failed.
+	KindInputRequired ErrorKind = "input_required"
+	// KindExists: a server of that name is registered and not evicted, or is still being
+	// removed.
+	KindExists ErrorKind = "exists"
+	// KindLeftBehind: the server was removed, but processes that it started could not
+	// be ended, or could not be searched for. Cause names them.
+	KindLeftBehind ErrorKind = "left_behind"
+	// KindStart: the server could not be started, connected or initialized, or did not
+	// list what it offers in time. Cause is a *supervisor.Cause.
+	KindStart ErrorKind = "start"
+)
+
+// Sentinels for errors.Is, one for each [ErrorKind]. An [Error] matches that of its Kind.
+var (
+	// ErrUnknownServer: no server of that name is registered.
+	ErrUnknownServer = errors.New("unknown server")
+	// ErrUnknownTool: the server has no such tool, or hides it.
+	ErrUnknownTool = errors.New("unknown tool")
+	// ErrUnavailable: the server is not ready, or cannot be reached now, but may be later.
+	ErrUnavailable = errors.New("server unavailable")
+	// ErrCrashed: the session ended while the call was in flight.
+	ErrCrashed = errors.New("server crashed")
+	// ErrEvicted: the server was given up. Restart brings it back.
+	ErrEvicted = errors.New("server evicted")
+	// ErrTimeout: a timeout of the call ended it.
+	ErrTimeout = errors.New("timed out")
+	// ErrCanceled: the caller's context ended.
+	ErrCanceled = errors.New("canceled")
+	// ErrOverloaded: too many calls are in flight and waiting, or a large result found no
+	// room in Limits.MaxBufferBytes.
+	ErrOverloaded = errors.New("too many calls in flight")
+	// ErrClosed: the client is closed, or the server was unregistered.
+	ErrClosed = errors.New("closed")
+	// ErrProtocol: the server's answer is not a valid answer, or exceeds a limit.
+	ErrProtocol = errors.New("protocol error")
+	// ErrRPC: the server answered with a JSON-RPC error.
+	ErrRPC = errors.New("server answered with an error")
+	// ErrAuthRequired: the server requires credentials, or rejected those that it got.
+	ErrAuthRequired = errors.New("authorization required")
+	// ErrInvalid: the arguments, options or specification cannot work as given.
+	ErrInvalid = errors.New("invalid")
+	// ErrInputRequired: the server asked for input in the course of a call and did not
+	// get it.
+	ErrInputRequired = errors.New("input required")
+	// ErrExists: the name is taken.
+	ErrExists = errors.New("already registered")
+	// ErrLeftBehind: the server was removed, but processes of it may still run.
+	ErrLeftBehind = errors.New("something of the server is left behind")
+	// ErrStart: the server could not be started, connected or initialized.
+	ErrStart = errors.New("server did not start")
+)
+
+var sentinels = map[ErrorKind]error{
+	KindUnknownServer: ErrUnknownServer,
+	KindUnknownTool:   ErrUnknownTool,
+	KindUnavailable:   ErrUnavailable,
+	KindCrashed:       ErrCrashed,
+	KindEvicted:       ErrEvicted,
+	KindTimeout:       ErrTimeout,
+	KindCanceled:      ErrCanceled,
+	KindOverloaded:    ErrOverloaded,
+	KindClosed:        ErrClosed,
+	KindProtocol:      ErrProtocol,
+	KindRPC:           ErrRPC,
+	KindAuthRequired:  ErrAuthRequired,
+	KindInvalid:       ErrInvalid,
+	KindInputRequired: ErrInputRequired,
+	KindExists:        ErrExists,
+	KindLeftBehind:    ErrLeftBehind,
+	KindStart:         ErrStart,
+}
+
+// ErrorKinds lists every kind, in no particular order. The slice is the caller's.
+func ErrorKinds() []ErrorKind {
+	kinds := make([]ErrorKind, 0, len(sentinels))
+	for k := range sentinels {
+		kinds = append(kinds, k)
+	}
+	return kinds
+}

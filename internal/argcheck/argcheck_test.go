@@ -1,0 +1,224 @@
+package argcheck
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// first returns the first violation of arguments; nil if there is none.
+func first(schema, args string) *Violation {
+	r := new(Checker).Check(context.Background(), []byte(schema), []byte(args), Options{})
+	if len(r.Violations) == 0 {
+		return nil
+	}
+	return &r.Violations[0]
+}
+
+func TestCheck(t *testing.T) {
+	const schema = `{"$schema":"http://json-schema.org/draft-04/schema#","$id":"x","type":"object","properties":{
+		"path":{"type":"string","minLength":2,"maxLength":9,"pattern":"^/"},"count":{"type":"integer","minimum":1,"maximum":3},
+		"mode":{"enum":["fast","slow",null]},"list":{"type":"array","items":{"$ref":"#/$defs/item"},"maxItems":3},
+		"ratio":{"type":["number","null"],"exclusiveMinimum":0,"exclusiveMaximum":1,"multipleOf":0.25},
+		"odd":{"pattern":"(?=never)"},"one":{"anyOf":[{"type":"string"},{"type":"object","required":["id"]}]},"fixed":{"const":"x"},
+		"all":{"allOf":[{"type":"string"},{"minLength":3}]},"no":{"not":{"type":"string"}},
+		"shape":{"oneOf":[{"properties":{"k":{"const":"a"}}},{"properties":{"k":{"const":"b"}}}]},"level":{"anyOf":[{"enum":["low","high"]},{"type":"null"}]},
+		"never":false,"both":{"oneOf":[{"type":"string"},{"minLength":1}]},"some":{"contains":{"type":"string"}}},
+		"required":["path"],"additionalProperties":false,"$defs":{"item":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
+	for args, want := range map[string]Violation{
+		`{"path":"/a"}`: {},
+		`{"path":"/a","count":3,"mode":null,"list":[{"name":"n"}],"ratio":0.5,"odd":"anything","one":{"id":1},"fixed":"x","all":"abc","no":1}`: {},
+		`{}`:                            {Path: "path", Rule: "required", Reason: "is missing"},
+		`{"pth":"/a"}`:                  {Path: "path", Rule: "required", Reason: `is missing; "pth" is not a parameter`, Similar: []string{"path"}},
+		`{"path":"/a","cuont":1}`:       {Path: "cuont", Rule: "additionalProperties", Reason: "is not a parameter", Similar: []string{"count"}},
+		`{"path":"/a","zzzzzzzzzzz":1}`: {Path: "zzzzzzzzzzz", Rule: "additionalProperties", Reason: "is not a parameter"},
+		`{"path":7}`:                    {Path: "path", Rule: "type", Reason: "must be a string", Found: "an integer"},
+		`{"path":"/"}`:                  {Path: "path", Rule: "minLength", Reason: "must have at least 2 characters, and has 1"},
+		`{"path":"/secret-value"}`:      {Path: "path", Rule: "maxLength", Reason: "must have at most 9 characters, and has 13"},
+		`{"path":"secret"}`:             {Path: "path", Rule: "pattern", Reason: `must match "^/"`},
+		`{"path":"/a","count":0}`:       {Path: "count", Rule: "minimum", Reason: "must be at least 1"},
+		`{"path":"/a","count":9}`:       {Path: "count", Rule: "maximum", Reason: "must be at most 3"},
+		`{"path":"/a","count":1.5}`:     {Path: "count", Rule: "type", Reason: "must be an integer", Found: "a number"},
+		`{"path":"/a","mode":"secret"}`: {Path: "mode", Rule: "enum", Reason: `must be one of "fast", "slow", null`},
+		`{"path":"/a","list":[{"name":"n"},{"name":[1]}]}`:                       {Path: "list[1].name", Rule: "type", Reason: "must be a string", Found: "an array"},
+		`{"path":"/a","list":[{}]}`:                                              {Path: "list[0].name", Rule: "required", Reason: "is missing"},
+		`{"path":"/a","list":[{"name":""},{"name":""},{"name":""},{"name":""}]}`: {Path: "list", Rule: "maxItems", Reason: "must have at most 3 items, and has 4"},
+		`{"path":"/a","ratio":0}`:                                                {Path: "ratio", Rule: "exclusiveMinimum", Reason: "must be more than 0"},
+		`{"path":"/a","ratio":1}`:                                                {Path: "ratio", Rule: "exclusiveMaximum", Reason: "must be less than 1"},
+		`{"path":"/a","ratio":0.3}`:                                              {Path: "ratio", Rule: "multipleOf", Reason: "must be a multiple of 0.25"},
+		`{"path":"/a","ratio":true}`:                                             {Path: "ratio", Rule: "type", Reason: "must be a number or null", Found: "a boolean"},
+		`{"path":"/a","one":{}}`:                                                 {Path: "one.id", Rule: "required", Reason: "is missing"},
+		`{"path":"/a","one":1}`:                                                  {Path: "one", Rule: "anyOf", Reason: "must be a string or an object"},
+		`{"path":"/a","shape":{"k":"x"}}`:                                        {Path: "shape", Rule: "oneOf", Reason: "must match one of the 2 alternatives of the schema"},
+		`{"path":"/a","level":"medium"}`:                                         {Path: "level", Rule: "anyOf", Reason: `must be one of "low", "high", null`},
+		`{"path":"/a","fixed":"secret"}`:                                         {Path: "fixed", Rule: "const", Reason: `must be "x"`},
+		`{"path":"/a","all":"ab"}`:                                               {Path: "all", Rule: "minLength", Reason: "must have at least 3 characters, and has 2"},
+		`{"path":"/a","no":"secret"}`:                                            {Path: "no", Rule: "not", Reason: "must not match what the schema excludes"},
+		`{"path":"/a","never":"secret"}`:                                         {Path: "never", Rule: "schema", Reason: "must not be there"},
+		`{"path":"/a","both":"secret"}`:                                          {Path: "both", Rule: "oneOf", Reason: "must match only one of the 2 alternatives of the schema"},
+		`{"path":"/a","some":[1]}`:                                               {Path: "some", Rule: "contains", Reason: "must have more items of the kind that the schema wants, and has 0"},
+		`{"path":null}`:                                                          {Path: "path", Rule: "type", Reason: "must be a string", Found: "null"},
+		`{"path":{"a":"secret"}}`:                                                {Path: "path", Rule: "type", Reason: "must be a string", Found: "an object"},
+	} {
+		got := first(schema, args)
+		if want.Rule == "" {
+			require.Nil(t, got, args)
+			continue
+		}
+		require.NotNil(t, got, args)
+		if got.Value != nil {
+			require.True(t, json.Valid(got.Value))
+			got.Value = nil
+		}
+		require.Equal(t, want, *got, args)
+		require.NotContains(t, fmt.Sprint(*got), "secret", "no values")
+	}
+	long := first(schema, `{"path":"/a","`+strings.Repeat("x", 5000)+`":1}`)
+	require.Less(t, len(long.Path), 200)
+	many := `{"properties":{"e":{"enum":["` + strings.Repeat("v", 150) + `","` + strings.Repeat("w", 150) + `","x"]}}}`
+	require.Contains(t, first(many, `{"e":1}`).Reason, " and 2 more")
+}
+
+// A schema that does not apply to a value is not what the value breaks.
+func TestCheck_blames_the_right_argument(t *testing.T) {
+	for _, c := range [][3]string{ // schema, arguments, path
+		{`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}}}`, `{"a":["x","y"]}`, "a[1]"},
+		{`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}}}`, `{"a":[1,"y"]}`, "a[0]"},
+		{`{"properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}},"required":["b"]}`, `{"a":["x"]}`, "b"},
+		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"integer"}}`, `{"x-a":"s","z":"s"}`, "z"},
+		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"integer"}}`, `{"x-a":1,"z":"s"}`, "x-a"},
+		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":false}`, `{"x-a":"s","z":"s"}`, "z"},
+		{`{"properties":{"xa":{}},"patternProperties":{"^x":{"type":"string"}}}`, `{"xa":1}`, "xa"},
+	} {
+		broken := first(c[0], c[1])
+		require.NotNil(t, broken, c[0])
+		require.Equal(t, c[2], broken.Path, "%s %s", c[0], c[1])
+	}
+}
+
+// A schema that cannot be used refuses nothing, and nothing is opened for it.
+func TestCheck_opens_nothing(t *testing.T) {
+	opened := make(chan struct{}, 1)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+			opened <- struct{}{}
+		}
+	}()
+	// A file that does match: if it were read, the value would be refused.
+	file := filepath.Join(t.TempDir(), "schema.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"type":"string"}`), 0o600))
+	remote := "http://" + listener.Addr().String() + "/schema.json"
+	for schema, why := range map[string]string{
+		``: "not valid JSON", `null`: "not an object", `true`: "not an object", `[]`: "not an object", `{"type":`: "not valid JSON",
+		`{"properties":{"a":{"$ref":"` + remote + `"}}}`: "another place", `{"$ref":"` + remote + `#/$defs/a"}`: "another place",
+		`{"properties":{"a":{"$ref":"file://` + filepath.ToSlash(file) + `"}}}`: "another place", `{"allOf":[{"$ref":"` + filepath.ToSlash(file) + `"}]}`: "another place",
+		`{"properties":{"a":{"$ref":"#anchor"}},"$defs":{"a":{"$anchor":"anchor","type":"string"}}}`: "another place",
+		`{"properties":{"a":{"$dynamicRef":"#a"}}}`:                                                  "$dynamicRef",
+		`{"properties":{"a":{"$id":"` + remote + `","type":"string"}}}`:                              "", `{"properties":{"a":{"$ref":"#/$defs/missing"}}}`: "",
+		`{"properties":{"a":{"$ref":"#/$defs/b/$defs/c"}},"$defs":{"b":{"$id":"x","$defs":{"c":{"type":"string"}}}}}`: "",
+		strings.Repeat(`{"not":`, 300) + `{}` + strings.Repeat(`}`, 300):                                              "nested",
+		`{"description":"` + strings.Repeat("x", 1<<20) + `"}`:                                                        "longer than",
+	} {
+		r := new(Checker).Check(t.Context(), []byte(schema), []byte(`{"a":1}`), Options{})
+		require.Empty(t, r.Violations, "%.100s", schema)
+		require.Contains(t, r.Unchecked, why, "%.100s", schema)
+	}
+	require.NoError(t, listener.Close())
+	<-done
+	require.Empty(t, opened, "a server chose an address, and it was opened")
+	require.NotNil(t, first(`{"properties":{"a":{"$ref":"`+remote+`"}},"required":["b"]}`, `{"a":1}`), "the rest is compared")
+}
+
+// Comparing these would overflow the stack, or take years. Arguments pass then: the server
+// decides.
+func TestCheck_is_bounded(t *testing.T) {
+	wide := `{"$defs":{"d0":{"type":"string"}`
+	for i := range 60 {
+		wide += fmt.Sprintf(`,"d%d":{"anyOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i+1, i, i)
+	}
+	wide += `},"properties":{"a":{"$ref":"#/$defs/d60"}}}`
+	deep := strings.Repeat(`{"a":`, 5000) + `1` + strings.Repeat(`}`, 5000)
+	for _, c := range [][2]string{
+		{`{"$ref":"#"}`, `{}`},
+		{`{"$schema":{},"$id":[1]}`, `{}`},
+		{`{"allOf":[{"$ref":"#"}]}`, `{}`},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"not":{"$ref":"#/$defs/a"}}}}`, `{}`},
+		{`{"if":{"$ref":"#"},"then":{}}`, `{}`},
+		{`{"dependentSchemas":{"a":{"$ref":"#"}}}`, `{"a":1}`},
+		{wide, `{"a":1}`},
+		{`{"anyOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`, deep},
+		{`{"properties":{"a":{"$ref":"#"}}}`, deep},
+		{`{"items":{"type":"string"},"type":"array"}`, `[` + strings.Repeat("1,", maxValues) + `1]`},
+	} {
+		require.Nil(t, first(c[0], c[1]), "%.100s", c[0])
+	}
+	require.Nil(t, first(`{}`, `not JSON`))
+	require.Equal(t, "a.a.n", first(`{"properties":{"a":{"$ref":"#"},"n":{"type":"string"}}}`, `{"a":{"a":{"n":1}}}`).Path)
+}
+
+// What a server or a model names reaches no message with characters that change a terminal.
+func TestCheck_unsafe_text(t *testing.T) {
+	schema := `{"properties":{"e":{"enum":["x\u001b[2J","\u009b2J\u202e"]},"n\u001bx":{}},"required":["r\u001b[2J"],"additionalProperties":false}`
+	for _, args := range []string{`{}`, `{"r\u001b[2J":1}`, `{"r\u001b[2J":1,"m\u001bx":1}`, `{"e":1,"r\u001b[2J":1}`, `{"e":"\u001b]0;","r\u001b[2J":1}`} {
+		r := new(Checker).Check(t.Context(), []byte(schema), []byte(args), Options{Most: 5})
+		require.NotEmpty(t, r.Violations, args)
+		for _, v := range r.Violations {
+			require.NotContains(t, fmt.Sprint(v.Path, v.Reason, v.Similar), "\x1b")
+			require.NotContains(t, fmt.Sprint(v.Path, v.Reason, v.Similar), "\u202e")
+		}
+	}
+}
+
+// A strict check finds all names that the schema does not declare, but none that another part
+// of the schema may.
+func TestCheck_strict(t *testing.T) {
+	problems := func(schema, args string) (paths []string) {
+		for _, v := range new(Checker).Check(t.Context(), []byte(schema), []byte(args), Options{Most: 10, Strict: true}).Violations {
+			paths = append(paths, v.Path+" "+v.Rule)
+		}
+		return paths
+	}
+	require.Equal(t, []string{"b additionalProperties", "c additionalProperties"}, problems(`{"properties":{"a":{}}}`, `{"a":1,"b":1,"c":1}`))
+	require.Equal(t, []string{"a.y additionalProperties"}, problems(`{"properties":{"a":{"$ref":"#/$defs/x","description":"d"}},"$defs":{"x":{"properties":{"x":{}}}}}`, `{"a":{"x":1,"y":1}}`))
+	for schema, args := range map[string]string{
+		`{"allOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`:                      `{"a":1,"b":1}`,
+		`{"anyOf":[{"properties":{"a":{}}},{"properties":{"b":{}}}]}`:                      `{"a":1,"c":1}`,
+		`{"properties":{"a":{}},"$ref":"#/$defs/x","$defs":{"x":{"properties":{"b":{}}}}}`: `{"a":1,"b":1}`,
+		`{"properties":{"a":{}},"additionalProperties":true}`:                              `{"b":1}`,
+		`{"properties":{"a":{}},"dependentSchemas":{"a":{"properties":{"b":{}}}}}`:         `{"a":1,"b":1}`,
+		`{"properties":{"a":{}},"if":true,"then":{"properties":{"b":{}}}}`:                 `{"a":1,"b":1}`,
+		`{"not":{"properties":{"a":{}},"required":["a"]}}`:                                 `{"b":1}`,
+		`{"type":"object"}`: `{"b":1}`,
+	} {
+		require.Empty(t, problems(schema, args), schema)
+	}
+	require.Equal(t, []string{"a required", "b required", "c type"}, problems(`{"required":["a","b"],"properties":{"a":{},"b":{},"c":{"type":"null"}}}`, `{"c":1}`), "all, in the order of the rules")
+}
+
+// The value of one property is compared by itself.
+func TestCheck_of_a_property(t *testing.T) {
+	schema := `{"properties":{"a":{"type":"integer"}},"required":["b"]}`
+	check := func(name, value string) []Violation {
+		return new(Checker).Check(t.Context(), []byte(schema), []byte(value), Options{Property: name}).Violations
+	}
+	require.Empty(t, check("a", "1"))
+	require.Empty(t, check("b", "1"))
+	require.Len(t, check("a", `"x"`), 1)
+	require.Empty(t, check("a", `"x"`)[0].Path)
+}

@@ -1,0 +1,83 @@
+package lifecycle
+
+import "github.com/mcpvisor/mcpvisor/supervisor"
+
+// InputKind names what happened to a server, or what a user asks of it.
+type InputKind string
+
+const (
+	// InputRegister begins a registration: dial the first epoch.
+	InputRegister InputKind = "register"
+	// InputOpened: the session of Epoch is connected and negotiated.
+	InputOpened InputKind = "opened"
+	// InputDiscovered: the catalog of Epoch is complete.
+	InputDiscovered InputKind = "discovered"
+	// InputFailed: opening or discovering Epoch failed, with Cause.
+	InputFailed InputKind = "failed"
+	// InputDied: the session of Epoch ended by itself, with Cause.
+	InputDied InputKind = "died"
+	// InputReleased: everything that Epoch held is released. It answers
+	// EffectEndSession; before that it is ignored.
+	InputReleased InputKind = "released"
+	// InputTimer: the timer with Token fired.
+	InputTimer InputKind = "timer"
+	// InputRestart: the user asked for a fresh start with a fresh budget.
+	InputRestart InputKind = "restart"
+	// InputStop: the registration ends.
+	InputStop InputKind = "stop"
+
+	// InputServing: for the standby only. The lifecycle has published a session that
+	// it had dialled.
+	InputServing InputKind = "serving"
+	// InputTakenOver: for the standby only. The lifecycle has put the standby in
+	// service; Attempt is that of the lifecycle.
+	InputTakenOver InputKind = "taken over"
+	// InputDrained: for the standby only. The session that the last standby replaced is
+	// released.
+	InputDrained InputKind = "drained"
+	// InputWithdrawn: for the standby only. The lifecycle has left the state ready.
+	InputWithdrawn InputKind = "withdrawn"
+)
+
+// Input is one input of [Lifecycle.Step] or [Standby.Step].
+type Input struct {
+	Kind InputKind
+	// Epoch is the incarnation that InputOpened, InputDiscovered, InputFailed,
+	// InputDied and InputReleased are about. An input about any other epoch than the
+	// current one is stale.
+	Epoch uint64
+	// Token is the timer that InputTimer is about. Any other than the armed one is
+	// stale.
+	Token uint64
+	// Standby, in InputDied, is the epoch of a standby that can take over; 0 means
+	// that there is no such standby.
+	Standby uint64
+	// Attempt, in InputTakenOver, is [Lifecycle.Attempt]. It sets the delay before the
+	// next standby.
+	Attempt int
+	// Cause explains InputFailed and InputDied and, optionally, InputStop, InputRestart
+	// and InputWithdrawn. A missing one is filled in, so that every EffectEndSession and
+	// EffectAnnounceGone has a cause.
+	Cause *supervisor.Cause
+}
+
+// causeOrDefault is the cause of an input that ends something; nil for all others.
+func (in Input) causeOrDefault() *supervisor.Cause {
+	if in.Cause != nil {
+		return in.Cause
+	}
+	switch in.Kind {
+	case InputFailed:
+		return &supervisor.Cause{Kind: supervisor.CauseHandshake, Message: "the start failed without a stated cause"}
+	case InputDied:
+		return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended without a stated cause"}
+	case InputStop:
+		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "asked to stop"}
+	case InputRestart:
+		return &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "asked to restart"}
+	case InputWithdrawn:
+		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server is not in service"}
+	default:
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package lifecycle
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Lifecycle is the state machine of one registration: feed it inputs with
+// [Lifecycle.Step], and carry out the effects. It is not safe for concurrent use; the
+// supervising actor owns it.
+type Lifecycle struct {
+	// Set once.
+	policy     supervisor.Policy
+	supervised bool // the policy applies to the first start, too
+	random     func() float64
+
+	state     supervisor.State
+	since     time.Time // when state was entered
+	epoch     uint64    // of the current incarnation
+	lastEpoch uint64    // the highest that NextEpoch gave out
+	dialled   bool      // there was a first dial
+	everReady bool
+	restarts  int
+
+	// The budget. attempt is how much of MaxAttempts is spent. ends are the recent ends
+	// for the restart intensity; tooMany: they exceed it. lastExit is the end of the last
+	// start, if it was a process that exited.
+	attempt  int
+	ends     window
+	tooMany  bool
+	lastExit lastExit
+
+	restartRequested bool              // dial when the session is released
+	cause            *supervisor.Cause // why the last session ended; nil if none has
+	stopCause        *supervisor.Cause // why the registration ends; nil before InputStop
+
+	lastToken uint64
+	armed     uint64 // token of the armed timer; 0: no timer is armed
+	due       time.Time
+
+	stale uint64
+}
+
+// NewLifecycle makes a lifecycle in state [supervisor.StateNew]. supervised says whether a
+// first start that fails is retried by the policy (true) or ends the
+// registration (false). random yields numbers in [0, 1) for jitter; nil means
+// math/rand.
+func NewLifecycle(p supervisor.Policy, supervised bool, random func() float64) *Lifecycle {
+	if random == nil {
+		random = rand.Float64
+	}
+	return &Lifecycle{policy: p, supervised: supervised, random: random}
+}
+
+// State is the current state of the server.
+func (l *Lifecycle) State() supervisor.State { return l.state }
+
+// Since is when the current state was entered.
+func (l *Lifecycle) Since() time.Time { return l.since }
+
+// Epoch is the number of the current incarnation; the first is 1.
+func (l *Lifecycle) Epoch() uint64 { return l.epoch }
+
+// NextEpoch gives out the number of an incarnation that is started beside the
+// current one, as a standby.
+func (l *Lifecycle) NextEpoch() uint64 {
+	l.lastEpoch++
+	return l.lastEpoch
+}
+
+// Attempt is how much of the budget is spent: 0 for a stable session, n while the nth
+// try in a row is awaited or under way.
+func (l *Lifecycle) Attempt() int { return l.attempt }
+
+// Restarts counts every dial after the first, and every takeover by a standby.
+func (l *Lifecycle) Restarts() int { return l.restarts }
+
+// Cause is why the last session ended, nil if none has. A session that was
+// stopped or restarted on request ended for that reason.
+func (l *Lifecycle) Cause() *supervisor.Cause { return l.cause }
+
+// RetryAt is when the next dial is due; the zero time if none is planned.
+func (l *Lifecycle) RetryAt() time.Time {
+	if l.state == supervisor.StateBackoff || l.state == supervisor.StateParked {
+		return l.due
+	}
+	return time.Time{}
+}
+
+// Stale counts inputs that were dropped because they were about another epoch or timer
+// than the current one.
+func (l *Lifecycle) Stale() uint64 { return l.stale }
+
+// Policy is the policy that the lifecycle follows.
+func (l *Lifecycle) Policy() supervisor.Policy { return l.policy }
+
+// MayTakeOver reports whether the policy lets a standby take over if the session
+// ended at time now.
+func (l *Lifecycle) MayTakeOver(now time.Time) bool {
+	return l.budgetLeft() && !l.ends.full(now, l.policy.Intensity)
+}
+
+// Step takes one input at time now and returns the effects that the caller must carry
+// out, in order. A stale input, and an input without a row in the current state, return
+// nil.
+func (l *Lifecycle) Step(now time.Time, in Input) []Effect {
+	if l.isStale(in) {
+		l.stale++
+		return nil
+	}
+	in.Cause = in.causeOrDefault()
+	for i := range table {
+		if t := &table[i]; t.From == l.state && t.On == in.Kind && l.holds(now, t.When, in) {
+			return l.apply(now, t, in)
+		}
+	}
+	return nil
+}
+
+func (l *Lifecycle) isStale(in Input) bool {
+	switch in.Kind {
+	case InputOpened, InputDiscovered, InputFailed, InputDied, InputReleased:
+		return in.Epoch != l.epoch
+	case InputTimer:
+		return in.Token == 0 || in.Token != l.armed
+	default:
+	}
+	return false
+}
+
+func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
+	switch g {
+	case GuardRestartRequested:
+		return l.restartRequested
+	case GuardFirstStart:
+		return !l.everReady && !l.supervised
+	case GuardAuthRequired:
+		return l.cause != nil && l.cause.Permanent && l.cause.Kind == supervisor.CauseAuth
+	case GuardPermanent:
+		return l.cause != nil && l.cause.Permanent
+	case GuardBudgetLeft:
+		return l.budgetLeft() && !l.tooMany
+	case GuardStandbyReady: // this end is not counted yet
+		return in.Standby != 0 && !in.Cause.Permanent && l.MayTakeOver(now)
+	case GuardMayPark:
+		return l.policy.ParkEvery > 0
+	default:
+	}
+	return true
+}
+
+func (l *Lifecycle) budgetLeft() bool {
+	return l.policy.MaxAttempts == supervisor.Unlimited || l.attempt < l.policy.MaxAttempts
+}
+
+// apply takes one row: first it updates the counters and causes, then the state, then it
+// makes the effects. Nothing else changes a field.
+func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
+	switch in.Kind {
+	case InputFailed, InputDied:
+		l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
+		if t.From == supervisor.StateConnecting && !l.everReady && l.lastExit.repeatedBy(in.Cause) {
+			in.Cause = l.permanentExit(in.Cause)
+		}
+	case InputRestart:
+		l.restartRequested = t.To == supervisor.StateClosing
+	case InputStop:
+		l.stopCause = in.Cause
+	case InputTimer:
+		l.armed = 0
+	default:
+	}
+	if t.To != l.state {
+		l.state, l.since = t.To, now
+	}
+	if t.To == supervisor.StateReady {
+		l.everReady = true
+	}
+	effects := make([]Effect, 0, len(t.Do))
+	for _, kind := range t.Do {
+		effects = append(effects, l.effect(now, kind, t, in))
+	}
+	return effects
+}
+
+func (l *Lifecycle) effect(now time.Time, kind EffectKind, t *Transition, in Input) Effect {
+	e := Effect{Kind: kind}
+	switch kind {
+	case EffectDial:
+		l.epoch = l.NextEpoch()
+		if l.dialled {
+			l.restarts++
+		}
+		l.dialled = true
+		l.restartRequested = false
+	case EffectTakeOver:
+		l.epoch = in.Standby
+		l.restarts++
+		l.attempt++
+	case EffectWithdraw:
+		e.Cause = in.Cause
+	case EffectEndSession:
+		e.Cause, l.cause = in.Cause, in.Cause
+	case EffectAnnounceGone:
+		if e.Cause = l.cause; l.stopCause != nil {
+			e.Cause = l.stopCause
+		}
+	case EffectArmRetry:
+		l.attempt++
+		e.Delay = max(l.policy.Delay(l.attempt, l.random()), retryAfter(l.cause))
+	case EffectArmPark:
+		e.Delay = max(l.policy.ParkEvery, retryAfter(l.cause))
+	case EffectArmStable:
+		e.Delay = stableAfter(l.policy)
+	case EffectCancelTimer:
+		e.Token, l.armed = l.armed, 0
+	case EffectResetBudget:
+		l.resetBudget(t.From != supervisor.StateReady)
+	default:
+	}
+	switch kind {
+	case EffectArmRetry, EffectArmPark, EffectArmStable:
+		l.lastToken++
+		l.armed, l.due = l.lastToken, now.Add(e.Delay)
+		e.Token = l.armed
+	default:
+	}
+	e.Epoch = l.epoch
+	return e
+}
+
+// resetBudget allows all attempts again. A restart on request also resets the restart
+// intensity; a session that became stable does not.
+func (l *Lifecycle) resetBudget(requested bool) {
+	l.attempt = 0
+	if requested {
+		l.tooMany = false
+		l.ends.reset()
+		l.lastExit = lastExit{}
+	}
+}
+
+// retryAfter is how long the server asked to wait; c may be nil.
+func retryAfter(c *supervisor.Cause) time.Duration {
+	if c == nil {
+		return 0
+	}
+	return c.RetryAfter
+}
+
+// stableAfter is how long a session must stay ready before the budget is reset.
+func stableAfter(p supervisor.Policy) time.Duration {
+	if p.StableAfter > 0 {
+		return p.StableAfter
+	}
+	return supervisor.DefaultStableAfter
+}
+
+// lastExit recognises a server that cannot start as it is configured: a process that
+// exits before the handshake, with the same status and the same lines on stderr as the
+// time before. Wrong arguments, a missing key and a broken installation look like this.
+//
+// So may a database that is not up yet. Therefore it applies only to servers that were
+// never ready, and only under a policy that would give up for good: a policy that
+// parks, or has no limit, asks to wait.
+type lastExit struct {
+	code   int
+	stderr []string
+}
+
+// repeatedBy remembers the end that c explains, and reports whether it is the same as
+// the one before.
+func (e *lastExit) repeatedBy(c *supervisor.Cause) bool {
+	if c.Kind != supervisor.CauseExit || c.ExitCode == nil || len(c.Stderr) == 0 {
+		*e = lastExit{}
+		return false
+	}
+	same := e.code == *c.ExitCode && slices.Equal(e.stderr, c.Stderr)
+	*e = lastExit{*c.ExitCode, slices.Clone(c.Stderr)}
+	return same
+}
+
+// permanentExit is the cause of an exit that a retry would only repeat.
+func (l *Lifecycle) permanentExit(c *supervisor.Cause) *supervisor.Cause {
+	if l.policy.ParkEvery > 0 || l.policy.MaxAttempts == supervisor.Unlimited {
+		return c
+	}
+	d := c.Clone()
+	d.Permanent = true
+	d.Message += ", twice in a row with the same lines on stderr; correct its command, arguments or environment"
+	return d
+}
+
+// window counts the ends of sessions within a sliding window of time, as OTP's
+// supervisor does for its restart intensity.
+type window struct{ ends []time.Time } // oldest first
+
+// exceeded records an end at now and reports whether there are now more of
+// them within i.Window than i.Restarts allows.
+func (w *window) exceeded(now time.Time, i supervisor.Intensity) bool {
+	if i.Restarts <= 0 || i.Window <= 0 {
+		return false
+	}
+	kept := w.ends[:0]
+	for _, t := range w.ends {
+		if now.Sub(t) < i.Window {
+			kept = append(kept, t)
+		}
+	}
+	// One more than allowed decides; older ones are not needed.
+	if len(kept) > i.Restarts {
+		kept = kept[len(kept)-i.Restarts:]
+	}
+	w.ends = append(kept, now)
+	return len(w.ends) > i.Restarts
+}
+
+// full reports whether one more end, at now, would be too many.
+func (w *window) full(now time.Time, i supervisor.Intensity) bool {
+	if i.Restarts <= 0 || i.Window <= 0 {
+		return false
+	}
+	inside := 0
+	for _, t := range w.ends {
+		if now.Sub(t) < i.Window {
+			inside++
+		}
+	}
+	return inside >= i.Restarts
+}
+
+func (w *window) reset() { w.ends = w.ends[:0] }

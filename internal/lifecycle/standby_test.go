@@ -1,0 +1,307 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Failed starts wait as retries do, and a new start of the server begins again.
+func TestStandbyDelays(t *testing.T) {
+	s := newStandbyScript(t, supervisor.Retry(2, time.Second)).on(lifecycle.InputServing)
+	require.Zero(t, s.armed.Delay, "the first standby starts at once")
+	for _, want := range []time.Duration{time.Second, 2 * time.Second} {
+		s.on(lifecycle.InputTimer, lifecycle.InputFailed, lifecycle.InputReleased).in(lifecycle.StandbyWaiting)
+		require.Equal(t, want, s.armed.Delay)
+	}
+	s.on(lifecycle.InputTimer, lifecycle.InputFailed, lifecycle.InputReleased).in(lifecycle.StandbyGivenUp)
+	s.on(lifecycle.InputWithdrawn, lifecycle.InputServing).in(lifecycle.StandbyWaiting)
+	require.Zero(t, s.armed.Delay)
+	s.on(lifecycle.InputTimer, lifecycle.InputFailed, lifecycle.InputReleased)
+	require.Equal(t, time.Second, s.armed.Delay, "failures of the former session are forgotten")
+}
+
+// After a takeover the delay is that of the lifecycle's attempt.
+func TestStandbyDelayAfterATakeover(t *testing.T) {
+	s := reachStandby(t, lifecycle.StandbyReady)
+	s.step(lifecycle.Input{Kind: lifecycle.InputTakenOver, Attempt: 3})
+	require.Equal(t, 4*time.Second, s.armed.Delay)
+}
+
+// A standby that was up for StableAfter does not count as a failed start.
+func TestStandbyThatWasStableBeginsANewRow(t *testing.T) {
+	s := newStandbyScript(t, supervisor.Retry(2, time.Second, supervisor.WithStableAfter(time.Minute))).on(lifecycle.InputServing)
+	for range 5 {
+		s.on(lifecycle.InputTimer, lifecycle.InputOpened, lifecycle.InputDiscovered)
+		s.now = s.now.Add(time.Minute)
+		s.on(lifecycle.InputDied, lifecycle.InputReleased).in(lifecycle.StandbyWaiting)
+		require.Equal(t, time.Second, s.armed.Delay)
+	}
+}
+
+func TestStandbyPermanentCauseIsNotRetried(t *testing.T) {
+	s := reachStandby(t, lifecycle.StandbyConnecting)
+	s.step(lifecycle.Input{Kind: lifecycle.InputFailed, Epoch: s.Epoch(), Cause: permanentCause()})
+	require.Equal(t, permanentCause(), s.last[0].Cause)
+	s.on(lifecycle.InputReleased).in(lifecycle.StandbyGivenUp)
+}
+
+func TestStandbyUnlimitedIsNeverGivenUp(t *testing.T) {
+	s := newStandbyScript(t, supervisor.Retry(supervisor.Unlimited, time.Second)).on(lifecycle.InputServing)
+	for range 100 {
+		s.on(lifecycle.InputTimer, lifecycle.InputFailed, lifecycle.InputReleased).in(lifecycle.StandbyWaiting)
+	}
+}
+
+// standbyMachine puts one standby between a world that answers as it likes and a
+// model made of facts: is the server in service, is a session there, is a start
+// planned.
+type standbyMachine struct {
+	t    *rapid.T
+	s    *lifecycle.Standby
+	p    supervisor.Policy
+	now  time.Time
+	seen map[lifecycle.StandbyState]int
+
+	serving, draining        bool
+	session                  *standbySession // nil: none
+	planned                  bool            // a start is due at some time
+	failures                 int
+	token                    uint64 // of the armed timer; 0: none
+	due                      time.Time
+	epoch                    uint64
+	dials, ends, taken, lost int
+}
+
+type standbySession struct {
+	opened, listed, ending bool
+	dialled                time.Time
+}
+
+func (m *standbyMachine) feed(in lifecycle.Input) {
+	want := m.expect(in)
+	effects := m.s.Step(m.now, in)
+	require.Equal(m.t, want, kinds(effects), "effects of %q", in.Kind)
+	for _, e := range effects {
+		switch e.Kind {
+		case lifecycle.EffectDial:
+			require.False(m.t, m.draining, "never more than two sessions")
+			require.True(m.t, m.serving, "nothing is dialled beside a server that is not in service")
+			require.Equal(m.t, m.epoch, e.Epoch)
+			m.dials++
+		case lifecycle.EffectEndSession:
+			require.NotNil(m.t, e.Cause)
+			m.ends++
+		case lifecycle.EffectAnnounceLost:
+			m.lost++
+		case lifecycle.EffectArmStandby:
+			require.Greater(m.t, e.Token, m.token, "tokens count up")
+			m.token, m.due = e.Token, m.now.Add(e.Delay)
+			want := time.Duration(0)
+			switch in.Kind {
+			case lifecycle.InputTakenOver:
+				want = max(lifecycle.TakeoverPause, m.p.Delay(in.Attempt, 0))
+			case lifecycle.InputReleased:
+				want = m.p.Delay(m.failures, 0)
+			default:
+			}
+			require.Equal(m.t, want, e.Delay)
+		default:
+		}
+	}
+	m.seen[m.s.State()]++
+}
+
+// expect is the model: it changes the facts and says which effects follow.
+func (m *standbyMachine) expect(in lifecycle.Input) []lifecycle.EffectKind {
+	current := m.session != nil && in.Epoch == m.epoch
+	running := current && !m.session.ending
+	switch in.Kind {
+	case lifecycle.InputServing:
+		if !m.serving {
+			m.serving, m.planned, m.failures = true, true, 0
+			return done(lifecycle.EffectArmStandby)
+		}
+	case lifecycle.InputWithdrawn:
+		return m.withdraw()
+	case lifecycle.InputDrained:
+		if m.draining = false; m.serving && m.planned && m.token == 0 {
+			return m.dial()
+		}
+	case lifecycle.InputTakenOver:
+		m.session, m.draining, m.planned = nil, true, true
+		m.taken++
+		return done(lifecycle.EffectArmStandby)
+	case lifecycle.InputTimer:
+		if m.token == 0 || in.Token != m.token {
+			return nil
+		}
+		if m.token = 0; !m.draining {
+			return m.dial()
+		}
+	case lifecycle.InputOpened:
+		if running && !m.session.opened {
+			m.session.opened = true
+			return done(lifecycle.EffectDiscover)
+		}
+	case lifecycle.InputDiscovered:
+		if running && m.session.opened && !m.session.listed {
+			m.session.listed = true
+			return done(lifecycle.EffectAnnounceStandby)
+		}
+	case lifecycle.InputFailed, lifecycle.InputDied:
+		if running && (in.Kind == lifecycle.InputDied || !m.session.listed) {
+			m.session.ending = true
+			m.fail(in.Cause)
+			return done(lifecycle.EffectEndSession, lifecycle.EffectAnnounceLost)
+		}
+	case lifecycle.InputReleased:
+		if current && m.session.ending {
+			m.session = nil
+			if m.serving && (m.p.MaxAttempts == supervisor.Unlimited || m.failures <= m.p.MaxAttempts) {
+				m.planned = true
+				return done(lifecycle.EffectArmStandby)
+			}
+		}
+	default:
+	}
+	return nil
+}
+
+func (m *standbyMachine) dial() []lifecycle.EffectKind {
+	m.planned, m.session = false, &standbySession{dialled: m.now}
+	m.epoch++ // what nextEpoch gives out
+	return done(lifecycle.EffectDial)
+}
+
+func (m *standbyMachine) withdraw() (effects []lifecycle.EffectKind) {
+	if !m.serving {
+		return nil
+	}
+	if m.token != 0 {
+		effects = done(lifecycle.EffectCancelTimer)
+	}
+	m.serving, m.planned, m.token = false, false, 0
+	if m.session != nil && !m.session.ending {
+		m.session.ending = true
+		effects = append(effects, lifecycle.EffectEndSession)
+	}
+	return effects
+}
+
+func (m *standbyMachine) fail(cause *supervisor.Cause) {
+	stable := m.p.StableAfter
+	if stable == 0 {
+		stable = supervisor.DefaultStableAfter
+	}
+	if m.failures++; m.now.Sub(m.session.dialled) >= stable {
+		m.failures = 1
+	}
+	if cause != nil && cause.Permanent {
+		m.failures = max(m.failures, m.p.MaxAttempts+1)
+	}
+}
+
+func (m *standbyMachine) check(*rapid.T) {
+	require.Equal(m.t, m.session != nil, m.s.State().Live())
+	require.Equal(m.t, m.session != nil, m.s.Owns(m.epoch) && m.epoch > 1)
+	require.Equal(m.t, m.session != nil && m.session.listed && !m.session.ending, m.s.State() == lifecycle.StandbyReady)
+	require.Equal(m.t, m.token != 0, m.s.State() == lifecycle.StandbyWaiting)
+	live := 0
+	if m.session != nil && !m.session.ending {
+		live = 1
+	}
+	require.Equal(m.t, m.dials, m.ends+m.taken+live, "each session is ended or taken over, once")
+	require.LessOrEqual(m.t, m.lost, m.ends)
+}
+
+// answer does what a good server would do next, or lets the timer run out.
+func (m *standbyMachine) answer(t *rapid.T) {
+	switch s := m.session; {
+	case m.token != 0:
+		m.now = m.due
+		m.feed(lifecycle.Input{Kind: lifecycle.InputTimer, Token: m.token})
+	case s == nil:
+		t.Skip("nothing to wait for")
+	case s.ending:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputReleased, Epoch: m.epoch})
+	case !s.opened:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputOpened, Epoch: m.epoch})
+	case !s.listed:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputDiscovered, Epoch: m.epoch})
+	default:
+		t.Skip("it is ready")
+	}
+}
+
+// lifecycle does what the lifecycle beside it may decide at this moment.
+func (m *standbyMachine) lifecycle(t *rapid.T) {
+	ready := m.session != nil && m.session.listed && !m.session.ending
+	switch n := rapid.IntRange(0, 5).Draw(t, "lifecycle"); {
+	case m.draining && n < 3:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputDrained})
+	case ready && n < 4:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputTakenOver, Attempt: rapid.IntRange(1, 3).Draw(t, "attempt")})
+	case !m.serving && (m.session != nil || m.draining):
+		t.Skip("the lifecycle waits until everything is released")
+	case !m.serving:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputServing})
+	case n == 5:
+		m.feed(lifecycle.Input{Kind: lifecycle.InputWithdrawn, Cause: exitCause()})
+	default:
+		t.Skip("seldom")
+	}
+}
+
+func (m *standbyMachine) end(t *rapid.T) {
+	kind := rapid.SampledFrom([]lifecycle.InputKind{lifecycle.InputFailed, lifecycle.InputDied}).Draw(t, "kind")
+	cause := rapid.SampledFrom([]*supervisor.Cause{nil, exitCause(), exitCause(), exitCause(), permanentCause()}).Draw(t, "cause")
+	m.feed(lifecycle.Input{Kind: kind, Epoch: m.epoch, Cause: cause})
+}
+
+// stray is a late, repeated or unknown input.
+func (m *standbyMachine) stray(t *rapid.T) {
+	m.feed(lifecycle.Input{
+		Kind: rapid.SampledFrom([]lifecycle.InputKind{lifecycle.InputOpened, lifecycle.InputDiscovered, lifecycle.InputReleased, lifecycle.InputTimer, lifecycle.InputWithdrawn,
+			lifecycle.InputRegister, lifecycle.InputStop}).Draw(t, "kind"),
+		Epoch: rapid.Uint64Range(0, m.epoch+1).Draw(t, "epoch"),
+		Token: rapid.Uint64Range(0, m.token+1).Draw(t, "token"),
+		Cause: exitCause(),
+	})
+}
+
+func (m *standbyMachine) wait(t *rapid.T) {
+	m.now = m.now.Add(time.Duration(rapid.IntRange(0, 20000).Draw(t, "ms")) * time.Millisecond)
+}
+
+func TestStandbyAgainstAModel(t *testing.T) {
+	seen := map[lifecycle.StandbyState]int{}
+	for name, policy := range map[string]*rapid.Generator[supervisor.Policy]{
+		"no retry":  rapid.Just(supervisor.NoRetry()),
+		"retry":     policies(1, 3, false, false),
+		"unlimited": policies(supervisor.Unlimited, supervisor.Unlimited, false, false),
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				m := &standbyMachine{t: t, p: policy.Draw(t, "policy"), now: epochStart, seen: seen, epoch: 1}
+				next := uint64(1)
+				m.s = lifecycle.NewStandby(m.p, func() uint64 { next++; return next }, nil)
+				t.Repeat(map[string]func(*rapid.T){
+					"": m.check, "answer": m.answer, "answer again": m.answer, "answer once more": m.answer,
+					"lifecycle": m.lifecycle, "lifecycle again": m.lifecycle, "end": m.end, "stray": m.stray, "wait": m.wait,
+				})
+			})
+		})
+	}
+	if testing.Short() {
+		return // too few schedules to reach every state
+	}
+	for _, s := range lifecycle.StandbyStates() {
+		require.NotZero(t, seen[s], "no schedule came to %s", s)
+	}
+}

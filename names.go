@@ -1,0 +1,152 @@
+package mcpvisor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Separator stands between server and tool in a qualified name. Server names do not
+// contain it, so the first one splits; tool names may contain it.
+const Separator = "/"
+
+// maxServerName is the longest server name, in bytes.
+const maxServerName = 64
+
+// CheckServerName returns an error if name cannot be a server's. A server name has 1
+// to 64 characters of [A-Za-z0-9_.-]; the first is a letter or a digit.
+func CheckServerName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("server name is empty; give the server a name of letters, digits, '_', '.' or '-'")
+	case len(name) > maxServerName:
+		return fmt.Errorf("server name %.20q… is %d characters long; use at most %d", name, len(name), maxServerName)
+	}
+	for i, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case i > 0 && (r == '_' || r == '.' || r == '-'):
+		default:
+			return fmt.Errorf("server name %q holds %q at position %d; use letters, digits, '_', '.' or '-', beginning with a letter or digit", name, r, i+1)
+		}
+	}
+	return nil
+}
+
+// SuggestServerName derives a legal server name from any text, for error messages. It
+// returns "" if the text has no letter and no digit.
+func SuggestServerName(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() == 0:
+		case r == '_' || r == '.':
+			b.WriteRune(r)
+		default:
+			if !strings.HasSuffix(b.String(), "-") {
+				b.WriteByte('-')
+			}
+		}
+	}
+	s := b.String()
+	if len(s) > maxServerName {
+		s = s[:maxServerName]
+	}
+	return strings.TrimRight(s, "-")
+}
+
+// Qualify joins the name of a server and the server's own name of a tool or prompt:
+// Qualify("fs", "list") is "fs/list".
+func Qualify(server, name string) string { return server + Separator + name }
+
+// SplitName splits a qualified name at its first separator. ok is false if there is no
+// separator, or nothing on one side of it.
+func SplitName(qualified string) (server, name string, ok bool) {
+	server, name, ok = strings.Cut(qualified, Separator)
+	return server, name, ok && server != "" && name != ""
+}
+
+// AliasPrefix begins every alias.
+const AliasPrefix = "mcp__"
+
+// MaxAliasBytes is the length of the longest alias, in bytes.
+const MaxAliasBytes = 64
+
+const (
+	aliasSeparator = "__" // between server and tool
+	aliasHashLen   = 8
+)
+
+// Alias is a tool's name for language model providers, which take at most 64
+// characters of [a-zA-Z0-9_-]: "mcp__fs__list" for tool "list" of server "fs". A name
+// with other characters, too long, or ambiguous, is changed to fit and gets a hash of
+// the qualified name appended, so that two tools never share an alias. Of a long name
+// the end is kept.
+func Alias(server, name string) string {
+	if isPlainAlias(server, name) {
+		return AliasPrefix + server + aliasSeparator + name
+	}
+	s, n := replaceUnsafe(server), replaceUnsafe(name)
+	sum := sha256.Sum256([]byte(Qualify(server, name)))
+	hash := "_" + hex.EncodeToString(sum[:])[:aliasHashLen]
+	room := MaxAliasBytes - len(AliasPrefix) - len(aliasSeparator) - len(hash)
+	if len(s)+len(n) > room {
+		keep := min(len(s), max(room-len(n), room/3))
+		s = s[:keep]
+		if len(n) > room-keep {
+			n = n[len(n)-(room-keep):] // the end says what the tool does
+		}
+	}
+	return AliasPrefix + s + aliasSeparator + n + hash
+}
+
+// SplitAlias returns the server and the server's own name of the tool that an alias
+// stands for. ok is false for an alias with a hash, which can only be looked up
+// (facade.Client.Tool). SplitAlias does not check whether the tool exists.
+func SplitAlias(alias string) (server, name string, ok bool) {
+	rest, prefixed := strings.CutPrefix(alias, AliasPrefix)
+	server, name, separated := strings.Cut(rest, aliasSeparator)
+	return server, name, prefixed && separated && server != "" && name != "" && isPlainAlias(server, name)
+}
+
+// isPlainAlias reports whether the alias of a tool contains its names unchanged and can
+// be split again at the first separator.
+func isPlainAlias(server, name string) bool {
+	return len(AliasPrefix)+len(server)+len(aliasSeparator)+len(name) <= MaxAliasBytes &&
+		isProviderSafe(server) && isProviderSafe(name) &&
+		!strings.Contains(server, aliasSeparator) && !strings.HasSuffix(server, "_") && !strings.HasPrefix(name, "_") &&
+		!endsLikeHash(name)
+}
+
+// endsLikeHash reports whether a name ends as aliases with a hash do, and so could be
+// mistaken for one.
+func endsLikeHash(name string) bool {
+	at := len(name) - aliasHashLen
+	return at > 0 && name[at-1] == '_' && strings.Trim(name[at:], "0123456789abcdef") == ""
+}
+
+func isProviderSafe(s string) bool {
+	for i := range len(s) {
+		if !isProviderSafeRune(rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}
+
+func isProviderSafeRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}
+
+// replaceUnsafe replaces each character that providers reject by "_".
+func replaceUnsafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if isProviderSafeRune(r) {
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,471 @@
+package descendants
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// table searches the process table for the tags of this host.
+var table processTable
+
+// processTable finds processes with a tag, and remembers what a search may skip. Callers
+// that search at the same time share one search.
+type processTable struct {
+	mu   sync.Mutex // guards the fields below, up to latest
+	next *sharedSearch
+	// servers are the children that are not reaped. Only [Tracker.Reap] collects their exit
+	// status. With true a search skips the server: it is no descendant to kill, and hundreds
+	// of servers would be most of what a search reads. Once Reap has begun, the value is
+	// false: at any moment the id can be that of a descendant.
+	servers map[int]bool
+	// stuck are the processes that a goroutine is trying to read without success. A search
+	// skips them.
+	stuck map[procRef]bool
+	// hidden are the processes in state envHidden that a search has waited for in vain.
+	// Later searches read them once and do not wait for them.
+	hidden map[procRef]bool
+	// latest is the latest list, of a search or of listForStart.
+	latest *procList
+
+	searching sync.Mutex // held by the one search that runs; guards the fields below
+	notBefore time.Time  // when the next search may begin, unless every server waits for it
+	searches  int        // how many searches there were
+}
+
+// After a search, the next one begins no sooner than pauseFactor times its duration, at
+// most maxPause: when many servers end at once, the searches must not slow down their end.
+// It begins at once when every server that is not reaped waits for it: then no other one
+// can come to share it.
+const (
+	pauseFactor = 4
+	maxPause    = 50 * time.Millisecond
+)
+
+// maxListAge is how old a list may be that a server is started with. Servers that start
+// together share a list. An older one is correct, too, but the search at the end of the
+// server then reads more processes.
+const maxListAge = time.Second
+
+// sharedSearch is a search that has not begun, or its result once done is closed.
+type sharedSearch struct {
+	callers int           // guarded by processTable.mu until the search begins
+	all     chan struct{} // closed when every server that is not reaped waits for the search
+	done    chan struct{}
+	since   *procList // the earliest list of the callers; guarded by processTable.mu until the search begins
+	found   map[string][]int
+	err     error
+}
+
+// addServer records a server that was just started.
+func (p *processTable) addServer(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.servers == nil {
+		p.servers = map[int]bool{}
+	}
+	p.servers[pid] = true
+}
+
+// beforeReap is called just before a server is reaped: from then on its id may be that of a
+// descendant.
+func (p *processTable) beforeReap(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.servers[pid] = false
+}
+
+// afterReap is called after a server was reaped.
+func (p *processTable) afterReap(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.servers, pid)
+	p.checkCallersLocked()
+}
+
+// isUnreaped reports whether a process is a server that is not reaped.
+func (p *processTable) isUnreaped(pid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, unreaped := p.servers[pid]
+	return unreaped
+}
+
+// setStuck records whether the reading of a process hangs.
+func (p *processTable) setStuck(proc procRef, stuck bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	setMember(&p.stuck, proc, stuck)
+}
+
+// setHidden records whether a search has waited for a process that shows nothing.
+func (p *processTable) setHidden(proc procRef, hidden bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	setMember(&p.hidden, proc, hidden)
+}
+
+func (p *processTable) isHidden(proc procRef) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hidden[proc]
+}
+
+// setMember adds a process to a set, or removes it.
+func setMember(set *map[procRef]bool, proc procRef, member bool) {
+	switch {
+	case !member:
+		delete(*set, proc)
+	case *set == nil:
+		*set = map[procRef]bool{proc: true}
+	default:
+		(*set)[proc] = true
+	}
+}
+
+// listForStart returns a list of processes for a server that is started afterwards; nil if
+// they cannot be listed.
+func (p *processTable) listForStart() *procList {
+	p.mu.Lock()
+	list := p.latest
+	p.mu.Unlock()
+	if list != nil && time.Since(list.taken) < maxListAge {
+		return list
+	}
+	list, err := p.list()
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+// list lists the processes.
+func (p *processTable) list() (*procList, error) {
+	list, err := descriptors.list()
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest.earlier(list) == p.latest {
+		p.latest = list
+	}
+	return list, nil
+}
+
+// search returns the living processes with a tag of this host, by tag, as they were at some
+// moment after the call: at least those that are not in the list since, and no server that
+// is not reaped. It reaps the zombies among them if no other code waits for these.
+func (p *processTable) search(since *procList) (map[string][]int, error) {
+	p.mu.Lock()
+	shared, first := p.next, p.next == nil
+	if first {
+		shared = &sharedSearch{all: make(chan struct{}), done: make(chan struct{}), since: since}
+		p.next = shared
+	}
+	shared.since = shared.since.earlier(since)
+	shared.callers++
+	p.checkCallersLocked()
+	p.mu.Unlock()
+	if !first {
+		<-shared.done
+		return shared.found, shared.err
+	}
+	p.searching.Lock()
+	if pause := time.Until(p.notBefore); pause > 0 {
+		t := time.NewTimer(pause)
+		select {
+		case <-shared.all:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+	p.mu.Lock()
+	p.next = nil // whoever calls from now on needs a later search
+	p.mu.Unlock()
+	began := time.Now()
+	shared.found, shared.err = p.searchOnce(shared.since)
+	p.notBefore = time.Now().Add(min(pauseFactor*time.Since(began), maxPause))
+	p.searches++
+	p.searching.Unlock()
+	close(shared.done)
+	return shared.found, shared.err
+}
+
+// checkCallersLocked tells the next search to begin at once if every server that is not
+// reaped waits for it.
+func (p *processTable) checkCallersLocked() {
+	if p.next == nil || p.next.callers < len(p.servers) {
+		return
+	}
+	select {
+	case <-p.next.all:
+	default:
+		close(p.next.all)
+	}
+}
+
+// searchOnce searches the processes that are not in the list since, and reaps.
+func (p *processTable) searchOnce(since *procList) (map[string][]int, error) {
+	list, err := p.list()
+	if err != nil {
+		return nil, err
+	}
+	p.forgetHidden(list)
+	s := newTagSearch(p, p.candidates(list, since))
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	for _, pid := range s.dead {
+		reapAdopted(pid)
+	}
+	return s.found, nil
+}
+
+// forgetHidden forgets the hidden processes that have ended, which a list does not hold.
+func (p *processTable) forgetHidden(list *procList) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.hidden, func(proc procRef, _ bool) bool { return !list.has(proc) })
+}
+
+// parentsSince returns the ids of all parents of the processes that are not in the list
+// since. Servers are not counted among these. It reports false if the processes cannot be
+// listed, or if more than most would have to be read.
+func (p *processTable) parentsSince(since *procList, most int) (parents map[int]bool, ok bool) {
+	list, err := p.list()
+	if err != nil {
+		return nil, false
+	}
+	started := p.candidates(list, since)
+	if len(started) > most {
+		return nil, false
+	}
+	parents = make(map[int]bool)
+	buf := make([]byte, statBufferSize)
+	for _, proc := range started {
+		st, err := readStat(proc.pid(), buf)
+		if err != nil {
+			return nil, false
+		}
+		parents[st.parent] = true
+	}
+	return parents, true
+}
+
+// candidates returns the processes of a list that a search reads.
+func (p *processTable) candidates(list, since *procList) (procs []procRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, proc := range list.procs {
+		if !p.servers[proc.pid()] && !p.stuck[proc] && !since.has(proc) {
+			procs = append(procs, proc)
+		}
+	}
+	return procs
+}
+
+// tagSearch reads the tags of some processes, once.
+//
+// A worker goroutine reads one process after the other. Reading an environment can hang: it
+// takes the memory lock of the process, which that process may never give back. Then run
+// starts another worker in the place of the one that hangs, and searches skip the process
+// until the reading returns. The limits, which are read first, cannot hang.
+//
+// Processes in the middle of exec show nothing. They are read again after all others, until
+// a deadline that they share: many such processes take no longer than one.
+type tagSearch struct {
+	table *processTable                                       // remembers the stuck and hidden processes
+	read  func(pid int, buf []byte) (string, envState, error) // is readTagOnce, except in tests
+	stat  func(pid int, buf []byte) (procStat, error)         // is readStat, except in tests
+	done  chan struct{}                                       // closed by the last worker
+
+	mu       sync.Mutex // guards the fields below; only the current worker changes results
+	queue    []candidate
+	again    []candidate // probably in the middle of exec; read again after queue
+	deadline time.Time   // for all of again together; zero while there was nothing to read again
+	pause    time.Duration
+	worker   int       // number of the current worker; the others stop
+	reading  procRef   // what the current worker reads; 0 between two
+	since    time.Time // when the worker began to read that
+
+	// Results.
+	found map[string][]int // living processes, by tag
+	dead  []int            // zombies with a tag
+	hung  []procRef        // could not be read
+	err   error
+}
+
+// candidate is a process that a search is to read.
+type candidate struct {
+	procRef
+	state envState // at the last reading
+}
+
+const (
+	// maxExecWait is how long a search waits for processes in the middle of exec.
+	maxExecWait = 250 * time.Millisecond
+	// minExecPause and maxExecPause bound the time between two readings of them.
+	minExecPause = 200 * time.Microsecond
+	maxExecPause = 5 * time.Millisecond
+	// readTimeout is how long the files of one process may take.
+	readTimeout = maxExecWait + 100*time.Millisecond
+)
+
+func newTagSearch(p *processTable, procs []procRef) *tagSearch {
+	s := &tagSearch{table: p, read: readTagOnce, stat: readStat, pause: minExecPause, since: time.Now(),
+		found: map[string][]int{}, done: make(chan struct{})}
+	for _, proc := range procs {
+		s.queue = append(s.queue, candidate{procRef: proc})
+	}
+	return s
+}
+
+// readTag returns the tag of one process; empty if it has none, or one of another host, or
+// is dead. It waits for a process that is in the middle of exec. The error says that this
+// process has no descriptors, or that the reading hangs.
+func readTag(pid int) (string, error) {
+	return newTagSearch(new(processTable), []procRef{newProcRef(pid, 0)}).onlyTag()
+}
+
+// onlyTag runs a search for the tag of one process.
+func (s *tagSearch) onlyTag() (string, error) {
+	if err := s.run(); err != nil {
+		return "", err
+	}
+	if len(s.hung) > 0 {
+		return "", fmt.Errorf("its environment could not be read within %v", readTimeout)
+	}
+	for tag := range s.found {
+		return tag, nil
+	}
+	return "", nil
+}
+
+// run reads all candidates and replaces a worker that hangs.
+func (s *tagSearch) run() error {
+	if len(s.queue) == 0 {
+		return nil
+	}
+	go s.work(0)
+	check := time.NewTicker(readTimeout / 4)
+	defer check.Stop()
+	for {
+		select {
+		case <-s.done:
+			return s.err
+		case <-check.C:
+			s.replaceHungWorker()
+		}
+	}
+}
+
+func (s *tagSearch) replaceHungWorker() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reading == 0 || time.Since(s.since) < readTimeout {
+		return
+	}
+	s.table.setStuck(s.reading, true)
+	s.hung = append(s.hung, s.reading)
+	s.worker++
+	s.reading = 0
+	go s.work(s.worker)
+}
+
+// work is a worker goroutine. It ends after the last candidate, or when it has been
+// replaced.
+func (s *tagSearch) work(worker int) {
+	buf := make([]byte, procBufferSize)
+	for {
+		c, ok := s.nextCandidate(worker)
+		if !ok {
+			return
+		}
+		tag, state, err := s.read(c.pid(), buf)
+		var st procStat
+		if tag != "" && err == nil {
+			st, err = s.stat(c.pid(), buf)
+		}
+		if !s.record(worker, c, state, tag, st, err) {
+			s.table.setStuck(c.procRef, false)
+			return
+		}
+	}
+}
+
+// nextCandidate returns what the worker reads next. It returns false if there is nothing
+// left, or if the worker has been replaced.
+func (s *tagSearch) nextCandidate(worker int) (candidate, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.worker != worker {
+		return candidate{}, false
+	}
+	s.reading = 0
+	if len(s.queue) == 0 && len(s.again) > 0 && s.err == nil {
+		s.requeueLocked()
+	}
+	if s.err == nil && len(s.queue) > 0 {
+		c := s.queue[0]
+		s.queue = s.queue[1:]
+		s.reading, s.since = c.procRef, time.Now()
+		return c, true
+	}
+	for _, c := range s.again {
+		if c.state == envHidden {
+			s.table.setHidden(c.procRef, true)
+		}
+	}
+	close(s.done)
+	return candidate{}, false
+}
+
+// requeueLocked waits for a moment and then moves the candidates of again to the queue,
+// unless their deadline is over. The lock is free meanwhile; run starts no worker then,
+// because reading is 0.
+func (s *tagSearch) requeueLocked() {
+	now := time.Now()
+	if s.deadline.IsZero() {
+		s.deadline = now.Add(maxExecWait)
+	}
+	if !now.Before(s.deadline) {
+		return
+	}
+	pause := s.pause
+	s.pause = min(2*pause, maxExecPause)
+	s.mu.Unlock()
+	time.Sleep(pause)
+	s.mu.Lock()
+	s.queue, s.again = s.again, nil
+}
+
+// record stores the result of one reading. It returns false if the worker has been
+// replaced.
+func (s *tagSearch) record(worker int, c candidate, state envState, tag string, st procStat, err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.worker != worker {
+		return false
+	}
+	before := c.state
+	c.state = state
+	if state != envHidden && err == nil {
+		s.table.setHidden(c.procRef, false) // it shows something
+	}
+	switch {
+	case err != nil:
+		s.err = err
+	case !state.isFinal() && before != envArgsOnly:
+		if state != envHidden || !s.table.isHidden(c.procRef) {
+			s.again = append(s.again, c)
+		}
+	case tag == "" || !st.exists:
+	case st.dead:
+		s.dead = append(s.dead, c.pid())
+	default:
+		s.found[tag] = append(s.found[tag], c.pid())
+	}
+	return true
+}

@@ -1,0 +1,309 @@
+package descendants
+
+import (
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Tracker follows one server and what that starts, from [Start] until [Tracker.Reap].
+//
+// One goroutine calls AwaitGroup, Kill and Reap, in this order. The other methods are safe
+// for concurrent use.
+type Tracker struct {
+	// Constant.
+	pid   int       // of the server and of its process group
+	tag   string    // empty: what leaves the group may stay
+	since *procList // the processes that existed before the server, which are no descendants
+
+	// noneLeft belongs to the goroutine of AwaitGroup: its search, which began after the
+	// exit, has found no descendant. So no other one can appear.
+	noneLeft bool
+
+	mu       sync.Mutex // guards the fields below
+	retagged bool       // the descendants have been tagged again, or need not be
+	dead     bool       // the server is dead: soon its id may belong to another process
+}
+
+// Start starts a command as the leader of a process group of its own. Its Env must not be
+// nil. With keepDaemons the command gets no tag, and what leaves the group may stay. Start is
+// called on the thread that is to be the parent of the server.
+func Start(cmd *exec.Cmd, keepDaemons bool) (*Tracker, error) {
+	t := &Tracker{since: table.listForStart()}
+	if !keepDaemons {
+		t.tag = newTag()
+		cmd.Env = append(cmd.Env, tagEntry(t.tag))
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Setpgid = true
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.pid = cmd.Process.Pid
+	table.addServer(t.pid)
+	tagServer(t.pid, t.tag)
+	descriptors.addUser()
+	hostWatchdog.add(t.pid)
+	retags.add(t)
+	return t, nil
+}
+
+// TagAgain tags what the server has started, once. It happens by itself [retagDelay] after
+// the start. Before a server is ended, TagAgain is called because the end may come sooner.
+func (t *Tracker) TagAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.retagged && !t.dead {
+		t.retagged = true
+		tagDescendants(t.pid, t.tag)
+	}
+}
+
+// needNotTagAgain records that the server has started nothing yet.
+func (t *Tracker) needNotTagAgain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retagged = true
+}
+
+// stopTagging is called when the server is dead.
+func (t *Tracker) stopTagging() {
+	retags.remove(t)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dead = true
+}
+
+// Exiting reports whether the server has begun to exit, or has exited.
+func (t *Tracker) Exiting() bool {
+	st, _ := readStat(t.pid, make([]byte, statBufferSize))
+	return st.exists && st.exiting
+}
+
+// Dead reports whether nothing is left of the server but its process id.
+func (t *Tracker) Dead() bool {
+	st, err := readStat(t.pid, make([]byte, statBufferSize))
+	return err == nil && (!st.exists || st.dead)
+}
+
+// Kill kills every process with the tag of the server, which is dead, and waits until they
+// have ended, for each at most grace. The error names those that are left.
+func (t *Tracker) Kill(grace time.Duration) error {
+	t.stopTagging()
+	if t.tag == "" || t.noneLeft {
+		return nil
+	}
+	return killTagged(t.tag, t.since, grace)
+}
+
+// Reap calls wait, which collects the exit status of the server. From then on another
+// process may get its id: before that, the watchdog forgets the group, and searches no
+// longer skip the id.
+func (t *Tracker) Reap(wait func()) {
+	t.stopTagging()
+	hostWatchdog.remove(t.pid)
+	table.beforeReap(t.pid)
+	wait()
+	table.afterReap(t.pid)
+	descriptors.removeUser()
+}
+
+// Keep makes what all servers share outlive the last of them, until [Unkeep].
+func Keep() {
+	hostWatchdog.keep()
+	descriptors.addUser()
+}
+
+// Unkeep ends one [Keep].
+func Unkeep() {
+	hostWatchdog.unkeep()
+	descriptors.removeUser()
+}
+
+// groupPollInterval is the time between two looks at the members of a group.
+const groupPollInterval = 10 * time.Millisecond
+
+// AwaitGroup waits until the group holds no living process, or until stop is closed. The
+// server, its leader, has exited and is a zombie. Linux does not report the end of a group.
+// So AwaitGroup searches for the members once and looks at these until all have ended; then
+// it searches again, for those that they have started.
+func (t *Tracker) AwaitGroup(stop <-chan struct{}) {
+	for {
+		members, complete := t.membersUntil(stop)
+		if len(members) == 0 {
+			t.noneLeft = complete
+			return
+		}
+		if !t.awaitEnds(members, stop) {
+			return
+		}
+	}
+}
+
+// awaitEnds waits until none of some processes is in the group. It returns false if stop is
+// closed before that.
+func (t *Tracker) awaitEnds(pids []int, stop <-chan struct{}) bool {
+	tick := time.NewTicker(groupPollInterval)
+	defer tick.Stop()
+	for len(pids) > 0 {
+		select {
+		case <-stop:
+			return false
+		case <-tick.C:
+		}
+		pids = t.livingMembers(pids)
+	}
+	return true
+}
+
+// membersUntil is members, but returns nothing as soon as stop is closed. The search then
+// continues in the background, because other servers may share it.
+func (t *Tracker) membersUntil(stop <-chan struct{}) (pids []int, complete bool) {
+	searched := make(chan struct{})
+	var found []int
+	var all bool
+	go func() {
+		defer close(searched)
+		found, all = t.members()
+	}()
+	select {
+	case <-searched:
+		return found, all
+	case <-stop:
+		return nil, false
+	}
+}
+
+// members returns the living processes of the group. A server with a tag uses the shared
+// search; for another one every process that has come since its start is read. complete
+// means that nothing else is left: the search has found no process with the tag.
+func (t *Tracker) members() (pids []int, complete bool) {
+	if t.tag != "" {
+		found, err := table.search(t.since)
+		if err != nil {
+			return nil, false
+		}
+		pids = slices.Clone(found[t.tag])
+		complete = len(pids) == 0
+	} else {
+		list, err := descriptors.list()
+		if err != nil {
+			return nil, false
+		}
+		for _, proc := range list.procs {
+			if !t.since.has(proc) {
+				pids = append(pids, proc.pid())
+			}
+		}
+	}
+	return t.livingMembers(pids), complete
+}
+
+// livingMembers keeps those of pids that live and belong to the group.
+func (t *Tracker) livingMembers(pids []int) []int {
+	if len(pids) == 0 {
+		return nil
+	}
+	buf := make([]byte, statBufferSize)
+	return slices.DeleteFunc(pids, func(pid int) bool {
+		st, err := readStat(pid, buf)
+		return err != nil || !st.exists || st.dead || st.group != t.pid
+	})
+}
+
+const (
+	// retagDelay is the time from the start of a server until its descendants are tagged
+	// again. A fork that began before the server had its tag takes less.
+	retagDelay = 100 * time.Millisecond
+	// retagSlack is how much longer than retagDelay a server may wait, so that one look at
+	// the process table serves many.
+	retagSlack = retagDelay / 4
+)
+
+// retags are the servers whose descendants are to be tagged again.
+var retags retagger
+
+// retagger calls TagAgain for each server, retagDelay after its start: a process that the
+// server forked before it had the tag has not inherited it.
+//
+// Few servers fork so early, and TagAgain costs 0.15 ms a server, a fifth of what connecting
+// it costs this process (docs/performance.md). So the retagger first looks at the process
+// table, once for all servers that were started together: what has come since, and who are
+// the parents of that? Only the servers among these parents are tagged again.
+type retagger struct {
+	mu    sync.Mutex             // guards the fields below
+	due   map[*Tracker]time.Time // when each server is to be looked at; removed after that
+	timer *time.Timer            // nil while due is empty
+}
+
+// add has a server looked at later, unless it is removed before that.
+func (r *retagger) add(t *Tracker) {
+	if t.tag == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.due == nil {
+		r.due = make(map[*Tracker]time.Time)
+	}
+	r.due[t] = time.Now().Add(retagDelay)
+	if r.timer == nil {
+		r.timer = time.AfterFunc(retagDelay, r.run)
+	}
+}
+
+func (r *retagger) remove(t *Tracker) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.due, t)
+	if len(r.due) == 0 && r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+}
+
+// run looks at the servers that are old enough.
+func (r *retagger) run() {
+	servers, since := r.takeDue()
+	if len(servers) == 0 {
+		return
+	}
+	parents, known := table.parentsSince(since, mostStats(len(servers)))
+	for _, t := range servers {
+		if parents[t.pid] || !known {
+			t.TagAgain()
+		} else {
+			t.needNotTagAgain()
+		}
+	}
+}
+
+// takeDue removes the servers that are old enough, and returns them with the earliest of
+// their lists. It sets the timer for the others.
+func (r *retagger) takeDue() (servers []*Tracker, since *procList) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for t, at := range r.due {
+		if time.Until(at) > 0 {
+			continue
+		}
+		if servers = append(servers, t); len(servers) == 1 {
+			since = t.since
+		}
+		since = since.earlier(t.since)
+		delete(r.due, t)
+	}
+	r.timer = nil
+	if len(r.due) > 0 {
+		r.timer = time.AfterFunc(retagSlack, r.run)
+	}
+	return servers, since
+}
+
+// mostStats is how many new processes may be read for a number of servers. If there are
+// more, it is cheaper to tag every server again.
+func mostStats(servers int) int { return 32 + 8*servers }

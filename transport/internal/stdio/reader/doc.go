@@ -1,0 +1,58 @@
+// Package reader reads the lines of a stdio server, and decides which goroutine reads.
+//
+// # Who reads when
+//
+// One goroutine at a time reads stdout. A caller that is alone reads its answer for itself:
+// that saves two goroutine switches for each call. An idle server has no goroutine at all.
+//
+//	state     who reads                       begins when
+//	Looping   a goroutine of the Reader       Start; there is something to read while Watching;
+//	                                          a leader stops and leaves something to do
+//	Leading   the caller of the only call,    a call begins while Watching
+//	          the leader
+//	Watching  nobody; the poller waits        nothing is in flight, and nothing is left to read
+//	Stopped   nobody begins to read           Stop
+//
+//	state     event                                                    next state
+//	Looping   no call is in flight, and there is nothing to read       Watching
+//	Leading   the leader is answered, and nothing is left to do        Watching
+//	Leading   the leader is answered; other calls are in flight,
+//	          or more has arrived than the answer                      Looping
+//	Leading   the leader stops before its answer                       Looping
+//	Watching  stdout is readable, or Wake                              Looping
+//	Watching  Begin, of a call whose caller can read                   Leading
+//	any       Stop                                                     Stopped
+//
+// Calls that begin while another goroutine reads wait for their answers, as do the ones
+// that want reports of progress. Streams are no calls: they stay open as long as the session.
+//
+// The goroutine stays although nothing is in flight
+//
+//   - until AllowIdle, because the go-sdk waits for the answers of the handshake;
+//   - for up to 10 ms, until the next call, and that up to 32 times, after several calls were
+//     in flight or a leader stopped early: callers who come and go would pass the reading to
+//     and fro;
+//   - within a line that holds reserved memory, or that is skipped;
+//   - always, where stdout cannot be watched: on other systems than Linux, in memory.
+//
+// # What a leader reads
+//
+// A leader handles short responses and nothing else. Everything that may take long, or that
+// others see, is left to the goroutine: other messages, large lines, lines that are no
+// message, the end of the stream. The leader then waits for its answer as other callers do.
+//
+// Only the read deadline of stdout interrupts a goroutine that reads. When a call ends without
+// a response, GiveUp sets the deadline to the past. Nobody sets it when a context ends, so a
+// leader whose context may be canceled reads for 1 ms at most.
+//
+// # Memory
+//
+// A waiting Reader holds no buffer, if stdout is a pipe of Unix. A line of
+// jsonrpc.LargeMessage bytes or more is read within a budget. A line that is longer than the
+// limit, or for which no memory becomes free, is skipped, and its two ends are kept.
+//
+// # Where to start reading
+//
+//	reader.go  the states, and the verbs that change them
+//	lines.go   lines from a stream, in bounded memory
+package reader

@@ -1,0 +1,372 @@
+package streamable
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
+)
+
+// blockingTripper is a RoundTripper of the application. While on is set, its POSTs ignore
+// their context in the way that how implements.
+type blockingTripper struct {
+	http.RoundTripper
+	on   atomic.Bool
+	free chan struct{} // closed to let blocked requests continue
+	how  func(s *blockingTripper, r *http.Request) (*http.Response, error)
+}
+
+func (s *blockingTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.on.Load() && r.Method == http.MethodPost {
+		return s.how(s, r)
+	}
+	return s.RoundTripper.RoundTrip(r)
+}
+
+// hostBody is a response body that the application's RoundTripper returns.
+type hostBody struct {
+	io.Reader
+	close func() error
+}
+
+func (b hostBody) Close() error { return b.close() }
+
+// readFunc is a function that implements io.Reader.
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// replyWith makes a response with this body.
+func replyWith(r *http.Request, body io.ReadCloser) (*http.Response, error) {
+	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, ContentLength: -1, Request: r}, nil
+}
+
+// blockingWays are the ways in which a blockingTripper ignores the context.
+var blockingWays = map[string]func(s *blockingTripper, r *http.Request) (*http.Response, error){
+	"round_trip": func(s *blockingTripper, _ *http.Request) (*http.Response, error) {
+		<-s.free
+		return nil, errors.New("late")
+	},
+	"read": func(s *blockingTripper, r *http.Request) (*http.Response, error) {
+		return replyWith(r, hostBody{readFunc(func([]byte) (int, error) { <-s.free; return 0, io.EOF }), func() error { return nil }})
+	},
+}
+
+// A RoundTripper that ignores its context delays neither a call beyond its context and its
+// timeouts, nor the release of the session. SessionInfo counts the requests that it has
+// not returned.
+func TestHostRoundTripper_blocks(t *testing.T) {
+	for name, how := range blockingWays {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				web := newMemoryTransport(t)
+				host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: how}
+				spec := web.spec()
+				spec.HTTP.Client = &http.Client{Transport: host}
+				spec.Timeouts.Shutdown = 2 * time.Second
+				s := newTestDialer(spec).NewSession().(*session)
+				require.NoError(t, s.Open(t.Context()))
+				requireServing(t, s)
+				host.on.Store(true)
+
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := s.Request(ctx, transporttest.ToolCall)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, time.Second, time.Since(began))
+				synctest.Wait()
+				require.Positive(t, s.Info().AbandonedRequests, "the call, and perhaps the notice of its cancellation")
+
+				r := transporttest.ToolCall
+				r.TotalTimeout = 3 * time.Second
+				began = time.Now()
+				_, err = s.Request(t.Context(), r)
+				require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+				require.Equal(t, 3*time.Second, time.Since(began))
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+				synctest.Wait()
+				require.GreaterOrEqual(t, s.Info().AbandonedRequests, 2)
+
+				pending := make(chan error, 1)
+				go func() { _, err := s.Request(context.Background(), transporttest.ToolCall); pending <- err }()
+				synctest.Wait()
+				began = time.Now()
+				s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
+				require.Error(t, <-pending)
+				<-s.Released()
+				require.LessOrEqual(t, time.Since(began), spec.Timeouts.Shutdown)
+
+				synctest.Wait()
+				next := s.dialer.NewSession().(*session)
+				require.GreaterOrEqual(t, next.Info().AbandonedRequests, 3, "the count outlives the session")
+				close(host.free)
+				synctest.Wait()
+				require.Zero(t, next.Info().AbandonedRequests)
+				require.Empty(t, web.unclosed())
+			})
+		})
+	}
+}
+
+// panickingJar is a cookie jar that panics: in Cookies while now is set, in SetCookies
+// always.
+type panickingJar struct{ now *atomic.Bool }
+
+func (j panickingJar) Cookies(*url.URL) []*http.Cookie {
+	if j.now.Load() {
+		panic("panic of the host")
+	}
+	return []*http.Cookie{nil}
+}
+
+func (j panickingJar) SetCookies(*url.URL, []*http.Cookie) { panic("panic of the host") }
+
+// dialThen makes the transport of c call then with each new connection.
+func dialThen(c *http.Client, then func(net.Conn) (net.Conn, error)) {
+	t := c.Transport.(*http.Transport)
+	t.DisableKeepAlives = true
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return then(conn)
+	}
+}
+
+// tripThen makes the RoundTripper of c call then with the response to each POST, while now
+// is set.
+func tripThen(c *http.Client, now *atomic.Bool, then func(*http.Response) (*http.Response, error)) {
+	base := c.Transport
+	c.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(r)
+		if err != nil || !now.Load() || r.Method != http.MethodPost {
+			return resp, err
+		}
+		return then(resp)
+	})
+}
+
+// readThen makes the RoundTripper of c return bodies that call read, while now is set.
+func readThen(c *http.Client, now *atomic.Bool, read readFunc) {
+	tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
+		resp.Body = hostBody{read, resp.Body.Close}
+		resp.ContentLength = -1
+		return resp, nil
+	})
+}
+
+// panickingClients prepare a client of the application so that, while now is set, one of
+// its functions panics, or returns an invalid value.
+var panickingClients = map[string]func(c *http.Client, now *atomic.Bool){
+	"round_trip": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { _ = resp.Body.Close(); panic("panic of the host") })
+	},
+	"round_trip_nothing": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) { return nil, resp.Body.Close() })
+	},
+	"round_trip_nil_error_pointer": func(c *http.Client, now *atomic.Bool) {
+		tripThen(c, now, func(resp *http.Response) (*http.Response, error) {
+			_ = resp.Body.Close()
+			return nil, (*url.Error)(nil)
+		})
+	},
+	"body_read": func(c *http.Client, now *atomic.Bool) {
+		readThen(c, now, func([]byte) (int, error) { panic("panic of the host") })
+	},
+	"jar": func(c *http.Client, now *atomic.Bool) { c.Jar = panickingJar{now} },
+	"proxy": func(c *http.Client, now *atomic.Bool) {
+		c.Transport.(*http.Transport).Proxy = func(*http.Request) (*url.URL, error) {
+			if now.Load() {
+				panic("panic of the host")
+			}
+			return nil, nil
+		}
+	},
+	"dial": func(c *http.Client, now *atomic.Bool) {
+		dialThen(c, func(conn net.Conn) (net.Conn, error) {
+			if now.Load() {
+				_ = conn.Close()
+				panic("panic of the host")
+			}
+			return conn, nil
+		})
+	},
+	"dial_nothing": func(c *http.Client, now *atomic.Bool) {
+		dialThen(c, func(conn net.Conn) (net.Conn, error) {
+			if now.Load() {
+				return nil, conn.Close()
+			}
+			return conn, nil
+		})
+	},
+}
+
+// A panic of the application's client fails only one request, where the session calls it: the
+// RoundTripper and its bodies, the jar, Proxy and the dial functions. What net/http calls in
+// its own goroutines is called as it is.
+func TestHostClient_panics(t *testing.T) {
+	for name, prepare := range panickingClients {
+		t.Run(name, func(t *testing.T) {
+			checkLeaks(t)
+			web := newHTTPServer(t)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
+				writeResult(w, id, helloResult)
+			})
+			own := &http.Transport{}
+			t.Cleanup(own.CloseIdleConnections)
+			var now atomic.Bool
+			spec := specFor(web.URL)
+			spec.HTTP.Client = &http.Client{Transport: own}
+			prepare(spec.HTTP.Client, &now)
+			s := openSession(t, spec)
+			requireServing(t, s)
+			now.Store(true)
+			e := requireCallFails(t, s)
+			require.NotEmpty(t, e.Error())
+			s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session
+			s.pingServer(s.agreed.Load())
+			now.Store(false)
+			if s.Cause() == nil {
+				requireServing(t, s)
+			}
+			// A body that is closed before its end counts until the host's Read returns.
+			require.Eventually(t, func() bool { return s.Info().AbandonedRequests == 0 }, transporttest.Patience, transporttest.TimeStep)
+		})
+	}
+}
+
+// panicking is a RoundTripper of the application that panics for a request whose context
+// has the value panicNow.
+type panicking struct{ http.RoundTripper }
+
+func (p panicking) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("X-Now") != "" && r.Context().Value(panicNow{}) != nil {
+		panic("panic of the host")
+	}
+	return p.RoundTripper.RoundTrip(r)
+}
+
+type panicNow struct{}
+
+// A RoundTripper that panics fails only one request, with and without a Progress function:
+// the latter decides in which goroutine the request is sent.
+func TestHostRoundTripper_panics(t *testing.T) {
+	web := newHTTPServer(t)
+	spec := specFor(web.URL)
+	spec.HTTP.Headers = map[string]string{"X-Now": "1"}
+	spec.HTTP.Client = &http.Client{Transport: panicking{web.Client().Transport}}
+	s := openSession(t, spec)
+	for _, onProgress := range []func(mcpvisor.Progress){nil, func(mcpvisor.Progress) {}} {
+		r := transporttest.ToolCall
+		r.Progress = onProgress
+		_, err := s.Request(context.WithValue(transporttest.Context(t), panicNow{}, true), r)
+		require.ErrorContains(t, err, "RoundTripper panicked")
+		requireServing(t, s)
+	}
+}
+
+// No error of the application's RoundTripper counts as NotSent, because the RoundTripper
+// may have sent the request before, and the server may have carried it out.
+func TestHostRoundTripper_outcome(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	rows := map[string]struct {
+		second func() (*http.Response, error)
+		gone   bool
+	}{
+		"second try refused":  {func() (*http.Response, error) { return nil, refused }, true},
+		"second try no proxy": {func() (*http.Response, error) { return nil, &net.OpError{Op: "proxyconnect", Err: refused} }, false},
+		"second try unknown host": {func() (*http.Response, error) {
+			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: "host.example", IsNotFound: true}}
+		}, false},
+		"second try turned away": {func() (*http.Response, error) {
+			return nil, errors.New("http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after Request.Body was written; define Request.GetBody to avoid this error")
+		}, false},
+		"second try finds no session": {func() (*http.Response, error) {
+			return &http.Response{StatusCode: 404, Body: http.NoBody, Header: http.Header{}}, nil
+		}, true},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			web := newHTTPServer(t)
+			spec := specFor(web.URL)
+			own := &http.Transport{}
+			t.Cleanup(own.CloseIdleConnections)
+			retries := false
+			spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+				if !retries || r.Method != http.MethodPost || r.Header.Get("Mcp-Session-Id") == "" {
+					return own.RoundTrip(r)
+				}
+				first, err := own.RoundTrip(r) // the server carries it out, and the answer is lost
+				if err == nil {
+					_ = first.Body.Close()
+				}
+				return row.second()
+			})}
+			s := openSession(t, spec)
+			requireServing(t, s)
+			retries = true
+			e := requireCallFails(t, s)
+			retries = false
+			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())
+			require.Equal(t, row.gone, s.Cause() != nil, "the end of the session: %v", s.Cause())
+			require.Len(t, web.requests("tools/call"), 2, "the call was sent again")
+		})
+	}
+}
+
+// A panic of the application's RoundTripper fails one request. It may modify the header,
+// which is a copy. Cookies of the server are kept in the application's jar.
+func TestHostClient_cookiesAndHeaders(t *testing.T) {
+	transporttest.InBubble(t, func(t *testing.T) {
+		web := newMemoryTransport(t)
+		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+			http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})
+			writeResult(w, id, helloResult)
+		})
+		panics := false
+		spec := web.spec()
+		jar, err := cookiejar.New(nil)
+		require.NoError(t, err)
+		spec.HTTP.Client.Jar = jar
+		spec.HTTP.Client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if panics {
+				panics = false
+				panic("a bug of the application")
+			}
+			require.Empty(t, r.Header.Get("X-Trace"), "the header of this request is not shared")
+			r.Header.Set("X-Trace", "1")
+			return web.RoundTrip(r)
+		})
+		s := openSession(t, spec)
+		requireServing(t, s)
+		panics = true
+		e := requireCallFails(t, s)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		require.ErrorContains(t, e, "panicked")
+		requireServing(t, s)
+		calls := web.requests("tools/call")
+		require.Empty(t, calls[0].header.Get("Cookie"))
+		require.Equal(t, "seat=12", calls[1].header.Get("Cookie"))
+	})
+}

@@ -1,0 +1,227 @@
+package mcpvisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Stdio describes a server that is a subprocess and speaks newline-delimited JSON-RPC
+// on its stdin and stdout.
+//
+// The process does not inherit the host's whole environment; InheritEnv lists what it
+// gets. It runs in a process group of its own. When the server ends, the group is
+// ended with it, and on Linux also what has left the group.
+type Stdio struct {
+	// Command is the program: a name without a slash is looked up in the PATH of the host,
+	// and a relative path such as "./server" begins at Dir. Required.
+	Command string
+	// Args are the program's arguments, without its name.
+	Args []string
+	// Env is added to the process's environment and overrides what is inherited.
+	Env map[string]string
+	// InheritEnv passes the host's whole environment. By default the server gets only these
+	// variables of the host: HOME, USER, LOGNAME, SHELL, PATH, TERM, TZ, LANG, LANGUAGE, LC_*, TMPDIR,
+	// TMP, TEMP, XDG_*, DISPLAY, WAYLAND_DISPLAY, XAUTHORITY, KUBECONFIG, the proxies
+	// (HTTP_PROXY, HTTPS_PROXY, FTP_PROXY, ALL_PROXY, NO_PROXY, in either case), and
+	// SSL_CERT_FILE, SSL_CERT_DIR, NODE_EXTRA_CA_CERTS, REQUESTS_CA_BUNDLE and
+	// CURL_CA_BUNDLE; on Windows also what the system sets. Name others in Env.
+	InheritEnv bool
+	// Dir is the working directory. Default: that of the host.
+	Dir string
+	// KeepDaemons leaves processes running that the server started and that have left
+	// its process group. By default they are ended with the server: on Linux they are
+	// recognised by a variable in their environment and a number in their resource
+	// limits; on other systems they cannot be found. Set it for a server that starts
+	// daemons which are meant to stay.
+	KeepDaemons bool
+}
+
+func (c *Stdio) clone() *Stdio {
+	if c == nil {
+		return nil
+	}
+	d := *c
+	d.Args, d.Env = slices.Clone(c.Args), maps.Clone(c.Env)
+	return &d
+}
+
+func (c *Stdio) validate() (errs []error) {
+	if strings.TrimSpace(c.Command) == "" {
+		errs = append(errs, errors.New("stdio transport: Stdio.Command is empty; name the program to run"))
+	}
+	for _, text := range append([]string{c.Command, c.Dir}, c.Args...) {
+		if strings.ContainsRune(text, 0) {
+			errs = append(errs, errors.New("stdio transport: command, argument or directory holds a NUL byte; remove it"))
+			break
+		}
+	}
+	for name, value := range c.Env {
+		if strings.ContainsRune(value, 0) {
+			errs = append(errs, fmt.Errorf("stdio transport: the value of environment variable %q holds a NUL byte; remove it", name))
+		}
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			errs = append(errs, fmt.Errorf("stdio transport: environment variable name %q is not usable; it must not be empty or hold '='", name))
+		}
+	}
+	return errs
+}
+
+// HTTP describes a remote server that speaks Streamable HTTP, or HTTP+SSE, the
+// transport that preceded it.
+type HTTP struct {
+	// URL is the MCP endpoint, http or https. Required.
+	URL string
+	// Headers are sent with every request to the endpoint's origin, and to no other
+	// origin. They are treated as secrets: no log, error or status shows them. An
+	// Authorization header together with Auth is an error. The headers
+	// Accept, Content-Type, Content-Length, Last-Event-Id and Mcp-* are ignored, because
+	// the protocol sets them.
+	Headers map[string]string
+	// Client, if set, supplies connections and cookies. Only its Transport and Jar are
+	// used: Timeout would cut event streams, and redirects are followed within the origin
+	// only. An *http.Transport is cloned, with its TLS and proxy settings. Requests to an
+	// authorization server use the Transport and no Jar. Default: a clone of
+	// http.DefaultTransport, with a dial function of our own for an authorization server.
+	//
+	// The Transport must honour the context of a request, as must its dial functions, its
+	// Proxy and its TLS callbacks. A call ends at its deadline although a RoundTripper does
+	// not; SessionInfo.AbandonedRequests counts what it holds. The Jar must not wait.
+	Client *http.Client
+	// Auth, if set, obtains OAuth tokens for the server; the zero OAuth is enough for most.
+	// Default: no OAuth, only Headers.
+	Auth *OAuth
+	// SSE says that the server speaks HTTP+SSE (2024-11-05) and that URL is the address
+	// of its event stream. Without it Streamable HTTP is tried first, and HTTP+SSE when
+	// the server refuses initialize with status 400, 404 or 405. What works is
+	// remembered for the next incarnation, so SSE only saves the first attempt.
+	SSE bool
+}
+
+func (c *HTTP) clone() *HTTP {
+	if c == nil {
+		return nil
+	}
+	d := *c
+	d.Headers = maps.Clone(c.Headers)
+	return &d
+}
+
+func (c *HTTP) validate() (errs []error) {
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil:
+		errs = append(errs, errors.New("http transport: URL cannot be parsed; write it as https://host/path"))
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		errs = append(errs, errors.New("http transport: URL must begin with http:// or https:// and name a host"))
+	}
+	for name, value := range c.Headers {
+		if name == "" || strings.ContainsFunc(name, isNotTokenRune) || strings.ContainsFunc(value, isControlRune) {
+			errs = append(errs, fmt.Errorf("http transport: header %q is not usable; names hold letters, digits and '-', no spaces or colons, values no line breaks or other control characters", name))
+		}
+	}
+	return append(errs, c.Auth.validate(c)...)
+}
+
+// isNotTokenRune reports whether a header name must not hold r (RFC 9110, 5.6.2).
+func isNotTokenRune(r rune) bool {
+	alphanumeric := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}
+
+// isControlRune reports whether a header value must not hold r (RFC 9110, 5.5).
+func isControlRune(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// InMemory describes a server that runs as a goroutine of this process.
+// facade.ServeInMemory makes one of a go-sdk server. An InMemory that was registered must
+// not be changed.
+type InMemory struct {
+	// Serve runs one incarnation of the server: it reads newline-delimited JSON-RPC
+	// from stdin and writes it to stdout, until stdin ends or ctx is done. The error
+	// that it returns is the cause of the end, as the exit status of a process would
+	// be. What it writes to stderr is treated as a process's. Each incarnation calls it
+	// again, in a goroutine of its own; a panic ends the incarnation. Required.
+	Serve func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error
+}
+
+func (c *InMemory) validate() (errs []error) {
+	if c.Serve == nil {
+		errs = append(errs, errors.New("in-memory transport: Serve is nil; set the function that runs the server"))
+	}
+	return errs
+}
+
+// Transport describes a server that is reached over a transport of the go-sdk, such as a
+// WebSocket, the exec stream of a container, or a channel of SSH.
+//
+//	mcpvisor.ServerSpec{
+//		Name: "remote",
+//		Transport: &mcpvisor.Transport{
+//			New:    func(context.Context) (mcp.Transport, error) { return webSocket{url}, nil },
+//			Target: "wss://example.org/mcp",
+//		},
+//		Policy: supervisor.Retry(5, time.Second),
+//	}
+//
+// Each start calls New, Connect of the transport, and then the methods of its Connection:
+//
+//   - Read in one goroutine. Its error is the cause of the end: the calls in flight fail
+//     with ErrCrashed, and the policy decides what follows. io.EOF means that the server
+//     closed the connection.
+//   - Write in another goroutine, one message at a time. Its error ends the session, too,
+//     except a *jsonrpc.Error with the code -32005 (rejected by the transport), which fails
+//     that one request. A Write that blocks delays the requests to this server only: they
+//     end by their timeouts, and an unanswered probe ends the session.
+//   - Close once, when the session has ended.
+//
+// The context of all of them ends with the session. A method that ignores it and Close is
+// left behind, and Unregister says so with ErrLeftBehind. A panic of any of them ends the
+// session.
+//
+// All limits and timeouts apply. A message that Read returns is in memory already, so
+// Limits.MaxMessageBytes only says whether it is used.
+//
+// A Transport that was registered must not be changed. Do not use it for mcp.CommandTransport and the HTTP transports of the go-sdk: with Stdio
+// and HTTP a session survives more of what servers do, and its end has a better cause.
+type Transport struct {
+	// New returns the transport of one start. It may return the same one again if that can
+	// connect more than once. If the error of New or Connect is a *supervisor.Cause, it is
+	// the cause of the failed start, for example with Permanent, so that no retry is made.
+	// Required.
+	New func(ctx context.Context) (mcp.Transport, error)
+	// Kind names the transport in one word, for status, logs and metrics, as in "ws". Default
+	// "custom".
+	Kind string
+	// Target describes in one line, without secrets, what is reached, for status and logs.
+	// Default "(custom transport)".
+	Target string
+}
+
+func (c *Transport) target() string {
+	if c.Target == "" {
+		return "(custom transport)"
+	}
+	return c.Target
+}
+
+func (c *Transport) kind() string {
+	if c.Kind == "" {
+		return "custom"
+	}
+	return c.Kind
+}
+
+func (c *Transport) validate() (errs []error) {
+	if c.New == nil {
+		errs = append(errs, errors.New("custom transport: Transport.New is nil; set the function that makes the transport"))
+	}
+	return errs
+}

@@ -1,0 +1,290 @@
+// Package api is not part of the stable API. It has the shapes of the JSON that
+// package web serves. A program that reads them from another process compares [Schema]: within
+// one schema, fields are only added. Package web says which request has which answer. Durations are
+// nanoseconds unless a name says otherwise.
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// Schema names the shape of the answers. Within one schema, fields are only added.
+const Schema = "web/v1"
+
+// Status is the answer of GET api/status: all servers at one moment.
+type Status struct {
+	// Schema is [Schema].
+	Schema string `json:"schema"`
+	// Instance differs between handlers: after a restart of the process, numbers of events
+	// and calls begin again.
+	Instance string `json:"instance"`
+	// Title is the name of the page. Version is [facade.Version].
+	Title   string `json:"title"`
+	Version string `json:"version"`
+	// Now is the time of the answer by the clock of the server.
+	Now time.Time `json:"now"`
+	// Controls is whether actions are allowed.
+	Controls bool `json:"controls"`
+	// Attention lists what an operator should look at, the most important entry first.
+	Attention []Attention `json:"attention"`
+	// Servers are all servers, sorted by name; with ?server=NAME, which may be repeated,
+	// those only.
+	Servers []mcpvisor.ServerStatus `json:"servers"`
+	// Stats are the facts of the client as a whole; Stats.Events is the number of the last
+	// event.
+	Stats mcpvisor.ClientStats `json:"stats"`
+	// Names are the names of all registered servers, sorted.
+	Names []string `json:"names"`
+}
+
+// Attention is one thing that an operator should look at.
+type Attention struct {
+	// Server is the name of the server.
+	Server string `json:"server"`
+	// Kind classifies it.
+	Kind AttentionKind `json:"kind"`
+	// Severity says how urgent it is.
+	Severity Severity `json:"severity"`
+	// Text says in one line what is the matter, without the name of the server.
+	Text string `json:"text"`
+	// Action says what to do about it.
+	Action string `json:"action"`
+	// Since is when it began; nil if that is not known.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// Severity says how urgent an [Attention] is.
+type Severity string
+
+const (
+	// SeverityError: the server does not come back by itself.
+	SeverityError Severity = "error"
+	// SeverityWarning: something fails now, or has failed and may have left an effect.
+	SeverityWarning Severity = "warning"
+	// SeverityNotice: worth knowing; calls work.
+	SeverityNotice Severity = "notice"
+)
+
+// AttentionKind classifies an [Attention].
+type AttentionKind string
+
+const (
+	// AttentionEvicted: the server was given up.
+	AttentionEvicted AttentionKind = "evicted"
+	// AttentionUnauthorized: the server waits for credentials.
+	AttentionUnauthorized AttentionKind = "unauthorized"
+	// AttentionParked: the attempts are spent; the server is tried again slowly.
+	AttentionParked AttentionKind = "parked"
+	// AttentionBackoff: the server waits for its next attempt.
+	AttentionBackoff AttentionKind = "backoff"
+	// AttentionFlapping: the server has ended several times in a short time.
+	AttentionFlapping AttentionKind = "flapping"
+	// AttentionSlowStart: a start takes long.
+	AttentionSlowStart AttentionKind = "slow_start"
+	// AttentionUnknownOutcome: calls have failed that the server may have executed.
+	AttentionUnknownOutcome AttentionKind = "unknown_outcome"
+	// AttentionSlowCalls: calls have been in flight for long.
+	AttentionSlowCalls AttentionKind = "slow_calls"
+	// AttentionQueued: calls wait because too many are in flight.
+	AttentionQueued AttentionKind = "queued"
+	// AttentionCatalog: some of what the server lists could not be used.
+	AttentionCatalog AttentionKind = "catalog"
+	// AttentionStandby: a server that shall have a standby has had none for a while.
+	AttentionStandby AttentionKind = "standby"
+	// AttentionAbandoned: requests are held although their contexts have ended.
+	AttentionAbandoned AttentionKind = "abandoned_requests"
+	// AttentionDiscarded: output or messages of the server could not be used.
+	AttentionDiscarded AttentionKind = "discarded"
+	// AttentionDeprecated: the session uses a deprecated transport or version.
+	AttentionDeprecated AttentionKind = "deprecated"
+	// AttentionRestarted: the server ended a short time ago, and is ready again.
+	AttentionRestarted AttentionKind = "restarted"
+)
+
+// Server is the answer of GET api/servers/{name}.
+type Server struct {
+	Status mcpvisor.ServerStatus `json:"status"`
+	// Stderr is what the latest incarnation wrote to stderr.
+	Stderr mcpvisor.ServerStderr `json:"stderr"`
+	// Tools are the statistics of its tools that were called.
+	Tools []ToolStats `json:"tools"`
+}
+
+// Stderr is the answer of GET api/servers/{name}/stderr.
+type Stderr struct {
+	mcpvisor.ServerStderr
+	// Dropped counts the lines between ?after=N and the first of Lines.
+	Dropped int64 `json:"dropped,omitempty"`
+}
+
+// Tools is the answer of GET api/servers/{name}/tools. A server that is not ready lists no
+// tools.
+type Tools struct {
+	Server string `json:"server"`
+	// Tokens estimates how many tokens all tools cost a language model.
+	Tokens int    `json:"tokens"`
+	Tools  []Tool `json:"tools"`
+}
+
+// Tool is one tool with its definition, as the server sent it.
+type Tool struct {
+	mcpvisor.Tool
+	// Tokens estimates how many tokens the tool costs a language model; see
+	// [mcpvisor.Tool.TokenEstimate].
+	Tokens int `json:"tokens"`
+}
+
+// ToolStats are the statistics of one tool, as [mcpvisor.ToolStats], with the quantiles of
+// its durations in place of the histogram. All durations are nanoseconds.
+type ToolStats struct {
+	Server       string                       `json:"server"`
+	Name         string                       `json:"name"`
+	OriginalName string                       `json:"originalName"`
+	Calls        int64                        `json:"calls"`
+	ToolErrors   int64                        `json:"toolErrors,omitempty"`
+	Failed       map[mcpvisor.ErrorKind]int64 `json:"failed,omitempty"`
+	Unknown      int64                        `json:"unknown,omitempty"`
+	Refused      int64                        `json:"refused,omitempty"`
+	Mean         time.Duration                `json:"meanNs"`
+	P50          time.Duration                `json:"p50Ns"`
+	P95          time.Duration                `json:"p95Ns"`
+	P99          time.Duration                `json:"p99Ns"`
+	Max          time.Duration                `json:"maxNs"`
+}
+
+// ToolUse is the answer of GET api/tools: statistics of the tools of all servers, those
+// that took the most time first; with ?limit=N the first N of them.
+type ToolUse struct {
+	Tools []ToolStats `json:"tools"`
+	// Total counts the tools that were called.
+	Total int `json:"total"`
+}
+
+// Calls is the answer of GET api/calls.
+type Calls struct {
+	// InFlight are the requests that have not ended.
+	InFlight []mcpvisor.CallInFlight `json:"inFlight"`
+	// Recent are the calls that ended after ?after=SEQ, oldest first; without it all that
+	// are kept, at most [mcpvisor.RecentCallsLimit].
+	Recent []mcpvisor.CallRecord `json:"recent"`
+	// Unknown are the last calls of unknown outcome, oldest first; see
+	// facade.Client.UnknownCalls.
+	Unknown []mcpvisor.CallRecord `json:"unknown"`
+	// Missed counts calls after SEQ that are not kept any more.
+	Missed uint64 `json:"missed,omitempty"`
+}
+
+// Event is an event with its description in one line.
+type Event struct {
+	mcpvisor.Event
+	// Text is what [mcpvisor.Event.String] returns.
+	Text string `json:"text"`
+	// Severity is what [mcpvisor.Event.Severity] returns.
+	Severity mcpvisor.Severity `json:"severity"`
+	// FromServer is what [mcpvisor.EventKind.FromServer] returns.
+	FromServer bool `json:"fromServer,omitempty"`
+}
+
+// Events is the answer of GET api/events: the kept events after ?after=SEQ, oldest first,
+// or the last ?last=N of them. ?kind=KIND, which may be repeated, selects kinds.
+type Events struct {
+	Events []Event `json:"events"`
+	// Missed counts events after SEQ that are not kept any more.
+	Missed uint64 `json:"missed"`
+}
+
+// Hello is the data of the first event ("hello") of an event stream.
+type Hello struct {
+	Schema   string `json:"schema"`
+	Instance string `json:"instance"` // as Status.Instance
+}
+
+// Missed is the data of an event "missed" of an event stream: that many events are lost to
+// this reader, because they are too old or because it reads too slowly.
+type Missed struct {
+	Missed uint64 `json:"missed"`
+}
+
+// CallRequest is the body of POST api/call.
+type CallRequest struct {
+	// Tool is the qualified name or the alias of a tool.
+	Tool string `json:"tool"`
+	// Arguments is a JSON object; empty means {}.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// TimeoutMs bounds the time without progress, in milliseconds; 0 means the default of
+	// the client and of the server, as for facade.WithTimeout. Less than 0, and more than a
+	// time.Duration holds, is refused.
+	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	// WaitReady waits until the server is ready, as facade.WithWaitReady does.
+	WaitReady bool `json:"waitReady,omitempty"`
+}
+
+// CallAnswer is the answer to POST api/call when the server gave a result.
+type CallAnswer struct {
+	// Result is the result as the server sent it: the JSON of an mcp.CallToolResult. The
+	// tool itself may have failed; then its isError is true.
+	Result json.RawMessage `json:"result"`
+	// Took is the duration of the call, in nanoseconds.
+	Took time.Duration `json:"tookNs"`
+}
+
+// RestartAnswer is the answer to POST api/servers/{name}/restart: the restart is under way.
+type RestartAnswer struct {
+	Server string `json:"server"`
+}
+
+// Health is the answer of GET healthz, always with status 200: the process answers.
+type Health struct {
+	Status string `json:"status"` // "ok"
+}
+
+// Readiness is the answer of GET readyz: with status 200 if every required server is
+// ready, with 503 if not, and from the beginning of facade.Client.Close on. Without required
+// servers the answer is 200: see web.WithRequired.
+type Readiness struct {
+	Ready bool `json:"ready"`
+	// Closed is whether the Close of the client has begun. It is left out for clients that
+	// may not see the page.
+	Closed bool `json:"closed,omitempty"`
+	// NotReady says which required servers are not ready, and why. It is left out for
+	// clients that may not see the page, such as a kubelet without the token.
+	NotReady []NotReady `json:"notReady,omitempty"`
+}
+
+// NotReady is one required server that is not ready.
+type NotReady struct {
+	Server string `json:"server"`
+	// State is its state; empty if no server of that name is registered.
+	State supervisor.State `json:"state,omitempty"`
+	// Reason is one line.
+	Reason string `json:"reason"`
+	// RetryAt is when it is tried again; nil if no attempt is scheduled.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
+}
+
+// ErrorAnswer is the body of every answer that is not a success.
+type ErrorAnswer struct {
+	Error ErrorDetail `json:"error"`
+}
+
+// ErrorDetail says what went wrong. Message is always set; the other fields are those of
+// an [mcpvisor.Error], as far as there was one.
+type ErrorDetail struct {
+	// Kind classifies the error; empty if the request itself was wrong.
+	Kind mcpvisor.ErrorKind `json:"kind,omitempty"`
+	// Outcome says whether the request reached the server.
+	Outcome mcpvisor.Outcome `json:"outcome,omitempty"`
+	// Server is the name of the server that the error is about.
+	Server string `json:"server,omitempty"`
+	// Message is one line: what failed, why, and what to do.
+	Message string `json:"message"`
+	// Similar are names like the one that was not found, the most similar one first.
+	Similar []string `json:"similar,omitempty"`
+	// RetryAfterMs is how long to wait before another attempt, in milliseconds; 0 if that
+	// is not known.
+	RetryAfterMs int64 `json:"retryAfterMs,omitempty"`
+}

@@ -1,0 +1,161 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+func (h *Handler) getStatus(w http.ResponseWriter, r *http.Request) {
+	only := r.URL.Query()["server"]
+	answerValue(h, w, r, func() api.Status {
+		at := now()
+		all := h.client.Status()
+		s := api.Status{Schema: api.Schema, Instance: h.instance, Title: h.opts.title, Version: facade.Version(), Now: at,
+			Controls: h.opts.controls, Attention: h.attention(at, all), Servers: all, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
+		for i := range all {
+			s.Names = append(s.Names, all[i].Name)
+		}
+		if only != nil {
+			s.Servers = slices.DeleteFunc(all, func(one mcpvisor.ServerStatus) bool { return !slices.Contains(only, one.Name) })
+		}
+		return s
+	})
+}
+
+func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
+	after, ok := number(w, r, "after")
+	if !ok {
+		return
+	}
+	answerValue(h, w, r, func() api.Calls {
+		recent, missed := h.client.RecentCalls(after)
+		return api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
+	})
+}
+
+// number returns a query parameter that is a number, 0 if it is not set. If it is not a
+// number, the request is answered and ok is false.
+func number(w http.ResponseWriter, r *http.Request, name string) (n uint64, ok bool) {
+	text := strings.Join(r.URL.Query()[name], ",") // no number if it is given twice
+	if text == "" {
+		return 0, true
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, api.ErrorDetail{Kind: mcpvisor.KindInvalid, Message: fmt.Sprintf("%s=%q is not a number of 0 or more", name, text)})
+		return 0, false
+	}
+	return n, true
+}
+
+// orEmpty returns a list that JSON shows as [] when it is empty.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (h *Handler) getTools(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if _, found := h.client.ServerStatus(name); !found {
+		h.writeUnknownServer(w, name)
+		return
+	}
+	h.answer(w, r, func(e *jsonanswer.Encoder) { // a Tools
+		e.Field("server", name)
+		tokens := 0
+		jsonanswer.List(e, "tools", h.toolsOf(name), func(tool mcpvisor.Tool) any {
+			one := api.Tool{Tool: tool, Tokens: tool.TokenEstimate()}
+			tokens += one.Tokens
+			return one
+		})
+		e.Field("tokens", tokens)
+	})
+}
+
+// toolsOf yields the listed tools of a server.
+func (h *Handler) toolsOf(server string) iter.Seq[mcpvisor.Tool] {
+	return func(yield func(mcpvisor.Tool) bool) {
+		for tool := range h.client.AllTools() {
+			if tool.Server == server && !yield(tool) {
+				return
+			}
+		}
+	}
+}
+
+func (h *Handler) getToolUse(w http.ResponseWriter, r *http.Request) {
+	limit, ok := number(w, r, "limit")
+	if !ok {
+		return
+	}
+	answerValue(h, w, r, func() api.ToolUse {
+		var all []mcpvisor.ToolStats
+		for _, name := range h.client.Servers() {
+			for _, s := range h.client.ToolStats(name) {
+				if s.Calls > 0 || s.Refused > 0 {
+					all = append(all, s)
+				}
+			}
+		}
+		slices.SortStableFunc(all, func(a, b mcpvisor.ToolStats) int { return cmp.Compare(b.Duration.Sum, a.Duration.Sum) })
+		total := len(all)
+		if limit > 0 && limit < uint64(total) {
+			all = all[:limit]
+		}
+		return api.ToolUse{Tools: statsOf(all), Total: total}
+	})
+}
+
+func eventOf(e *mcpvisor.Event) api.Event {
+	return api.Event{Event: *e, Text: e.String(), Severity: e.Severity(), FromServer: e.Kind.FromServer()}
+}
+
+func (h *Handler) getEvents(w http.ResponseWriter, r *http.Request) {
+	after, ok := h.firstEvent(w, r)
+	if !ok {
+		return
+	}
+	kinds := kindsOf(r)
+	answerValue(h, w, r, func() api.Events {
+		kept, missed := h.client.RecentEvents(after)
+		answer := api.Events{Events: make([]api.Event, 0, len(kept)), Missed: missed}
+		for i := range kept {
+			if len(kinds) == 0 || slices.Contains(kinds, kept[i].Kind) {
+				answer.Events = append(answer.Events, eventOf(&kept[i]))
+			}
+		}
+		return answer
+	})
+}
+
+// firstEvent returns the number of the event after which a request asks for events.
+func (h *Handler) firstEvent(w http.ResponseWriter, r *http.Request) (after uint64, ok bool) {
+	last, ok := number(w, r, "last")
+	if !ok {
+		return 0, false
+	}
+	if seen := h.client.Stats().Events; last > 0 && seen > last {
+		return seen - last, true
+	}
+	return number(w, r, "after")
+}
+
+// kindsOf returns the kinds of events that a request selects; none means all.
+func kindsOf(r *http.Request) (kinds []mcpvisor.EventKind) {
+	for _, kind := range r.URL.Query()["kind"] {
+		kinds = append(kinds, mcpvisor.EventKind(kind))
+	}
+	return kinds
+}

@@ -171,11 +171,20 @@ func (c *conn) receiveResponse(id int64, env jsonrpc.Envelope) {
 	default:
 		result, share, ok := c.reader.Keep(env.Result)
 		if !ok {
-			p.answer <- answer{err: jsonrpc.NoRoomError()}
+			p.answer <- answer{err: c.noRoomError()}
 			return
 		}
 		p.answer <- answer{result: result, share: share}
 	}
+}
+
+// noRoomError returns the error of a call whose answer was skipped. The end of the
+// connection ends the wait for memory, too; the call fails by that end then, as all others.
+func (c *conn) noRoomError() *mcpvisor.Error {
+	if died := c.lifetime.Cause(); died != nil {
+		return jsonrpc.DeathError(died, mcpvisor.OutcomeUnknown)
+	}
+	return jsonrpc.NoRoomError()
 }
 
 // failEmptyResponse fails the request whose response has neither a result nor an error.
@@ -203,7 +212,7 @@ func (c *conn) ReceiveSkipped(head, tail []byte, noRoom bool) {
 		c.control.failRequest(id, jsonrpc.ErrNoRoom.Error())
 	default:
 		if p := c.takeAnswered(id); p != nil {
-			p.answer <- answer{err: jsonrpc.NoRoomError()}
+			p.answer <- answer{err: c.noRoomError()}
 		}
 	}
 }

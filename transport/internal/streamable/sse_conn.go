@@ -199,6 +199,9 @@ func (c *sseConn) receiveEvent(e httpbody.Event) {
 	s := c.s
 	if e.Oversize {
 		s.discarded.Oversize.Add(1)
+		if e.Skipped && s.Cause() != nil {
+			return // the end of the session ended the wait for memory; it fails the call, too
+		}
 		id, ok := jsonrpc.FindID(e.Data, e.Tail)
 		if !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
 			id, ok = c.onlyWaiting(false)

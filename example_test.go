@@ -47,7 +47,7 @@ func ExampleHTTP() {
 	err = c.Register(ctx, mcpvisor.ServerSpec{
 		Name: "remote",
 		HTTP: &mcpvisor.HTTP{URL: server.URL, Headers: map[string]string{"Authorization": "Bearer token"}},
-		// Register at once, even if the server is down, and try for ever.
+		// Register at once, even if the server is down, and try forever.
 		StartSupervised: true,
 		Policy:          supervisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2)),
 	})

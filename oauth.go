@@ -85,7 +85,7 @@ type OAuth struct {
 	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
 	// TokenWait is how long a call waits at most for a token that has to be requested
 	// first, and again for each token that the server then rejects. Then it fails with
-	// ErrUnavailable, and the request for the token goes on. Default: 5 s
+	// ErrUnavailable, and the request for the token continues. Default: 5 s
 	// ([DefaultTokenWait]). A negative value is an error.
 	TokenWait time.Duration
 }

@@ -150,7 +150,7 @@ type SessionInfo struct {
 // Discarded counts what one session received and could not use.
 type Discarded struct {
 	// Malformed counts lines that are not one JSON-RPC message: banners, log lines, partial
-	// lines, lines with several messages, which are handled all the same.
+	// lines, lines with several messages, which are handled anyway.
 	Malformed uint64 `json:"malformed,omitempty"`
 	// Oversize counts messages longer than Limits.MaxMessageBytes.
 	Oversize uint64 `json:"oversize,omitempty"`
@@ -201,7 +201,7 @@ func (s ServerStderr) After(seen int64) (lines []string, dropped int64) {
 
 // Warning says what is missing from the catalog of a server, and why: a list that
 // failed, an entry that could not be read, a limit that was reached. The server is
-// ready all the same.
+// ready anyway.
 type Warning struct {
 	// List is the list that the warning is about: "tools", "resources",
 	// "resourceTemplates" or "prompts". It is empty if the warning is about none of them.

@@ -69,7 +69,7 @@
 // a message, because a caller waits for the reply to it. So its messages wait in the
 // inbox, outside the actor, and its mailbox carries only the signal that there are some.
 // When a manager crashes, root spawns the next one. That finds the registrations and the
-// unread messages, asks the actor "servers" which registrations exist, and goes on. The message that
+// unread messages, asks the actor "servers" which registrations exist, and continues. The message that
 // crashed its manager is answered with an error, and never handled again.
 //
 // # Size

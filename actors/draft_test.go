@@ -63,7 +63,7 @@ func TestDraft_outlives_its_manager(t *testing.T) {
 	})
 }
 
-// A caller finds its own change published, also while many others change something.
+// A caller finds its own change published, even while many others change something.
 func TestDraft_reply_follows_the_snapshot(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		var callers sync.WaitGroup

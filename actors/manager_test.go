@@ -157,7 +157,7 @@ func TestManagerPanicAnswersWaitingCallers(t *testing.T) {
 	})
 }
 
-// A reply counts, also if the context of the caller ends in the same moment.
+// A reply counts, even if the context of the caller ends in the same moment.
 func TestReplyWinsOverEndedContext(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		over, cancel := context.WithCancel(context.Background())

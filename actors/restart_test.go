@@ -151,7 +151,7 @@ func TestRestartBeforeTheSupervisorIsKnown(t *testing.T) {
 		entry := h.rt.managerState.registrations["fs"]
 		entry.supervisor = nil // as if supervisorStarted were still in flight
 		defer func() {
-			if entry.supervisor == nil { // else Close would wait for ever
+			if entry.supervisor == nil { // else Close would wait forever
 				entry.supervisor = pid
 			}
 		}()

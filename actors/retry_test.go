@@ -68,7 +68,7 @@ func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {
 	})
 }
 
-// A server that becomes ready and dies each time must not restart for ever: becoming
+// A server that becomes ready and dies each time must not restart forever: becoming
 // ready alone does not reset the budget.
 func TestCrashAfterReadySpendsTheBudget(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {

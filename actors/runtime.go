@@ -142,7 +142,7 @@ func (rt *Runtime) Register(ctx context.Context, spec mcpvisor.ServerSpec) error
 
 // Replace is Register of a name that may be taken: the server that has it is ended, and
 // the new one takes its place, with what the host has subscribed to. If ctx ends first,
-// what has begun goes on.
+// what has begun continues.
 func (rt *Runtime) Replace(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	reply := make(chan error, 1)
 	rt.post(&messages.Register{Spec: spec.Clone(), Replace: true, Reply: reply})

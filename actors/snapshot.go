@@ -218,7 +218,7 @@ func (s *Snapshot) Closed() bool { return s.closed }
 func (s *Snapshot) Changed() <-chan struct{} { return s.next }
 
 // View is one registration at one moment, as the manager published it. It is immutable,
-// but for what it asks its sessions: [View.Listed] and [View.Status] leave out a session
+// except for what it asks its sessions: [View.Listed] and [View.Status] leave out a session
 // that has died meanwhile.
 type View struct {
 	Name string

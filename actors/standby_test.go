@@ -112,7 +112,7 @@ func TestStandbyLossKeepsTheServerReady(t *testing.T) {
 	})
 }
 
-// A standby that cannot be started is not tried for ever.
+// A standby that cannot be started is not tried forever.
 func TestStandbyIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		second script

@@ -141,7 +141,7 @@ func TestRejectedLevelKeepsSubscriptions(t *testing.T) {
 	})
 }
 
-// A rejected resource costs only itself, also if it was desired before the server was
+// A rejected resource costs only itself, even if it was desired before the server was
 // ready. When a caller asks for it again, the server is asked again.
 func TestRejectedSubscriptionKeepsOthers(t *testing.T) {
 	bothEras(t, func(t *testing.T, modern bool) {

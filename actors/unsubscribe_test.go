@@ -104,7 +104,7 @@ func TestUnsubscribe_without_confirmation_loses_no_change_of_lists(t *testing.T)
 	})
 }
 
-// A resource is not in two streams at once, also if the server does not confirm the end of
+// A resource is not in two streams at once, even if the server does not confirm the end of
 // the first one.
 func TestSubscribe_again_waits_for_the_end_of_the_stream(t *testing.T) {
 	a, streams := silentEnds()
@@ -137,7 +137,7 @@ func TestUnsubscribe_from_a_shared_stream(t *testing.T) {
 	})
 }
 
-// The stream about the lists is open when a new session reads them, also if the server
+// The stream about the lists is open when a new session reads them, even if the server
 // rejects a resource at that start, which has the stream replaced.
 func TestRejectedResourceAtStartKeepsTheStreamOfLists(t *testing.T) {
 	missed := 0 // written in sequence: one session reads its lists at a time

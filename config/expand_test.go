@@ -75,7 +75,7 @@ func TestExpand_does_not_show_invalid_expressions(t *testing.T) {
 	}
 }
 
-// The user is asked once for each input, also if they do not answer.
+// The user is asked once for each input, even if they do not answer.
 func TestExpand_asks_once_for_an_input(t *testing.T) {
 	for _, failure := range []error{nil, errors.New("no terminal")} {
 		r, asked := testParser(), 0

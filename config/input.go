@@ -48,7 +48,7 @@ type answer struct {
 	err   error
 }
 
-// inputValue returns the answer to an input. It asks once for each id, also if
+// inputValue returns the answer to an input. It asks once for each id, even if
 // the user does not answer.
 func (p *parser) inputValue(id string) (string, error) {
 	a, known := p.answers[id]

@@ -86,7 +86,7 @@ func (p *parser) noteReplaced(name string, at *hujson.Value) {
 	p.origins[name] = append(p.origins[name], p.origin(at))
 }
 
-// findLists returns every list of servers, also where a key is there twice: a
+// findLists returns every list of servers, even where a key is there twice: a
 // JSON decoder would take the last one, silently.
 func (p *parser) findLists(top *hujson.Object) (lists []serverList) {
 	find := func(object *hujson.Object, prefix string) {

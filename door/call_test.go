@@ -179,7 +179,7 @@ func TestCallTool_progress_of_the_sdk(t *testing.T) {
 	})
 }
 
-// Requests that cannot be served get the right error, and the session goes on.
+// Requests that cannot be served get the right error, and the session continues.
 func TestMalformed(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s := openRaw(t, Transport(c))

@@ -105,7 +105,7 @@ func TestNotifier_coalesces(t *testing.T) {
 	require.False(t, n.subscribe(resource{"a", "file:///z"}, "file:///z"))
 }
 
-// A part of a resource goes on with a path, a query or a fragment.
+// A part of a resource continues with a path, a query or a fragment.
 func TestIsPartOf(t *testing.T) {
 	for _, uri := range []string{"mem://a", "mem://a/b", "mem://a?b", "mem://a#b"} {
 		require.True(t, isPartOf(uri, "mem://a"), uri)

@@ -30,7 +30,7 @@ func newConnection(d *door) *connection {
 	c := &connection{door: d, out: newOutbox(limits), listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1),
 		slots: make(chan struct{}, limits.MaxSubscriptions)}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	context.AfterFunc(c.ctx, c.out.close) // also if nobody reads to the end
+	context.AfterFunc(c.ctx, c.out.close) // even if nobody reads to the end
 	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
 	events := d.client.Watch(c.ctx, watchedKinds...) // before the lists are read, so that no change is missed
 	go c.follow(events, c.readOffers())

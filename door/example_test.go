@@ -54,7 +54,7 @@ func Example() {
 	}
 	// Output:
 	// Internal Error: the server of mcp__demo__crash crashed during the call. Whether it had an effect is not known; check before you repeat it.
-	// The session goes on.
+	// The session continues.
 }
 
 // The program as an MCP server for another one: it answers on a stream, here a pair of pipes.

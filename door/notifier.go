@@ -223,7 +223,7 @@ func (n *notifier) addUpdateLocked(l *listener, uri, part string) {
 }
 
 // isPartOf reports whether a URI is a resource, or below it: after its URI the path, the query
-// or the fragment goes on.
+// or the fragment continues.
 func isPartOf(uri, resource string) bool {
 	rest, ok := strings.CutPrefix(uri, resource)
 	return ok && (rest == "" || strings.HasSuffix(resource, "/") || strings.ContainsRune("/?#", rune(rest[0])))

@@ -16,7 +16,7 @@ import (
 )
 
 // Calls at the same time share pooled memory for their arguments. Each gets the answer to
-// its own arguments, also while other callers give up.
+// its own arguments, even while other callers give up.
 func TestCallTool_concurrent_calls_keep_their_arguments(t *testing.T) {
 	onEveryTransport(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c, err := facade.New()

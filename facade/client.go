@@ -94,7 +94,7 @@ func New(opts ...Option) (*Client, error) {
 		Random:   o.jitter,
 		Observer: o.observer,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
-			defer func() { // also if it panics: findAuthorizer may wait for the record
+			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
 			return dial.New(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})

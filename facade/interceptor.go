@@ -72,12 +72,12 @@ func (r CallResult) decode(ctx context.Context) (*mcp.CallToolResult, error) {
 	return decodeToolResult(ctx, &response{r.JSON, r.from.view, time.Now(), 0, r.from.timeout, &share})
 }
 
-// CallNext goes on with a call: to the next interceptor, or to the server. For CallTool and
+// CallNext continues with a call: to the next interceptor, or to the server. For CallTool and
 // CallToolForModel it fails if the result cannot be decoded within the limits of the server.
 type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 
 // Interceptor is called around each call of a tool, in the goroutine of the caller. It
-// goes on with next, and returns what that has returned or something else. It may
+// continues with next, and returns what that has returned or something else. It may
 //
 //   - refuse: return an error, or a result with IsError, without next;
 //   - answer by itself, from a cache for instance;
@@ -91,7 +91,7 @@ type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 // *[mcpvisor.Error] is a refusal: CallToolForModel tells the model its text, as in "The call
 // of fs/write was refused: the user declined". So it has to be fit for a model. Names and arguments are
 // checked before the first interceptor: a call of an unknown server or tool never comes
-// here, unless the server is down, when its tools are not known. A call that goes on is
+// here, unless the server is down, when its tools are not known. A call that continues is
 // checked again, waits for its server, and is counted as any other; one that does not is
 // in no statistic and no trace.
 type Interceptor func(ctx context.Context, call ToolCall, next CallNext) (CallResult, error)

@@ -14,7 +14,7 @@ const (
 )
 
 // normalizer brings one input schema into normal form: draft 2020-12, without
-// references, "allOf" and boolean schemas (but for additionalProperties), and with values of the right form only.
+// references, "allOf" and boolean schemas (except for additionalProperties), and with values of the right form only.
 type normalizer struct {
 	root     any // the input schema as decoded
 	notes    *notes

@@ -39,7 +39,7 @@ func WithTracerProvider(provider trace.TracerProvider) Option {
 	return func(o *options) { o.tracers = provider }
 }
 
-// WithoutSpans makes no spans. The trace context of callers is sent all the same.
+// WithoutSpans makes no spans. The trace context of callers is sent anyway.
 func WithoutSpans() Option {
 	return func(o *options) { o.withoutSpans = true }
 }

@@ -222,7 +222,7 @@ func TestSpans_of_requests_of_servers(t *testing.T) {
 	}
 }
 
-// More kinds of spans than are cached have their names all the same.
+// More kinds of spans than are cached have their names anyway.
 func TestSpans_of_many_tools(t *testing.T) {
 	f := newTracedFixture(t, nil)
 	for i := range maxSpanKinds + 10 {

@@ -112,7 +112,7 @@ func (r *reader) until(kind mcpvisor.EventKind) (seqs []uint64) {
 	}
 }
 
-// A stream replays what is kept and goes on with what happens, without gap and without
+// A stream replays what is kept and continues with what happens, without gap and without
 // repetition; after a reconnect it continues after Last-Event-ID.
 func TestStream_replays_and_continues(t *testing.T) {
 	c := newClient(t)

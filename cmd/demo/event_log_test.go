@@ -18,7 +18,7 @@ func (g gate) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// What waits for an event goes on when the event was printed, and not when it has happened.
+// What waits for an event continues when the event was printed, and not when it has happened.
 func TestEventLog_awaitPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events, opened := make(chan mcpvisor.Event), make(gate)

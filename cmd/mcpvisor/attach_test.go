@@ -224,7 +224,7 @@ func TestAdd_beside_a_run(t *testing.T) {
 	require.Regexp(t, `(?s)mcpvisor run \(pid \d+\) does not have it yet; restart that\nnext: mcpvisor --fresh status two\n$`, errs)
 }
 
-// A run whose socket cannot be made says so, and runs all the same.
+// A run whose socket cannot be made says so, and runs anyway.
 func TestRun_without_socket(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the mode of a directory has no meaning on Windows")

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// A followed stderr goes on with the next process, and ends with an interrupt or with the
+// A followed stderr continues with the next process, and ends with an interrupt or with the
 // end of the run.
 func TestLogs_follow(t *testing.T) {
 	server := entry(mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "listening"}}})

@@ -13,7 +13,7 @@ import (
 )
 
 // Servers may repeat in their lists what they were given. The commands hide that, and a value
-// that has it can be sent all the same.
+// that has it can be sent anyway.
 func TestLists_hide_secrets(t *testing.T) {
 	t.Setenv("PATHX", secretText)
 	secretFile := filepath.Join(t.TempDir(), "secret")

@@ -43,7 +43,7 @@ func (b Backoff) Next(previous time.Duration) time.Duration {
 func WithJitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 // Sleep waits for d. If ctx ends first, Sleep returns its cause at once. A context
-// that has ended already is an error, also where d is 0 or negative.
+// that has ended already is an error, even where d is 0 or negative.
 func Sleep(ctx context.Context, d time.Duration) error { return SleepUntil(ctx, nil, d) }
 
 // SleepUntil is Sleep, but returns early, and without an error, when stop is closed.

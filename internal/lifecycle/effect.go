@@ -34,7 +34,7 @@ const (
 	EffectArmStable EffectKind = "arm stability timer"
 	// EffectArmStandby: start such a timer; when it fires, the next standby is dialled.
 	EffectArmStandby EffectKind = "arm standby timer"
-	// EffectCancelTimer: stop the armed timer, if any. If it fires all the same, its
+	// EffectCancelTimer: stop the armed timer, if any. If it fires anyway, its
 	// input is stale.
 	EffectCancelTimer EffectKind = "cancel timer"
 	// EffectResetBudget: the retry budget is full again. The lifecycle has done that

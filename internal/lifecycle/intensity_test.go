@@ -11,7 +11,7 @@ import (
 )
 
 // A stable session resets the budget, but not the restart intensity: a server that is
-// stable and then crashes, again and again, is evicted all the same.
+// stable and then crashes, again and again, is evicted anyway.
 func TestIntensityIsKeptByStability(t *testing.T) {
 	s := newScript(t, supervisor.Retry(9, time.Second, supervisor.WithStableAfter(time.Second), supervisor.WithIntensity(2, time.Hour)), true).on(lifecycle.InputRegister)
 	for range 2 {

@@ -171,7 +171,7 @@ func (r *authRequest) buildURL(endpoint string) (string, error) {
 	}
 	// The endpoint may have a query of its own, which is kept (RFC 6749, section 3.1). MCP,
 	// "Resource Parameter Implementation": authorization and token requests must name the
-	// resource, also if the server ignores it.
+	// resource, even if the server ignores it.
 	sum := sha256.Sum256([]byte(r.codeVerifier))
 	q := u.Query()
 	for name, value := range map[string]string{

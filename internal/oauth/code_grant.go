@@ -28,7 +28,7 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 	why, c := r.reason, r.reason.challenge
 	required := &mcpvisor.AuthRequired{Resource: safehttp.Redacted(a.http.Server()), Reason: "the server requires the user to authorize this client", Err: cmp.Or(refreshErr, c.Err())}
 	// A step-up makes sense only for scopes that were neither granted nor requested. MCP,
-	// "Step-Up Authorization Flow": clients must not repeat the same request for ever.
+	// "Step-Up Authorization Flow": clients must not repeat the same request forever.
 	if why.trigger == triggerScopes {
 		required.Reason = "the server requires more scopes than the token has"
 		required.Scopes = c.Scopes
@@ -51,7 +51,7 @@ func (a *Authorizer) authorizeAgain(ctx context.Context, r *renewal, source toke
 		return a.fetchCode(ctx, r, required)
 	}
 	// Without the host's help the user has to open the URL. The renewal ends here, and
-	// Finish or Authorize goes on.
+	// Finish or Authorize continues.
 	preparing, cancel := context.WithTimeout(ctx, renewalTimeout)
 	defer cancel()
 	request, err := a.newAuthRequest(preparing, c, nil, why.trigger == triggerRejected)

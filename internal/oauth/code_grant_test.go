@@ -157,7 +157,7 @@ func TestStepUp(t *testing.T) {
 	requireOK(t, alone) // other requests succeed
 }
 
-// A discovery that takes longer than a call may wait completes all the same.
+// A discovery that takes longer than a call may wait completes anyway.
 func TestSlowDiscovery_completes_in_background(t *testing.T) {
 	s := newAuthServer(t, oauthtest.Rules{Document: func(string, map[string]any) int { time.Sleep(100 * time.Millisecond); return 0 }})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{TokenWait: 50 * time.Millisecond})

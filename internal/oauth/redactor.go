@@ -26,7 +26,7 @@ type redactor struct {
 	replacer  *strings.Replacer // made from the above when it is needed; nil: it has to be
 }
 
-// addPermanent adds values that are masked for ever.
+// addPermanent adds values that are masked forever.
 func (r *redactor) addPermanent(values ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ func TestRenewals_tinyLifetime(t *testing.T) {
 	require.LessOrEqual(t, s.Counts().ClientGrants, renewalBurst)
 }
 
-// A server that rejects each token, or asks for ever more scopes, is answered with a bounded
+// A server that rejects each token, or asks for more and more scopes, is answered with a bounded
 // number of token requests for all calls together. The error says what to do.
 func TestRenewals_bounded(t *testing.T) {
 	var n atomic.Int32

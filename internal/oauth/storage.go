@@ -74,7 +74,7 @@ func sameTokens(a, b *mcpvisor.Authorization) bool {
 
 // save stores an authorization and then makes it the current one. It does both also
 // after ctx has ended, because the tokens cannot be obtained a second time. If the
-// store fails, the authorization becomes the current one all the same. After Forget
+// store fails, the authorization becomes the current one anyway. After Forget
 // save does nothing and returns errForgotten.
 func (a *Authorizer) save(ctx context.Context, next *mcpvisor.Authorization, source tokenSource) error {
 	a.redactor.add(next.AccessToken, next.RefreshToken, next.ClientSecret, next.DPoPKey)
@@ -102,7 +102,7 @@ func (a *Authorizer) save(ctx context.Context, next *mcpvisor.Authorization, sou
 func isForgotten(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errForgotten) }
 
 // lockTokens waits until no other goroutine and no other process replaces the tokens.
-// If it cannot get a lock in time it goes on without one: two renewals of one token
+// If it cannot get a lock in time it continues without one: two renewals of one token
 // are better than none. The caller must not hold a.mu.
 func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 	ctx, cancel := context.WithTimeout(ctx, renewalTimeout)

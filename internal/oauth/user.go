@@ -80,7 +80,7 @@ func (a *Authorizer) dropUnconfirmedRegistration(ctx context.Context, r *authReq
 
 // Finish completes the authorization request whose URL was in an AuthRequired.
 // redirect is the URL to which the authorization server sent the browser. If ctx
-// ends first, the token request goes on in the background, because an authorization
+// ends first, the token request continues in the background, because an authorization
 // code can be used only once.
 func (a *Authorizer) Finish(ctx context.Context, redirect string) error {
 	u, err := url.Parse(redirect)

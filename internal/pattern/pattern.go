@@ -140,7 +140,7 @@ func Translate(pattern string) (string, error) {
 			inClass = c != ']'
 			b.WriteByte(c)
 		case c == '[':
-			if strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]") { // Go goes on with the class
+			if strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]") { // Go continues with the class
 				return "", errForeign
 			}
 			inClass = true

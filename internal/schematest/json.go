@@ -11,7 +11,7 @@ var keys = rapid.SampledFrom([]string{"type", "type", "properties", "properties"
 	"maxLength", "minItems", "multipleOf", "uniqueItems", "nullable", "prefixItems", "additionalItems", "contains", "examples",
 	"dependentSchemas", "dependentRequired", "dependencies", "unevaluatedProperties", "propertyNames", "x-own", "a", "b"})
 
-// values are neither objects nor, but for a few, arrays.
+// values are neither objects nor, except for a few, arrays.
 var values = rapid.SampledFrom([]any{nil, true, false, 0.0, -1.0, 1.5, 7.0, "", "object", "string", "array", "null", "any", "a",
 	"#", "#/", "#/properties/a", "#/$defs/a", "#/items", "#/allOf/0", "http://example.com", "[", "^a", `^\p{L}`,
 	[]any{}, []any{"object", "null"}, []any{"string", "string"}, []any{"a", "b"}, []any{"a", "b", "a", 1.0}})

@@ -115,7 +115,7 @@ func (r *report) String() string {
 }
 
 // requireNoGrowth compares the last quarter of the samples with the first. Goroutines
-// and descriptors must be equal but for two; memory fluctuates and includes what the
+// and descriptors must be equal except for two; memory fluctuates and includes what the
 // test records.
 func (r *report) requireNoGrowth(t *testing.T) {
 	if len(r.samples) < 8 {

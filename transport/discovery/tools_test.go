@@ -84,7 +84,7 @@ func requireSameTool(t *testing.T, text []byte) {
 		Alias: mcpvisor.Alias("srv", want.Name), Definition: want}}, tools, "%q", text)
 }
 
-// The names of many tools share memory. Each is right, also where entries between them were
+// The names of many tools share memory. Each is right, even where entries between them were
 // left out.
 func TestToolDecoder_names_many_tools(t *testing.T) {
 	l := toolDecoder{}

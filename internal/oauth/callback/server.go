@@ -112,7 +112,7 @@ var errForeignState = errors.New("the state belongs to another authorization req
 
 // Await waits for the redirect that carries state (RFC 6749, section 10.12), hands
 // its whole URL to complete and returns the error of complete. Requests with
-// another state are refused, and the wait goes on. opened delivers the error of
+// another state are refused, and the wait continues. opened delivers the error of
 // opening the browser; an error ends the wait.
 func (s *Server) Await(ctx context.Context, state string, opened <-chan error, complete func(redirect string) error) error {
 	for {

@@ -82,7 +82,7 @@ func (s keyringStore) Delete(ctx context.Context, key mcpvisor.TokenKey) error {
 }
 
 // access runs one operation of the keyring, which takes no context, and waits for
-// it at most for keyringTimeout. An operation that was given up goes on in its
+// it at most for keyringTimeout. An operation that was given up continues in its
 // goroutine until the keyring answers.
 func (s keyringStore) access(ctx context.Context, operation func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)

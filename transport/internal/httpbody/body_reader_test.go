@@ -60,7 +60,7 @@ func TestBodyReader_whiteSpaceAfterOtherValue(t *testing.T) {
 	}
 }
 
-// A byte order mark before a body is no part of it, also if it arrives in pieces.
+// A byte order mark before a body is no part of it, even if it arrives in pieces.
 func TestBodyReader_byteOrderMark(t *testing.T) {
 	const text = "{\"a\":\"\ufeff\"}"
 	for _, expected := range []int64{-1, int64(len("\ufeff" + text))} {

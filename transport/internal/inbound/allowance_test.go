@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Released room can be acquired again, also while other messages wait.
+// Released room can be acquired again, even while other messages wait.
 func TestAllowance(t *testing.T) {
 	a := Allowance{Max: 2}
 	require.True(t, a.Acquire(1))

@@ -38,8 +38,8 @@ func TestRunHandler_no_answer(t *testing.T) {
 	}
 }
 
-// The end of the session ends the request and the context of its handler, also if the context
-// of the request goes on.
+// The end of the session ends the request and the context of its handler, even if the context
+// of the request continues.
 func TestRunHandler_session_ends(t *testing.T) {
 	h := newTestHandler()
 	cause := make(chan error, 1)

@@ -123,7 +123,7 @@ func TestStdio_failed_start(t *testing.T) {
 }
 
 // TestStdio_exits_on_discover_late: a server that starts slowly reads server/discover when
-// the wait for its answer is over, and exits. It is served all the same.
+// the wait for its answer is over, and exits. It is served anyway.
 func TestStdio_exits_on_discover_late(t *testing.T) {
 	s, err := stdioSession(t, mcpvisor.ServerSpec{
 		Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(),

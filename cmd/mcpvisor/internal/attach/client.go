@@ -42,7 +42,7 @@ func Find(ctx context.Context, config string) (*Client, control.Info, error) {
 	if err != nil {
 		return nil, control.Info{}, ErrNotRunning // run could not have made a socket, either
 	}
-	if _, err := os.Lstat(path); err != nil { // also if the context has ended
+	if _, err := os.Lstat(path); err != nil { // even if the context has ended
 		return nil, control.Info{}, ErrNotRunning
 	}
 	transport := &http.Transport{

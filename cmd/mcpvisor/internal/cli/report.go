@@ -13,7 +13,7 @@ import (
 
 // These are kinds of reports beside those of [mcpvisor.ErrorKind].
 const (
-	KindWarning = "warning" // the command goes on
+	KindWarning = "warning" // the command continues
 	KindUsage   = "usage"   // the command line or the configuration is wrong
 	KindFailed  = "failed"  // anything else
 	KindNote    = "note"    // not about a failure

@@ -121,7 +121,7 @@ func supervise(inv *servers.Opener, c *facade.Client, specs []mcpvisor.ServerSpe
 }
 
 // listenOnSocket makes the socket for other commands. Without one, which it warns of, the
-// servers run all the same. It is an error if the configuration has a `mcpvisor run`
+// servers run anyway. It is an error if the configuration has a `mcpvisor run`
 // already.
 func listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
 	path, err := socket.Path(inv.Sources.Key)

@@ -22,7 +22,7 @@ type service struct {
 }
 
 // newService connects to the manager that the environment names. It warns if that cannot be
-// reached, because the servers run all the same.
+// reached, because the servers run anyway.
 func newService(inv *servers.Opener, c *facade.Client) *service {
 	manager, err := managerFromEnvironment()
 	if err != nil {

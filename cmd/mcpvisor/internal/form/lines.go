@@ -20,7 +20,7 @@ type answer struct {
 	err  error
 }
 
-// NewLines reads from in. A read that is under way when a question is withdrawn goes on, and
+// NewLines reads from in. A read that is under way when a question is withdrawn continues, and
 // ends with the process or the next line.
 func NewLines(in io.Reader) *Lines { return &Lines{in: in} }
 

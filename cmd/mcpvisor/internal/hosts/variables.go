@@ -134,7 +134,7 @@ func isSecret(name, value string) bool {
 	if strings.TrimSpace(scheme.ReplaceAllString(rest+" ", "")) == "" {
 		return false
 	}
-	if len(rest) < secret.MinLength { // too short to be masked in other texts, but a secret all the same
+	if len(rest) < secret.MinLength { // too short to be masked in other texts, but a secret anyway
 		if slices.Contains(switches, strings.ToLower(rest)) {
 			return false
 		}

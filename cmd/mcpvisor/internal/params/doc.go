@@ -3,5 +3,5 @@
 // arguments before they are sent.
 //
 // Schemas come from servers. What cannot be read in one is left out: a server with an odd
-// schema can be called all the same. References are followed within the schema only.
+// schema can be called anyway. References are followed within the schema only.
 package params

@@ -24,7 +24,7 @@ const StateFailed supervisor.State = "failed"
 const CloseTimeout = 15 * time.Second
 
 // Copies is a client of servers from a file, each of which is started
-// once and not retried. Its statuses have the policies of the file all the same.
+// once and not retried. Its statuses have the policies of the file anyway.
 type Copies struct {
 	*facade.Client
 	// Specs are as in the file, by server. Do not change them.

@@ -15,7 +15,7 @@ const keyringTimeout = time.Minute
 // lookUpSecret returns one entry of the keyring of the operating system, for
 // ${keyring:service/account} of configuration files: the Keychain of macOS, the Credential
 // Manager of Windows, or a Secret Service on D-Bus. Its errors say what to do, and hold no value.
-// A look-up that was given up goes on until the keyring answers.
+// A look-up that was given up continues until the keyring answers.
 func lookUpSecret(service, account string) (string, error) {
 	return lookUpIn(service, account, keyring.Get, time.After(keyringTimeout))
 }

@@ -68,7 +68,7 @@ func (o *Opener) AttachOnly(command string) (*Set, error) {
 }
 
 // BesideRun returns the running `mcpvisor run` of the configuration for a command that starts
-// copies all the same, and says so; nil without one. why says what the copies are for.
+// copies anyway, and says so; nil without one. why says what the copies are for.
 func (o *Opener) BesideRun(why string) *Set {
 	if o.Fresh {
 		return nil

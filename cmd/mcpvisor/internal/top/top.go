@@ -60,7 +60,7 @@ func run(ctx context.Context, source Source, o Options, options ...tea.ProgramOp
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
-		// When the stream ends, the view goes on: it reads every second.
+		// When the stream ends, the view continues: it reads every second.
 		_ = source.Events(ctx, status.Stats.Events, func(api.Event) bool {
 			p.Send(refreshMsg{})
 			return true

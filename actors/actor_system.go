@@ -84,8 +84,8 @@ func (rt *Runtime) props(role string, make func() actor.Actor) *actor.Props {
 	)
 }
 
-// spawner spawns the actors of one role. They share their properties: those of an actor of
-// its own would be kept as long as it lives. Safe for concurrent use.
+// spawner spawns the actors of one role. They share one Props, because an actor keeps its
+// Props in memory as long as it lives. Safe for concurrent use.
 type spawner struct {
 	props *actor.Props
 
@@ -218,7 +218,8 @@ func (r *root) spawnManager(c actor.Context) {
 	}
 	r.manager = pid
 	r.rt.manager.Store(pid)
-	// A post between the start of this manager and the line above has woken the last one.
+	// A message that was posted before the line above has woken the previous manager. This one
+	// must look into the inbox for it.
 	c.Send(pid, &wake{})
 }
 

@@ -132,8 +132,8 @@ func (r *refresher) markChanged(lists catalog.Lists) {
 	}
 }
 
-// nextReading returns the lists that are to be read at time now, and the earliest
-// time at which another one is; zero if none is.
+// nextReading returns the lists that are due at time now, and the time at which the next
+// list is due; zero if no other list is.
 func (r *refresher) nextReading(now time.Time) (lists catalog.Lists, later time.Time) {
 	plan := func(what catalog.Lists, at time.Time) {
 		switch {
@@ -264,8 +264,8 @@ func (r *refresher) planRetry(m *listsRead, good catalog.Lists) {
 	})
 }
 
-// setExpiry notes for how long the lists are valid that were read. A list that could
-// not be read is broken, and does not expire.
+// setExpiry records when each list that was read expires. A list that could not be read is
+// broken, and does not expire.
 func (r *refresher) setExpiry(read, good catalog.Lists, c *catalog.Catalog) {
 	for list := catalog.ListTools; list <= catalog.AllLists; list <<= 1 {
 		if read&list == 0 {

@@ -100,7 +100,7 @@ func (rt *Runtime) WatchFrom(ctx context.Context, after uint64, kinds ...mcpviso
 }
 
 // RecentEvents returns the kept events with a higher Seq than after, in order, and how many
-// such events are not kept any more.
+// such events are no longer kept.
 func (rt *Runtime) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
 	return rt.hub.After(after)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// A stream that waits for its next attempt ends at once, when it is not needed any more
+// A stream that waits for its next attempt ends at once, when it is no longer needed
 // and when the session ends. No goroutine is left.
 func TestStreamEndsDuringItsPause(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, rt *Runtime, a *notifyingServer){

@@ -227,7 +227,7 @@ func TestUnavailableIsNoRejection(t *testing.T) {
 	})
 }
 
-// After an unsubscribe the resource is not desired any more, whatever the server
+// After an unsubscribe the resource is no longer desired, whatever the server
 // answers. A request without an answer is sent again.
 func TestUnsubscribeFails(t *testing.T) {
 	for name, c := range map[string]struct {

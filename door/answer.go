@@ -110,7 +110,7 @@ func wrongType(err error) string {
 	case !errors.As(err, &wrong):
 		return err.Error()
 	case wrong.Field == "":
-		return "they are no object but " + wrong.Value
+		return "they must be an object, not " + wrong.Value
 	}
 	return "the value of " + wrong.Field + " must not be " + wrong.Value
 }

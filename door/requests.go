@@ -185,9 +185,9 @@ func (q *requests) drain() {
 	}
 }
 
-// turn is the place of a request in the row of those about one URI. Requests that change a
-// subscription take effect in the order in which they were written; all others are served
-// at once. A nil turn waits for nothing.
+// turn is the place of a request in the queue of its URI. Requests that change a
+// subscription take effect in the order in which the client wrote them; all others are
+// served at once. A nil turn waits for nothing.
 type turn struct {
 	uri    string
 	before <-chan struct{} // closed when the request before it has ended; nil without one

@@ -24,7 +24,7 @@ func (c *Client) CallsInFlight() []mcpvisor.CallInFlight { return c.rt.Snapshot(
 
 // RecentCalls returns the calls with a higher Seq than after that have ended, oldest
 // first. The client keeps the last [mcpvisor.RecentCallsLimit]; missed is how many later
-// than after are not kept any more. Pass 0 first, and then the last Seq that you have
+// than after are no longer kept. Pass 0 first, and then the last Seq that you have
 // seen. A number beyond the last Seq counts as 0. The slice is the caller's.
 func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
 	return c.rt.RecentCalls(after)
@@ -38,7 +38,7 @@ func (c *Client) UnknownCalls() []mcpvisor.CallRecord { return c.rt.UnknownCalls
 // RecentEvents returns the kept events with a higher Seq than after, in order. The client
 // keeps the last [mcpvisor.RecentEventsLimit] about the life of servers, and as many that
 // servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed is how many later
-// than after are not kept any more. Pass 0 first, and then the last Seq that you have seen.
+// than after are no longer kept. Pass 0 first, and then the last Seq that you have seen.
 // A number beyond the last Seq counts as 0. The slice is the caller's; what the events
 // point to is shared and must not be changed.
 func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
@@ -47,7 +47,7 @@ func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uin
 
 // WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than
 // after; see [Client.RecentEvents]. No event comes twice, and none is left out between
-// these and the later ones. If some are not kept any more, EventMissed comes first and says
+// these and the later ones. If some are no longer kept, EventMissed comes first and says
 // how many, of all kinds. With 0 the watch begins with the oldest event that is kept.
 func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine

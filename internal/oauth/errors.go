@@ -33,7 +33,7 @@ type errorResponse struct {
 }
 
 // newErrorResponse returns an error response short enough for an error text. It
-// redacts before it shortens, because a part of a secret is not recognized any more.
+// redacts before it shortens, because a part of a secret is no longer recognized.
 func (a *Authorizer) newErrorResponse(code, description string) *errorResponse {
 	if len(code)+len(description) > display.MaxQuoteBytes {
 		code, description = display.Shorten(a.Redact(code), display.MaxQuoteBytes), display.Shorten(a.Redact(description), display.MaxQuoteBytes)

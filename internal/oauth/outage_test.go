@@ -49,7 +49,7 @@ func newPrivateNetwork(t *testing.T, handler http.HandlerFunc) (rt http.RoundTri
 }
 
 // The server and its authorization server are in one private network. While the server
-// is down, a token expires, and it is not known any more in which network the server is.
+// is down, a token expires, and it is no longer known in which network the server is.
 func TestToken_expires_while_server_in_private_network_is_down(t *testing.T) {
 	rt, down := newPrivateNetwork(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -174,7 +174,7 @@ type Calls struct {
 	// Unknown are the last calls of unknown outcome, oldest first; see
 	// facade.Client.UnknownCalls.
 	Unknown []mcpvisor.CallRecord `json:"unknown"`
-	// Missed counts calls after SEQ that are not kept any more.
+	// Missed counts calls after SEQ that are no longer kept.
 	Missed uint64 `json:"missed,omitempty"`
 }
 
@@ -193,7 +193,7 @@ type Event struct {
 // or the last ?last=N of them. ?kind=KIND, which may be repeated, selects kinds.
 type Events struct {
 	Events []Event `json:"events"`
-	// Missed counts events after SEQ that are not kept any more.
+	// Missed counts events after SEQ that are no longer kept.
 	Missed uint64 `json:"missed"`
 }
 

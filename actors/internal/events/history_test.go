@@ -99,7 +99,7 @@ func TestWatchFrom(t *testing.T) {
 	})
 }
 
-// A watcher learns how many events are not kept any more.
+// A watcher learns how many events are no longer kept.
 func TestWatchFrom_missed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub()

@@ -50,7 +50,7 @@ func (h *Hub) Watch(ctx context.Context, kinds ...mcpvisor.EventKind) <-chan mcp
 
 // WatchFrom is Watch that first delivers the kept events with a higher Seq than after. No
 // event comes twice, and none is left out between these and the later ones. If events after
-// that Seq are not kept any more, EventMissed comes first.
+// that Seq are no longer kept, EventMissed comes first.
 func (h *Hub) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	w := newWatcher(kinds...)
 	return h.watch(ctx, w, func() {
@@ -91,7 +91,7 @@ func (h *Hub) remove(w *watcher) {
 }
 
 // After returns the kept events with a higher Seq than seq, in order, and how many such
-// events are not kept any more. If seq is beyond the last event, it counts as 0: it is not
+// events are no longer kept. If seq is beyond the last event, it counts as 0: it is not
 // from this hub.
 func (h *Hub) After(seq uint64) (events []mcpvisor.Event, missed uint64) {
 	h.mu.Lock()

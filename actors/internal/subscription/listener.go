@@ -125,7 +125,7 @@ func (l *Listener) unheld(uris []string) (fresh []string) {
 }
 
 // endOutdated stops the streams that have ended by themselves or are about a resource
-// that is not desired any more. If a stream will be added and there are too many, it
+// that is no longer desired. If a stream will be added and there are too many, it
 // also stops the smaller half of them. It returns the desired resources of the stopped
 // streams, which need a new one.
 func (l *Listener) endOutdated(uris []string, adding bool) (again []string) {

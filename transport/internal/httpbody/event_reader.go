@@ -65,7 +65,7 @@ type EventReader struct {
 var readBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, jsonrpc.ReadBufferSize) }}
 
 // NewEventReader makes a reader for events of at most limit bytes of data. Call Close when
-// it is not needed any more.
+// it is no longer needed.
 func NewEventReader(r io.Reader, limit int) *EventReader {
 	e := &EventReader{r: readBuffers.Get().(*bufio.Reader), source: streamSource{r: r}, limit: limit}
 	e.r.Reset(&e.source)

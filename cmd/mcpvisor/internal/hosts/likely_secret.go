@@ -12,7 +12,8 @@ import (
 )
 
 // What an import writes is often shared, so it takes more for a secret than package secret,
-// which masks what users read. A variable too many has to be set; a secret too few is lost.
+// which masks what users read. A false alarm costs the user one variable to set; a secret that
+// was missed is published.
 
 // LikelySecret is a part of an entry that is likely a secret.
 type LikelySecret struct {

@@ -8,7 +8,7 @@ import (
 // These are errors of Windows Sockets.
 const (
 	errConnectionRefused = syscall.Errno(10061) // WSAECONNREFUSED
-	errInvalidArgument   = syscall.Errno(10022) // WSAEINVAL: the file is not a socket any more
+	errInvalidArgument   = syscall.Errno(10022) // WSAEINVAL: the file is no longer a socket
 )
 
 // checkDirectory accepts every directory: those of the user's profile are closed to other

@@ -43,7 +43,7 @@ func Example() {
 	defer func() { _ = session.Close() }()
 	for _, call := range []*mcp.CallToolParams{
 		{Name: "mcp__demo__crash"},
-		{Name: "mcp__demo__echo", Arguments: map[string]any{"text": "The session goes on."}},
+		{Name: "mcp__demo__echo", Arguments: map[string]any{"text": "The session continues."}},
 	} {
 		result, err := session.CallTool(ctx, call)
 		if err != nil {

@@ -64,25 +64,36 @@ func TestBuffer(t *testing.T) {
 	}
 }
 
-// Large events on the stream of HTTP+SSE share the buffer of the server, too.
+// Large events on the stream of HTTP+SSE share the buffer of the server, too. The end of the
+// session ends the wait for room; the call fails by that end, and not for lack of room.
 func TestBuffer_SSE(t *testing.T) {
-	web := newSSEServer(t)
-	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
-		w.WriteHeader(http.StatusAccepted)
-		web.send("%s", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+transporttest.Filler(2<<20)+`}`)
-	})
-	spec := sseSpec(web)
-	spec.Limits.MaxBufferBytes = 1 << 20
-	s := openSession(t, spec)
-	buffer := s.exchanges.buffer
-	one := new(budget.Share)
-	require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
-	require.Positive(t, buffer.Used())
-	two := transporttest.StartRequest(t.Context(), s, nil)
-	require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, transporttest.Patience, transporttest.TimeStep)
-	one.Release()
-	require.NoError(t, (<-two).Err)
-	require.Eventually(t, func() bool { return buffer.Used() == 0 }, transporttest.Patience, transporttest.TimeStep)
+	for name, ends := range map[string]bool{"room becomes free": false, "the session ends": true} {
+		t.Run(name, func(t *testing.T) {
+			web := newSSEServer(t)
+			web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				w.WriteHeader(http.StatusAccepted)
+				web.send("%s", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+transporttest.Filler(2<<20)+`}`)
+			})
+			spec := sseSpec(web)
+			spec.Limits.MaxBufferBytes = 1 << 20
+			s := openSession(t, spec)
+			buffer := s.exchanges.buffer
+			one := new(budget.Share)
+			require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
+			require.Positive(t, buffer.Used())
+			two := transporttest.StartRequest(t.Context(), s, nil)
+			require.Eventually(t, func() bool { return buffer.Waiting() == 1 }, transporttest.Patience, transporttest.TimeStep)
+			if ends {
+				s.Abort(transporttest.ErrGivenUp)
+				transporttest.RequireFailed(t, two, mcpvisor.ErrClosed)
+				one.Release()
+			} else {
+				one.Release()
+				require.NoError(t, (<-two).Err)
+			}
+			require.Eventually(t, func() bool { return buffer.Used() == 0 }, transporttest.Patience, transporttest.TimeStep)
+		})
+	}
 }
 
 // The memory of an event that a broken stream cut short is released before the stream is

@@ -112,6 +112,7 @@ func TestRun_page_refused(t *testing.T) {
 		"--http 127.0.0.1:0 --token-file " + empty: `token file .* is empty; write a secret into it`,
 		"--http 127.0.0.1:0 --token-file /none":    `the token cannot be read: `,
 		"--controls":                               `set its address with --http`,
+		"--require one":                            `set its address with --http`,
 	} {
 		t.Run(args, func(t *testing.T) {
 			dir, server := recorded(t)

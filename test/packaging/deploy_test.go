@@ -86,7 +86,7 @@ func TestSidecar(t *testing.T) {
 	sidecar := at(t, all[2], "spec", "template", "spec", "initContainers", 0)
 	require.Equal(t, "Always", at(t, sidecar, "restartPolicy"))
 	require.Equal(t, "/healthz", at(t, sidecar, "livenessProbe", "httpGet", "path"))
-	require.Equal(t, "/readyz?server=github", at(t, sidecar, "readinessProbe", "httpGet", "path"))
+	require.Equal(t, "/readyz", at(t, sidecar, "readinessProbe", "httpGet", "path"))
 	require.Equal(t, true, at(t, sidecar, "securityContext", "readOnlyRootFilesystem"))
 	require.Equal(t, true, at(t, all[2], "spec", "template", "spec", "securityContext", "runAsNonRoot"))
 	require.Equal(t, 65532, at(t, all[2], "spec", "template", "spec", "securityContext", "runAsUser"), "the user of the image")

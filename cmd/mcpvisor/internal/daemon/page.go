@@ -45,8 +45,8 @@ type page struct {
 // other machines can reach is refused without a token, before it is listened at.
 func (cmd *Command) listen() (*page, error) {
 	if cmd.HTTP == "" {
-		if cmd.TokenFile != "" || cmd.Controls {
-			return nil, cli.UsageError("--token-file and --controls are about the page; set its address with --http")
+		if cmd.TokenFile != "" || cmd.Controls || len(cmd.Require) > 0 {
+			return nil, cli.UsageError("--token-file, --controls and --require are about the page; set its address with --http")
 		}
 		return nil, nil //nolint:nilnil // no page was asked for
 	}
@@ -69,6 +69,9 @@ func (cmd *Command) listen() (*page, error) {
 	}
 	if cmd.Controls {
 		p.options = append(p.options, web.WithControls())
+	}
+	if len(cmd.Require) > 0 {
+		p.options = append(p.options, web.WithRequired(cmd.Require...))
 	}
 	if p.Listener, err = net.ListenTCP("tcp", address); err != nil {
 		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the page cannot be served: %v; choose another port", err)}}

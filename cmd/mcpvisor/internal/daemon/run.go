@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -22,9 +23,10 @@ import (
 
 // Command is `mcpvisor run`.
 type Command struct {
-	HTTP      string `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
-	TokenFile string `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
-	Controls  bool   `help:"Allow users of the page to call tools and restart servers."`
+	HTTP      string   `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
+	TokenFile string   `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
+	Controls  bool     `help:"Allow users of the page to call tools and restart servers."`
+	Require   []string `help:"Servers that must be ready for /readyz to answer 200. Probes that ask about these need no token (default: all servers)." sep:"," placeholder:"NAME" complete:"server"`
 }
 
 // Run implements kong's command.
@@ -42,6 +44,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return servers.NoServerError(file)
 	}
 	describeEntries(&info, file, specs)
+	cmd.warnRequired(inv, file)
 	own, err := listenOnSocket(inv)
 	if err != nil {
 		return err
@@ -76,6 +79,16 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return err
 	}
 	return errors.Join(supervise(inv, c, specs, info), serving.close())
+}
+
+// warnRequired warns of required servers that the files do not have, because no probe would
+// ever find them ready.
+func (cmd *Command) warnRequired(inv *servers.Opener, file *config.File) {
+	for _, name := range cmd.Require {
+		if !slices.ContainsFunc(file.Servers, func(s config.Server) bool { return s.Spec.Name == name }) && !slices.Contains(file.Broken(), name) {
+			inv.Warn(name, "--require %s: config %s has no server of that name, so /readyz answers 503 until it has one", name, file.Path)
+		}
+	}
 }
 
 // supervise runs the servers until the command is interrupted, and prints what happens to

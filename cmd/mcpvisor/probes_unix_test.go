@@ -1,0 +1,99 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// podAddress returns an address of this machine that is not loopback, as a kubelet uses that of
+// the pod; loopback if there is none.
+func podAddress(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, one := range all {
+		if network, ok := one.(*net.IPNet); ok && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
+			return network.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
+
+// probe asks as a kubelet does: by the address of the pod, and without the token.
+func probe(t *testing.T, address, path string) (status int) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+	require.NoError(t, err)
+	r.Close = true
+	r.Header.Set("User-Agent", "kube-probe/1.33")
+	r.Header.Set("Accept", "*/*")
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+// The probes of the example for Kubernetes become 200 when the server of the example is ready.
+func TestRun_answers_the_probes_of_the_example_for_Kubernetes(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "kubernetes", "sidecar.yaml"))
+	require.NoError(t, err)
+	var args []string
+	require.NoError(t, json.Unmarshal(regexp.MustCompile(`(?m)^ +args: (\[.*\])$`).FindSubmatch(text)[1], &args))
+	probes := map[string]string{}
+	for _, found := range regexp.MustCompile(`(\w+)Probe:\n +httpGet: \{path: "?([^,"]+)"?, `).FindAllStringSubmatch(string(text), -1) {
+		probes[found[1]] = found[2]
+	}
+	require.Len(t, probes, 3)
+	replace := func(option, value string) {
+		i := slices.Index(args, option)
+		require.Positive(t, i)
+		args[i+1] = value
+	}
+	token := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(token, []byte("change-me\n"), 0o600))
+	replace("--token-file", token)
+	replace("--http", "0.0.0.0:0")
+
+	release := filepath.Join(t.TempDir(), "release")
+	require.NoError(t, syscall.Mkfifo(release, 0o600))
+	held := entry(mcptest.Script{}) // until somebody writes into release
+	held["args"] = []any{"-c", `cat "$0" >&2 && exec "$1"`, release, held["command"]}
+	held["command"] = "sh"
+	b := startRun(t, map[string]any{"github": held, "other": goodAndBad()["bad"]}, args...)
+	_, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(pageOf(b), "http://"), "/"), ":")
+	address := net.JoinHostPort(podAddress(t), port)
+	require.Equal(t, http.StatusOK, probe(t, address, probes["startup"]))
+	require.Equal(t, http.StatusOK, probe(t, address, probes["liveness"]))
+	require.Equal(t, http.StatusServiceUnavailable, probe(t, address, probes["readiness"]))
+	require.NoError(t, os.WriteFile(release, nil, 0o600))
+	b.await("  github  ready  ")
+	require.Equal(t, http.StatusOK, probe(t, address, probes["readiness"]))
+	require.Equal(t, http.StatusOK, probe(t, address, "/readyz?server=github"), "it is required")
+	require.Equal(t, http.StatusUnauthorized, probe(t, address, "/readyz?server=other"), "names are told to nobody")
+	b.stop()
+	require.Empty(t, b.errs.String())
+}
+
+// A required server that the file does not have can never be ready.
+func TestRun_warns_of_a_required_server_that_is_not_configured(t *testing.T) {
+	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run", "--http", "127.0.0.1:0", "--require", "one,two")
+	page := pageOf(b)
+	b.await(" ready  ")
+	require.Equal(t, http.StatusServiceUnavailable, probe(t, strings.TrimSuffix(strings.TrimPrefix(page, "http://"), "/"), "/readyz"))
+	b.stop()
+	require.Regexp(t, `^--require two: config .*c\.json has no server of that name, so /readyz answers 503 until it has one\n$`, b.errs.String())
+}

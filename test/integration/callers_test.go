@@ -64,6 +64,20 @@ func (s *storm) callOnce(r *rand.Rand, target *target, tool string) *record {
 	}
 }
 
+// abandon calls one tool of a server and gives every second call up after a moment, until ctx ends.
+func (s *storm) abandon(ctx context.Context, r *rand.Rand, target *target, tool string) {
+	for givesUp := false; ctx.Err() == nil; givesUp = !givesUp {
+		limit := time.Second
+		if givesUp {
+			limit = time.Duration(r.IntN(15)) * time.Millisecond
+		}
+		calling, cancel := context.WithTimeout(context.Background(), limit)
+		s.calls.call(calling, s.c, target.name(), tool, limit)
+		cancel()
+		pause(ctx, time.Millisecond)
+	}
+}
+
 // callFaultFree calls the servers without injected faults until ctx ends. No call may
 // fail.
 func (s *storm) callFaultFree(ctx context.Context, r *rand.Rand) {

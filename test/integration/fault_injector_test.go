@@ -50,6 +50,7 @@ func (s *storm) faultsOf(t *target) []chaos.Fault {
 		for range 20 {
 			if err := s.c.Restart(s.within(), t.name()); err != nil && !t.churned && !t.synced {
 				s.recordViolation("restart of %s: %v", t.name(), err)
+				break
 			}
 		}
 		return 0, true

@@ -72,8 +72,11 @@ type storm struct {
 	seed     uint64
 	report   report
 
+	// endRound ends the faults and calls of the current round.
+	endRound context.CancelFunc
+
 	mu         sync.Mutex
-	violations []string // found during the round
+	violations int // found during the round
 	faults     map[string]int
 	injected   []chaos.Injection // set when the faults are over
 	// starts is the number that the lists of an incarnation carry, lastStart the highest of a
@@ -91,11 +94,18 @@ func newStorm(t *testing.T, seed uint64) *storm {
 // random returns the random source of one goroutine.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
 
-// recordViolation records a violation; it fails the test at the end of the round.
+// maxViolations is how many violations of one round are printed.
+const maxViolations = 20
+
+// recordViolation fails the test and ends the round: what comes after a violation may wait for
+// what never ends.
 func (s *storm) recordViolation(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.violations = append(s.violations, fmt.Sprintf(format, args...))
+	if s.violations++; s.violations <= maxViolations {
+		s.t.Errorf(format, args...)
+	}
+	s.endRound()
 }
 
 // countFault counts an injected fault for the report.
@@ -116,7 +126,7 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 		if !t.Run(fmt.Sprintf("round %d", n+1), func(t *testing.T) { s.round(t, n, min(left, roundLength)) }) {
 			break
 		}
-		s.calls, s.targets, s.violations = nil, nil, nil // the records of the test must not count as growth
+		s.calls, s.targets = nil, nil // the records of the test must not count as growth
 		s.report.samples = append(s.report.samples, takeSample())
 	}
 	t.Logf("seed %d: %v", s.seed, &s.report)
@@ -127,7 +137,10 @@ func (s *storm) run(t *testing.T, duration time.Duration) {
 // the registry is consistent, unregisters the servers, and checks the invariants.
 func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	s.fixture = newFixture(t)
-	s.calls, s.faults, s.injected, s.violations = newCallLog(), map[string]int{}, nil, nil
+	s.calls, s.faults, s.injected, s.violations = newCallLog(), map[string]int{}, nil, 0
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	s.endRound = cancel
 	s.starts, s.lastStart = map[incarnationKey]int{}, map[string]int{}
 	s.targets = targets(s.fixture)
 	for _, target := range s.targets {
@@ -136,8 +149,7 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 	}
 	s.awaitStarted()
 
-	ctx, cancel := context.WithTimeout(context.Background(), duration)
-	defer cancel()
+	defer time.AfterFunc(duration, cancel).Stop()
 	var all sync.WaitGroup
 	who := number * 100
 	run := func(f func(context.Context, *rand.Rand)) {
@@ -159,6 +171,10 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 			run(func(ctx context.Context, r *rand.Rand) { s.sync(ctx, r, target) })
 		case target.narrow:
 			run(func(ctx context.Context, r *rand.Rand) { s.crowd(ctx, r, target) })
+		case target.abandoned:
+			for _, tool := range []string{"sleep", "echo"} {
+				run(func(ctx context.Context, r *rand.Rand) { s.abandon(ctx, r, target, tool) })
+			}
 		}
 	}
 	all.Wait()
@@ -181,12 +197,11 @@ func (s *storm) round(t *testing.T, number uint64, duration time.Duration) {
 		target.addEvidence(&ev)
 	}
 	s.report.add(ev, s.injected, s.faults)
-	wrong := append(s.violations, violations(ev)...)
-	if len(wrong) > 20 {
-		wrong = append(wrong[:20], fmt.Sprintf("and %d more", len(wrong)-20))
+	for _, text := range violations(ev) {
+		s.recordViolation("%s", text)
 	}
-	for _, text := range wrong {
-		t.Error(text)
+	if more := s.violations - maxViolations; more > 0 {
+		t.Errorf("and %d more", more)
 	}
 }
 

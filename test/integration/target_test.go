@@ -27,9 +27,10 @@ type target struct {
 	// faultFree: no fault is injected. churned: it is registered and unregistered all
 	// the time. synced: Apply replaces it all the time. garbling: its script breaks its own
 	// answers. narrow: its limits are so low that calls queue and are refused. bounded: its
-	// policy gives up; the storm restarts it only when it is evicted.
-	faultFree, churned, synced, garbling, narrow, bounded bool
-	grandchildren                                         int
+	// policy gives up; the storm restarts it only when it is evicted. abandoned: callers give up
+	// its calls all the time, so that late answers meet other calls.
+	faultFree, churned, synced, garbling, narrow, bounded, abandoned bool
+	grandchildren                                                    int
 }
 
 func (t *target) name() string { return t.spec.Name }
@@ -147,6 +148,8 @@ func targets(w *fixture) []*target {
 		{At: mcptest.StageCall, Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate, Nth: 11},
 		{At: mcptest.StageCall, Do: mcptest.ActionLateAnswer, Nth: 13, Delay: 300 * time.Millisecond},
 		at(mcptest.ActionFlood, mcptest.StageCall, 15), {At: mcptest.StageCall, Do: mcptest.ActionStderrFlood, Nth: 17, Bytes: 1 << 20},
+		// It executes the tool count and dies before the answer is complete.
+		{At: mcptest.StageAnswer, Tool: "count", Do: mcptest.ActionDie, Nth: 2},
 		at(mcptest.ActionCloseStdout, mcptest.StageAfter, 20, 1, 4, 7, 10, 13), at(mcptest.ActionHangAll, mcptest.StageAfter, 25, 2, 5, 8, 11, 14)}}, process)
 	garbling.spec.Probe = probed.spec.Probe
 	garbling.garbling = true
@@ -164,7 +167,8 @@ func targets(w *fixture) []*target {
 		newTarget("plain", mcptest.Script{}, process), probed, family, daemons, garbling, narrow,
 		newTarget("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
 		newTarget("memory", mcptest.Script{}, routine), newTarget("custom", mcptest.Script{}, custom),
-		newTarget("web", mcptest.Script{}, web()), newTarget("sse", mcptest.Script{}, web(mcptest.WithSSE())),
+		newTarget("web", mcptest.Script{}, web()),
+		with(newTarget("sse", mcptest.Script{}, web(mcptest.WithSSE())), func(t *target) { t.abandoned = true }),
 		newTarget("modern", mcptest.Script{}, web(mcptest.WithStateless())), silent,
 		with(newTarget("spare", mcptest.Script{}, process), func(t *target) { t.spec.Standby = true }),
 		bounded(newTarget("evicted", mcptest.Script{}, process), evicting), bounded(newTarget("parked", mcptest.Script{}, routine), parking),

@@ -15,6 +15,7 @@ import (
 
 var (
 	chaosDuration = flag.Duration("chaos.duration", 5*time.Second, "how long each storm lasts")
+	chaosWait     = flag.Duration("chaos.wait", maxWait, "how long a storm waits for anything; a planted bug is then found sooner")
 	chaosSeed     = flag.Uint64("chaos.seed", 0, "the seed of the one storm to run; 0 runs several with new seeds")
 )
 

@@ -91,6 +91,13 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	return s
 }
 
+// within returns a context that ends after -chaos.wait.
+func (s *storm) within() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), *chaosWait)
+	s.t.Cleanup(cancel)
+	return ctx
+}
+
 // random returns the random source of one goroutine.
 func (s *storm) random(who uint64) *rand.Rand { return rand.New(rand.NewPCG(s.seed, who)) }
 

@@ -54,8 +54,9 @@ const (
 	OutcomeNone Outcome = ""
 	// OutcomeNotSent: the server has not seen the request. Repeating it is safe.
 	OutcomeNotSent Outcome = "not_sent"
-	// OutcomeUnknown: the request was sent, at least in part. Whether it had an effect
-	// is not known. Repeat it only if executing it twice does no harm.
+	// OutcomeUnknown: the request was sent, or a part of it, or of what was written together
+	// with it. Whether it had an effect is not known. Repeat it only if executing it twice does
+	// no harm.
 	OutcomeUnknown Outcome = "unknown"
 	// OutcomeAnswered: the server answered, and the error is its answer or about it.
 	OutcomeAnswered Outcome = "answered"
@@ -136,7 +137,7 @@ const (
 	// over HTTP the server may have the request, so look at Outcome.
 	KindUnavailable ErrorKind = "unavailable"
 	// KindCrashed: the session ended while the call was in flight. Cause is a
-	// *supervisor.Cause.
+	// *supervisor.Cause. If nothing of the call was sent, the kind is KindUnavailable.
 	KindCrashed ErrorKind = "crashed"
 	// KindEvicted: the server was given up after its policy's last attempt, or for a
 	// permanent cause. Restart brings it back, and Register replaces it.

@@ -32,7 +32,7 @@ type RequestSender struct {
 
 // Request sends a request of the caller.
 //
-// A legacy request is sent once. Its outcome is observed, because a wrapper may have
+// A legacy request is sent once. Its error is observed, because a wrapper may have
 // restarted the server, which then does not know its handshake. A modern request is
 // repeated with the input that the server requires (2026-07-28, SEP-2322).
 func (s *RequestSender) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {

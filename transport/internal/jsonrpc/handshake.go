@@ -63,8 +63,8 @@ func uninitialized(err error) string {
 	return ""
 }
 
-// Observe gets the outcome of each request of this client. It returns the method of the
-// list to pass to Check if the outcome suggests that the handshake was lost; empty
+// Observe gets the error of each request of this client. It returns the method of the
+// list to pass to Check if the error suggests that the handshake was lost; empty
 // otherwise.
 func (w *HandshakeWatch) Observe(method string, err error) (list string) {
 	switch {

@@ -34,7 +34,8 @@ type outgoing struct {
 //
 // A batch is one piece. If the pipe takes a part of it and then breaks, the outcome of all its
 // requests is unknown, even of those behind the part: a batch does not keep where its lines
-// begin. If the pipe took no byte of the batch, returnBatch marks its lines as unsent again.
+// begin. If the pipe took no byte of the batch, markBatchUnsent marks
+// its lines as unsent again, unless a request has ended meanwhile: its outcome stays unknown.
 type lineState uint8
 
 const (
@@ -146,8 +147,9 @@ func (c *conn) flush() {
 }
 
 // handOver starts a goroutine that becomes the writer. It writes the rest of the batch, which
-// begins at byte n, and then the queue. err, if set, is why the caller could not write. After
-// the end of the connection nothing is written.
+// begins at byte n, and then the queue. err, if set, is why the caller could not write:
+// then nothing more is written, and the goroutine only reports err. After the end of the
+// connection nothing is written either.
 func (c *conn) handOver(batch []byte, n int, err error) {
 	c.table.Mu.Lock() // so that no goroutine starts after failAll
 	defer c.table.Mu.Unlock()
@@ -171,7 +173,7 @@ func (c *conn) writeRest(batch []byte, n int, err error) error {
 		}
 		if err != nil {
 			if n == 0 {
-				c.returnBatch()
+				c.markBatchUnsent()
 			}
 			return err
 		}
@@ -181,9 +183,10 @@ func (c *conn) writeRest(batch []byte, n int, err error) error {
 	return err
 }
 
-// returnBatch marks the lines of the current batch as unsent: no byte of the batch was
-// written. So the requests may be sent to another server.
-func (c *conn) returnBatch() {
+// markBatchUnsent marks the lines of the current batch as unsent: no byte of the batch was
+// written. The lines are not queued again. The connection ends, removeLocked gives their requests
+// OutcomeNotSent, and the facade may send those to the next incarnation.
+func (c *conn) markBatchUnsent() {
 	c.table.Mu.Lock()
 	defer c.table.Mu.Unlock()
 	for e := range c.table.Open.All() {

@@ -210,6 +210,25 @@ type brokenPipe struct{ takes int }
 
 func (b brokenPipe) Write(p []byte) (int, error) { return min(b.takes, len(p)), io.ErrClosedPipe }
 
+// The first write of a request is that of its caller. If it takes nothing, nothing was sent.
+func TestRequest_whose_caller_could_not_write(t *testing.T) {
+	for takes, want := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown} {
+		for _, failure := range []error{nil, io.ErrClosedPipe} { // of the caller; the goroutine fails later
+			transporttest.InBubble(t, func(t *testing.T) {
+				p := newPeer(t, memoryPipe, 1<<20)
+				p.conn.out.tryWrite = func([]byte) (int, error) { return takes, failure }
+				p.conn.out.out = brokenPipe{}
+				failed := make(chan struct{})
+				p.onWriteError = func(error) { close(failed) }
+				call := p.startRequest(t.Context(), transport.Request{Method: "m"})
+				<-failed
+				p.end(&supervisor.Cause{Kind: supervisor.CauseClosed})
+				require.Equal(t, want, (<-call).err.Outcome, "%d bytes taken, %v", takes, failure)
+			})
+		}
+	}
+}
+
 // A request of which nothing could be written was not sent, and may be sent to another
 // server: that one, and those that wait behind it.
 func TestRequest_that_could_not_be_written(t *testing.T) {

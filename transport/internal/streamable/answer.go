@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -44,15 +45,24 @@ func (r reply) callError() error {
 	return e
 }
 
+// orphanAnswer returns an error without an id as it is kept for jsonrpc.OrphanGrace: small.
+func (r reply) orphanAnswer(from *endpoint.Endpoint) *reply {
+	e := jsonrpc.ServerError(from.CleanJSON(r.errorMember))
+	rpc := &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: e.Cause.Error()}
+	_ = errors.As(transport.KeptError(e.Cause), &rpc)
+	r.errorMember, _ = json.Marshal(rpc) // valid JSON, so it marshals
+	return &r
+}
+
 // roundTrip sends one request and waits for its answer: in a JSON body, on an event
 // stream, or in the body of an error status. It handles the other messages that arrive
 // before the answer.
-func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
-	if c := s.sse.Load(); c != nil {
-		return c.roundTrip(x, id, body, header)
+func (e *exchanger) roundTrip(ex *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
+	if c := e.sse.Load(); c != nil {
+		return c.roundTrip(ex, id, body, header)
 	}
-	ref := endpoint.SessionRefOf(header)
-	resp, httpErr := x.post(s.endpoint, body, header)
+	ref := e.sessionRef()
+	resp, httpErr := ex.post(e.server.endpoint, body, header)
 	if httpErr != nil {
 		return reply{}, httpErr
 	}
@@ -61,18 +71,18 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	var ended bool // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, httpErr = s.readErrorStatus(resp, id, ref, &x.memory)
+		got, ended, httpErr = e.readErrorStatus(resp, id, ref, &ex.memory)
 	case endpoint.IsEventStream(resp):
-		resp, got, ended, httpErr = s.readStreamAnswer(x, resp, id, ref) //nolint:bodyclose // closeBody closes it
+		resp, got, ended, httpErr = e.readStreamAnswer(ex, resp, id, ref) //nolint:bodyclose // closeBody closes it
 	default:
-		got, ended, httpErr = s.readBodyAnswer(resp, id, &x.memory)
+		got, ended, httpErr = e.readBodyAnswer(resp, id, &ex.memory)
 	}
 	if resp != nil {
-		s.closeBody(resp.Body, x, httpErr == nil && !ended)
+		e.closeBody(resp.Body, ex, httpErr == nil && !ended)
 	}
 	got.sessionID = named
 	if got.errorMember != nil {
-		got.errorMember = s.endpoint.CleanJSON(got.errorMember)
+		got.errorMember = e.server.endpoint.CleanJSON(got.errorMember)
 	}
 	return got, httpErr
 }
@@ -80,105 +90,38 @@ func (s *session) roundTrip(x *exchange, id int64, body []byte, header http.Head
 // readBodyAnswer reads the answer from a body that is not an event stream. It returns as
 // soon as the answer is complete. memory is for a large body. ended says whether the end
 // of the body was reached.
-func (s *session) readBodyAnswer(resp *http.Response, id int64, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
-	limit := s.spec.Limits.MaxMessageBytes
+func (e *exchanger) readBodyAnswer(resp *http.Response, id int64, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
+	limit := e.server.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
 	if endpoint.IsHTML(contentType, nil) {
-		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
+		return reply{}, true, e.server.endpoint.HTMLReply(resp.StatusCode)
 	}
 	b := httpbody.BodyReader{Body: resp.Body, Memory: memory}
 	body, ended, err := b.ReadUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
 	case err == httpbody.ErrTooLong:
-		s.discarded.Oversize.Add(1)
+		e.receiver.discarded.Oversize.Add(1)
 		return reply{}, true, endpoint.OversizeReply(limit)
 	case err != nil:
-		return reply{}, true, s.endpoint.ConnectionLost("the connection broke in the middle of the answer: ", err)
+		return reply{}, true, e.server.endpoint.ConnectionLost("the connection broke in the middle of the answer: ", err)
 	}
 	body = bytes.TrimSpace(body)
 	switch {
 	case len(body) == 0:
 		return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the server accepted the request with HTTP %d and did not answer it", resp.StatusCode)
 	case endpoint.IsHTML("", body):
-		return reply{}, true, s.endpoint.HTMLReply(resp.StatusCode)
+		return reply{}, true, e.server.endpoint.HTMLReply(resp.StatusCode)
 	}
-	if got, found, httpErr := s.handleMessage(body, id, true); found || httpErr != nil {
+	if got, found, httpErr := e.receiver.handleMessage(body, id, true); found || httpErr != nil {
 		got.result = cloneSmallPart(got.result, body)
 		got.orphan = false // the whole response is that error
 		return got, ended, httpErr
 	}
 	if !jsonscan.Valid(body) {
-		s.discarded.Malformed.Add(1)
+		e.receiver.discarded.Malformed.Add(1)
 		return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the answer is not valid JSON, or cut short")
 	}
 	return reply{}, true, endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the reply holds no answer to the request")
-}
-
-// handleMessage handles one message of the server, or a batch, and returns the answer to
-// the request with this id if the text contains it. sole says that the text can only be
-// about that request, so that an error without an id answers it.
-func (s *session) handleMessage(text []byte, id int64, sole bool) (got reply, found bool, httpErr *endpoint.HTTPError) {
-	if len(text) > 0 && text[0] == '[' {
-		return s.handleBatch(text, id, sole)
-	}
-	env, ok := jsonrpc.ScanEnvelope(text)
-	if !ok {
-		s.discarded.Malformed.Add(1)
-		return reply{}, false, nil
-	}
-	if env.Method == nil && (env.Result != nil || env.Error != nil) {
-		n, numeric := env.NumericID()
-		soleError := sole && isErrorWithoutID(&env)
-		switch {
-		case !(numeric && n == id) && !soleError:
-			s.discarded.Unmatched.Add(1)
-			return reply{}, false, nil
-		case env.Error != nil:
-			return reply{errorMember: env.Error, orphan: soleError && !(numeric && n == id)}, true, nil
-		case env.Malformed:
-			return reply{}, false, endpoint.InvalidReply(mcpvisor.OutcomeAnswered, "the result is not valid JSON")
-		}
-		return reply{result: env.Result}, true, nil
-	}
-	if env.Method == nil {
-		s.discarded.Malformed.Add(1)
-		return reply{}, false, nil
-	}
-	if s.notifications.Dispatch(&env, &s.exchanges.requests, &s.discarded) {
-		return reply{}, false, nil
-	}
-	s.receiveMessage(text, &env, id)
-	return reply{}, false, nil
-}
-
-// handleBatch calls handleMessage for each message of a batch (MCP 2025-03-26). A batch
-// within a batch is malformed. An error without an id is an answer only if it is the only
-// message.
-func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, found bool, httpErr *endpoint.HTTPError) {
-	if !jsonscan.Valid(text) {
-		return reply{}, false, nil
-	}
-	if sole {
-		n := 0
-		jsonscan.EachItem(text, func([]byte) bool { n++; return n < 2 })
-		sole = n == 1
-	}
-	jsonscan.EachItem(text, func(item []byte) bool {
-		if item[0] != '{' {
-			s.discarded.Malformed.Add(1)
-			return true
-		}
-		r, isAnswer, itemErr := s.handleMessage(item, id, sole)
-		if isAnswer {
-			got, found = r, true
-		}
-		httpErr = itemErr
-		return httpErr == nil
-	})
-	if httpErr != nil {
-		return reply{}, false, httpErr
-	}
-	return got, found, nil
 }
 
 // readErrorStatus interprets a response with an error status.
@@ -191,11 +134,11 @@ func (s *session) handleBatch(text []byte, id int64, sole bool) (got reply, foun
 //
 // A body that breaks, or stalls for BodyTimeout, is used as far as it has arrived. It proves
 // nothing about the request: it may have been going to say that a tool has acted.
-func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
+func (e *exchanger) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
 	late := endpoint.LimitTime(resp.Body)
-	body, ended, broke := s.errorBody(resp, &progressReader{resp.Body, late}, id, memory)
+	body, ended, broke := e.errorBody(resp, &progressReader{resp.Body, late}, id, memory)
 	late.Stop()
-	httpErr = s.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
+	httpErr = e.server.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
 	if broke && httpErr.Outcome == mcpvisor.OutcomeNotSent {
 		httpErr.Outcome = mcpvisor.OutcomeUnknown
 	}
@@ -206,7 +149,7 @@ func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.Se
 	var rpc *sdkrpc.Error
 	n, numeric := env.NumericID()
 	hasOurID := numeric && n == id
-	if errors.As(jsonrpc.ServerError(s.endpoint.CleanJSON(env.Error)), &rpc) {
+	if errors.As(jsonrpc.ServerError(e.server.endpoint.CleanJSON(env.Error)), &rpc) {
 		httpErr.Err = rpc
 	}
 	switch {
@@ -214,7 +157,7 @@ func (s *session) readErrorStatus(resp *http.Response, id int64, ref endpoint.Se
 		return reply{}, ended, httpErr
 	case hasOurID:
 		if httpErr.SessionLost && httpErr.Status == http.StatusNotFound && httpErr.Outcome == mcpvisor.OutcomeNotSent {
-			s.endWithError(httpErr)
+			e.life.lose(httpErr, e.server.endpoint.Target)
 		}
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
 	case !httpErr.SessionLost && isErrorWithoutID(&env):
@@ -277,12 +220,12 @@ func (r *progressReader) Read(p []byte) (int, error) {
 // errorBody reads the body of an error status from r: its first MaxErrorBody bytes, or all of
 // it if it may be a JSON-RPC answer. ended says whether the end of the body was reached, and
 // broke whether reading failed before.
-func (s *session) errorBody(resp *http.Response, r io.Reader, id int64, memory httpbody.Memory) (body []byte, ended, broke bool) {
+func (e *exchanger) errorBody(resp *http.Response, r io.Reader, id int64, memory httpbody.Memory) (body []byte, ended, broke bool) {
 	b := httpbody.BodyReader{Body: r, Memory: memory}
 	enough := completeAnswer(resp, id)
 	ended, err := b.Read(endpoint.MaxErrorBody, enough)
 	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Content()), []byte("{")) {
-		ended, err = b.Read(s.spec.Limits.MaxMessageBytes, enough)
+		ended, err = b.Read(e.server.spec.Limits.MaxMessageBytes, enough)
 	}
 	return b.Content(), ended, err != nil
 }
@@ -321,10 +264,10 @@ type drains struct {
 
 // add adds an exchange. If there is no room, it ends the one that was added first, because
 // that one is the most likely to continue without an end.
-func (d *drains) add(x *exchange) {
+func (d *drains) add(ex *exchange) {
 	d.mu.Lock()
 	oldest := d.ring[d.next]
-	d.ring[d.next] = x
+	d.ring[d.next] = ex
 	d.next = (d.next + 1) % maxDrains
 	d.mu.Unlock()
 	if oldest != nil {
@@ -333,38 +276,33 @@ func (d *drains) add(x *exchange) {
 }
 
 // remove removes an exchange, unless another one has taken its place.
-func (d *drains) remove(x *exchange) {
+func (d *drains) remove(ex *exchange) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if i := slices.Index(d.ring[:], x); i >= 0 {
+	if i := slices.Index(d.ring[:], ex); i >= 0 {
 		d.ring[i] = nil
 	}
 }
 
 // closeBody closes the body of an exchange. more says that the body may continue after the
 // answer. Then the rest is read in the background, so that the connection can be reused.
-func (s *session) closeBody(body io.ReadCloser, x *exchange, more bool) {
-	if !more || !x.detach() {
+func (e *exchanger) closeBody(body io.ReadCloser, ex *exchange, more bool) {
+	if !more || !ex.detach() {
 		_ = body.Close()
 		return
 	}
-	s.drainBody(body, x)
-}
-
-// drainBody reads the rest of a body in the background and closes it.
-func (s *session) drainBody(body io.ReadCloser, x *exchange) {
-	if !s.startTask() {
+	if !e.life.startTask() {
 		_ = body.Close()
-		x.finishDetached()
+		ex.finishDetached()
 		return
 	}
-	s.drains.add(x)
+	e.drains.add(ex)
 	go func() {
-		defer s.tasks.Done()
-		defer x.finishDetached()
-		defer s.drains.remove(x)
+		defer e.life.tasks.Done()
+		defer ex.finishDetached()
+		defer e.drains.remove(ex)
 		defer body.Close()
-		limit := time.AfterFunc(drainTimeout, x.finishDetached)
+		limit := time.AfterFunc(drainTimeout, ex.finishDetached)
 		defer limit.Stop()
 		_, _ = io.CopyN(io.Discard, body, maxDrained)
 	}()

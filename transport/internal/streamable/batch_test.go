@@ -11,14 +11,14 @@ func TestBatch_noAllocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	s := new(session)
+	r := new(receiver)
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
-		_, found, httpErr := s.handleMessage(batch, 1, true)
+		_, found, httpErr := r.handleMessage(batch, 1, true)
 		require.False(t, found)
 		require.Nil(t, httpErr)
-		_, _, _ = s.handleMessage(nested, 1, true)
+		_, _, _ = r.handleMessage(nested, 1, true)
 	}), 10.0)
-	require.EqualValues(t, 2*2*items, s.discarded.Malformed.Load())
+	require.EqualValues(t, 2*2*items, r.discarded.Malformed.Load())
 }
 
 // An error without an id answers a call only if it is the only message of the batch.
@@ -38,13 +38,13 @@ func TestBatch(t *testing.T) {
 		"cut":             {`[{"id":1,"result":"a"}`, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := new(session)
-			got, found, httpErr := s.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
+			r := new(receiver)
+			got, found, httpErr := r.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
 			require.Nil(t, httpErr)
 			require.Equal(t, c.result+c.error != "", found)
 			require.Equal(t, c.result, string(got.result))
 			require.Equal(t, c.error, string(got.errorMember))
-			require.Equal(t, c.discarded, s.discarded.Malformed.Load()+s.discarded.Unmatched.Load())
+			require.Equal(t, c.discarded, r.discarded.Malformed.Load()+r.discarded.Unmatched.Load())
 		})
 	}
 }

@@ -97,7 +97,7 @@ func TestBody_connectionReusedAfterEarlyAnswer(t *testing.T) {
 	for range 3 {
 		requireServing(t, s)
 		end <- struct{}{}
-		require.Eventually(t, func() bool { return s.exchanges.size() == 0 }, transporttest.Patience, transporttest.TimeStep)
+		require.Eventually(t, func() bool { return s.exchanger.table.size() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	}
 	require.Len(t, conns, 1)
 }

@@ -35,7 +35,7 @@ func TestBuffer(t *testing.T) {
 			spec := specFor(web.URL)
 			spec.Limits.MaxBufferBytes = size / 2
 			s := openSession(t, spec)
-			buffer := s.exchanges.buffer
+			buffer := s.exchanger.table.buffer
 
 			one := new(budget.Share)
 			require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
@@ -77,7 +77,7 @@ func TestBuffer_SSE(t *testing.T) {
 			spec := sseSpec(web)
 			spec.Limits.MaxBufferBytes = 1 << 20
 			s := openSession(t, spec)
-			buffer := s.exchanges.buffer
+			buffer := s.exchanger.table.buffer
 			one := new(budget.Share)
 			require.NoError(t, (<-transporttest.StartRequest(t.Context(), s, one)).Err)
 			require.Positive(t, buffer.Used())
@@ -104,7 +104,7 @@ func TestBuffer_releasedBeforeResume(t *testing.T) {
 		used.Store(-1)
 		var s *session
 		web, spec, _ := newResumingServer(t, "", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			used.Store(s.exchanges.buffer.Used())
+			used.Store(s.exchanger.table.buffer.Used())
 			resumeCall(w, r, id)
 		})
 		opened := web.replies["tools/call"]
@@ -117,6 +117,6 @@ func TestBuffer_releasedBeforeResume(t *testing.T) {
 		_, err := s.Request(t.Context(), transporttest.ToolCall)
 		require.NoError(t, err)
 		require.Zero(t, used.Load(), "while the stream is resumed")
-		require.Zero(t, s.exchanges.buffer.Used())
+		require.Zero(t, s.exchanger.table.buffer.Used())
 	})
 }

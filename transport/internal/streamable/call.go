@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -15,29 +16,32 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-const (
-	// confirmTimeout bounds the check whether a server is alive after a connection broke.
-	// The error of the call is delayed by that check.
-	confirmTimeout = time.Second
-	// notifyTimeout bounds the POST of a notification, such as a cancellation.
-	notifyTimeout = 2 * time.Second
-)
+// confirmTimeout bounds the check whether a server is alive after a connection broke. The
+// error of the call is delayed by that check.
+const confirmTimeout = time.Second
 
-// Shared header values; net/http does not change them.
-var (
-	headerJSON   = []string{"application/json"}
-	headerBoth   = []string{"application/json, text/event-stream"}
-	headerEvents = []string{"text/event-stream"}
-)
+// calls is the call channel of a session: it sends the requests of callers, and makes their
+// results and errors. Safe for concurrent use.
+//
+// Fields without a remark are set by NewSession and not changed afterwards.
+type calls struct {
+	server    *server
+	life      *liveness
+	exchanger *exchanger
+	receiver  *receiver
+	// params are the arguments that headers must repeat. useTools sets it.
+	params     headerparams.Table
+	toolsKnown atomic.Bool // useTools was called
+}
 
-// Request implements Session. "Every JSON-RPC message sent from the client MUST be a new
-// HTTP POST request to the MCP endpoint" (MCP 2025-11-25, Streamable HTTP, "Sending Messages
-// to the Server").
-func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	if died := s.Cause(); died != nil {
+// request sends a request of the caller. "Every JSON-RPC message sent from the client MUST
+// be a new HTTP POST request to the MCP endpoint" (MCP 2025-11-25, Streamable HTTP, "Sending
+// Messages to the Server").
+func (c *calls) request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if died := c.life.cause(); died != nil {
 		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)
 	}
-	a := s.agreed.Load()
+	a := c.server.agreed.Load()
 	if a == nil {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 	}
@@ -47,34 +51,35 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	return a.sender.Request(ctx, r)
 }
 
-// sendRequest sends a request once and returns its result. The shutdown of the session
-// waits for the exchange, but not for the caller's Progress function.
-func (s *session) sendRequest(ctx context.Context, a *agreement, r transport.Request) (json.RawMessage, error) {
-	if !s.startTask() {
-		return nil, jsonrpc.DeathError(s.Cause(), mcpvisor.OutcomeNotSent)
+// send sends a request once and returns its result. The shutdown of the session waits for
+// the exchange, but not for the caller's Progress function.
+func (c *calls) send(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if !c.life.startTask() {
+		return nil, jsonrpc.DeathError(c.life.cause(), mcpvisor.OutcomeNotSent)
 	}
-	x := s.startRequest(ctx, r)
-	jsonrpc.NotifySent(&r, x.id())
-	if x.entry.Progress != nil {
-		return s.sendWithProgress(x, a, r)
+	ex := c.exchanger.table.startRequest(ctx, r)
+	jsonrpc.NotifySent(&r, ex.id())
+	if ex.entry.Progress != nil {
+		return c.sendWithProgress(ex, r)
 	}
-	defer s.tasks.Done()
-	defer x.finish()
-	result, err := s.sendExchange(x, a, r)
-	x.handOverBuffer(r, err)
+	defer c.life.tasks.Done()
+	defer ex.finish()
+	result, err := c.sendExchange(ex, r)
+	ex.handOverBuffer(r, err)
 	return result, err
 }
 
 // sendExchange runs the exchange of a request, and turns its answer into a result or an
 // error.
-func (s *session) sendExchange(x *exchange, a *agreement, r transport.Request) (json.RawMessage, error) {
-	header, err := s.callHeader(a, r)
+func (c *calls) sendExchange(ex *exchange, r transport.Request) (json.RawMessage, error) {
+	a := c.server.agreed.Load()
+	header, err := c.header(a, r)
 	if err != nil {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
-	got, httpErr := s.roundTrip(x, x.id(), requestBody(x.id(), r, a.meta), header)
+	got, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, a.meta), header)
 	if httpErr != nil {
-		return nil, s.callError(x, a, httpErr)
+		return nil, c.callError(ex, httpErr)
 	}
 	if err := got.callError(); err != nil {
 		return nil, err
@@ -91,113 +96,86 @@ func requestBody(id int64, r transport.Request, meta json.RawMessage) []byte {
 // sendWithProgress sends a request whose caller gets progress reports. The exchange runs
 // in its own goroutine. The calling goroutine only calls the caller's Progress function,
 // which may block. If that function panics, the exchange is canceled.
-func (s *session) sendWithProgress(x *exchange, a *agreement, r transport.Request) (result json.RawMessage, err error) {
+func (c *calls) sendWithProgress(ex *exchange, r transport.Request) (result json.RawMessage, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer s.tasks.Done()
-		defer x.finish()
-		result, err = s.sendExchange(x, a, r)
+		defer c.life.tasks.Done()
+		defer ex.finish()
+		result, err = c.sendExchange(ex, r)
 	}()
 	finished := false
 	defer func() {
 		if !finished {
-			x.end(context.Canceled, context.Canceled)
+			ex.end(context.Canceled, context.Canceled)
 			<-done
-			x.handOverBuffer(r, context.Canceled)
+			ex.handOverBuffer(r, context.Canceled)
 		}
 	}()
 	for answered := false; !answered; {
 		select {
 		case <-done:
 			answered = true
-		case <-x.entry.Progress.Ready:
+		case <-ex.entry.Progress.Ready:
 		}
-		x.entry.Progress.Deliver()
+		ex.entry.Progress.Deliver()
 	}
 	finished = true
-	x.handOverBuffer(r, err)
+	ex.handOverBuffer(r, err)
 	return result, err
 }
 
-// callHeader returns the header of a request on the call channel. Calls of a legacy
-// session share it, so it must not be changed. It fails if arguments of the call that
-// headers must repeat do not fit into them.
-//
-// Building a header for each call would allocate on the hot path. Only a modern session
-// needs that, because its headers repeat the method, the name and arguments of the call
-// (MCP 2026-07-28, Streamable HTTP). Two goroutines may build the shared header at the same
-// time; both results are equal, and the last one is kept.
-func (s *session) callHeader(a *agreement, r transport.Request) (http.Header, error) {
-	id := s.sessionID.Load()
-	shared := s.sharedHeader.Load()
-	if shared == nil || shared.agreed != a || shared.sessionID != id {
-		shared = &sharedHeader{agreed: a, sessionID: id, header: s.sessionHeader(a)}
-		shared.header["Content-Type"], shared.header["Accept"] = headerJSON, headerBoth
-		s.sharedHeader.Store(shared)
-	}
+// header returns the header of a request. Calls of a legacy session share it, so it must not
+// be changed: a header for each call would allocate on the hot path. Only a modern session
+// needs one, because its headers repeat the method, the name and arguments of the call (MCP
+// 2026-07-28, Streamable HTTP). header fails if these arguments do not fit into headers.
+func (c *calls) header(a *agreement, r transport.Request) (http.Header, error) {
 	if !a.modern {
-		return shared.header, nil
+		return a.header, nil
 	}
-	h := make(http.Header, len(shared.header)+3)
-	maps.Copy(h, shared.header)
+	h := make(http.Header, len(a.header)+3)
+	maps.Copy(h, a.header)
 	h["Mcp-Method"] = []string{r.Method}
 	switch r.Method {
 	case "tools/call", "prompts/get", "resources/read":
 		h["Mcp-Name"] = []string{headerparams.Value(r.Target)}
 	}
 	if r.Method == "tools/call" {
-		return h, s.params.AddTo(h, r)
+		return h, c.params.AddTo(h, r)
 	}
 	return h, nil
 }
 
-// sharedHeader is the header that all calls of a legacy session share, with the agreement
-// and the session id for which it was built. It is not changed.
-type sharedHeader struct {
-	agreed    *agreement
-	sessionID *string
-	header    http.Header
-}
-
-// sessionHeader returns a new header with the session id and the protocol version. MCP
-// 2025-11-25, Streamable HTTP, "Session Management": clients "MUST include it in the
-// MCP-Session-Id header on all of their subsequent HTTP requests". a is nil before the
-// negotiation has ended.
-func (s *session) sessionHeader(a *agreement) http.Header {
-	h := s.endpoint.NewHeader(8)
-	if a != nil {
-		h["Mcp-Protocol-Version"] = []string{a.info.ProtocolVersion}
+// useTools implements UseTools of [transport.InputSchemaChecker].
+func (c *calls) useTools(tools []mcpvisor.Tool, partial bool) {
+	if c.server.isModern() && !(c.toolsKnown.Swap(true) && partial) {
+		c.params.Replace(tools)
 	}
-	if id := s.sessionID.Load(); id != nil {
-		h["Mcp-Session-Id"] = []string{*id}
-	}
-	return h
 }
 
 // callError returns the error of a call that failed with httpErr. It ends the session if
 // httpErr proves that the session or the server is gone. After a broken connection it
 // checks whether the server is alive. It cancels a request on which a legacy server may
 // still work.
-func (s *session) callError(x *exchange, a *agreement, httpErr *endpoint.HTTPError) error {
-	s.serverRequests.CancelOfCall(x.id())
+func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
+	c.receiver.requests.CancelOfCall(ex.id())
 	switch {
 	case httpErr.SessionLost || httpErr.ServerGone:
-		s.endWithError(httpErr)
-	case httpErr.ConnBroken && x.ctx.Err() == nil:
-		s.confirmAlive(x.ctx, a)
+		c.life.lose(httpErr, c.server.endpoint.Target)
+	case httpErr.ConnBroken && ex.ctx.Err() == nil:
+		c.life.confirm(ex.ctx, c.ping)
 	}
 	if httpErr.Outcome == mcpvisor.OutcomeAnswered {
 		return httpErr.CallError()
 	}
-	if died := s.Cause(); died != nil {
+	if died := c.life.cause(); died != nil {
 		return jsonrpc.DeathError(died, httpErr.Outcome)
 	}
-	if x.ctx.Err() != nil {
-		if httpErr.Outcome == mcpvisor.OutcomeUnknown && !a.modern { // for a modern server the end of the connection is the cancellation
-			s.notifyCancelled(x, a)
+	if ex.ctx.Err() != nil {
+		if httpErr.Outcome == mcpvisor.OutcomeUnknown && !c.server.isModern() { // for a modern server the end of the connection is the cancellation
+			c.notifyCancelled(ex)
 		}
-		e := jsonrpc.RequestError(x.ctx, nil, httpErr.Outcome, httpErr)
+		e := jsonrpc.RequestError(ex.ctx, nil, httpErr.Outcome, httpErr)
 		if e.Kind == mcpvisor.KindTimeout && e.Cause == nil {
 			e.Cause = httpErr.Remark
 		}
@@ -206,53 +184,23 @@ func (s *session) callError(x *exchange, a *agreement, httpErr *endpoint.HTTPErr
 	return httpErr.CallError()
 }
 
-// confirmAlive checks whether a server whose connection broke is still alive, and ends
-// the session if not. So a crash is not reported as an invalid reply. Calls that broke
-// together share one check. confirmAlive returns when the check ends, when ctx ends, when
-// the session dies, or after confirmTimeout.
-func (s *session) confirmAlive(ctx context.Context, a *agreement) {
-	s.mu.Lock()
-	checked := s.aliveCheck
-	if checked == nil {
-		if !s.startTaskLocked() {
-			s.mu.Unlock()
-			return
-		}
-		checked = make(chan struct{})
-		s.aliveCheck = checked
-		go func() {
-			defer s.tasks.Done()
-			s.pingServer(a)
-			s.mu.Lock()
-			s.aliveCheck = nil
-			s.mu.Unlock()
-			close(checked)
-		}()
-	}
-	s.mu.Unlock()
-	select {
-	case <-checked:
-	case <-s.Dead():
-	case <-ctx.Done():
-	}
-}
-
-// pingServer sends the cheapest request of the protocol. Any answer proves that the server
-// is alive. It ends the session if the server or the session is gone.
-func (s *session) pingServer(a *agreement) {
-	ctx, cancel := context.WithTimeout(s.ctx, confirmTimeout)
+// ping sends the cheapest request of the protocol. Any answer proves that the server is
+// alive. It ends the session if the server or the session is gone.
+func (c *calls) ping() {
+	ctx, cancel := context.WithTimeout(c.life.ctx, confirmTimeout)
 	defer cancel()
+	a := c.server.agreed.Load()
 	r := transport.Request{Method: "ping"}
 	if a.modern {
 		r.Method = "server/discover"
 	}
-	x := s.startRequest(ctx, r)
-	defer x.finish()
-	defer x.memory.share.Release()
-	header, _ := s.callHeader(a, r) // it fails for tools only
-	_, httpErr := s.roundTrip(x, x.id(), requestBody(x.id(), r, a.meta), header)
+	ex := c.exchanger.table.startRequest(ctx, r)
+	defer ex.finish()
+	defer ex.memory.share.Release()
+	header, _ := c.header(a, r) // it fails for tools only
+	_, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, a.meta), header)
 	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {
-		s.endWithError(httpErr)
+		c.life.lose(httpErr, c.server.endpoint.Target)
 	}
 }
 
@@ -260,27 +208,7 @@ func (s *session) pingServer(a *agreement) {
 // Cancellation), because for a legacy server the end of the connection is not a
 // cancellation: "Disconnection SHOULD NOT be interpreted as the client cancelling its
 // request" (Streamable HTTP). It does not wait for the delivery.
-func (s *session) notifyCancelled(x *exchange, a *agreement) {
-	err, _ := jsonrpc.ContextEnd(x.ctx)
-	s.notifyServer(a, jsonrpc.Cancelled(x.id(), errors.Is(err, context.DeadlineExceeded)))
-}
-
-// notifyServer sends a notification to the server in the background. It does not wait for
-// the delivery.
-func (s *session) notifyServer(a *agreement, body []byte) {
-	if !s.startTask() {
-		return
-	}
-	go func() {
-		defer s.tasks.Done()
-		ctx, cancel := context.WithTimeout(s.ctx, notifyTimeout)
-		defer cancel()
-		h := s.sessionHeader(a)
-		h["Content-Type"], h["Accept"] = headerJSON, headerBoth
-		s.countPost()
-		resp, httpErr := s.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: h})
-		if httpErr == nil {
-			_ = resp.Body.Close()
-		}
-	}()
+func (c *calls) notifyCancelled(ex *exchange) {
+	err, _ := jsonrpc.ContextEnd(ex.ctx)
+	c.exchanger.notify(jsonrpc.Cancelled(ex.id(), errors.Is(err, context.DeadlineExceeded)))
 }

@@ -123,7 +123,7 @@ func TestRequest_allocations(t *testing.T) {
 // The requests of a session share their header, because net/http does not change it.
 func TestCallHeader_shared(t *testing.T) {
 	s := openSession(t, specFor(newHTTPServer(t).URL))
-	a := s.agreed.Load()
-	allocs := testing.AllocsPerRun(100, func() { _, _ = s.callHeader(a, transporttest.ToolCall) })
+	a := s.server.agreed.Load()
+	allocs := testing.AllocsPerRun(100, func() { _, _ = s.calls.header(a, transporttest.ToolCall) })
 	require.Zero(t, allocs)
 }

@@ -282,17 +282,17 @@ func TestCallError_answerAfterCallerLeft(t *testing.T) {
 		s := openSession(t, newMemoryTransport(t).spec())
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		canceled := s.startRequest(ended, transporttest.ToolCall)
+		canceled := s.exchanger.table.startRequest(ended, transporttest.ToolCall)
 		defer canceled.finish()
-		open := s.startRequest(t.Context(), transporttest.ToolCall)
+		open := s.exchanger.table.startRequest(t.Context(), transporttest.ToolCall)
 		defer open.finish()
 		<-canceled.ctx.Done()
 		answered := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}
 		var e *mcpvisor.Error
-		require.ErrorAs(t, s.callError(canceled, s.agreed.Load(), answered), &e)
+		require.ErrorAs(t, s.calls.callError(canceled, answered), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
-		require.ErrorAs(t, s.callError(open, s.agreed.Load(), answered), &e)
+		require.ErrorAs(t, s.calls.callError(open, answered), &e)
 		require.Equal(t, mcpvisor.KindRPC, e.Kind)
 	})
 }

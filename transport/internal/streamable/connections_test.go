@@ -81,7 +81,7 @@ func TestHostDialFunctions_http2(t *testing.T) {
 func TestRelease_closesConnections(t *testing.T) {
 	web := newHTTPServer(t)
 	s := openSession(t, specFor(web.URL))
-	conn, err := s.endpoint.RoundTripper.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
+	conn, err := s.server.endpoint.RoundTripper.(*http.Transport).DialContext(t.Context(), "tcp", web.Listener.Addr().String())
 	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(transporttest.Patience)))
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})

@@ -1,7 +1,6 @@
 package streamable
 
 import (
-	"context"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -9,9 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // dialer makes sessions over Streamable HTTP. It remembers the protocol era and the
@@ -48,29 +45,6 @@ func (d *dialer) Authorizer() transport.Authorizer {
 	return d.auth
 }
 
-// NewSession implements Dialer.
-func (d *dialer) NewSession() transport.Session {
-	s := &session{
-		lifetime:  jsonrpc.NewLifetime(),
-		dialer:    d,
-		spec:      d.spec,
-		log:       d.opts.Logger.With().Str("server", d.spec.Name).Logger(),
-		sdkStream: newSDKStream(),
-	}
-	s.exchanges.buffer = d.buffer
-	s.handler = d.handlers.NewHandler(s.lifetime)
-	s.serverRequests = inbound.Requests{Handler: s.handler, Calls: &s.exchanges.requests, Go: s.goTask, Reply: s.postReply,
-		Room: inbound.Allowance{Max: sdkStreamSize}}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	if s.endpoint, s.endpointErr = endpoint.New(d.spec, &d.held); s.endpoint != nil {
-		s.notifications.Redact = s.endpoint.Redact
-		s.endpoint.Auth = d.auth
-		s.handler.Redactor = s.endpoint.Redact
-		s.endpoint.OnUnauthorized = func(httpErr *endpoint.HTTPError) { s.end(httpErr.StartCause()) }
-	}
-	return s
-}
-
 // knownEra returns the era with which a session begins: that of the spec, or the one that
 // an earlier session found. EraAuto: the session has to find it.
 func (d *dialer) knownEra() mcpvisor.Era {
@@ -87,6 +61,24 @@ func (d *dialer) rememberEra(era mcpvisor.Era) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.era = era
+}
+
+// knownSSE reports whether the server speaks HTTP+SSE according to its spec or to an
+// earlier session.
+func (d *dialer) knownSSE() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.spec.HTTP.SSE || d.sse
+}
+
+// rememberSSE stores for later sessions whether the server speaks HTTP+SSE. It reports
+// whether the value has changed.
+func (d *dialer) rememberSSE(found bool) (changed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	changed = d.sse != found
+	d.sse = found
+	return changed
 }
 
 // newAuthorizer returns what obtains the access tokens for all sessions of a dialer; nil

@@ -6,16 +6,20 @@
 // message handling and counters, and replace only the way in which one exchange gets its
 // answer.
 //
-// Where to start reading:
+// A session has these parts. Read them in this order:
 //
-//   - dialer.go: what is remembered between sessions
-//   - session.go: the session and its end
-//   - open.go: the negotiation; sdk_transport.go: the HTTP client of the go-sdk
-//   - call.go: a call, from its request to its result or error
-//   - exchange.go: one HTTP request with its answer, and when it ends
+//   - session.go: session, which connects the parts, and server, which says where requests go
+//     and how they name the session
+//   - liveness.go: whether the session lives, why it ended, and what its release waits for
+//   - call.go: calls, the call channel, from a request to its result or error
+//   - exchange.go: exchanger, which sends messages, and exchange, one HTTP request with its
+//     answer
 //   - answer.go, stream.go: how the answer is found in a body or on an event stream
-//   - listen.go: the standalone event stream; server_message.go: messages of the server
+//   - receiver.go: receiver, which handles all other messages of the server
+//   - open.go: negotiation, the control channel; sdk_transport.go: the HTTP client of the go-sdk
+//   - listen.go: standaloneStream, the event stream that belongs to no request
 //   - sse_conn.go, sse_fallback.go: HTTP+SSE, and when it is tried
+//   - dialer.go: what is remembered between sessions
 //
 // What a call in flight receives when something is lost:
 //

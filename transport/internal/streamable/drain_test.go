@@ -61,16 +61,16 @@ func TestDrain_bounded(t *testing.T) {
 				spec.HTTP.SSE = prepare(web)
 				s := openSession(t, spec)
 				time.Sleep(2 * drainTimeout) // so that the responses of the handshake are closed
-				before := s.exchanges.size()
+				before := s.exchanger.table.size()
 				for range 3 * maxDrains {
 					requireServing(t, s)
 				}
 				synctest.Wait()
-				require.Equal(t, before+maxDrains, s.exchanges.size())
+				require.Equal(t, before+maxDrains, s.exchanger.table.size())
 				time.Sleep(2 * drainTimeout)
 				synctest.Wait()
-				require.Equal(t, before, s.exchanges.size())
-				require.Zero(t, s.drains.ring, "an exchange that has ended is kept in memory")
+				require.Equal(t, before, s.exchanger.table.size())
+				require.Zero(t, s.exchanger.drains.ring, "an exchange that has ended is kept in memory")
 				require.Len(t, web.unclosed(), before, "the event stream of HTTP+SSE")
 				require.Nil(t, s.Cause())
 			})

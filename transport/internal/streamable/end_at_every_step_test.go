@@ -119,11 +119,11 @@ func TestEnd_betweenRequestsOfTheSDK(t *testing.T) {
 			rt := roundTripper(func(req *http.Request) (*http.Response, error) {
 				end()
 				defer end()
-				return (&sdkTransport{s: s}).RoundTrip(req)
+				return (&sdkTransport{s.negotiation}).RoundTrip(req)
 			})
 			began := time.Now()
 			client, err := mcp.NewClient(transporttest.ClientInfo, nil).Connect(t.Context(),
-				&mcp.StreamableClientTransport{Endpoint: s.endpoint.Target, HTTPClient: &http.Client{Transport: rt}}, nil)
+				&mcp.StreamableClientTransport{Endpoint: s.server.endpoint.Target, HTTPClient: &http.Client{Transport: rt}}, nil)
 			require.Zero(t, time.Since(began), "the session ended at step %d", step)
 			if err == nil {
 				_ = client.Close()

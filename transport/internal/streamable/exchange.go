@@ -3,13 +3,94 @@ package streamable
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
+
+// notifyTimeout bounds the POST of a notification, such as a cancellation.
+const notifyTimeout = 2 * time.Second
+
+// Shared header values; net/http does not change them.
+var (
+	headerJSON   = []string{"application/json"}
+	headerBoth   = []string{"application/json, text/event-stream"}
+	headerEvents = []string{"text/event-stream"}
+)
+
+// exchanger sends the messages of a session, and reads the responses. Safe for concurrent
+// use.
+//
+// Fields without a remark are set by NewSession and not changed afterwards.
+type exchanger struct {
+	server   *server
+	life     *liveness
+	receiver *receiver     // gets all that is not the answer to a request
+	table    exchangeTable // has its own mutex
+	drains   drains        // has its own mutex
+	// sse is the event stream of a session over HTTP+SSE; nil over Streamable HTTP. The
+	// goroutine that opens the stream sets it once.
+	sse atomic.Pointer[sseConn]
+}
+
+// sessionRef returns how requests currently identify the session.
+func (e *exchanger) sessionRef() endpoint.SessionRef {
+	switch {
+	case e.sse.Load() != nil:
+		return endpoint.StreamSession
+	case e.server.sessionID.Load() != nil:
+		return endpoint.HeaderSession
+	}
+	return endpoint.NoSession
+}
+
+// post sends a message that has no answer. It ends the session if the response shows that
+// the session or the server is gone. It ignores any other error status, unless that
+// requires an authorization.
+func (e *exchanger) post(ex *exchange, body []byte, header http.Header) *endpoint.HTTPError {
+	e.countPost()
+	resp, httpErr := ex.post(e.server.endpoint, body, header)
+	if httpErr == nil {
+		defer resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			httpErr = e.server.endpoint.StatusError(resp, endpoint.ReadErrorBody(resp), e.sessionRef())
+			if !httpErr.SessionLost && httpErr.Kind != mcpvisor.KindAuthRequired {
+				e.server.log.Debug().Str("reply", httpErr.Message).Msg("server did not accept a message")
+				httpErr = nil
+			}
+		}
+	}
+	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone && e.server.agreed.Load() != nil) {
+		e.life.lose(httpErr, e.server.endpoint.Target)
+	}
+	return httpErr
+}
+
+// notify sends a notification to the server of an open session in the background. It does
+// not wait for the delivery.
+func (e *exchanger) notify(body []byte) {
+	e.life.goTask(func() {
+		ctx, cancel := context.WithTimeout(e.life.ctx, notifyTimeout)
+		defer cancel()
+		e.countPost()
+		resp, httpErr := e.server.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: e.server.agreed.Load().header})
+		if httpErr == nil {
+			_ = resp.Body.Close()
+		}
+	})
+}
+
+// countPost counts a message that has no answer and is about to be POSTed.
+func (e *exchanger) countPost() {
+	if c := e.sse.Load(); c != nil {
+		c.postCount.Add(1)
+	}
+}
 
 // exchange is one HTTP request of the session with its answer: a call, a message of the
 // go-sdk's client, or an event stream.
@@ -34,113 +115,112 @@ type exchange struct {
 	failWithOrphan func()
 }
 
-// startExchange begins an exchange that is not on the call channel. The caller must call
-// finish.
-func (s *session) startExchange(parent context.Context, timeout time.Duration) *exchange {
-	return s.exchanges.start(parent, false, transport.Request{Timeout: timeout})
+// start begins an exchange that is not on the call channel. The caller must call finish.
+func (t *exchangeTable) start(parent context.Context, timeout time.Duration) *exchange {
+	return t.add(parent, false, transport.Request{Timeout: timeout})
 }
 
 // startRequest begins the exchange of a request on the call channel, and assigns the id of
 // the request. The caller must call finish.
-func (s *session) startRequest(parent context.Context, r transport.Request) *exchange {
-	return s.exchanges.start(parent, true, r)
+func (t *exchangeTable) startRequest(parent context.Context, r transport.Request) *exchange {
+	return t.add(parent, true, r)
 }
 
-// start begins an exchange. Its context is not derived from the caller's context: it
-// ends when that ends, unless detach was called. request says whether the exchange is a request
+// add begins an exchange. Its context is not derived from the caller's context: it ends
+// when that ends, unless detach was called. request says whether the exchange is a request
 // on the call channel.
-func (t *exchangeTable) start(parent context.Context, request bool, r transport.Request) *exchange {
-	x := &exchange{table: t, memory: replyMemory{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
-	x.ctx, x.cancel = context.WithCancelCause(x.trace.Context(parent))
-	x.entry.Owner, x.memory.ctx = x, x.ctx
-	if ended := t.requests.Add(&x.entry, request, r); ended != nil {
-		x.end(context.Canceled, ended)
-		return x
+func (t *exchangeTable) add(parent context.Context, request bool, r transport.Request) *exchange {
+	ex := &exchange{table: t, memory: replyMemory{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	ex.ctx, ex.cancel = context.WithCancelCause(ex.trace.Context(parent))
+	ex.entry.Owner, ex.memory.ctx = ex, ex.ctx
+	if ended := t.requests.Add(&ex.entry, request, r); ended != nil {
+		ex.end(context.Canceled, ended)
+		return ex
 	}
 	if parent.Done() != nil {
-		x.unfollow = context.AfterFunc(parent, func() { x.end(jsonrpc.ContextEnd(parent)) })
+		ex.unfollow = context.AfterFunc(parent, func() { ex.end(jsonrpc.ContextEnd(parent)) })
 	}
-	return x
+	return ex
 }
 
 // post sends the request of the exchange to the endpoint.
-func (x *exchange) post(e *endpoint.Endpoint, body []byte, header http.Header) (*http.Response, *endpoint.HTTPError) {
-	return e.Do(x.ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: header, Trace: &x.trace})
+func (ex *exchange) post(e *endpoint.Endpoint, body []byte, header http.Header) (*http.Response, *endpoint.HTTPError) {
+	return e.Do(ex.ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: header, Trace: &ex.trace})
 }
 
 // get opens an event stream at the endpoint.
-func (x *exchange) get(e *endpoint.Endpoint, header http.Header) (*http.Response, *endpoint.HTTPError) {
-	return e.Do(x.ctx, endpoint.OutgoingRequest{Method: http.MethodGet, Header: header, Trace: &x.trace})
+func (ex *exchange) get(e *endpoint.Endpoint, header http.Header) (*http.Response, *endpoint.HTTPError) {
+	return e.Do(ex.ctx, endpoint.OutgoingRequest{Method: http.MethodGet, Header: header, Trace: &ex.trace})
 }
 
 // id returns the id of the request. It is negative if the exchange is not on the call
 // channel.
-func (x *exchange) id() int64 { return x.entry.ID }
+func (ex *exchange) id() int64 { return ex.entry.ID }
 
 // InFlight implements jsonrpc.Owner. An exchange is added to the table directly before it
 // is sent.
-func (x *exchange) InFlight() bool { return true }
+func (ex *exchange) InFlight() bool { return true }
 
 // Expire implements jsonrpc.Owner. It ends the exchange, and the goroutine that runs the
 // exchange finishes it.
-func (x *exchange) Expire() (after func()) {
-	if !x.entry.Hastened.IsZero() {
-		return x.failWithOrphan
+func (ex *exchange) Expire() (after func()) {
+	if !ex.entry.Hastened.IsZero() {
+		return ex.failWithOrphan
 	}
-	return func() { x.end(context.DeadlineExceeded, jsonrpc.ErrOverdue) }
+	return func() { ex.end(context.DeadlineExceeded, jsonrpc.ErrOverdue) }
 }
 
 // failAfterGrace calls fail after jsonrpc.OrphanGrace, unless the exchange is over by then, or
 // the server has shown that it works on the request. It reports false if it was called
 // before, and while a handler of the host works for the request.
-func (x *exchange) failAfterGrace(fail func()) bool {
-	t := &x.table.requests
+func (ex *exchange) failAfterGrace(fail func()) bool {
+	t := &ex.table.requests
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	if x.failWithOrphan != nil || x.entry.Clocks.Paused() {
+	if ex.failWithOrphan != nil || ex.entry.Clocks.Paused() {
 		return false
 	}
-	x.failWithOrphan = fail
-	t.HastenLocked(&x.entry, time.Now().Add(jsonrpc.OrphanGrace))
+	ex.failWithOrphan = fail
+	t.HastenLocked(&ex.entry, time.Now().Add(jsonrpc.OrphanGrace))
 	return true
 }
 
 // end ends the exchange, unless it has ended. err is context.Canceled or
 // context.DeadlineExceeded, and cause the reason. Any goroutine may call it.
-func (x *exchange) end(err, cause error) { x.cancel(&jsonrpc.ExchangeEnd{Err: err, Cause: cause}) }
+func (ex *exchange) end(err, cause error) { ex.cancel(&jsonrpc.ExchangeEnd{Err: err, Cause: cause}) }
 
 // cause returns why the exchange ended; nil if it has not ended.
-func (x *exchange) cause() error {
-	_, cause := jsonrpc.ContextEnd(x.ctx)
+func (ex *exchange) cause() error {
+	_, cause := jsonrpc.ContextEnd(ex.ctx)
 	return cause
 }
 
 // finish ends the exchange, unless it was detached.
-func (x *exchange) finish() {
-	if !x.detached {
-		x.finishDetached()
+func (ex *exchange) finish() {
+	if !ex.detached {
+		ex.finishDetached()
 	}
 }
 
 // detach makes the exchange outlive its caller: neither the context of the caller nor the
 // deadline ends it from then on, and finish does nothing. The new owner calls
 // finishDetached. detach reports false if the context of the caller has ended.
-func (x *exchange) detach() bool {
-	if x.unfollow != nil && !x.unfollow() {
+func (ex *exchange) detach() bool {
+	if ex.unfollow != nil && !ex.unfollow() {
 		return false
 	}
-	x.table.requests.StopClock(&x.entry)
-	x.detached = true
+	ex.table.requests.StopClock(&ex.entry)
+	ex.detached = true
 	return true
 }
 
 // finishDetached ends the exchange and removes it from the table.
-func (x *exchange) finishDetached() {
-	if x.unfollow != nil {
-		x.unfollow()
+func (ex *exchange) finishDetached() {
+	if ex.unfollow != nil {
+		ex.unfollow()
 	}
-	x.table.requests.Remove(&x.entry)
-	x.cancel(context.Canceled)
+	ex.table.requests.Remove(&ex.entry)
+	ex.cancel(context.Canceled)
 }
 
 // exchangeTable holds the exchanges of one session: calls, messages of the go-sdk's
@@ -173,12 +253,12 @@ func (m *replyMemory) Release() { m.share.Release() }
 
 // handOverBuffer ends the reservation of a call. If the call succeeded and the caller has
 // set Held, the caller becomes the owner of the reservation. Otherwise it is released.
-func (x *exchange) handOverBuffer(r transport.Request, err error) {
+func (ex *exchange) handOverBuffer(r transport.Request, err error) {
 	if r.Held != nil && err == nil {
-		r.Held.TakeOver(&x.memory.share)
+		r.Held.TakeOver(&ex.memory.share)
 		return
 	}
-	x.memory.share.Release()
+	ex.memory.share.Release()
 }
 
 // noRoomReply returns the error of a call whose answer was skipped for lack of memory.
@@ -193,14 +273,15 @@ func noRoomReply() *endpoint.HTTPError {
 // the stream of one call uses the memory of its exchange. It implements httpbody.Memory. The
 // goroutine that reads the stream owns share.
 type streamMemory struct {
-	s     *session
-	share *budget.Share
+	server *server
+	life   *liveness
+	share  *budget.Share
 }
 
 // Reserve reserves memory for more bytes of an event. It reports false if there is no room
 // in time, or if the session ends.
 func (m streamMemory) Reserve(bytes int) bool {
-	return jsonrpc.GrowShare(m.share, m.s.Dead(), bytes, m.s.endpoint.NoteReceived)
+	return jsonrpc.GrowShare(m.share, m.life.lifetime.Dead(), bytes, m.server.endpoint.NoteReceived)
 }
 
 // Release releases the memory of the event.

@@ -16,11 +16,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
-// startTimed begins an exchange that is not on the call channel.
-func (t *exchangeTable) startTimed(parent context.Context, timeout time.Duration) *exchange {
-	return t.start(parent, false, transport.Request{Timeout: timeout})
-}
-
 // size returns how many exchanges are in the table.
 func (t *exchangeTable) size() int {
 	t.requests.Mu.Lock()
@@ -41,8 +36,8 @@ func TestExchange(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var table exchangeTable
 			began := time.Now()
-			late, early := table.startTimed(context.Background(), time.Minute), table.startTimed(context.Background(), time.Second)
-			endless := table.startTimed(context.Background(), 0)
+			late, early := table.start(context.Background(), time.Minute), table.start(context.Background(), time.Second)
+			endless := table.start(context.Background(), 0)
 			<-early.ctx.Done()
 			require.InDelta(t, time.Second, time.Since(began), float64(jsonrpc.SweepGrain))
 			requireEnd(t, early, context.DeadlineExceeded, mcpvisor.ErrTimeout)
@@ -63,14 +58,14 @@ func TestExchange(t *testing.T) {
 		var table exchangeTable
 		why := errors.New("not needed any more")
 		caller, cancel := context.WithCancelCause(context.WithValue(context.Background(), "k", "v")) //nolint:staticcheck // a test
-		x := table.startTimed(caller, time.Hour)
+		x := table.start(caller, time.Hour)
 		require.Equal(t, "v", x.ctx.Value("k"), "values are inherited")
 		cancel(why)
 		<-x.ctx.Done()
 		requireEnd(t, x, context.Canceled, why)
 		x.finish()
 
-		x = table.startTimed(caller, 0)
+		x = table.start(caller, 0)
 		<-x.ctx.Done()
 		requireEnd(t, x, context.Canceled, why)
 		x.finish()
@@ -81,7 +76,7 @@ func TestExchange(t *testing.T) {
 			var table exchangeTable
 			caller, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			x := table.startTimed(caller, time.Hour)
+			x := table.start(caller, time.Hour)
 			<-x.ctx.Done()
 			requireEnd(t, x, context.DeadlineExceeded, context.DeadlineExceeded)
 			require.NotErrorIs(t, x.cause(), jsonrpc.ErrOverdue, "the deadline of the exchange has not passed")
@@ -91,8 +86,8 @@ func TestExchange(t *testing.T) {
 	t.Run("ends with its parent exchange", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var table exchangeTable
-			outer := table.startTimed(t.Context(), time.Second)
-			inner := table.startTimed(outer.ctx, time.Hour)
+			outer := table.start(t.Context(), time.Second)
+			inner := table.start(outer.ctx, time.Hour)
 			<-inner.ctx.Done()
 			requireEnd(t, inner, context.DeadlineExceeded, jsonrpc.ErrOverdue)
 			inner.finish()
@@ -103,12 +98,12 @@ func TestExchange(t *testing.T) {
 	t.Run("ends with its session", func(t *testing.T) {
 		var table exchangeTable
 		why := errors.New("the session died")
-		x := table.startTimed(context.Background(), time.Hour)
+		x := table.start(context.Background(), time.Hour)
 		table.endAll(why)
 		<-x.ctx.Done()
 		requireEnd(t, x, context.Canceled, why)
 		x.finish()
-		x = table.startTimed(context.Background(), time.Hour)
+		x = table.start(context.Background(), time.Hour)
 		<-x.ctx.Done()
 		requireEnd(t, x, context.Canceled, why)
 		x.finish()
@@ -116,7 +111,7 @@ func TestExchange(t *testing.T) {
 	t.Run("contexts derived from it end with it", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var table exchangeTable
-			x := table.startTimed(t.Context(), time.Second)
+			x := table.start(t.Context(), time.Second)
 			child, stop := context.WithCancel(x.ctx)
 			defer stop()
 			<-child.Done()
@@ -133,7 +128,7 @@ func TestExchange(t *testing.T) {
 	t.Run("unregisters from its caller when finished", func(t *testing.T) {
 		var table exchangeTable
 		caller := &followedContext{Context: context.Background(), done: make(chan struct{})}
-		x := table.startTimed(caller, time.Hour)
+		x := table.start(caller, time.Hour)
 		require.Equal(t, 1, caller.afterFuncs)
 		x.finish()
 		require.Zero(t, caller.afterFuncs)
@@ -159,7 +154,7 @@ func TestExchange_detach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table exchangeTable
 		caller, cancel := context.WithCancel(context.Background())
-		x := table.startTimed(caller, time.Second)
+		x := table.start(caller, time.Second)
 		require.True(t, x.detach())
 		x.finish()
 		cancel()
@@ -170,7 +165,7 @@ func TestExchange_detach(t *testing.T) {
 		x.finishDetached()
 
 		var other exchangeTable
-		x = other.startTimed(caller, 0)
+		x = other.start(caller, 0)
 		synctest.Wait()
 		require.False(t, x.detach(), "the caller's context has ended")
 		x.finish()
@@ -185,8 +180,8 @@ func TestExchangeTable_progress(t *testing.T) {
 			var table exchangeTable
 			reports := 0
 			report := func(mcpvisor.Progress) { reports++ }
-			died := table.start(context.Background(), true, transport.Request{Progress: report})
-			overdue := table.start(context.Background(), true, transport.Request{Progress: report, Timeout: time.Second})
+			died := table.startRequest(context.Background(), transport.Request{Progress: report})
+			overdue := table.startRequest(context.Background(), transport.Request{Progress: report, Timeout: time.Second})
 			<-overdue.ctx.Done()
 			table.endAll(errors.New("the session died"))
 			<-died.ctx.Done()
@@ -207,7 +202,7 @@ func TestExchangeTable_progress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var table exchangeTable
 			began := time.Now()
-			x := table.startTimed(context.Background(), time.Hour)
+			x := table.start(context.Background(), time.Hour)
 			time.Sleep(time.Minute)
 			_, found := table.requests.Progressed(x.id())
 			require.False(t, found)
@@ -233,7 +228,7 @@ func TestExchange_failAfterGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			transporttest.InBubble(t, func(t *testing.T) {
 				var table exchangeTable
-				x := table.start(t.Context(), true, transport.Request{Timeout: time.Minute})
+				x := table.startRequest(t.Context(), transport.Request{Timeout: time.Minute})
 				defer x.finish()
 				var failed atomic.Bool
 				fail := func() { failed.Store(true) }

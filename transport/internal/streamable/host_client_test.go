@@ -244,8 +244,8 @@ func TestHostClient_panics(t *testing.T) {
 			now.Store(true)
 			e := requireCallFails(t, s)
 			require.NotEmpty(t, e.Error())
-			s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session
-			s.pingServer(s.agreed.Load())
+			s.exchanger.notify([]byte(`{"jsonrpc":"2.0","method":"notifications/x"}`)) // in a goroutine of the session
+			s.calls.ping()
 			now.Store(false)
 			if s.Cause() == nil {
 				requireServing(t, s)

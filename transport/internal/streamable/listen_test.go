@@ -227,7 +227,7 @@ func TestExchange_bodiesClosed(t *testing.T) {
 				}
 				time.Sleep(drainTimeout + time.Millisecond)
 				require.Empty(t, web.unclosed())
-				require.Zero(t, s.exchanges.size())
+				require.Zero(t, s.exchanger.table.size())
 				require.Nil(t, s.Cause())
 				time.Sleep(drainTimeout) // so that the handlers of the server return
 			})

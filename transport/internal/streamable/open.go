@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,43 +15,76 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
+	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// Open implements Session. Connect of the go-sdk runs in its own goroutine, because it may
-// outlive Open: shutdown waits for it.
-func (s *session) Open(ctx context.Context) error {
-	if s.endpointErr != nil {
-		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,
+// sendFunc sends a request once and returns its result.
+type sendFunc = func(context.Context, transport.Request) (json.RawMessage, error)
+
+// negotiation is the control channel of a session. The client of the go-sdk negotiates over
+// it. The go-sdk uses HTTP only through [sdkTransport], which keeps from it every response
+// that would end its session.
+//
+// Fields without a remark are set by NewSession and not changed afterwards.
+type negotiation struct {
+	server    *server
+	life      *liveness
+	exchanger *exchanger
+	receiver  *receiver
+	dialer    *dialer
+	// era is what was known about the server when open was called. Set by open.
+	era mcpvisor.Era
+	// eraUncertain: server/discover failed in a way that does not show which era the server
+	// speaks. Then this session uses the legacy era, and the dialer does not remember it.
+	// Goroutines of the go-sdk's Connect use it, one after the other.
+	eraUncertain bool
+	// openingSSE: the session waits for the endpoint event of HTTP+SSE.
+	openingSSE atomic.Bool
+	// lastError is the error of the last exchange; nil after a success. It explains a failed
+	// start.
+	lastError atomic.Pointer[endpoint.HTTPError]
+	// watch detects a legacy server that was restarted behind its address.
+	watch jsonrpc.HandshakeWatch
+
+	began atomic.Bool // open was called
+	// connected is closed when the go-sdk's Connect has returned or will not be called. client
+	// and attached are written before that.
+	connected chan struct{}
+	client    *mcp.ClientSession
+	attached  bool // this session is attached to the authorizer of the endpoint
+}
+
+// open negotiates the session. It returns why that failed; nil if it succeeded. Connect of
+// the go-sdk runs in its own goroutine, because it may outlive open: close waits for it.
+// send sends the requests of callers once the session is open.
+func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause {
+	if n.server.endpoint == nil {
+		n.life.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true,
 			Message: "the URL cannot be parsed; write it as https://host/path"})
-		return s.Cause()
+		return n.life.cause()
 	}
-	s.era = s.dialer.knownEra()
-	opening := s.startExchange(ctx, 0)
+	n.era = n.dialer.knownEra()
+	opening := n.exchanger.table.start(ctx, 0)
 	defer opening.finish()
-
-	s.mu.Lock()
-	if !s.startTaskLocked() {
-		s.mu.Unlock()
-		return s.Cause()
+	n.began.Store(true)
+	if !n.life.startTask() {
+		close(n.connected)
+		return n.life.cause()
 	}
-	connecting := make(chan struct{})
-	s.connecting = connecting
-	s.mu.Unlock()
-
 	failed := make(chan error, 1)
 	go func() {
-		defer s.tasks.Done()
-		defer close(connecting)
-		if s.endpoint.Auth != nil {
-			s.endpoint.Auth.Attach(opening.ctx)
-			s.attached = true
+		defer n.life.tasks.Done()
+		defer close(n.connected)
+		if auth := n.server.endpoint.Auth; auth != nil {
+			auth.Attach(opening.ctx)
+			n.attached = true
 		}
-		client, err := s.connect(opening.ctx)
-		s.client = client
+		client, err := n.connect(opening.ctx)
+		n.client = client
 		failed <- err
 	}()
-	// Connect cleans up before it returns, and may send a DELETE. Open does not wait for
+	// Connect cleans up before it returns, and may send a DELETE. open does not wait for
 	// that.
 	var err error
 	select {
@@ -58,101 +93,133 @@ func (s *session) Open(ctx context.Context) error {
 		err = opening.cause()
 	}
 	if err != nil {
-		s.end(s.openError(ctx, err))
-		return s.Cause()
+		n.life.end(n.openError(ctx, err))
+		return n.life.cause()
 	}
-	s.lastError.Store(nil) // it explained the start
-	if !s.recordNegotiation() {
-		return s.Cause()
+	n.lastError.Store(nil) // it explained the start
+	if !n.record(send) {
+		return n.life.cause()
 	}
 	return nil
 }
 
 // connect lets the go-sdk negotiate. The go-sdk gets the URL without its secrets, because
 // sdkTransport sends the requests to the real URL.
-func (s *session) connect(ctx context.Context) (*mcp.ClientSession, error) {
-	client := s.handler.NewClient(s.dialer.opts.ClientInfo)
+func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
+	client := n.receiver.handler.NewClient(n.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
-	sse := s.dialer.knownSSE()
+	sse := n.dialer.knownSSE()
 	if sse {
-		if httpErr := s.openSSE(ctx, false); httpErr != nil {
-			s.lastError.Store(s.suggestStreamable(httpErr))
+		if httpErr := n.openSSE(ctx, false); httpErr != nil {
+			n.lastError.Store(n.suggestStreamable(httpErr))
 			return nil, httpErr
 		}
 	}
-	if sse || s.era == mcpvisor.EraLegacy {
+	if sse || n.era == mcpvisor.EraLegacy {
 		options.ProtocolVersion = jsonrpc.LegacyVersion
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint:     s.endpoint.Target,
-		HTTPClient:   &http.Client{Transport: &sdkTransport{s: s}},
+		Endpoint:     n.server.endpoint.Target,
+		HTTPClient:   &http.Client{Transport: &sdkTransport{n}},
 		MaxEventSize: -1, // sdkTransport has its own limit, which fails one message and not the session
 	}, &options)
 }
 
-// recordNegotiation stores the result of the negotiation, and starts the goroutine that
+// record stores the result of the negotiation, and starts the goroutine that
 // ends the session when the go-sdk's session ends. It reports false if the session has
 // ended.
-func (s *session) recordNegotiation() bool {
-	result := s.client.InitializeResult()
-	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, s.endpoint.Redact)}
-	s.recordSSE(&a.info)
-	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, s.dialer.opts.ClientInfo, &s.dialer.opts.Handlers)
+func (n *negotiation) record(send sendFunc) bool {
+	result := n.client.InitializeResult()
+	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, n.server.endpoint.Redact)}
+	n.recordSSE(&a.info)
+	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, n.dialer.opts.ClientInfo, &n.dialer.opts.Handlers)
 	if err != nil {
-		s.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
+		n.life.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
 			Message: "ClientInfo cannot be written as JSON; correct it"})
 		return false
 	}
 	a.meta = meta
-	a.sender = s.newRequestSender(a)
-	s.agreed.Store(a)
-	s.handler.SetSession(s.client)
-	if !s.eraUncertain {
-		s.dialer.rememberEra(a.info.Era)
+	a.header = n.server.newHeader(a.info.ProtocolVersion)
+	a.header["Content-Type"], a.header["Accept"] = headerJSON, headerBoth
+	a.sender = inbound.RequestSender{Modern: a.modern, Handler: n.receiver.handler, Handshake: &n.watch, Send: send, Abort: n.life.end,
+		Go: func(check func(context.Context)) { n.life.goTask(func() { check(n.life.ctx) }) }}
+	n.server.agreed.Store(a)
+	n.receiver.handler.SetSession(n.client)
+	if !n.eraUncertain {
+		n.dialer.rememberEra(a.info.Era)
 	}
-	if !s.startTask() {
+	if !n.life.startTask() {
 		return false
 	}
-	unfollow := s.followRoots(a)
+	unfollow := func() {}
+	if !a.modern {
+		unfollow = n.receiver.handler.FollowRoots(func() { n.exchanger.notify([]byte(jsonrpc.RootsChanged)) })
+	}
 	go func() {
-		defer s.tasks.Done()
+		defer n.life.tasks.Done()
 		defer unfollow()
-		err := s.client.Wait()
-		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: s.endpoint.CleanError(err)}
+		err := n.client.Wait()
+		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: n.server.endpoint.CleanError(err)}
 		if err != nil {
-			cause.Message = "the session ended: " + s.endpoint.CleanText(err.Error())
+			cause.Message = "the session ended: " + n.server.endpoint.CleanText(err.Error())
 		}
-		s.end(cause)
+		n.life.end(cause)
 	}()
 	return true
 }
 
+// close closes the client of the go-sdk, and sends the DELETE that ends the session at the
+// server (MCP 2025-11-25, Streamable HTTP, "Session Management"), if the server assigned a
+// session id. A failure of the DELETE is only logged. The shutdown of the session calls it.
+func (n *negotiation) close(deadline time.Time) {
+	if !n.began.Load() {
+		return
+	}
+	<-n.connected // Connect returns soon: its context has ended, and sdkTransport waits for nothing
+	version := ""
+	if n.client != nil {
+		_ = n.client.Close()
+		version = n.client.InitializeResult().ProtocolVersion // the session may have ended before it was agreed
+	}
+	if n.life.serverGone.Load() || n.exchanger.sessionRef() != endpoint.HeaderSession {
+		return
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	resp, httpErr := n.server.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodDelete, Header: n.server.newHeader(version)})
+	if httpErr != nil {
+		n.server.log.Debug().Str("reason", httpErr.Message).Msg("session was not deleted at the server")
+		return
+	}
+	_ = resp.Body.Close()
+}
+
 // openError returns the cause of a failed negotiation.
-func (s *session) openError(ctx context.Context, err error) *supervisor.Cause {
-	if died := s.Cause(); died != nil {
+func (n *negotiation) openError(ctx context.Context, err error) *supervisor.Cause {
+	if died := n.life.cause(); died != nil {
 		return died
 	}
 	var cause *supervisor.Cause
-	if httpErr := s.lastError.Load(); httpErr != nil && ctx.Err() == nil {
+	if httpErr := n.lastError.Load(); httpErr != nil && ctx.Err() == nil {
 		cause = httpErr.StartCause()
 	} else {
 		cause = jsonrpc.OpenCause(ctx, err, nil)
-		cause.Message, cause.Err = s.endpoint.CleanText(cause.Message), s.endpoint.CleanError(cause.Err)
-		s.explainSSETimeout(cause)
+		cause.Message, cause.Err = n.server.endpoint.CleanText(cause.Message), n.server.endpoint.CleanError(cause.Err)
+		n.explainSSETimeout(cause)
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
 		// The remembered era or transport may be the reason of the failure.
-		s.dialer.rememberEra(mcpvisor.EraAuto)
-		s.dialer.rememberSSE(false)
+		n.dialer.rememberEra(mcpvisor.EraAuto)
+		n.dialer.rememberSSE(false)
 	}
 	return cause
 }
 
 // modernEraError returns the error of an initialize that is not sent, because the spec
 // requires the modern era and server/discover failed.
-func (s *session) modernEraError() *endpoint.HTTPError {
+func (n *negotiation) modernEraError() *endpoint.HTTPError {
 	detail := ""
-	if httpErr := s.lastError.Load(); httpErr != nil {
+	if httpErr := n.lastError.Load(); httpErr != nil {
 		if httpErr.Status != http.StatusBadRequest && httpErr.Status != http.StatusMethodNotAllowed {
 			return httpErr // this status does not show which era the server speaks
 		}
@@ -169,7 +236,7 @@ func (s *session) modernEraError() *endpoint.HTTPError {
 // discoveryError interprets the JSON-RPC error that answers server/discover. It returns
 // nil for an error that shows that the server speaks the legacy era: an unknown method or
 // an unsupported version.
-func (s *session) discoveryError(errorm json.RawMessage) *endpoint.HTTPError {
+func discoveryError(errorm json.RawMessage) *endpoint.HTTPError {
 	err := jsonrpc.ServerError(errorm)
 	if code, ok := transport.ErrorCode(err); ok && (code == sdkrpc.CodeMethodNotFound || code == jsonrpc.CodeUnsupportedVersion) {
 		return nil

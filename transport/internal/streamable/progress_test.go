@@ -132,9 +132,9 @@ func TestProgress_callbackPanics(t *testing.T) {
 	require.PanicsWithValue(t, "panic of the host", func() { _, _ = s.Request(t.Context(), r) })
 	transporttest.RequireClosed(t, canceled, "the server got no cancellation")
 	require.Eventually(t, func() bool {
-		s.exchanges.requests.Mu.Lock()
-		defer s.exchanges.requests.Mu.Unlock()
-		for e := range s.exchanges.requests.Open.All() {
+		s.exchanger.table.requests.Mu.Lock()
+		defer s.exchanger.table.requests.Mu.Unlock()
+		for e := range s.exchanger.table.requests.Open.All() {
 			if e.ID > 0 {
 				return false
 			}

@@ -66,7 +66,7 @@ func TestRequestIDs_wrapAround(t *testing.T) {
 	for range 3 {
 		send()
 	}
-	transporttest.LeaveIDs(&s.exchanges.requests.IDs, 1)
+	transporttest.LeaveIDs(&s.exchanger.table.requests.IDs, 1)
 	for range 3 {
 		send()
 	}

@@ -147,7 +147,7 @@ func TestStreamAnswer_modernNotResumed(t *testing.T) {
 				web.handle("server/discover", replyModern)
 			}
 			s := openSession(t, spec)
-			require.Equal(t, modern, s.isModern())
+			require.Equal(t, modern, s.server.isModern())
 			streams := len(web.requests("GET"))
 			e := requireCallFails(t, s)
 			require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome, e.Error())

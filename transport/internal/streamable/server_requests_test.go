@@ -106,7 +106,7 @@ func TestServerRequests_flood(t *testing.T) {
 	require.Eventually(t, func() bool { return s.Info().Discarded.Dropped+uint64(most.Load()) >= flood }, transporttest.Patience, transporttest.TimeStep)
 	require.LessOrEqual(t, most.Load(), int64(sdkStreamSize))
 	requireServing(t, s)
-	require.LessOrEqual(t, s.serverRequests.Count(), sdkStreamSize)
+	require.LessOrEqual(t, s.receiver.requests.Count(), sdkStreamSize)
 }
 
 // An answer that the server does not accept ends at answerTimeout, and its request is no
@@ -124,17 +124,17 @@ func TestServerRequests_answerTimeout(t *testing.T) {
 	})
 	s := openSession(t, specFor(web.URL))
 	transporttest.RequireClosed(t, received, "the ping is not answered")
-	pending := func() int { return s.serverRequests.Count() }
+	pending := func() int { return s.receiver.requests.Count() }
 	require.Equal(t, 1, pending())
-	s.exchanges.requests.Mu.Lock()
+	s.exchanger.table.requests.Mu.Lock()
 	bounded := 0
-	for b := range s.exchanges.requests.Open.All() {
+	for b := range s.exchanger.table.requests.Open.All() {
 		if b.ID < 0 && !b.Deadline.IsZero() {
 			bounded++
 			b.Owner.(*exchange).end(context.DeadlineExceeded, jsonrpc.ErrOverdue) // as at its deadline
 		}
 	}
-	s.exchanges.requests.Mu.Unlock()
+	s.exchanger.table.requests.Mu.Unlock()
 	require.Equal(t, 1, bounded)
 	require.Eventually(t, func() bool { return pending() == 0 }, transporttest.Patience, transporttest.TimeStep)
 	requireServing(t, s)
@@ -169,7 +169,7 @@ func TestServerRequests_allAnswered(t *testing.T) {
 		return len(got) == len(want)
 	}, transporttest.Patience, transporttest.TimeStep)
 	require.Eventually(t, func() bool {
-		return s.serverRequests.Idle()
+		return s.receiver.requests.Idle()
 	}, transporttest.Patience, transporttest.TimeStep)
 }
 

@@ -32,7 +32,7 @@ const maxEndpointURL = 8 << 10
 // The stream cannot be resumed, so its end is the end of the session. Safe for concurrent
 // use.
 type sseConn struct {
-	s *session
+	exchanger *exchanger
 
 	// opened gets the result of the opening once: nil after a valid endpoint event. It has
 	// room for it.
@@ -58,26 +58,26 @@ type sseConn struct {
 // openSSE opens the event stream and waits for the endpoint event. From then on the
 // session sends its POSTs to the address in that event. ctx bounds only the opening. For
 // strict see sseConn.
-func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError {
-	if !s.startTask() {
-		return endpoint.AnswerLost("the session ended", s.Cause())
+func (n *negotiation) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError {
+	if !n.life.startTask() {
+		return endpoint.AnswerLost("the session ended", n.life.cause())
 	}
-	s.openingSSE.Store(true)
-	c := &sseConn{s: s, share: s.exchanges.buffer.Share(), strict: strict, opened: make(chan *endpoint.HTTPError, 1), waiting: make(map[int64]*sseRequest)}
-	stream := s.startExchange(s.ctx, 0)
+	n.openingSSE.Store(true)
+	c := &sseConn{exchanger: n.exchanger, share: n.exchanger.table.buffer.Share(), strict: strict, opened: make(chan *endpoint.HTTPError, 1), waiting: make(map[int64]*sseRequest)}
+	stream := n.exchanger.table.start(n.life.ctx, 0)
 	go func() {
-		defer s.tasks.Done()
+		defer n.life.tasks.Done()
 		defer stream.finish()
 		c.readStream(stream)
 	}()
 	select {
 	case httpErr := <-c.opened:
-		s.openingSSE.Store(false)
+		n.openingSSE.Store(false)
 		return httpErr
 	case <-ctx.Done():
 	}
 	if !c.openingOver.CompareAndSwap(false, true) {
-		s.openingSSE.Store(false)
+		n.openingSSE.Store(false)
 		return <-c.opened
 	}
 	stream.end(jsonrpc.ContextEnd(ctx))
@@ -86,23 +86,23 @@ func (s *session) openSSE(ctx context.Context, strict bool) *endpoint.HTTPError 
 
 // readStream reads the event stream until it ends.
 func (c *sseConn) readStream(stream *exchange) {
-	s := c.s
-	header := s.endpoint.NewHeader(1)
+	e := c.exchanger
+	header := e.server.endpoint.NewHeader(1)
 	header["Accept"] = headerEvents
-	resp, httpErr := stream.get(s.endpoint, header)
+	resp, httpErr := stream.get(e.server.endpoint, header)
 	if httpErr != nil {
 		c.opened <- httpErr
 		return
 	}
 	if resp.StatusCode != http.StatusOK || !endpoint.IsEventStream(resp) {
-		c.opened <- s.streamRefusedError(resp, endpoint.NoSession)
+		c.opened <- e.streamRefusedError(resp, endpoint.NoSession)
 		return
 	}
 	defer resp.Body.Close()
 	body := &openingBody{r: resp.Body, left: maxOpeningBytes}
-	events := httpbody.NewEventReader(body, s.spec.Limits.MaxMessageBytes)
+	events := httpbody.NewEventReader(body, e.server.spec.Limits.MaxMessageBytes)
 	defer events.Close()
-	events.Memory = streamMemory{s, &c.share}
+	events.Memory = streamMemory{e.server, e.life, &c.share}
 	defer c.share.Release()
 	if httpErr := c.readEndpoint(events, resp); httpErr != nil {
 		c.opened <- httpErr
@@ -111,12 +111,12 @@ func (c *sseConn) readStream(stream *exchange) {
 	body.opened = true
 	c.opened <- nil
 	for {
-		e, err := events.Next()
+		event, err := events.Next()
 		if err != nil {
-			s.end(c.streamEndCause(err))
+			e.life.end(c.streamEndCause(err))
 			return
 		}
-		c.receiveEvent(e)
+		c.receiveEvent(event)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *sseConn) readStream(stream *exchange) {
 // messages MUST be sent as HTTP POST requests to this endpoint" (MCP 2024-11-05, HTTP with
 // SSE).
 func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response) *endpoint.HTTPError {
-	e := c.s.endpoint
+	e := c.exchanger.server.endpoint
 	for {
 		event, err := events.Next()
 		switch {
@@ -143,14 +143,13 @@ func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response
 			}
 			if httpErr == nil {
 				e.SendPostsTo(target)
-				c.s.sse.Store(c)
-				c.s.skipDelete.Store(true) // the end of the stream ends the session, so no DELETE is needed
+				c.exchanger.sse.Store(c) // the end of the stream ends the session, so no DELETE is needed
 			}
 			return httpErr
 		case c.strict:
 			return endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the first event of the server's stream names no endpoint")
 		case len(bytes.TrimSpace(event.Data)) > 0: // no message may come before the endpoint event
-			c.s.discarded.Malformed.Add(1)
+			c.exchanger.receiver.discarded.Malformed.Add(1)
 		}
 	}
 }
@@ -159,7 +158,7 @@ func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response
 // origin of the endpoint, because headers and tokens are sent there. Relative addresses
 // are resolved against the URL of the stream.
 func (c *sseConn) parseEndpointEvent(event httpbody.Event, resp *http.Response) (*url.URL, *endpoint.HTTPError) {
-	e := c.s.endpoint
+	e := c.exchanger.server.endpoint
 	text := string(bytes.TrimSpace(event.Data))
 	if text == "" {
 		return nil, invalidEndpoint("that is empty")
@@ -188,54 +187,54 @@ func (c *sseConn) parseEndpointEvent(event httpbody.Event, resp *http.Response) 
 func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 	cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the server ended its event stream, and with it the session"}
 	if !errors.Is(err, io.EOF) {
-		cause.Err = c.s.endpoint.CleanError(err)
-		cause.Message = "the event stream of the server broke: " + c.s.endpoint.CleanText(err.Error())
+		cause.Err = c.exchanger.server.endpoint.CleanError(err)
+		cause.Message = "the event stream of the server broke: " + c.exchanger.server.endpoint.CleanText(err.Error())
 	}
 	return cause
 }
 
 // receiveEvent handles one event of the stream. The goroutine of readStream calls it.
-func (c *sseConn) receiveEvent(e httpbody.Event) {
-	s := c.s
-	if e.Oversize {
-		s.discarded.Oversize.Add(1)
-		if e.Skipped && s.Cause() != nil {
+func (c *sseConn) receiveEvent(event httpbody.Event) {
+	e := c.exchanger
+	if event.Oversize {
+		e.receiver.discarded.Oversize.Add(1)
+		if event.Skipped && e.life.cause() != nil {
 			return // the end of the session ended the wait for memory; it fails the call, too
 		}
-		id, ok := jsonrpc.FindID(e.Data, e.Tail)
-		if !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
+		id, ok := jsonrpc.FindID(event.Data, event.Tail)
+		if !ok && !bytes.Contains(event.Data, []byte(`"method"`)) {
 			id, ok = c.onlyWaiting(false)
 		}
 		if ok {
-			httpErr := endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
-			if e.Skipped {
+			httpErr := endpoint.OversizeReply(e.server.spec.Limits.MaxMessageBytes)
+			if event.Skipped {
 				httpErr = noRoomReply()
 			}
 			c.deliver(id, sseAnswer{err: httpErr})
 		}
 		return
 	}
-	switch e.Name {
+	switch event.Name {
 	case "", "message":
 	case "endpoint": // only the first endpoint event counts
-		s.discarded.Malformed.Add(1)
+		e.receiver.discarded.Malformed.Add(1)
 		return
 	default:
 		return
 	}
-	text := bytes.TrimSpace(e.Data)
+	text := bytes.TrimSpace(event.Data)
 	switch {
 	case len(text) == 0:
 	case text[0] != '[':
 		c.receiveMessage(text)
 	case !json.Valid(text):
-		s.discarded.Malformed.Add(1)
+		e.receiver.discarded.Malformed.Add(1)
 	default: // a batch (2025-03-26)
 		jsonscan.EachItem(text, func(one []byte) bool {
 			if one[0] == '{' {
 				c.receiveMessage(one)
 			} else {
-				s.discarded.Malformed.Add(1)
+				e.receiver.discarded.Malformed.Add(1)
 			}
 			return true
 		})
@@ -246,7 +245,7 @@ func (c *sseConn) receiveEvent(e httpbody.Event) {
 func (c *sseConn) receiveMessage(text []byte) {
 	env, ok := jsonrpc.ScanEnvelope(text)
 	if !ok || env.Method != nil {
-		_, _, _ = c.s.handleMessage(text, noRequestID, false) // a request or notification is handled; anything else is counted
+		_, _, _ = c.exchanger.receiver.handleMessage(text, noRequestID, false) // a request or notification is handled; anything else is counted
 		return
 	}
 	id, known := env.NumericID()
@@ -257,9 +256,9 @@ func (c *sseConn) receiveMessage(text []byte) {
 	switch {
 	case known && c.deliver(id, c.answerOf(text, &env)):
 	case env.Result != nil || env.Error != nil:
-		c.s.discarded.Unmatched.Add(1)
+		c.exchanger.receiver.discarded.Unmatched.Add(1)
 	default:
-		c.s.discarded.Malformed.Add(1)
+		c.exchanger.receiver.discarded.Malformed.Add(1)
 	}
 }
 
@@ -285,12 +284,12 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 // they accept the POST, or never accept it. Exactly one goroutine receives the outcome of
 // the POST and releases its memory: this one, that of finishPostInBackground, or, if
 // abandoned is set, the one that sent the POST.
-func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
-	r := c.addRequest(id, x)
-	if !c.s.startTask() {
+func (c *sseConn) roundTrip(ex *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
+	r := c.addRequest(id, ex)
+	if !c.exchanger.life.startTask() {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
-		httpErr := endpoint.AnswerLost("the session ended", c.s.Cause())
+		httpErr := endpoint.AnswerLost("the session ended", c.exchanger.life.cause())
 		httpErr.Outcome = mcpvisor.OutcomeNotSent
 		return reply{}, httpErr
 	}
@@ -303,8 +302,8 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 		}
 	}()
 	go func() {
-		defer c.s.tasks.Done()
-		posted <- c.postRequest(x, id, body, header)
+		defer c.exchanger.life.tasks.Done()
+		posted <- c.postRequest(ex, id, body, header)
 		if abandoned.Load() {
 			releasePosted(posted, &abandoned)
 		}
@@ -312,13 +311,13 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 	var got sseAnswer
 	select {
 	case got = <-r.answer:
-		handedOver = c.finishPostInBackground(x, posted, &abandoned)
+		handedOver = c.finishPostInBackground(ex, posted, &abandoned)
 	case p := <-posted:
-		got = c.afterPost(x, id, p, r)
+		got = c.afterPost(ex, id, p, r)
 	}
-	x.memory.share.TakeOver(&got.share)
+	ex.memory.share.TakeOver(&got.share)
 	if got.reply.errorMember != nil {
-		got.reply.errorMember = c.s.endpoint.CleanJSON(got.reply.errorMember)
+		got.reply.errorMember = c.exchanger.server.endpoint.CleanJSON(got.reply.errorMember)
 	}
 	return got.reply, got.err
 }
@@ -326,14 +325,14 @@ func (c *sseConn) roundTrip(x *exchange, id int64, body []byte, header http.Head
 // afterPost returns the outcome of a request whose POST ended with p. After an accepted
 // POST it waits for the answer on the stream. After any other POST it returns p, unless
 // the answer on the stream has arrived, which then counts.
-func (c *sseConn) afterPost(x *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
+func (c *sseConn) afterPost(ex *exchange, id int64, p sseAnswer, r *sseRequest) sseAnswer {
 	if p.isAccepted() {
 		select {
 		case a := <-r.answer:
 			return a
-		case <-x.ctx.Done():
+		case <-ex.ctx.Done():
 		}
-		p.err = endpoint.AnswerLost("the request was canceled before its answer came", c.s.endpoint.CleanError(x.cause()))
+		p.err = endpoint.AnswerLost("the request was canceled before its answer came", c.exchanger.server.endpoint.CleanError(ex.cause()))
 	}
 	if p.err != nil {
 		p.err.Remark = c.remarks.Since(r.remarks, nil)
@@ -359,26 +358,26 @@ func releasePosted(posted <-chan sseAnswer, abandoned *atomic.Bool) {
 // finishPostInBackground waits in the background for the end of the POST of an answered
 // request, at most drainTimeout, so that the connection can be reused. It reports true if
 // it receives the outcome of the POST.
-func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, abandoned *atomic.Bool) (handedOver bool) {
+func (c *sseConn) finishPostInBackground(ex *exchange, posted <-chan sseAnswer, abandoned *atomic.Bool) (handedOver bool) {
 	select {
 	case p := <-posted:
 		p.share.Release()
 		return false
 	default:
 	}
-	if !x.detach() {
+	if !ex.detach() {
 		return false // the POST ends with the exchange
 	}
-	if !c.s.startTask() {
-		x.finishDetached()
+	if !c.exchanger.life.startTask() {
+		ex.finishDetached()
 		return false
 	}
-	c.s.drains.add(x)
+	c.exchanger.drains.add(ex)
 	go func() {
-		defer c.s.tasks.Done()
+		defer c.exchanger.life.tasks.Done()
 		defer releasePosted(posted, abandoned)
-		defer x.finishDetached()
-		defer c.s.drains.remove(x)
+		defer ex.finishDetached()
+		defer c.exchanger.drains.remove(ex)
 		t := time.NewTimer(drainTimeout)
 		defer t.Stop()
 		select {
@@ -392,26 +391,26 @@ func (c *sseConn) finishPostInBackground(x *exchange, posted <-chan sseAnswer, a
 
 // postRequest POSTs one request. A server accepts it with a 2xx status; some servers put
 // the answer into the body of that response.
-func (c *sseConn) postRequest(x *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
-	s := c.s
-	memory := &replyMemory{ctx: x.ctx, share: s.exchanges.buffer.Share()} // another goroutine owns that of the exchange
+func (c *sseConn) postRequest(ex *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
+	e := c.exchanger
+	memory := &replyMemory{ctx: ex.ctx, share: e.table.buffer.Share()} // another goroutine owns that of the exchange
 	defer func() { a.share.TakeOver(&memory.share) }()
-	resp, httpErr := x.post(s.endpoint, body, header)
+	resp, httpErr := ex.post(e.server.endpoint, body, header)
 	if httpErr != nil {
 		return sseAnswer{err: httpErr}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, httpErr := s.readErrorStatus(resp, id, endpoint.StreamSession, memory)
+		got, _, httpErr := e.readErrorStatus(resp, id, endpoint.StreamSession, memory)
 		return sseAnswer{reply: got, err: httpErr}
 	}
-	text, _, _ := s.errorBody(resp, resp.Body, id, memory)
+	text, _, _ := e.errorBody(resp, resp.Body, id, memory)
 	text = bytes.TrimSpace(text)
 	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
-		return sseAnswer{err: s.endpoint.HTMLReply(resp.StatusCode)}
+		return sseAnswer{err: e.server.endpoint.HTMLReply(resp.StatusCode)}
 	}
 	if env, ok := jsonrpc.ScanEnvelope(text); ok && env.IsResponse() {
-		got, found, httpErr := s.handleMessage(text, id, true)
+		got, found, httpErr := e.receiver.handleMessage(text, id, true)
 		if found || httpErr != nil {
 			return sseAnswer{reply: got, err: httpErr}
 		}
@@ -444,20 +443,13 @@ type sseRequest struct {
 }
 
 // addRequest adds a request to the table of requests that wait for an answer.
-func (c *sseConn) addRequest(id int64, x *exchange) *sseRequest {
-	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count(), exchange: x}
+func (c *sseConn) addRequest(id int64, ex *exchange) *sseRequest {
+	r := &sseRequest{answer: make(chan sseAnswer, 1), remarks: c.remarks.Count(), exchange: ex}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.posted = c.postCount.Add(1)
 	c.waiting[id] = r
 	return r
-}
-
-// countPost counts a message that has no answer and is about to be POSTed.
-func (s *session) countPost() {
-	if c := s.sse.Load(); c != nil {
-		c.postCount.Add(1)
-	}
 }
 
 // deliver passes an answer to the request that waits for it. It reports false, and releases
@@ -500,7 +492,7 @@ func (c *sseConn) failOnlyRequest(env *jsonrpc.Envelope) bool {
 	if !only || r == nil {
 		return false
 	}
-	got := c.s.smallOrphan(reply{errorMember: env.Error, orphan: true})
+	got := reply{errorMember: env.Error, orphan: true}.orphanAnswer(c.exchanger.server.endpoint)
 	return r.exchange.failAfterGrace(func() { c.deliver(id, sseAnswer{reply: *got}) })
 }
 
@@ -523,11 +515,11 @@ func (c *sseConn) onlyWaiting(last bool) (int64, bool) {
 // and no answer comes in time. Otherwise the error may be about another message, and is
 // recorded to explain requests that time out.
 func (c *sseConn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
-	failed := jsonrpc.ServerError(c.s.endpoint.CleanJSON(env.Error))
+	failed := jsonrpc.ServerError(c.exchanger.server.endpoint.CleanJSON(env.Error))
 	if jsonrpc.MayFailRequest(failed) && c.failOnlyRequest(env) {
 		return
 	}
-	if text, log := c.remarks.AddOrphan(failed, &c.s.discarded); log {
-		c.s.log.Warn().Str("error", text).Msg("the server sent an error that names no request")
+	if text, log := c.remarks.AddOrphan(failed, &c.exchanger.receiver.discarded); log {
+		c.exchanger.server.log.Warn().Str("error", text).Msg("the server sent an error that names no request")
 	}
 }

@@ -144,7 +144,7 @@ func TestSSE_call(t *testing.T) {
 			}
 			web.handle("tools/call", nil)
 			requireServing(t, s)
-			c := s.sse.Load()
+			c := s.exchanger.sse.Load()
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			require.Empty(t, c.waiting, "a request that has ended is removed")
@@ -185,7 +185,7 @@ func TestSSE_sessionLost(t *testing.T) {
 func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 	web := newSSEServer(t)
 	s := openSession(t, sseSpec(web))
-	c := s.sse.Load()
+	c := s.exchanger.sse.Load()
 	for name, p := range map[string]sseAnswer{
 		"404":      {err: &endpoint.HTTPError{Status: http.StatusNotFound, SessionLost: true, Outcome: mcpvisor.OutcomeUnknown}},
 		"500":      {err: &endpoint.HTTPError{Status: http.StatusInternalServerError, Outcome: mcpvisor.OutcomeAnswered}},
@@ -194,7 +194,7 @@ func TestSSE_answerBeforeRefusedPOST(t *testing.T) {
 		"accepted": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := s.startExchange(t.Context(), 0)
+			x := s.exchanger.table.start(t.Context(), 0)
 			defer x.finish()
 			request := c.addRequest(1<<40, x)
 			require.True(t, c.deliver(1<<40, sseAnswer{reply: reply{result: json.RawMessage(`{}`)}}))

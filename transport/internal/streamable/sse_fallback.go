@@ -53,31 +53,13 @@ func (b *openingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// knownSSE reports whether the server speaks HTTP+SSE according to its spec or to an
-// earlier session.
-func (d *dialer) knownSSE() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.spec.HTTP.SSE || d.sse
-}
-
-// rememberSSE stores for later sessions whether the server speaks HTTP+SSE. It reports
-// whether the value has changed.
-func (d *dialer) rememberSSE(found bool) (changed bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changed = d.sse != found
-	d.sse = found
-	return changed
-}
-
 // shouldTrySSE reports whether the session tries HTTP+SSE after this outcome of an
 // initialize over Streamable HTTP. MCP 2025-11-25, transports, "Backwards Compatibility":
 // after "400 Bad Request", "404 Not Found" or "405 Method Not Allowed" the client issues a
 // GET, "expecting that this will open an SSE stream and return an endpoint event as the
 // first event".
-func (s *session) shouldTrySSE(got reply, httpErr *endpoint.HTTPError) bool {
-	if s.sse.Load() != nil || s.spec.Era == mcpvisor.EraModern {
+func (n *negotiation) shouldTrySSE(got reply, httpErr *endpoint.HTTPError) bool {
+	if n.exchanger.sse.Load() != nil || n.server.spec.Era == mcpvisor.EraModern {
 		return false
 	}
 	switch statusOf(got, httpErr) {
@@ -99,44 +81,44 @@ func statusOf(got reply, httpErr *endpoint.HTTPError) int {
 // HTTP. got and refused are the outcome over Streamable HTTP. If the server does not speak
 // HTTP+SSE either, retryOverSSE returns that outcome, unless the error of the event stream
 // explains more. Timeouts.Negotiate bounds the opening of the stream.
-func (s *session) retryOverSSE(x *exchange, id int64, body []byte, header http.Header, got reply, refused *endpoint.HTTPError) (reply, *endpoint.HTTPError) {
-	ctx := x.ctx
-	if limit := s.spec.Timeouts.Negotiate; limit > 0 {
+func (n *negotiation) retryOverSSE(fallback *exchange, id int64, body []byte, header http.Header, got reply, refused *endpoint.HTTPError) (reply, *endpoint.HTTPError) {
+	ctx := fallback.ctx
+	if limit := n.server.spec.Timeouts.Negotiate; limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	httpErr := s.openSSE(ctx, true)
+	httpErr := n.openSSE(ctx, true)
 	switch {
 	case httpErr == nil:
-		return s.roundTrip(x, id, body, header)
+		return n.exchanger.roundTrip(fallback, id, body, header)
 	case errors.Is(httpErr.Err, errInvalidEndpoint):
 		return reply{}, httpErr
-	case x.ctx.Err() == nil:
-		s.openingSSE.Store(false)
+	case fallback.ctx.Err() == nil:
+		n.openingSSE.Store(false)
 	}
 	if httpErr.ExplainsMore(statusOf(got, refused)) {
 		return reply{}, httpErr
 	}
-	s.log.Debug().Str("reply", httpErr.Message).Msg("server does not speak HTTP+SSE either")
+	n.server.log.Debug().Str("reply", httpErr.Message).Msg("server does not speak HTTP+SSE either")
 	return got, refused
 }
 
 // recordSSE stores in info and in the dialer that the session uses HTTP+SSE, if it does.
-func (s *session) recordSSE(info *mcpvisor.SessionInfo) {
-	if s.sse.Load() == nil {
+func (n *negotiation) recordSSE(info *mcpvisor.SessionInfo) {
+	if n.exchanger.sse.Load() == nil {
 		return
 	}
 	info.Deprecated = deprecatedSSE
-	if s.dialer.rememberSSE(true) {
-		s.log.Warn().Str("target", s.endpoint.Target).Msg(deprecatedSSE)
+	if n.dialer.rememberSSE(true) {
+		n.server.log.Warn().Str("target", n.server.endpoint.Target).Msg(deprecatedSSE)
 	}
 }
 
 // suggestStreamable adds a hint to the error of a server that, contrary to its spec, does
 // not offer HTTP+SSE.
-func (s *session) suggestStreamable(httpErr *endpoint.HTTPError) *endpoint.HTTPError {
-	if s.spec.HTTP.SSE && httpErr.Status >= 400 && httpErr.Status < 500 && httpErr.Kind != mcpvisor.KindAuthRequired {
+func (n *negotiation) suggestStreamable(httpErr *endpoint.HTTPError) *endpoint.HTTPError {
+	if n.server.spec.HTTP.SSE && httpErr.Status >= 400 && httpErr.Status < 500 && httpErr.Kind != mcpvisor.KindAuthRequired {
 		httpErr.Hint = "leave out the type \"sse\" (HTTP.SSE), so that Streamable HTTP is tried; or correct the path of the URL"
 	}
 	return httpErr
@@ -144,8 +126,8 @@ func (s *session) suggestStreamable(httpErr *endpoint.HTTPError) *endpoint.HTTPE
 
 // explainSSETimeout sets the message of a start that timed out while it waited for the
 // endpoint event.
-func (s *session) explainSSETimeout(cause *supervisor.Cause) {
-	if cause.Kind == supervisor.CauseTimeout && s.openingSSE.Load() {
+func (n *negotiation) explainSSETimeout(cause *supervisor.Cause) {
+	if cause.Kind == supervisor.CauseTimeout && n.openingSSE.Load() {
 		cause.Message = "the server did not name its endpoint on an event stream in time; check that the URL is that of HTTP+SSE, or raise Timeouts.Start"
 	}
 }

@@ -39,7 +39,7 @@ func TestSSEFallback_refusalInPieces(t *testing.T) {
 	opening := make(chan struct{})
 	var refused int64 // the exchange of the POST
 	web.handle("POST", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {
-		refused = s.exchanges.newest()
+		refused = s.exchanger.table.newest()
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Method not allowed."},"id":null}`)
 		w.(http.Flusher).Flush()
@@ -50,7 +50,7 @@ func TestSSEFallback_refusalInPieces(t *testing.T) {
 	})
 	web.handle("GET", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		close(opening)
-		for s.exchanges.contains(refused) { // until the rest of the POST was read
+		for s.exchanger.table.contains(refused) { // until the rest of the POST was read
 			select {
 			case <-time.After(time.Millisecond):
 			case <-r.Context().Done():

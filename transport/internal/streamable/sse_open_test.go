@@ -114,18 +114,18 @@ func TestSSE_streamRedirected(t *testing.T) {
 func TestSSE_endpointTooLate(t *testing.T) {
 	s := newTestDialer(specFor("http://127.0.0.1:1/sse")).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
-	c := &sseConn{s: s, opened: make(chan *endpoint.HTTPError, 1)}
+	c := &sseConn{exchanger: s.exchanger, opened: make(chan *endpoint.HTTPError, 1)}
 	require.True(t, c.openingOver.CompareAndSwap(false, true), "the time for the endpoint event has passed")
 	httpErr := c.readEndpoint(httpbody.NewEventReader(strings.NewReader("event: endpoint\ndata: /messages\n\n"), 1<<10), &http.Response{})
 	require.ErrorContains(t, httpErr, "too late")
-	require.Nil(t, s.sse.Load())
+	require.Nil(t, s.exchanger.sse.Load())
 }
 
 // User, password and fragment are removed from the address in the endpoint event.
 func TestSSE_endpointAddress(t *testing.T) {
 	s := newTestDialer(specFor("http://127.0.0.1:1/deep/sse?key=1")).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
-	c := &sseConn{s: s}
+	c := &sseConn{exchanger: s.exchanger}
 	for text, want := range map[string]string{
 		"/messages?s=1": "http://127.0.0.1:1/messages?s=1",
 		"messages":      "http://127.0.0.1:1/deep/messages",

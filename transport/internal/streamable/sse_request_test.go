@@ -19,7 +19,7 @@ import (
 // Two answers in one batch go to two callers. A caller that appends to its result does not
 // change the other one.
 func TestSSE_batchResultsSeparate(t *testing.T) {
-	c := &sseConn{s: new(session), waiting: make(map[int64]*sseRequest)}
+	c := &sseConn{exchanger: new(exchanger), waiting: make(map[int64]*sseRequest)}
 	first, second := c.addRequest(1, nil), c.addRequest(2, nil)
 	long := `"` + strings.Repeat("b", 100) + `"`
 	c.receiveEvent(httpbody.Event{Data: []byte(`[{"id":1,"result":"a"},{"id":2,"result":` + long + `}]`)})
@@ -57,7 +57,7 @@ func TestSSE_errorWithoutID(t *testing.T) {
 			})
 			provoke := func() {
 				if row.notify {
-					s.notifyServer(s.agreed.Load(), []byte(`{"jsonrpc":"2.0","method":"notifications/test"}`))
+					s.exchanger.notify([]byte(`{"jsonrpc":"2.0","method":"notifications/test"}`))
 				} else {
 					complain()
 				}
@@ -65,7 +65,7 @@ func TestSSE_errorWithoutID(t *testing.T) {
 			done := make(chan error, 1)
 			provokeAndWait := func(unmatched uint64) {
 				provoke()
-				require.Eventually(t, func() bool { return s.discarded.Unmatched.Load() == unmatched || len(done) == 1 }, transporttest.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return s.receiver.discarded.Unmatched.Load() == unmatched || len(done) == 1 }, transporttest.Patience, time.Millisecond)
 			}
 			call := func() json.RawMessage {
 				r := transporttest.ToolCall
@@ -82,7 +82,7 @@ func TestSSE_errorWithoutID(t *testing.T) {
 			require.NoError(t, <-done)
 			call()
 			provokeAndWait(2)
-			s.exchanges.expireCalls()
+			s.exchanger.table.expireCalls()
 			err := <-done
 			require.ErrorIs(t, err, mcpvisor.ErrTimeout)
 			require.ErrorContains(t, err, "an error that names no request: no such thing, ***")

@@ -1,18 +1,13 @@
 package streamable
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"time"
 
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
-	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/httpbody"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -44,21 +39,21 @@ type streamProgress struct {
 // 2025-11-25, Streamable HTTP, "Resumability and Redelivery": the client "SHOULD issue an
 // HTTP GET to the MCP endpoint, and include the Last-Event-ID header". MCP 2026-07-28 has
 // no resumption.
-func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (_ *http.Response, got reply, ended bool, httpErr *endpoint.HTTPError) {
+func (e *exchanger) readStreamAnswer(ex *exchange, resp *http.Response, id int64, ref endpoint.SessionRef) (_ *http.Response, got reply, ended bool, httpErr *endpoint.HTTPError) {
 	var p streamProgress
 	for {
-		got, found, ended, httpErr, err := s.readAnswerEvent(x, resp, id, &p)
+		got, found, ended, httpErr, err := e.readAnswerEvent(ex, resp, id, &p)
 		if found || httpErr != nil {
 			return resp, got, ended, httpErr
 		}
 		_ = resp.Body.Close()
-		if x.ctx.Err() != nil || p.lastID == "" || s.isModern() {
+		if ex.ctx.Err() != nil || p.lastID == "" || e.server.isModern() {
 			if errors.Is(err, io.EOF) {
 				return nil, reply{}, true, endpoint.AnswerLost("the event stream ended without the answer", err)
 			}
-			return nil, reply{}, true, s.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
+			return nil, reply{}, true, e.server.endpoint.ConnectionLost("the event stream broke before the answer came: ", err)
 		}
-		if resp, httpErr = s.resumeStream(x, &p, ref); httpErr != nil {
+		if resp, httpErr = e.resumeStream(ex, &p, ref); httpErr != nil {
 			return nil, reply{}, true, httpErr
 		}
 	}
@@ -67,33 +62,33 @@ func (s *session) readStreamAnswer(x *exchange, resp *http.Response, id int64, r
 // readAnswerEvent reads the events of one response until the answer arrives. err is why it
 // did not. ended says whether the end of the stream was reached. An error without an id is
 // the answer if no other one comes within jsonrpc.OrphanGrace.
-func (s *session) readAnswerEvent(x *exchange, resp *http.Response, id int64, p *streamProgress) (got reply, found, ended bool, httpErr *endpoint.HTTPError, err error) {
-	events := httpbody.NewEventReader(resp.Body, s.spec.Limits.MaxMessageBytes)
+func (e *exchanger) readAnswerEvent(ex *exchange, resp *http.Response, id int64, p *streamProgress) (got reply, found, ended bool, httpErr *endpoint.HTTPError, err error) {
+	events := httpbody.NewEventReader(resp.Body, e.server.spec.Limits.MaxMessageBytes)
 	defer events.Close()
-	events.Memory = &x.memory
+	events.Memory = &ex.memory
 	var orphan *reply
 	for {
-		e, err := events.Next()
-		if err == nil && e.Skipped {
+		event, err := events.Next()
+		if err == nil && event.Skipped {
 			err = jsonrpc.ErrNoRoom // the exchange ended while the reader waited for memory
 		}
-		if err != nil && orphan != nil && x.ctx.Err() == nil {
+		if err != nil && orphan != nil && ex.ctx.Err() == nil {
 			return *orphan, true, true, nil, nil
 		}
 		if err != nil {
 			return reply{}, false, events.Ended(), nil, err
 		}
-		if e.Retry > 0 {
-			p.retry = e.Retry
+		if event.Retry > 0 {
+			p.retry = event.Retry
 		}
-		if e.HasID && e.ID != p.lastID {
-			p.lastID, p.tries = e.ID, 0
+		if event.HasID && event.ID != p.lastID {
+			p.lastID, p.tries = event.ID, 0
 		}
-		got, found, httpErr := s.handleEvent(e, id)
+		got, found, httpErr := e.receiver.handleEvent(event, id)
 		switch {
 		case found && got.orphan:
-			if x.failAfterGrace(func() { _ = resp.Body.Close() }) {
-				orphan = s.smallOrphan(got)
+			if ex.failAfterGrace(func() { _ = resp.Body.Close() }) {
+				orphan = got.orphanAnswer(e.server.endpoint)
 			}
 		case found || httpErr != nil:
 			return got, found, events.Ended(), httpErr, nil
@@ -101,52 +96,17 @@ func (s *session) readAnswerEvent(x *exchange, resp *http.Response, id int64, p 
 	}
 }
 
-// smallOrphan returns an error without an id as it is kept for jsonrpc.OrphanGrace.
-func (s *session) smallOrphan(got reply) *reply {
-	e := jsonrpc.ServerError(s.endpoint.CleanJSON(got.errorMember))
-	rpc := &sdkrpc.Error{Code: sdkrpc.CodeInternalError, Message: e.Cause.Error()}
-	_ = errors.As(transport.KeptError(e.Cause), &rpc)
-	got.errorMember, _ = json.Marshal(rpc) // valid JSON, so it marshals
-	return &got
-}
-
-// handleEvent handles one event, and returns the answer to the request with this id if
-// the event contains it.
-func (s *session) handleEvent(e httpbody.Event, id int64) (got reply, found bool, httpErr *endpoint.HTTPError) {
-	if e.Skipped {
-		s.discarded.Oversize.Add(1)
-		return reply{}, false, nil
-	}
-	if e.Oversize {
-		s.discarded.Oversize.Add(1)
-		if n, ok := jsonrpc.FindID(e.Data, e.Tail); ok && n == id || !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
-			return reply{}, false, endpoint.OversizeReply(s.spec.Limits.MaxMessageBytes)
-		}
-		return reply{}, false, nil
-	}
-	if e.Name != "" && e.Name != "message" {
-		return reply{}, false, nil
-	}
-	text := bytes.TrimSpace(e.Data)
-	if len(text) == 0 {
-		return reply{}, false, nil
-	}
-	got, found, httpErr = s.handleMessage(text, id, id != noRequestID) // the stream of a request carries no other answer
-	got.result = cloneSmallPart(got.result, text)
-	return got, found, httpErr
-}
-
 // resumeStream asks the server for the rest of a call's event stream, until it succeeds,
 // fails for good, or has tried maxStreamResumes times.
-func (s *session) resumeStream(x *exchange, p *streamProgress, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
+func (e *exchanger) resumeStream(ex *exchange, p *streamProgress, ref endpoint.SessionRef) (*http.Response, *endpoint.HTTPError) {
 	last := endpoint.AnswerLost("the event stream ended without the answer", nil)
 	retry := p.retry // longer if a response to the GET asks for that
 	for p.tries < maxStreamResumes {
 		p.tries++
-		if backoff.Sleep(x.ctx, nextRetryDelay(p.tries, retry)) != nil {
-			return nil, endpoint.AnswerLost("the event stream ended without the answer", x.ctx.Err())
+		if backoff.Sleep(ex.ctx, nextRetryDelay(p.tries, retry)) != nil {
+			return nil, endpoint.AnswerLost("the event stream ended without the answer", ex.ctx.Err())
 		}
-		resp, httpErr := x.get(s.endpoint, s.streamHeader(p.lastID, ""))
+		resp, httpErr := ex.get(e.server.endpoint, e.server.streamHeader("", p.lastID))
 		switch {
 		case httpErr != nil && httpErr.ServerGone:
 			httpErr.Outcome = mcpvisor.OutcomeUnknown // only the GET was not sent; the call was
@@ -156,7 +116,7 @@ func (s *session) resumeStream(x *exchange, p *streamProgress, ref endpoint.Sess
 		case resp.StatusCode == http.StatusOK && endpoint.IsEventStream(resp):
 			return resp, nil
 		default:
-			httpErr = s.streamRefusedError(resp, ref)
+			httpErr = e.streamRefusedError(resp, ref)
 			if httpErr.SessionLost || !isTransient(resp.StatusCode) {
 				httpErr.Outcome = mcpvisor.OutcomeUnknown
 				httpErr.Message = "the event stream ended without the answer and could not be resumed: " + httpErr.Message
@@ -170,34 +130,14 @@ func (s *session) resumeStream(x *exchange, p *streamProgress, ref endpoint.Sess
 	return nil, last
 }
 
-// streamHeader returns the header of a GET. version is the protocol version of a session
-// that is not open yet; empty for an open session.
-func (s *session) streamHeader(lastID, version string) http.Header {
-	h := s.sessionHeader(s.agreed.Load())
-	if version != "" {
-		h["Mcp-Protocol-Version"] = []string{version}
-	}
-	h["Accept"] = headerEvents
-	if lastID != "" {
-		h["Last-Event-Id"] = []string{lastID}
-	}
-	return h
-}
-
 // streamRefusedError makes the error of a GET whose response is not an event stream. It
 // closes the response.
-func (s *session) streamRefusedError(resp *http.Response, ref endpoint.SessionRef) *endpoint.HTTPError {
+func (e *exchanger) streamRefusedError(resp *http.Response, ref endpoint.SessionRef) *endpoint.HTTPError {
 	defer resp.Body.Close()
 	if resp.StatusCode < 300 {
 		return endpoint.InvalidReply(mcpvisor.OutcomeUnknown, "the server answered HTTP %d without an event stream", resp.StatusCode)
 	}
-	return s.endpoint.StatusError(resp, endpoint.ReadErrorBody(resp), ref)
-}
-
-// isModern reports whether the negotiated version is MCP 2026-07-28 or later.
-func (s *session) isModern() bool {
-	a := s.agreed.Load()
-	return a != nil && a.modern
+	return e.server.endpoint.StatusError(resp, endpoint.ReadErrorBody(resp), ref)
 }
 
 // isTransient reports whether a later attempt to open a stream again may get another

@@ -190,7 +190,7 @@ func TestStreamAnswer_otherMessages(t *testing.T) {
 	s := newTestDialer(specFor(web.URL)).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	var seen []string
-	s.onMessage = func(m sdkrpc.Message) {
+	s.receiver.onMessage = func(m sdkrpc.Message) {
 		if r, ok := m.(*sdkrpc.Request); ok {
 			seen = append(seen, r.Method)
 		}

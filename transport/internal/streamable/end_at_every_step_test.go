@@ -83,9 +83,10 @@ func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec
 		spec.HTTP.Client.Transport = steps
 		spec.Timeouts.Shutdown = time.Second
 		s := newTestDialer(spec).NewSession().(*session)
-		var began time.Time
+		var began atomic.Pointer[time.Time] // a goroutine that is left behind may set it
 		steps.end = func() {
-			began = time.Now()
+			now := time.Now()
+			began.Store(&now)
 			s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested})
 		}
 		if s.Open(t.Context()) == nil {
@@ -96,7 +97,7 @@ func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec
 			steps.freeze()
 		}
 		<-s.Released()
-		require.LessOrEqual(t, time.Since(began), spec.Timeouts.Shutdown, "the session ended at step %d", step)
+		require.LessOrEqual(t, time.Since(*began.Load()), spec.Timeouts.Shutdown, "the session ended at step %d", step)
 		close(steps.free)
 	})
 	return more

@@ -11,6 +11,7 @@
 // server may have acted) and for a start (its cause, and whether a retry can help). Texts
 // of servers are shortened, and the secrets of the endpoint are removed from them.
 //
-// Where to start reading: endpoint.go for the types, tokens.go for Do, send.go for one
-// round trip, error.go for HTTPError, status.go and session_loss.go for what a status means.
+// Where to start reading: endpoint.go for the types, send.go for Do and one round trip,
+// tokens.go for what an authorizer adds, body.go for what wraps and bounds a body, error.go
+// for HTTPError, status.go and session_loss.go for what a status means.
 package endpoint

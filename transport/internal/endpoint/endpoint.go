@@ -1,8 +1,6 @@
 package endpoint
 
 import (
-	"context"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -17,12 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-const (
-	// maxRedirects bounds how many redirects one request follows.
-	maxRedirects = 5
-	// maxPooled bounds the idle connections that one session keeps.
-	maxPooled = 256
-)
+// maxPooled bounds the idle connections that one session keeps.
+const maxPooled = 256
 
 // Endpoint sends the HTTP requests of one session; see Do. It also records when the
 // server last sent anything.
@@ -31,7 +25,7 @@ const (
 // Safe for concurrent use.
 type Endpoint struct {
 	URL          *url.URL
-	Target       string      // the URL without its secrets, for errors and logs
+	ShownURL     string      // the URL without its secrets, for errors and logs
 	HostPort     string      // host:port of URL
 	host         string      // of the Host header
 	specHeaders  http.Header // Headers of the ServerSpec; sent with every request
@@ -45,10 +39,10 @@ type Endpoint struct {
 	// request never counts as not sent.
 	hostRoundTripper bool
 	LastReceived     jsonrpc.LastReceived
-	// postTarget is the address for POSTs of a session over HTTP+SSE; nil: URL. The
+	// postURL is the address for POSTs of a session over HTTP+SSE; nil: URL. The
 	// goroutine that reads the event stream sets it once.
-	postTarget atomic.Pointer[postTarget]
-	secrets    *strings.Replacer // replaces the secrets of the ServerSpec
+	postURL atomic.Pointer[postURL]
+	secrets *strings.Replacer // replaces the secrets of the ServerSpec
 	// Auth obtains access tokens; nil: the only tokens are in specHeaders. Set it before
 	// the first request.
 	Auth *oauth.Authorizer
@@ -65,7 +59,7 @@ func New(spec mcpvisor.ServerSpec, held *hostcall.HeldRequests) (*Endpoint, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{URL: u, host: u.Host, Target: BareURL(u), HostPort: hostPort(u), specHeaders: http.Header{},
+	e := &Endpoint{URL: u, host: u.Host, ShownURL: BareURL(u), HostPort: hostPort(u), specHeaders: http.Header{},
 		conns: newConnTracker(), LastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.specHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}
@@ -134,55 +128,6 @@ func (e *Endpoint) NewHeader(size int) http.Header {
 	return h
 }
 
-// followRedirects sends one request and follows redirects within the origin.
-//
-// It uses a RoundTripper and no http.Client, because a Client would follow redirects by
-// other rules.
-func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
-	target := e.urlFor(r.Method)
-	for redirects := 0; ; redirects++ {
-		resp, httpErr := e.sendTo(ctx, target, r)
-		if httpErr != nil {
-			return nil, httpErr
-		}
-		next := e.redirectURL(resp, r.Method)
-		if next == nil || redirects == maxRedirects {
-			return resp, nil
-		}
-		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // the connection can be reused
-			drain(resp.Body)
-		} else {
-			_ = resp.Body.Close()
-		}
-		target = next
-	}
-}
-
-// redirectURL returns the address to which a response redirects the request; nil if the
-// redirect is not followed. A redirect is followed if it stays within the endpoint's
-// origin and keeps the method (RFC 9110, section 15.4). A redirect that is not followed is
-// the response of the request.
-func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
-	switch resp.StatusCode {
-	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
-		if method != http.MethodGet {
-			return nil
-		}
-	default:
-		return nil
-	}
-	base := e.URL
-	if resp.Request != nil && resp.Request.URL != nil {
-		base = resp.Request.URL
-	}
-	next, err := base.Parse(resp.Header.Get("Location"))
-	if err != nil || resp.Header.Get("Location") == "" || !SameOrigin(next, e.URL) {
-		return nil
-	}
-	return next
-}
-
 // IsProtocolHeader reports whether the session itself sets a header. Headers of the
 // ServerSpec cannot replace it.
 func IsProtocolHeader(name string) bool {
@@ -216,19 +161,4 @@ func hostPort(u *url.URL) string {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	return net.JoinHostPort(u.Hostname(), port)
-}
-
-// receivingBody is a response body that records when bytes of it arrive.
-type receivingBody struct {
-	io.ReadCloser
-	endpoint *Endpoint
-}
-
-// Read implements io.Reader.
-func (b *receivingBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if n > 0 {
-		b.endpoint.NoteReceived()
-	}
-	return n, err
 }

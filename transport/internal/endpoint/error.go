@@ -1,8 +1,10 @@
 package endpoint
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
@@ -139,6 +142,35 @@ func (e *HTTPError) ExplainsMore(post int) bool {
 	return e.Kind == mcpvisor.KindAuthRequired || e.IsUnavailable()
 }
 
+// canceledError makes the error of a request whose context ended. err is the cause of
+// that context. It may have nothing to do with this server, and is not interpreted.
+func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTTPError {
+	switch {
+	case sent:
+		return AnswerLost("the request was canceled before "+e.HostPort+" answered", e.CleanError(err))
+	case isDeadline(ctx):
+		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
+	}
+	return e.notSentError("the request was canceled before there was a connection to "+e.HostPort, "", err)
+}
+
+// ConnectionLost makes the error of a request whose connection ended before the answer
+// was complete. Its message is problem followed by the text of err.
+func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
+	return AnswerLost(display.Shorten(e.CleanText(problem+err.Error()), transport.MaxErrorText), e.CleanError(err))
+}
+
+// notSentError makes the error of a request that the server has certainly not seen.
+func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
+	return &HTTPError{Message: display.Shorten(e.CleanText(problem), transport.MaxErrorText), Hint: hint, Err: e.CleanError(err),
+		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
+}
+
+// isDeadline reports whether a context ended because its time was up.
+func isDeadline(ctx context.Context) bool {
+	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
+}
+
 // CleanText makes a server's text safe to show: one line, without control characters and
 // without the secrets of the endpoint. Servers often repeat the token that they reject.
 func (e *Endpoint) CleanText(text string) string { return display.Line(e.Redact(text)) }
@@ -147,7 +179,7 @@ func (e *Endpoint) CleanText(text string) string { return display.Line(e.Redact(
 // POSTs, and the access tokens.
 func (e *Endpoint) Redact(text string) string {
 	text = e.secrets.Replace(text)
-	if p := e.postTarget.Load(); p != nil {
+	if p := e.postURL.Load(); p != nil {
 		text = p.secrets.Replace(text)
 	}
 	if e.Auth != nil {

@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -12,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
+
+// maxRedirects bounds how many redirects one request follows.
+const maxRedirects = 5
 
 // MaxUnprocessedRetries bounds how often one request is repeated because the server
 // reported that it had not processed it.
@@ -33,6 +33,85 @@ type OutgoingRequest struct {
 	Trace *ConnTrace
 	// credential is set by Do.
 	credential oauth.Credential
+}
+
+// Do sends one request, with an access token if the endpoint has an authorizer. A request
+// that is rejected for its token (401, or 403 with insufficient_scope) is sent again with
+// a new token. Do follows redirects within the origin. The caller closes the body of the
+// response.
+func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
+	if e.Auth == nil {
+		return e.followRedirects(ctx, r)
+	}
+	return e.sendWithToken(ctx, r)
+}
+
+// followRedirects sends one request and follows redirects within the origin.
+//
+// It uses a RoundTripper and no http.Client, because a Client would follow redirects by
+// other rules.
+func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
+	target := e.urlFor(r.Method)
+	for redirects := 0; ; redirects++ {
+		resp, httpErr := e.sendTo(ctx, target, r)
+		if httpErr != nil {
+			return nil, httpErr
+		}
+		next := e.redirectURL(resp, r.Method)
+		if next == nil || redirects == maxRedirects {
+			return resp, nil
+		}
+		if resp.ContentLength >= 0 && resp.ContentLength <= MaxErrorBody { // the connection can be reused
+			drain(resp.Body)
+		} else {
+			_ = resp.Body.Close()
+		}
+		target = next
+	}
+}
+
+// redirectURL returns the address to which a response redirects the request; nil if the
+// redirect is not followed. A redirect is followed if it stays within the endpoint's
+// origin and keeps the method (RFC 9110, section 15.4). A redirect that is not followed is
+// the response of the request.
+func (e *Endpoint) redirectURL(resp *http.Response, method string) *url.URL {
+	switch resp.StatusCode {
+	case http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther:
+		if method != http.MethodGet {
+			return nil
+		}
+	default:
+		return nil
+	}
+	base := e.URL
+	if resp.Request != nil && resp.Request.URL != nil {
+		base = resp.Request.URL
+	}
+	next, err := base.Parse(resp.Header.Get("Location"))
+	if err != nil || resp.Header.Get("Location") == "" || !SameOrigin(next, e.URL) {
+		return nil
+	}
+	return next
+}
+
+// postURL is the address for POSTs on a session over HTTP+SSE.
+type postURL struct {
+	url     *url.URL
+	secrets *strings.Replacer // replaces the secrets of url, which authorize messages of the session
+}
+
+// SendPostsTo makes the endpoint send all later POSTs to target, which has its origin.
+func (e *Endpoint) SendPostsTo(target *url.URL) {
+	e.postURL.Store(&postURL{url: target, secrets: endpointSecrets(target, nil)})
+}
+
+// urlFor returns the address for requests with this method.
+func (e *Endpoint) urlFor(method string) *url.URL {
+	if p := e.postURL.Load(); p != nil && method == http.MethodPost {
+		return p.url
+	}
+	return e.URL
 }
 
 // attempt is what one attempt to send a request needs besides the http.Request. Each attempt
@@ -173,24 +252,6 @@ func (e *Endpoint) noteResponse(target *url.URL, resp *http.Response) {
 	}
 }
 
-// canceledError makes the error of a request whose context ended. err is the cause of
-// that context. It may have nothing to do with this server, and is not interpreted.
-func (e *Endpoint) canceledError(ctx context.Context, err error, sent bool) *HTTPError {
-	switch {
-	case sent:
-		return AnswerLost("the request was canceled before "+e.HostPort+" answered", e.CleanError(err))
-	case isDeadline(ctx):
-		return e.notSentError(e.HostPort+" did not accept the connection in time", "check the network and the URL", err)
-	}
-	return e.notSentError("the request was canceled before there was a connection to "+e.HostPort, "", err)
-}
-
-// ConnectionLost makes the error of a request whose connection ended before the answer
-// was complete. Its message is problem followed by the text of err.
-func (e *Endpoint) ConnectionLost(problem string, err error) *HTTPError {
-	return AnswerLost(display.Shorten(e.CleanText(problem+err.Error()), transport.MaxErrorText), e.CleanError(err))
-}
-
 // isUnprocessed reports whether an HTTP/2 server declared that it did not process a
 // request: REFUSED_STREAM, or GOAWAY with an earlier last stream (RFC 9113, section 8.7).
 // net/http has no exported error for this. It reports it in the text of the error that it
@@ -201,79 +262,17 @@ func isUnprocessed(err error) bool {
 	return found && (strings.HasSuffix(reason, "graceful shutdown GOAWAY") || strings.Contains(reason, "; REFUSED_STREAM"))
 }
 
-// notSentError makes the error of a request that the server has certainly not seen.
-func (e *Endpoint) notSentError(problem, hint string, err error) *HTTPError {
-	return &HTTPError{Message: display.Shorten(e.CleanText(problem), transport.MaxErrorText), Hint: hint, Err: e.CleanError(err),
-		Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, CauseKind: supervisor.CauseSpawn}
+// receivingBody is a response body that records when bytes of it arrive.
+type receivingBody struct {
+	io.ReadCloser
+	endpoint *Endpoint
 }
 
-// isDeadline reports whether a context ended because its time was up.
-func isDeadline(ctx context.Context) bool {
-	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
-}
-
-// offerGzip makes every request offer gzip, as net/http does, and the endpoint decompress
-// the responses. net/http would do both by itself, but it would build a second header for
-// every request. offerGzip does nothing where net/http would not offer gzip: if the
-// application has disabled compression, or has set the header itself.
-func (e *Endpoint) offerGzip(t *http.Transport) {
-	if t.DisableCompression || e.specHeaders["Accept-Encoding"] != nil || e.specHeaders["Range"] != nil {
-		return
+// Read implements io.Reader.
+func (b *receivingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if n > 0 {
+		b.endpoint.NoteReceived()
 	}
-	e.specHeaders["Accept-Encoding"] = []string{"gzip"}
-	e.decompresses = true
-}
-
-// decompress replaces the body of a compressed response. Like net/http it removes the
-// headers that describe the compressed body.
-func (e *Endpoint) decompress(resp *http.Response) {
-	if !e.decompresses || !strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
-		return
-	}
-	resp.Body = &gzipBody{packed: resp.Body}
-	resp.Header.Del("Content-Encoding")
-	resp.Header.Del("Content-Length")
-	resp.ContentLength, resp.Uncompressed = -1, true
-}
-
-// gzipBody is the decompressed body of a response. The goroutine that reads it owns zip and
-// err. Close may be called by any goroutine.
-type gzipBody struct {
-	packed io.ReadCloser
-	zip    *gzip.Reader // nil before the first Read
-	err    error        // why zip cannot be made
-}
-
-// Read implements io.Reader. The first Read reads the header of the compressed data, which
-// may arrive much later than the header of the response.
-func (b *gzipBody) Read(p []byte) (int, error) {
-	if b.zip == nil && b.err == nil {
-		b.zip, b.err = gzip.NewReader(b.packed)
-	}
-	if b.err != nil {
-		return 0, b.err
-	}
-	return b.zip.Read(p)
-}
-
-// Close implements io.Closer.
-func (b *gzipBody) Close() error { return b.packed.Close() }
-
-// postTarget is the address for POSTs on a session over HTTP+SSE.
-type postTarget struct {
-	url     *url.URL
-	secrets *strings.Replacer // replaces the secrets of url, which authorize messages of the session
-}
-
-// SendPostsTo makes the endpoint send all later POSTs to target, which has its origin.
-func (e *Endpoint) SendPostsTo(target *url.URL) {
-	e.postTarget.Store(&postTarget{url: target, secrets: endpointSecrets(target, nil)})
-}
-
-// urlFor returns the address for requests with this method.
-func (e *Endpoint) urlFor(method string) *url.URL {
-	if p := e.postTarget.Load(); p != nil && method == http.MethodPost {
-		return p.url
-	}
-	return e.URL
+	return n, err
 }

@@ -20,15 +20,6 @@ const (
 	StreamSession
 )
 
-// SessionRefOf returns how a request over Streamable HTTP with this header identified its
-// session.
-func SessionRefOf(header http.Header) SessionRef {
-	if header["Mcp-Session-Id"] != nil {
-		return HeaderSession
-	}
-	return NoSession
-}
-
 // sessionLoss says what a response means for the session of its request.
 type sessionLoss struct {
 	// lost: the server does not know the session, so a new one is needed.

@@ -1,7 +1,6 @@
 package endpoint
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -152,7 +151,7 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 			httpErr.Hint = "try again later"
 		}
 	case code == http.StatusNotFound, code == http.StatusMethodNotAllowed:
-		httpErr.Message += " at " + e.Target
+		httpErr.Message += " at " + e.ShownURL
 		httpErr.Hint = "check the path of the URL"
 	case code == http.StatusRequestEntityTooLarge:
 		httpErr.Hint = "send smaller arguments, or raise the server's limit"
@@ -186,7 +185,7 @@ func withoutStatusPrefix(text string, code int) string {
 
 // HTMLReply makes the error of a response that is a web page instead of a JSON-RPC answer.
 func (e *Endpoint) HTMLReply(status int) *HTTPError {
-	httpErr := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.Target, status)
+	httpErr := InvalidReply(mcpvisor.OutcomeAnswered, "%s is not an MCP endpoint: it answered HTTP %d with a web page", e.ShownURL, status)
 	httpErr.Hint = "check the path of the URL, and whether the server requires a login"
 	return httpErr
 }
@@ -269,25 +268,4 @@ func printable(s string) string {
 		}
 	}
 	return s
-}
-
-// IsHTML reports whether a body is a web page, by its media type or by its first
-// character.
-func IsHTML(contentType string, body []byte) bool {
-	if t := mediaType(contentType); t == "text/html" || t == "application/xhtml+xml" {
-		return true
-	}
-	return bytes.HasPrefix(bytes.TrimSpace(body[:min(len(body), 64)]), []byte("<"))
-}
-
-// mediaType returns the type of a Content-Type header, without its parameters and in lower
-// case. It needs no mime.ParseMediaType, which allocates: the parameters do not matter.
-func mediaType(contentType string) string {
-	t, _, _ := strings.Cut(contentType, ";")
-	return strings.ToLower(strings.TrimSpace(t))
-}
-
-// IsEventStream reports whether a response is a stream of server-sent events.
-func IsEventStream(resp *http.Response) bool {
-	return mediaType(resp.Header.Get("Content-Type")) == "text/event-stream"
 }

@@ -17,14 +17,8 @@ import (
 // request that is rejected for its token is not carried out.
 const maxRenewals = 3
 
-// Do sends one request, with an access token if the endpoint has an authorizer. A request
-// that is rejected for its token (401, or 403 with insufficient_scope) is sent again with
-// a new token. Do follows redirects within the origin. The caller closes the body of the
-// response.
-func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
-	if e.Auth == nil {
-		return e.followRedirects(ctx, r)
-	}
+// sendWithToken is Do for an endpoint with an authorizer.
+func (e *Endpoint) sendWithToken(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
 	header := r.Header
 	if r.Method == http.MethodDelete { // the DELETE at the end of a session is sent with the token there is
 		r.credential = e.Auth.Credential(e.Auth.AccessToken())

@@ -157,7 +157,7 @@ func (e *exchanger) readErrorStatus(resp *http.Response, id int64, ref endpoint.
 		return reply{}, ended, httpErr
 	case hasOurID:
 		if httpErr.SessionLost && httpErr.Status == http.StatusNotFound && httpErr.Outcome == mcpvisor.OutcomeNotSent {
-			e.life.lose(httpErr, e.server.endpoint.Target)
+			e.life.lose(httpErr)
 		}
 		return reply{errorMember: env.Error, status: resp.StatusCode}, ended, nil
 	case !httpErr.SessionLost && isErrorWithoutID(&env):

@@ -161,7 +161,7 @@ func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
 	c.receiver.requests.CancelOfCall(ex.id())
 	switch {
 	case httpErr.SessionLost || httpErr.ServerGone:
-		c.life.lose(httpErr, c.server.endpoint.Target)
+		c.life.lose(httpErr)
 	case httpErr.ConnBroken && ex.ctx.Err() == nil:
 		c.life.confirm(ex.ctx, c.ping)
 	}
@@ -200,7 +200,7 @@ func (c *calls) ping() {
 	header, _ := c.header(a, r) // it fails for tools only
 	_, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, a.meta), header)
 	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {
-		c.life.lose(httpErr, c.server.endpoint.Target)
+		c.life.lose(httpErr)
 	}
 }
 

@@ -124,7 +124,7 @@ func TestEnd_betweenRequestsOfTheSDK(t *testing.T) {
 			})
 			began := time.Now()
 			client, err := mcp.NewClient(transporttest.ClientInfo, nil).Connect(t.Context(),
-				&mcp.StreamableClientTransport{Endpoint: s.server.endpoint.Target, HTTPClient: &http.Client{Transport: rt}}, nil)
+				&mcp.StreamableClientTransport{Endpoint: s.server.endpoint.ShownURL, HTTPClient: &http.Client{Transport: rt}}, nil)
 			require.Zero(t, time.Since(began), "the session ended at step %d", step)
 			if err == nil {
 				_ = client.Close()

@@ -66,7 +66,7 @@ func (e *exchanger) post(ex *exchange, body []byte, header http.Header) *endpoin
 		}
 	}
 	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone && e.server.agreed.Load() != nil) {
-		e.life.lose(httpErr, e.server.endpoint.Target)
+		e.life.lose(httpErr)
 	}
 	return httpErr
 }

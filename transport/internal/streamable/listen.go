@@ -55,7 +55,7 @@ func (s *standaloneStream) maintain() {
 			}
 			return
 		case httpErr != nil && httpErr.ServerGone:
-			s.exchanger.life.lose(httpErr, s.exchanger.server.endpoint.Target)
+			s.exchanger.life.lose(httpErr)
 			return
 		case httpErr != nil && httpErr.Permanent:
 			s.abandon(httpErr)
@@ -101,7 +101,7 @@ func (s *standaloneStream) refused(resp *http.Response) (httpErr *endpoint.HTTPE
 	httpErr = s.exchanger.streamRefusedError(resp, ref)
 	switch status := resp.StatusCode; {
 	case httpErr.SessionLost:
-		s.exchanger.life.lose(httpErr, s.exchanger.server.endpoint.Target)
+		s.exchanger.life.lose(httpErr)
 		return httpErr, false
 	case status == http.StatusBadRequest && s.lastID != "":
 		s.lastID = "" // the server may have forgotten the event; a gap is reported when a stream is open

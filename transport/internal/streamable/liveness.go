@@ -21,7 +21,8 @@ type liveness struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// onEnd is called once, at the end of the session. It must not block.
-	onEnd func(cause *supervisor.Cause)
+	onEnd    func(cause *supervisor.Cause)
+	shownURL string // of the server, without its secrets
 	// serverGone: the server or its session is gone, so that no DELETE can end the session.
 	// lose sets it.
 	serverGone atomic.Bool
@@ -50,11 +51,10 @@ func (l *liveness) end(cause *supervisor.Cause) {
 	}
 }
 
-// lose ends the session because of an error that is SessionLost or ServerGone. target is the
-// URL of the server without its secrets.
-func (l *liveness) lose(httpErr *endpoint.HTTPError, target string) {
+// lose ends the session because of an error that is SessionLost or ServerGone.
+func (l *liveness) lose(httpErr *endpoint.HTTPError) {
 	l.serverGone.Store(true)
-	l.end(httpErr.EndCause(target))
+	l.end(httpErr.EndCause(l.shownURL))
 }
 
 // startTask registers a task that the release of the session waits for; tasks.Done ends it.

@@ -119,7 +119,7 @@ func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
 		options.ProtocolVersion = jsonrpc.LegacyVersion
 	}
 	return client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint:     n.server.endpoint.Target,
+		Endpoint:     n.server.endpoint.ShownURL,
 		HTTPClient:   &http.Client{Transport: &sdkTransport{n}},
 		MaxEventSize: -1, // sdkTransport has its own limit, which fails one message and not the session
 	}, &options)

@@ -93,7 +93,7 @@ func (t *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 		n.eraUncertain = n.eraUncertain || method == "server/discover" && !httpErr.RejectsRequest()
 		n.lastError.Store(cmp.Or(unauthorized, httpErr))
 		if httpErr.SessionLost || httpErr.ServerGone && n.server.agreed.Load() != nil {
-			n.life.lose(httpErr, n.server.endpoint.Target)
+			n.life.lose(httpErr)
 		}
 		return nil, httpErr
 	case got.errorMember != nil:

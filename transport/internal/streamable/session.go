@@ -43,7 +43,7 @@ func (d *dialer) NewSession() transport.Session {
 	if e, err := endpoint.New(d.spec, &d.held); err == nil { // without an endpoint Open fails
 		e.Auth = d.auth
 		e.OnUnauthorized = func(httpErr *endpoint.HTTPError) { s.life.end(httpErr.StartCause()) }
-		s.server.endpoint = e
+		s.server.endpoint, s.life.shownURL = e, e.ShownURL
 	}
 	s.exchanger = &exchanger{server: s.server, life: s.life, table: exchangeTable{buffer: d.buffer}}
 	s.receiver = newReceiver(s.exchanger, d.handlers.NewHandler(s.life.lifetime))

@@ -111,7 +111,7 @@ func (n *negotiation) recordSSE(info *mcpvisor.SessionInfo) {
 	}
 	info.Deprecated = deprecatedSSE
 	if n.dialer.rememberSSE(true) {
-		n.server.log.Warn().Str("target", n.server.endpoint.Target).Msg(deprecatedSSE)
+		n.server.log.Warn().Str("target", n.server.endpoint.ShownURL).Msg(deprecatedSSE)
 	}
 }
 

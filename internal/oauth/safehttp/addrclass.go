@@ -1,7 +1,6 @@
 package safehttp
 
 import (
-	"net"
 	"net/netip"
 	"strings"
 )
@@ -118,18 +117,4 @@ func isNumber(label string) bool {
 		label, digits = rest, digits+"abcdef"
 	}
 	return strings.Trim(label, digits) == ""
-}
-
-// classifyConn returns the class of the peer of a connection, and its address.
-// known is false if the peer has no IP address.
-func classifyConn(conn net.Conn) (c addrClass, address string, known bool) {
-	remote := conn.RemoteAddr()
-	if remote == nil {
-		return classPublic, "", false
-	}
-	ip, err := netip.ParseAddrPort(remote.String())
-	if err != nil {
-		return classPublic, "", false
-	}
-	return classify(ip.Addr()), ip.Addr().String(), true
 }

@@ -11,12 +11,9 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
-	"github.com/mcpvisor/mcpvisor/internal/oauth/clock"
 )
 
 const (
@@ -32,14 +29,16 @@ const (
 type Client struct {
 	server  *url.URL          // the MCP endpoint
 	headers map[string]string // for the server's origin only
+	trusted []*url.URL        // the addresses that the host configured
 	http    *http.Client
-	dialer  checkedDialer
+	proxy   func(*http.Request) (*url.URL, error) // nil: no proxy
+	dial    hostcall.DialFunc                     // without checks of the host's; nil: a RoundTripper of the host connects
 }
 
 // New returns a client for the MCP endpoint server. The spec supplies an optional
 // HTTP client, the headers for the server's own origin, and the trusted addresses.
 func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
-	c := &Client{server: server, headers: spec.Headers, dialer: checkedDialer{trusted: trustedAddresses(server, spec)}}
+	c := &Client{server: server, headers: spec.Headers, trusted: trustedAddresses(server, spec)}
 	var base http.RoundTripper = http.DefaultTransport
 	if spec.Client != nil && spec.Client.Transport != nil {
 		base = spec.Client.Transport
@@ -49,7 +48,7 @@ func New(server *url.URL, spec *mcpvisor.HTTP) *Client {
 	if t, ok := base.(*http.Transport); ok {
 		own := t.Clone()
 		own.DisableKeepAlives = true
-		c.dialer.install(own, t)
+		c.checkConnections(own, t == http.DefaultTransport)
 		base = own
 	} else {
 		base = &hostcall.RoundTripper{Base: base, Held: new(hostcall.HeldRequests)}
@@ -71,7 +70,7 @@ type checkedTransport struct {
 // RoundTrip implements http.RoundTripper. It adds the headers of the spec to
 // requests for the server's own origin, and to no other.
 func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	target, err := t.client.newTarget(req.Context(), req.URL)
+	to, err := t.client.newDestination(req.Context(), req.URL)
 	if err != nil { // a RoundTripper must close the body in every case
 		if req.Body != nil {
 			_ = req.Body.Close()
@@ -81,9 +80,9 @@ func (t *checkedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		}
 		return nil, &blockedError{err}
 	}
-	req = req.WithContext(context.WithValue(req.Context(), targetKey{}, target))
+	req = req.WithContext(context.WithValue(req.Context(), destinationKey{}, to))
 	if req.URL.Scheme == t.client.server.Scheme && strings.EqualFold(req.URL.Host, t.client.server.Host) {
-		req = req.Clone(req.Context()) // a RoundTripper must not change the request
+		req.Header = req.Header.Clone() // a RoundTripper must not change the request
 		for name, value := range t.client.headers {
 			switch http.CanonicalHeaderKey(name) {
 			case "Host", "Accept", "Content-Type", "Content-Length": // belong to the request
@@ -133,15 +132,6 @@ func (c *Client) checkScheme(u *url.URL) error {
 	return fmt.Errorf("the address %q is not https", Redacted(u))
 }
 
-// newTarget returns the target of a request to u, or an error if the text of u
-// shows that it is not allowed.
-func (c *Client) newTarget(ctx context.Context, u *url.URL) (*target, error) {
-	if err := c.checkScheme(u); err != nil {
-		return nil, err
-	}
-	return c.dialer.newTarget(ctx, u)
-}
-
 // CheckURL checks the text of an address that a server named: its scheme, and its
 // host if that is a literal IP address. name says in the error what the address
 // is. It resolves no name; requests do that.
@@ -150,7 +140,7 @@ func (c *Client) CheckURL(ctx context.Context, name, address string) error {
 	if err != nil || address == "" {
 		return fmt.Errorf("the %s is missing or cannot be parsed", name)
 	}
-	if _, err := c.newTarget(ctx, u); err != nil {
+	if _, err := c.newDestination(ctx, u); err != nil {
 		return fmt.Errorf("the %s: %w", name, err)
 	}
 	return nil
@@ -237,26 +227,13 @@ func withoutURL(err error) error {
 	return err
 }
 
-// trustedLifetime is how long the class of a trusted address is remembered.
-const trustedLifetime = time.Minute
-
-// trustedAddress is an address that the host configured.
-type trustedAddress struct {
-	url *url.URL // never changes
-
-	mu    sync.Mutex
-	class addrClass // guarded by mu
-	seen  time.Time // when class was recorded; zero: never. Guarded by mu
-}
-
-// trustedAddresses returns the addresses that a spec names: the MCP server, the
-// issuer and the token endpoint of an identity provider.
-func trustedAddresses(server *url.URL, spec *mcpvisor.HTTP) []*trustedAddress {
-	// The server comes first, because its class usually decides.
-	all := []*trustedAddress{{url: server}}
+// trustedAddresses returns the addresses that a spec names: the MCP server, the issuer and
+// the token endpoint of an identity provider.
+func trustedAddresses(server *url.URL, spec *mcpvisor.HTTP) []*url.URL {
+	all := []*url.URL{server} // first, because its class usually decides
 	add := func(text string) {
 		if u, err := url.Parse(text); err == nil && u.Host != "" {
-			all = append(all, &trustedAddress{url: u})
+			all = append(all, u)
 		}
 	}
 	if o := spec.Auth; o != nil {
@@ -266,20 +243,6 @@ func trustedAddresses(server *url.URL, spec *mcpvisor.HTTP) []*trustedAddress {
 		}
 	}
 	return all
-}
-
-// record remembers the class that a connection to the address showed.
-func (a *trustedAddress) record(c addrClass) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.class, a.seen = c, time.Now()
-}
-
-// recent returns the recorded class. known is false if it is too old or missing.
-func (a *trustedAddress) recent() (c addrClass, known bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.class, !a.seen.IsZero() && clock.Elapsed(a.seen, time.Now()) < trustedLifetime
 }
 
 // Origin returns the scheme and authority of a URL (RFC 6454).

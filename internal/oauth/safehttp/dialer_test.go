@@ -179,7 +179,7 @@ func TestDialer_blocks_before_connect(t *testing.T) {
 	for name, client := range map[string]*http.Client{"default": nil, "empty": {}, "zero_transport": {Transport: &http.Transport{}}} {
 		c := New(server, &mcpvisor.HTTP{Client: client})
 		// The context stands for a name that resolves to this machine.
-		ctx := context.WithValue(t.Context(), targetKey{}, &target{host: "as.example"})
+		ctx := context.WithValue(t.Context(), destinationKey{}, &destination{host: "as.example"})
 		conn, err := c.http.Transport.(*checkedTransport).base.(*http.Transport).DialContext(ctx, "tcp", "localhost:"+port)
 		if err == nil {
 			_ = conn.Close()

@@ -60,7 +60,8 @@ func (p *parser) readEntry(name string, m *hujson.ObjectMember) {
 		e.failServer(&m.Value, "is not an object; write {\"command\": …} or {\"url\": …}")
 	}
 	if e.broken {
-		p.file.broken = append(p.file.broken, e.spec.Name)
+		e.spec = mcpvisor.ServerSpec{Name: e.spec.Name, Origin: e.spec.Origin}
+		p.file.Unusable = append(p.file.Unusable, e.server())
 		return
 	}
 	e.add()
@@ -80,9 +81,11 @@ func isDisabled(object *hujson.Object) bool {
 }
 
 // add adds the server to the file.
-func (e *entry) add() {
-	e.p.file.Servers = append(e.p.file.Servers, Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
-		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped})
+func (e *entry) add() { e.p.file.Servers = append(e.p.file.Servers, e.server()) }
+
+func (e *entry) server() Server {
+	return Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
+		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped}
 }
 
 // readMembers reads an object by the table of its keys, each key once.

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"slices"
-
-	"github.com/mcpvisor/mcpvisor"
-)
+import "github.com/mcpvisor/mcpvisor"
 
 // DefaultPath is the file in which a project lists its servers. The commands of
 // mcpvisor read it unless --config names another.
@@ -36,13 +32,14 @@ type File struct {
 	// Servers are the usable entries, in the order of the files, and those that [WithServers]
 	// has skipped.
 	Servers []Server
+	// Unusable are the entries that cannot be used, in the order of the files. Only Name and
+	// Origin of their Spec are set; Problems say what is wrong.
+	Unusable []Server
 	// Problems are what is wrong with the files, in the order of their lines.
 	Problems []Problem
-
-	broken []string // for Broken
 }
 
-// Server is one usable entry.
+// Server is one entry.
 type Server struct {
 	// Spec is ready to be registered. StartSupervised is set, so that a server that is down
 	// does not keep the host from starting.
@@ -106,8 +103,8 @@ func (f *File) Specs() []mcpvisor.ServerSpec {
 	return specs
 }
 
-// Broken returns the names of the servers whose entries cannot be used, in the order of the
-// files. They are in Problems and not in Specs. Pass them to the parameter keep of
+// Broken returns the names of the servers whose entries cannot be used, which Unusable has.
+// They are not in Specs. Pass them to the parameter keep of
 // facade.Client.Apply, so that a typing error or an unset variable does not end a server
 // that runs by an earlier, sound version of its entry:
 //
@@ -115,4 +112,10 @@ func (f *File) Specs() []mcpvisor.ServerSpec {
 //
 // Of an entry that is defined twice the first definition counts; if that is usable, the
 // server is not broken.
-func (f *File) Broken() []string { return slices.Clone(f.broken) }
+func (f *File) Broken() []string {
+	var names []string
+	for i := range f.Unusable {
+		names = append(names, f.Unusable[i].Spec.Name)
+	}
+	return names
+}

@@ -93,13 +93,13 @@ func TestAttach_errors(t *testing.T) {
 	servers := goodAndBad()
 	servers["odd"] = map[string]any{"comand": "x"}
 	b := startRun(t, servers, "run")
-	b.await("EVICTED")
+	b.await("  bad   EVICTED")
 	for args, want := range map[string]struct {
 		code int
 		errs string
 	}{
 		"call good/ecco":            {cli.ExitUsage, `"kind":"unknown_tool","outcome":"not_sent","server":"good".*did you mean good/echo`},
-		"call ecco":                 {cli.ExitUsage, `name tools as server/tool, as in bad/ecco \(servers: bad, good\)`},
+		"call ecco":                 {cli.ExitUsage, `name tools as server/tool, as in bad/ecco \(servers: bad, good, odd\)`},
 		"call lost/echo":            {cli.ExitUsage, `"kind":"unknown_server"`},
 		"call bad/echo":             {cli.ExitUnavailable, `"kind":"evicted","outcome":"not_sent","server":"bad".*exit status 7`},
 		"call good/fail":            {cli.ExitFailed, `"kind":"failed","outcome":"answered","server":"good","message":"good/fail reports an error"`},
@@ -201,27 +201,6 @@ func TestRun_twice(t *testing.T) {
 	require.Empty(t, out)
 	require.Regexp(t, `^mcpvisor: another mcpvisor run \(pid \d+\) has this configuration; mcpvisor status shows its servers, and an interrupt ends it\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 1)
-}
-
-// A command says that the configuration is not the one that is running.
-func TestAttach_changed_configuration(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
-	require.NoError(t, os.WriteFile(b.config, []byte(`{"mcpServers":{}}`), 0o600))
-	code, _, errs := b.command("status")
-	require.Equal(t, cli.ExitOK, code)
-	require.Regexp(t, `config .*c\.json has changed since mcpvisor run \(pid \d+\) read it at \d\d:\d\d:\d\d; restart that to use the new one, or use --fresh`, errs)
-	_, _, errs = b.command("--json", "status")
-	require.Contains(t, errs, `{"kind":"warning","message":"config `)
-}
-
-// A server that is added is not in the running run, so the next step does not ask that.
-func TestAdd_beside_a_run(t *testing.T) {
-	b := startRun(t, map[string]any{"one": entry(mcptest.Script{})}, "run")
-	b.await(" ready  ")
-	code, _, errs := b.command("add", "two", "--", "two-server")
-	require.Equal(t, cli.ExitOK, code, errs)
-	require.Regexp(t, `(?s)mcpvisor run \(pid \d+\) does not have it yet; restart that\nnext: mcpvisor --fresh status two\n$`, errs)
 }
 
 // A run whose socket cannot be made says so, and runs anyway.

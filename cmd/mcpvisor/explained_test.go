@@ -19,8 +19,8 @@ func TestAttach_explains(t *testing.T) {
 	b.await(" ready  ")
 	for _, args := range [][]string{{"call", "bad/x"}, {"read", "bad", "x://1"}, {"prompt", "bad", "p"}} {
 		code, _, errs := b.command(args...)
-		require.Equal(t, cli.ExitUsage, code, errs)
-		require.Contains(t, errs, "server bad is not configured: ")
+		require.Equal(t, cli.ExitUnavailable, code, errs)
+		require.Regexp(t, `: server "bad" has neither "command" nor "url"; .*c\.json:1\)`, errs)
 	}
 	_, out, errs := b.command("--wait", "any", "status", "--timeout", "1ns")
 	require.Contains(t, out, "not configured")

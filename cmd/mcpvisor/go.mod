@@ -11,6 +11,7 @@ require (
 	github.com/charmbracelet/x/ansi v0.11.8
 	github.com/charmbracelet/x/exp/teatest/v2 v2.0.0-20260823001701-96af6d2cb5f6
 	github.com/coder/websocket v1.8.15
+	github.com/fsnotify/fsnotify v1.9.0
 	github.com/mcpvisor/mcpvisor v0.0.0
 	github.com/mcpvisor/mcpvisor/telemetry v0.0.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0

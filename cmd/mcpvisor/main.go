@@ -35,7 +35,7 @@ const description = `Starts, calls and supervises the MCP servers of a configura
 
 While mcpvisor run is running, status, tools, resources, prompts, call, read and prompt use its servers. Otherwise, or with --fresh, they start copies of the servers and stop them at their end.
 
-Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status also if an entry of the file is not usable. If interrupted, they print partial results.
+Exit codes: 0 success, 1 the tool or the server failed or the command was interrupted, 2 usage or configuration, 3 a server is unavailable. A list of tools, resources or prompts ends with 0 if any server became ready, and stderr names the others. status and doctor end with 3 if any server did not become ready, status and reload also if an entry of the file is not usable. If interrupted, they print partial results.
 
 With --json, stdout gets only the answer. An error is the last line on stderr: an object with "message", "kind" and, where they are known, "server" and the "outcome" of the request ("not_sent", "unknown" or "answered"). Lines before it have the kind "warning".`
 
@@ -60,10 +60,11 @@ type commandLine struct {
 	Call      callCmd        `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
 	Read      readCmd        `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
 	Prompt    promptCmd      `cmd:"" help:"Get a prompt."`
-	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. Other commands attach to it."`
+	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
 	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Restart   restartCmd     `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
+	Reload    reloadCmd      `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
 	Authorize authorizeCmd   `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctor.Command `cmd:"" help:"Start a copy of each server once and explain why it fails."`
 	Chaos     chaosCmd       `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and say what each makes of it. Remote servers get no flood: only their sessions and connections end, on this side."`

@@ -107,7 +107,7 @@ func (inv *invocation) statusResult(all []statusEntry) error {
 	if inv.WaitFor == waitAny && slices.ContainsFunc(all, isReady) {
 		return nil
 	}
-	if slices.ContainsFunc(all, func(e statusEntry) bool { return !isReady(e) }) {
+	if slices.ContainsFunc(all, func(e statusEntry) bool { return !isReady(e) || e.Outdated != "" }) {
 		return &cli.ExitError{Code: cli.ExitUnavailable}
 	}
 	return nil
@@ -150,10 +150,20 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 	if err != nil {
 		return nil, err
 	}
-	all = unusableEntries(c.Run.Unusable)
 	now := time.Now()
 	for _, s := range servers {
-		all = append(all, statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, now)})
+		e := statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, now)}
+		for _, u := range c.Run.Unusable {
+			if u.Name == s.Name {
+				e = unusableEntries([]control.Unusable{u})[0]
+			}
+		}
+		for _, u := range c.Run.Kept {
+			if u.Name == s.Name {
+				e.Outdated = "its entry cannot be used, so it runs by the earlier one: " + u.Reason
+			}
+		}
+		all = append(all, e)
 	}
 	all = cmd.selected(all)
 	sortEntries(all)
@@ -228,6 +238,8 @@ type statusEntry struct {
 	Entry string `json:"entry,omitempty"`
 	// Reason says why the server is not ready, in one line.
 	Reason string `json:"reason,omitempty"`
+	// Outdated says why the server runs by an earlier version of its entry.
+	Outdated string `json:"outdated,omitempty"`
 }
 
 // forJSON returns the entry as --json shows it.
@@ -303,6 +315,8 @@ func (e *statusEntry) note() string {
 	switch n := len(e.Catalog.Warnings); {
 	case e.Reason != "":
 		return e.Reason
+	case e.Outdated != "":
+		return e.Outdated
 	case e.Session != nil && e.Session.Deprecated != "":
 		return "deprecated transport HTTP+SSE; see --json"
 	case n > 0:

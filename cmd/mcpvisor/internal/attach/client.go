@@ -161,6 +161,16 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 	return err
 }
 
+// Reload makes `mcpvisor run` read its configuration again. With dryRun it only says what
+// would change.
+func (c *Client) Reload(ctx context.Context, dryRun bool) (answer control.Reload, err error) {
+	data, err := c.post(ctx, "run/reload", control.ReloadRequest{DryRun: dryRun})
+	if err != nil {
+		return answer, err
+	}
+	return answer, json.Unmarshal(data, &answer)
+}
+
 // ReadResource reads a resource. The result is JSON, as --json prints it.
 func (c *Client) ReadResource(ctx context.Context, server, uri string) (json.RawMessage, error) {
 	return c.post(ctx, "run/read", control.ReadRequest{Server: server, URI: uri})

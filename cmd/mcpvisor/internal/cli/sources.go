@@ -50,8 +50,8 @@ func NewSources(named []string) Sources {
 		return s
 	}
 	var s Sources
-	for _, path := range []string{UserConfig(), config.DefaultPath} {
-		if _, err := os.Stat(path); err == nil && path != "" {
+	for _, path := range DefaultFiles() {
+		if _, err := os.Stat(path); err == nil {
 			s.Paths, s.Key = append(s.Paths, path), path
 		}
 	}
@@ -59,6 +59,11 @@ func NewSources(named []string) Sources {
 		s.Paths, s.Key = []string{config.DefaultPath}, config.DefaultPath
 	}
 	return s
+}
+
+// DefaultFiles returns the files that are read if the user names none, as far as they exist.
+func DefaultFiles() []string {
+	return slices.DeleteFunc([]string{UserConfig(), config.DefaultPath}, func(path string) bool { return path == "" })
 }
 
 // UserConfig returns the path of the user's file, which need not exist; empty if the

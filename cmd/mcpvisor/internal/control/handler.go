@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -29,33 +30,44 @@ type Info struct {
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
 	// Config is the path of the configuration file, and Digest a hash of its content when
-	// it was read.
-	Config string `json:"config"`
-	Digest string `json:"digest"`
+	// it was read, at Read.
+	Config string    `json:"config"`
+	Digest string    `json:"digest"`
+	Read   time.Time `json:"read"`
+	// Problem says why the files as a whole could not be used when they were read; empty if
+	// they could. The servers are those of the last reading that could be used.
+	Problem string `json:"problem,omitempty"`
 	// URL is the address of the page; empty without one.
 	URL string `json:"url,omitempty"`
-	// Servers are the names of all servers, also of those that are not registered yet.
+	// Servers are the names of all usable servers, also of those that are not registered yet.
 	Servers []string `json:"servers"`
 	// Entries are the entries of the file that the servers were made from, as far as their
 	// names differ, by server.
 	Entries map[string]string `json:"entries,omitempty"`
 	// Unusable are the entries of the file that are not usable servers.
 	Unusable []Unusable `json:"unusable,omitempty"`
+	// Kept are the entries that are not usable any more. Their servers run by what these said
+	// before.
+	Kept []Unusable `json:"kept,omitempty"`
 }
 
 // Unusable is an entry of the file that is not a usable server.
 type Unusable struct {
 	Name   string `json:"name"`
+	Origin string `json:"origin"`
 	Reason string `json:"reason"`
 }
 
 // Handler serves a client. Safe for concurrent use.
 type Handler struct {
 	client *facade.Client
-	info   Info
 	web    *web.Handler
 	routes *http.ServeMux
-	masks  map[string]*strings.Replacer // of the secrets that a server was given, by server
+	reload func(dryRun bool) Reload // nil if there is nothing to read again
+
+	mu    sync.Mutex
+	info  Info
+	masks map[string]*strings.Replacer // of the secrets that a server was given, by server; replaced as a whole
 
 	answers *jsonanswer.Room // of large lists and results
 	bodies  *jsonanswer.Room // of bodies of requests
@@ -70,18 +82,30 @@ const (
 // New makes a handler. The Schema of info is set here. Lists hide the secrets that their
 // servers were given by specs.
 func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
+	return newHandler(client, nil, info, specs)
+}
+
+// NewReloading makes a handler of servers whose configuration can be read again: reload does
+// so, and is called by one request at a time or by several. [Handler.Update] says what has
+// changed.
+func NewReloading(client *facade.Client, reload func(dryRun bool) Reload, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
+	return newHandler(client, reload, info, specs)
+}
+
+func newHandler(client *facade.Client, reload func(dryRun bool) Reload, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
 	page, err := web.New(client, web.WithControls())
 	if err != nil {
 		return nil, err
 	}
-	info.Schema = Schema
-	h := &Handler{client: client, info: info, web: page, routes: http.NewServeMux(), masks: masksOf(specs),
+	h := &Handler{client: client, web: page, routes: http.NewServeMux(), reload: reload,
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
+	h.Update(info, specs...)
 	h.routes.Handle("/", page)
 	h.routes.HandleFunc("GET /run/info", h.getInfo)
 	h.routes.HandleFunc("GET /run/tools", h.getTools)
 	h.routes.HandleFunc("GET /run/resources", h.getResources)
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
+	h.routes.HandleFunc("POST /run/reload", h.postReload)
 	h.routes.HandleFunc("POST /run/call", h.postCall)
 	h.routes.HandleFunc("POST /run/read", h.postRead)
 	h.routes.HandleFunc("POST /run/prompt", h.postPrompt)
@@ -95,7 +119,19 @@ func (h *Handler) Close() { h.web.Close() }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
-	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(h.info) })
+	h.mu.Lock()
+	info := h.info
+	h.mu.Unlock()
+	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(info) })
+}
+
+// Update replaces what New was given, because the configuration was read again.
+func (h *Handler) Update(info Info, specs ...mcpvisor.ServerSpec) {
+	info.Schema = Schema
+	masks := masksOf(specs)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.info, h.masks = info, masks
 }
 
 // ReadRequest is the body of POST /run/read.

@@ -13,9 +13,13 @@ import (
 // secrets in their environment, arguments, headers and URLs. A server may repeat them in what
 // it lists.
 func masksOf(specs []mcpvisor.ServerSpec) map[string]*strings.Replacer {
-	masks := make(map[string]*strings.Replacer, len(specs))
-	for _, spec := range specs {
-		var found secret.List
+	lists := make(map[string]*secret.List, len(specs))
+	for _, spec := range specs { // while a server is replaced, there are two of its name
+		found := lists[spec.Name]
+		if found == nil {
+			found = new(secret.List)
+			lists[spec.Name] = found
+		}
 		found.Add(spec.Secrets...)
 		if spec.Stdio != nil {
 			env := make([]string, 0, len(spec.Stdio.Env))
@@ -33,8 +37,11 @@ func masksOf(specs []mcpvisor.ServerSpec) map[string]*strings.Replacer {
 				found.AddHeader(name, value)
 			}
 		}
+	}
+	masks := make(map[string]*strings.Replacer, len(lists))
+	for name, found := range lists {
 		if !found.Empty() {
-			masks[spec.Name] = found.Replacer()
+			masks[name] = found.Replacer()
 		}
 	}
 	return masks
@@ -43,7 +50,9 @@ func masksOf(specs []mcpvisor.ServerSpec) map[string]*strings.Replacer {
 // masked returns what a server lists, as JSON without its secrets. It is left out if that is
 // not JSON any more.
 func (h *Handler) masked(server string, definition any) any {
+	h.mu.Lock()
 	mask := h.masks[server]
+	h.mu.Unlock()
 	if mask == nil {
 		return definition
 	}

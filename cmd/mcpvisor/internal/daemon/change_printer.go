@@ -18,20 +18,109 @@ import (
 
 // changePrinter prints what happens to the servers of `mcpvisor run`. With --json it prints
 // each event as one object in one line; as text it leaves out what an operator does not
-// need. One goroutine calls print; begin and end are called before and after it prints.
+// need. One goroutine prints, begin first and end last. What a reload says comes to it through
+// notes, so that an output that nobody reads delays no reload.
 type changePrinter struct {
 	inv     *servers.Opener
+	notes   chan func() // to be called by the goroutine that prints
 	servers int
 	width   int             // of the column of names
 	ready   map[string]bool // servers that are ready
 }
 
 func newChangePrinter(inv *servers.Opener, specs []mcpvisor.ServerSpec) *changePrinter {
-	p := &changePrinter{inv: inv, servers: len(specs), ready: map[string]bool{}}
+	p := &changePrinter{inv: inv, notes: make(chan func(), maxNotes), ready: map[string]bool{}}
+	p.set(specs)
+	return p
+}
+
+// set says which servers there are.
+func (p *changePrinter) set(specs []mcpvisor.ServerSpec) {
+	p.servers, p.width = len(specs), 0
 	for _, spec := range specs {
 		p.width = max(p.width, utf8.RuneCountInString(spec.Name))
 	}
-	return p
+}
+
+// maxNotes is how many notes wait to be printed. Further ones are lost.
+const maxNotes = 100
+
+// later has a note printed.
+func (p *changePrinter) later(note func()) {
+	select {
+	case p.notes <- note:
+	default: // nobody reads the output
+	}
+}
+
+// run prints events until they end, and calls after for each. It returns the first error.
+func (p *changePrinter) run(events <-chan mcpvisor.Event, after func(mcpvisor.Event)) (failed error) {
+	for {
+		select {
+		case note := <-p.notes: // an event that follows from a reload comes after its plan
+			note()
+			continue
+		default:
+		}
+		select {
+		case note := <-p.notes:
+			note()
+		case ev, open := <-events:
+			if !open {
+				return failed
+			}
+			if err := p.print(ev); err != nil && failed == nil {
+				failed = err
+			}
+			after(ev)
+		}
+	}
+}
+
+// plan prints what a reload will do. specs are those of all servers from then on.
+func (p *changePrinter) plan(r control.Reload, specs []mcpvisor.ServerSpec) {
+	p.set(specs)
+	var parts []string
+	for _, one := range []struct {
+		action control.Action
+		text   string
+	}{{control.ActionAdd, "add "}, {control.ActionReplace, "replace "}, {control.ActionRemove, "remove "}, {control.ActionKeep, "keep as it was "}, {control.ActionUnusable, "not usable: "}} {
+		var names []string
+		for _, c := range r.Changes {
+			if c.Action == one.action {
+				names = append(names, c.Server)
+			}
+		}
+		if len(names) > 0 {
+			parts = append(parts, one.text+strings.Join(names, ", "))
+		}
+	}
+	if r.Unchanged > 0 || len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("%d unchanged", r.Unchanged))
+	}
+	p.note("reload: %s", strings.Join(parts, "; "))
+}
+
+// reloaded prints what a reload has done.
+func (p *changePrinter) reloaded(r control.Reload) {
+	for _, c := range r.Changes {
+		if c.Error != "" {
+			p.note("reload failed for %s: %s", c.Server, c.Error)
+		}
+	}
+	p.note("reloaded in %s, %s", display.Duration(time.Duration(r.TookMs)*time.Millisecond), display.Count(p.servers, "server"))
+}
+
+// note prints a line that is not about an event. With --json stdout has events only.
+func (p *changePrinter) note(format string, args ...any) {
+	text := table.OneLine(fmt.Sprintf(format, args...), table.MaxText)
+	switch {
+	case p.interrupted():
+	case p.inv.JSON:
+		p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: text})
+	default:
+		fmt.Fprintln(p.inv.Out, time.Now().Format("15:04:05.000")+"  "+text)
+	}
 }
 
 // begin prints what is run, and where it can be looked at.

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
@@ -117,13 +116,14 @@ type serving struct {
 }
 
 // serve serves a client of servers on its socket and at the address of the page. Both may be nil.
-func serve(c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info, own *socket.Listener, p *page) (*serving, error) {
+func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page) (*serving, error) {
 	s := new(serving)
 	if own != nil {
-		h, err := control.New(c, info, specs...)
+		h, err := control.NewReloading(c, r.reload, r.info, r.all()...)
 		if err != nil {
 			return nil, err
 		}
+		r.socket = h
 		s.start(own, h, h)
 	}
 	if p != nil {

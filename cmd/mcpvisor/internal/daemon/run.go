@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -17,7 +18,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -31,20 +31,18 @@ type Command struct {
 
 // Run implements kong's command.
 func (cmd *Command) Run(inv *servers.Opener) error {
+	signals := watchHangups(inv)
+	defer signals.stop()
 	info := control.Info{PID: os.Getpid(), Version: facade.Version(), Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
+	info.Read = info.Started
 	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
 	}
-	for _, p := range file.Problems {
-		inv.Warn(p.Server, "%s", p)
-	}
-	specs := file.Specs()
-	if len(specs) == 0 {
+	cmd.warnRequired(inv, file)
+	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}
-	describeEntries(&info, file, specs)
-	cmd.warnRequired(inv, file)
 	own, err := listenOnSocket(inv)
 	if err != nil {
 		return err
@@ -73,12 +71,13 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		defer func() { _ = measured.Close() }()
 		page.options = append(page.options, web.WithMetrics(measured.Handler()))
 	}
-	serving, err := serve(c, specs, info, own, page)
+	r := newReloader(inv, c, info, file)
+	serving, err := serve(c, r, own, page)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
 	}
-	return errors.Join(supervise(inv, c, specs, info), serving.close())
+	return errors.Join(supervise(inv, c, r, signals), serving.close())
 }
 
 // warnRequired warns of required servers that the files do not have, because no probe would
@@ -93,30 +92,24 @@ func (cmd *Command) warnRequired(inv *servers.Opener, file *config.File) {
 
 // supervise runs the servers until the command is interrupted, and prints what happens to
 // them.
-func supervise(inv *servers.Opener, c *facade.Client, specs []mcpvisor.ServerSpec, info control.Info) error {
-	printer := newChangePrinter(inv, specs)
+func supervise(inv *servers.Opener, c *facade.Client, r *reloader, signals *hangups) error {
 	service := newService(inv, c)
 	defer service.close()
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := c.Watch(context.WithoutCancel(inv.Context))
 	printed := make(chan error, 1)
+	failed := r.printer.begin(r.info)
 	go func() {
-		var failed error
-		for ev := range events {
-			if err := printer.print(ev); err != nil && failed == nil {
-				failed = err
-			}
+		printed <- r.printer.run(events, func(ev mcpvisor.Event) {
 			if !ev.Kind.FromServer() {
 				service.update()
 			}
-		}
-		printed <- failed
+		})
 	}()
-	failed := printer.begin(info)
-	applied := c.RegisterAll(inv.Context, specs)
+	applied := r.start(inv.Context)
 	if applied == nil {
 		service.ready()
-		<-inv.Context.Done()
+		followChanges(inv, r, signals)
 	}
 	service.stopping()
 	began := time.Now()
@@ -125,12 +118,34 @@ func supervise(inv *servers.Opener, c *facade.Client, specs []mcpvisor.ServerSpe
 	closed := c.Close(ctx)
 	failed = errors.Join(failed, closed)
 	if closed == nil { // otherwise the watch may never end
-		failed = errors.Join(failed, <-printed, printer.end(time.Since(began)))
+		failed = errors.Join(failed, <-printed, r.printer.end(time.Since(began)))
 	}
 	if failed != nil {
 		return failed
 	}
 	return applied
+}
+
+// followChanges reads the configuration again when its files change and at each SIGHUP, until
+// the command is interrupted.
+func followChanges(inv *servers.Opener, r *reloader, signals *hangups) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	f, err := newFollower(r.files())
+	if err != nil {
+		inv.Warn("", "changes of %s are not noticed (%v); mcpvisor reload makes this run read it again", inv.Sources, err)
+	}
+	if f != nil {
+		wg.Go(func() { f.run(inv.Context, r.changed) })
+	}
+	for {
+		select {
+		case <-signals.received:
+			r.reload(false)
+		case <-inv.Context.Done():
+			return
+		}
+	}
 }
 
 // listenOnSocket makes the socket for other commands. Without one, which it warns of, the
@@ -150,20 +165,4 @@ func listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
 	}
 	inv.Warn("", "other commands cannot attach to this run: %v", err)
 	return nil, nil //nolint:nilnil // it was warned of
-}
-
-// describeEntries adds to info what only the file knows.
-func describeEntries(info *control.Info, file *config.File, specs []mcpvisor.ServerSpec) {
-	for _, spec := range specs {
-		info.Servers = append(info.Servers, spec.Name)
-		if entry := file.EntryName(spec.Name); entry != spec.Name {
-			if info.Entries == nil {
-				info.Entries = map[string]string{}
-			}
-			info.Entries[spec.Name] = entry
-		}
-	}
-	for _, u := range servers.Unusable(file) {
-		info.Unusable = append(info.Unusable, control.Unusable{Name: u.Name, Reason: display.Line(u.Reason)})
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/hosts"
@@ -69,6 +68,7 @@ func (cmd *Add) Run(inv *cli.Invocation) error {
 	}
 	warnEntry(inv, f, cmd.Name)
 	if inv.JSON {
+		tellRun(inv)
 		_, line, _ := f.Entry(cmd.Name)
 		return cli.PrintJSON(inv.Out, map[string]any{"name": cmd.Name, "file": f.Path(), "line": line, "entry": entry})
 	}
@@ -79,17 +79,10 @@ func (cmd *Add) Run(inv *cli.Invocation) error {
 	if _, err := fmt.Fprintf(inv.Out, "%s %s %s\n", cmd.Name, verb, table.OneLine(place(f, cmd.Name), table.MaxText)); err != nil {
 		return err
 	}
-	running, info, err := attach.Find(inv.Context, inv.Sources.Key)
-	if err == nil {
-		running.Close()
-		inv.Note("mcpvisor run (pid %d) does not have it yet; restart that", info.PID)
-	}
-	switch {
-	case preset.Authorizes():
+	tellRun(inv)
+	if preset.Authorizes() {
 		inv.Note("next: mcpvisor authorize %s", cmd.Name)
-	case err == nil:
-		inv.Note("next: mcpvisor --fresh status %s", cmd.Name)
-	default:
+	} else {
 		inv.Note("next: mcpvisor status %s", cmd.Name)
 	}
 	return nil

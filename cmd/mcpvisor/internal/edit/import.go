@@ -58,6 +58,9 @@ func (cmd *Import) Run(inv *cli.Invocation) error {
 	} else {
 		err = printPlan(inv, plan, target.Path(), cmd.Write)
 	}
+	if cmd.Write {
+		tellRun(inv)
+	}
 	if n := len(plan.Unreadable); err == nil && n > 0 {
 		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: display.Count(n, "file") + " of other hosts not read, as said above; correct what is wrong there, and import again"}}
 	}

@@ -62,6 +62,7 @@ func (cmd *Remove) Run(inv *cli.Invocation) error {
 	if err != nil {
 		return err
 	}
+	defer tellRun(inv)
 	if inv.JSON {
 		return cli.PrintJSON(inv.Out, map[string]any{"name": cmd.Name, "file": f.Path()})
 	}

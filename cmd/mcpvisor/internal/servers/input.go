@@ -40,6 +40,12 @@ func (o *Opener) inputOptions() []config.Option {
 	state, err := term.GetState(int(in.Fd()))
 	return []config.Option{config.WithInput(func(i config.Input) (string, error) {
 		value, failure := p.ask(i)
+		if failure == nil {
+			if o.answers == nil {
+				o.answers = map[string]string{}
+			}
+			o.answers[i.ID] = value
+		}
 		o.inputInterrupted = o.inputInterrupted || errors.Is(failure, cli.ErrInterrupted)
 		if err == nil { // an interrupt during a password leaves the terminal without echo
 			_ = term.Restore(int(in.Fd()), state)

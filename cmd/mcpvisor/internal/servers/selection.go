@@ -3,12 +3,10 @@ package servers
 import (
 	"errors"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -22,6 +20,20 @@ func (o *Opener) LoadConfig(names ...string) (*config.File, error) {
 		options = append(options, config.WithServers(names...))
 	}
 	return o.loadFiles(options...)
+}
+
+// ReloadConfig reads the configuration again, for a command that goes on. The user is asked
+// nothing: what was answered is known, and what was not is a problem of the file.
+func (o *Opener) ReloadConfig() (*config.File, error) {
+	return o.loadFiles(config.WithKeyring(lookUpSecret), config.WithInput(func(i config.Input) (string, error) {
+		if answer, known := o.answers[i.ID]; known {
+			return answer, nil
+		}
+		if i.Default != "" {
+			return i.Default, nil
+		}
+		return "", errors.New("the user is asked only when the command starts")
+	}))
 }
 
 func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {
@@ -114,26 +126,4 @@ func unknownServerError(file *config.File, name string) error {
 
 func NoServerError(file *config.File) error {
 	return cli.UsageError("config %s has no usable server; add an entry, or enable one", file.Path)
-}
-
-// Unusable returns the entries of a file that make no server, each with all that is wrong with
-// it.
-func Unusable(file *config.File) (all []control.Unusable) {
-	for _, p := range file.Problems {
-		if p.Severity != config.SeverityError || p.Server == "" {
-			continue
-		}
-		if _, found := file.Find(p.Server); found {
-			continue
-		}
-		i := slices.IndexFunc(all, func(u control.Unusable) bool { return u.Name == p.Server })
-		if i < 0 {
-			i = len(all)
-			all = append(all, control.Unusable{Name: p.Server})
-		} else {
-			all[i].Reason += "; "
-		}
-		all[i].Reason += cli.ConfigTerms(p.Message)
-	}
-	return all
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -41,6 +42,9 @@ func (o *Opener) Attach() (*Set, error) {
 		return nil, attach.ErrNotRunning
 	}
 	c, info, err := attach.Find(o.Context, o.Sources.Key)
+	if err == nil {
+		info, err = o.awaitRead(c, info)
+	}
 	switch {
 	case errors.Is(err, attach.ErrNotRunning):
 		return nil, err
@@ -50,11 +54,37 @@ func (o *Opener) Attach() (*Set, error) {
 		return nil, &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Message: err.Error()}}
 	}
 	o.Note("attached to mcpvisor run (pid %d); --fresh starts own copies of the servers", info.PID)
-	if o.Sources.Digest() != info.Digest {
-		o.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; restart that to use the new one, or use --fresh",
-			o.Sources, info.PID, info.Started.Format(time.TimeOnly))
+	switch {
+	case o.Sources.Digest() != info.Digest:
+		o.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; mcpvisor reload makes that read it again",
+			o.Sources, info.PID, info.Read.Format(time.TimeOnly))
+	case info.Problem != "":
+		o.Warn("", "%s; what mcpvisor run (pid %d) runs is kept", info.Problem, info.PID)
 	}
 	return &Set{Client: c, Run: info, Stop: c.Close}, nil
+}
+
+const (
+	// readWait is how long a command waits until `mcpvisor run` has read a configuration that
+	// has just changed. It follows the files, but not at once.
+	readWait     = time.Second
+	readInterval = 20 * time.Millisecond
+)
+
+// awaitRead waits until `mcpvisor run` has read the present configuration, for at most
+// readWait.
+func (o *Opener) awaitRead(c *attach.Client, info control.Info) (control.Info, error) {
+	for began := time.Now(); o.Sources.Digest() != info.Digest && time.Since(began) < readWait; {
+		if backoff.Sleep(o.Context, readInterval) != nil {
+			return info, cli.ErrInterrupted
+		}
+		now, err := c.Info(o.Context)
+		if err != nil {
+			return info, err
+		}
+		info = now
+	}
+	return info, nil
 }
 
 // AttachOnly is attach for commands that need a running `mcpvisor run`.

@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// quietTime is how long nothing must happen to the files before they are read: a program
+	// that writes them makes several changes.
+	quietTime = 100 * time.Millisecond
+	// maxQuietWait bounds the wait for that.
+	maxQuietWait = 2 * time.Second
+)
+
+// follower reports changes of files. It watches their directories: most programs replace a
+// file by another one of its name, and Kubernetes replaces a link in the directory. One
+// goroutine uses it.
+type follower struct {
+	watcher  *fsnotify.Watcher
+	files    []string
+	resolved map[string]string // where the files are, through links
+}
+
+func newFollower(files []string) (*follower, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{watcher: w}
+	return f, f.follow(files)
+}
+
+// follow replaces the files. Directories that do not exist are left out. It returns the first
+// error about others.
+func (f *follower) follow(files []string) (failed error) {
+	f.files, f.resolved = files, resolve(files)
+	var dirs []string
+	for file, target := range f.resolved {
+		dirs = append(dirs, filepath.Dir(file), filepath.Dir(target))
+	}
+	for _, dir := range f.watcher.WatchList() {
+		if !slices.Contains(dirs, dir) {
+			_ = f.watcher.Remove(dir) // it may be gone
+		}
+	}
+	for _, dir := range dirs {
+		if err := f.watcher.Add(dir); err != nil && failed == nil && exists(dir) {
+			failed = err
+		}
+	}
+	return failed
+}
+
+func exists(dir string) bool {
+	_, err := filepath.EvalSymlinks(dir)
+	return err == nil
+}
+
+// resolve returns where files are, by their absolute names.
+func resolve(files []string) map[string]string {
+	resolved := make(map[string]string, len(files))
+	for _, file := range files {
+		if abs, err := filepath.Abs(file); err == nil {
+			file = abs
+		}
+		resolved[file] = file
+		if target, err := filepath.EvalSymlinks(file); err == nil {
+			resolved[file] = target
+		}
+	}
+	return resolved
+}
+
+// concerns reports whether an event in a directory may be about one of the files.
+func (f *follower) concerns(name string) bool {
+	for file, target := range f.resolved {
+		if name == file || name == target {
+			return true
+		}
+	}
+	for file, target := range resolve(f.files) {
+		if f.resolved[file] != target {
+			return true
+		}
+	}
+	return false
+}
+
+// run calls changed once for each burst of changes, until ctx ends. changed returns the files
+// to follow from then on.
+func (f *follower) run(ctx context.Context, changed func() []string) {
+	defer func() { _ = f.watcher.Close() }()
+	_ = f.follow(changed()) // what has changed before the files were watched
+	quiet := time.NewTimer(0)
+	if !quiet.Stop() {
+		<-quiet.C
+	}
+	var began time.Time // of the burst; zero without one
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-f.watcher.Events:
+			if !f.concerns(e.Name) {
+				continue
+			}
+		case _ = <-f.watcher.Errors: // events may be lost
+		case <-quiet.C:
+			began = time.Time{}
+			_ = f.follow(changed())
+			continue
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		quiet.Reset(min(quietTime, max(0, maxQuietWait-time.Since(began))))
+	}
+}

@@ -1,0 +1,287 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// reloader makes the servers of a client those of the configuration, again and again. Its
+// methods may be called by several goroutines; one reload runs at a time.
+type reloader struct {
+	inv     *servers.Opener
+	client  *facade.Client
+	printer *changePrinter
+	socket  *control.Handler // nil without a socket
+
+	// turn holds one value while a goroutine uses the fields below.
+	turn   chan struct{}
+	info   control.Info
+	paths  []string                       // of the files that were read
+	specs  map[string]mcpvisor.ServerSpec // that were applied
+	usable map[string]bool                // the names in specs whose entries were usable
+	warned map[string]bool                // the problems of the last reading
+}
+
+// newReloader returns the reloader of a configuration that was read as file, and warns of its
+// problems. It applies nothing yet.
+func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file *config.File) *reloader {
+	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths}
+	var kept map[string]bool
+	r.specs, r.usable, kept = r.wanted(file)
+	r.describe(file, kept)
+	warn(inv, r.newProblems(file))
+	r.printer = newChangePrinter(inv, r.all())
+	return r
+}
+
+// all returns the specs that were taken last, by name.
+func (r *reloader) all() []mcpvisor.ServerSpec {
+	return slices.SortedFunc(maps.Values(r.specs), func(a, b mcpvisor.ServerSpec) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// start registers the servers for the first time. A reload that is asked for meanwhile waits.
+func (r *reloader) start(ctx context.Context) error {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	return r.client.RegisterAll(ctx, r.all())
+}
+
+// changed reads the configuration again if the content of its files has changed. It returns the
+// files to follow.
+func (r *reloader) changed() []string {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	if r.sources().Digest() != r.info.Digest {
+		r.apply(false)
+	}
+	return r.files()
+}
+
+// files are the files that may be read, whether they exist or not.
+func (r *reloader) files() []string {
+	if r.inv.Sources.Chosen {
+		return r.paths
+	}
+	return cli.DefaultFiles()
+}
+
+// reload reads the configuration again: its files, and what they refer to.
+func (r *reloader) reload(dryRun bool) control.Reload {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	return r.apply(dryRun)
+}
+
+// sources are the files to read: those that were read before, and default files that exist by
+// now. A file that was read before and is gone is a problem, because a program that writes it
+// may have removed it for a moment.
+func (r *reloader) sources() cli.Sources {
+	sources := r.inv.Sources
+	sources.Paths = r.paths
+	if !sources.Chosen {
+		if now := cli.NewSources(nil); len(now.Paths) > len(r.paths) {
+			sources.Paths = now.Paths
+		}
+	}
+	return sources
+}
+
+// apply is reload by the goroutine that has the turn.
+func (r *reloader) apply(dryRun bool) control.Reload {
+	began := time.Now()
+	inv := *r.inv
+	inv.Sources = r.sources()
+	digest := inv.Sources.Digest() // before the content: a later change is seen as one
+	file, err := inv.ReloadConfig()
+	answer := control.Reload{DryRun: dryRun, Changes: []control.Change{}}
+	if err != nil {
+		answer.Problem = err.Error()
+		if !dryRun {
+			again := r.info.Problem == answer.Problem
+			r.info.Digest, r.info.Read, r.info.Problem = digest, began.Round(0), answer.Problem
+			r.publish(r.all())
+			if !again {
+				r.printer.later(func() { r.inv.Warn("", "%s; what runs is kept", answer.Problem) })
+			}
+		}
+		return answer
+	}
+	before := maps.Clone(r.specs)
+	specs, usable, kept := r.wanted(file)
+	answer.Changes, answer.Unchanged = r.plan(file, specs, kept)
+	if dryRun {
+		return answer
+	}
+	r.info.Digest, r.info.Read, r.info.Problem, r.info.Config = digest, began.Round(0), "", inv.Sources.String()
+	r.paths, r.specs, r.usable = file.Paths, specs, usable
+	r.describe(file, kept)
+	r.publish(append(slices.Collect(maps.Values(before)), r.all()...))
+	problems, planned, all := r.newProblems(file), answer, r.all()
+	planned.Changes = slices.Clone(planned.Changes) // note changes those of the answer
+	r.printer.later(func() {
+		warn(r.inv, problems)
+		r.printer.plan(planned, all)
+	})
+	if err := r.client.Apply(r.inv.Context, r.all()); err != nil {
+		r.note(&answer, err)
+	}
+	answer.TookMs = time.Since(began).Milliseconds()
+	done := answer
+	done.Changes = slices.Clone(done.Changes)
+	r.printer.later(func() { r.printer.reloaded(done) })
+	return answer
+}
+
+// wanted returns the specs that a file wants, by name, and which of them are usable entries. An
+// entry that is not usable any more keeps the spec of its last usable version, which is in
+// kept.
+func (r *reloader) wanted(file *config.File) (specs map[string]mcpvisor.ServerSpec, usable, kept map[string]bool) {
+	specs, usable, kept = map[string]mcpvisor.ServerSpec{}, map[string]bool{}, map[string]bool{}
+	for _, spec := range file.Specs() {
+		specs[spec.Name], usable[spec.Name] = spec, true
+	}
+	for _, u := range servers.Unusable(file) {
+		present, registered := r.specs[u.Name]
+		switch {
+		case registered && r.usable[u.Name]:
+			specs[u.Name], usable[u.Name], kept[u.Name] = present, true, true
+		case registered && present.Origin == u.Origin && r.reasonOf(u.Name) == u.Reason:
+			specs[u.Name] = present // the same function, so that nothing changes
+		default:
+			specs[u.Name] = servers.StandIn(u)
+		}
+	}
+	return specs, usable, kept
+}
+
+// reasonOf returns why an entry was not usable when it was read last.
+func (r *reloader) reasonOf(name string) string {
+	for _, u := range r.info.Unusable {
+		if u.Name == name {
+			return u.Reason
+		}
+	}
+	return ""
+}
+
+// plan says what specs change, and how many servers are left alone.
+func (r *reloader) plan(file *config.File, specs map[string]mcpvisor.ServerSpec, kept map[string]bool) (changes []control.Change, unchanged int) {
+	reasons := map[string]string{}
+	for _, u := range servers.Unusable(file) {
+		reasons[u.Name] = u.Reason
+	}
+	changes = []control.Change{}
+	for name, spec := range specs {
+		c := control.Change{Server: name, Reason: reasons[name]}
+		before, registered := r.specs[name]
+		switch {
+		case kept[name]:
+			c.Action = control.ActionKeep
+		case c.Reason != "":
+			c.Action = control.ActionUnusable
+		case !registered:
+			c.Action = control.ActionAdd
+		case !before.Equal(spec):
+			c.Action = control.ActionReplace
+		default:
+			unchanged++
+			continue
+		}
+		changes = append(changes, c)
+	}
+	for name := range r.specs {
+		if _, wanted := specs[name]; !wanted {
+			changes = append(changes, control.Change{Server: name, Action: control.ActionRemove})
+		}
+	}
+	slices.SortFunc(changes, func(a, b control.Change) int { return strings.Compare(a.Server, b.Server) })
+	return changes, unchanged
+}
+
+// note adds the errors of Apply to an answer. A server whose change has failed is changed by the
+// next reload, even if its entry is the same.
+func (r *reloader) note(answer *control.Reload, failed error) {
+	all := []error{failed}
+	if joined, ok := failed.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		e := (*mcpvisor.Error)(nil)
+		if !errors.As(err, &e) {
+			e = &mcpvisor.Error{}
+		}
+		text := cli.ConfigTerms(err.Error())
+		i := slices.IndexFunc(answer.Changes, func(c control.Change) bool { return c.Server == e.Server })
+		if i < 0 {
+			i = len(answer.Changes)
+			answer.Changes = append(answer.Changes, control.Change{Server: e.Server, Action: control.ActionReplace})
+		}
+		answer.Changes[i].Error = text
+		delete(r.specs, e.Server)
+		delete(r.usable, e.Server)
+	}
+}
+
+// describe puts into info what only the files know.
+func (r *reloader) describe(file *config.File, kept map[string]bool) {
+	r.info.Servers, r.info.Entries, r.info.Unusable, r.info.Kept = nil, nil, nil, nil
+	for _, u := range servers.Unusable(file) {
+		if kept[u.Name] {
+			r.info.Kept = append(r.info.Kept, u)
+		} else {
+			r.info.Unusable = append(r.info.Unusable, u)
+		}
+	}
+	for _, spec := range r.all() {
+		if r.usable[spec.Name] {
+			r.info.Servers = append(r.info.Servers, spec.Name)
+		}
+	}
+	for _, list := range [][]config.Server{file.Servers, file.Unusable} {
+		for _, s := range list {
+			if _, listed := r.specs[s.Spec.Name]; listed && s.Entry != s.Spec.Name {
+				if r.info.Entries == nil {
+					r.info.Entries = map[string]string{}
+				}
+				r.info.Entries[s.Spec.Name] = s.Entry
+			}
+		}
+	}
+}
+
+// newProblems returns the problems that the last reading did not have.
+func (r *reloader) newProblems(file *config.File) (problems []config.Problem) {
+	warned := map[string]bool{}
+	for _, p := range file.Problems {
+		text := p.String()
+		if warned[text] = true; !r.warned[text] {
+			problems = append(problems, p)
+		}
+	}
+	r.warned = warned
+	return problems
+}
+
+func warn(inv *servers.Opener, problems []config.Problem) {
+	for _, p := range problems {
+		inv.Warn(p.Server, "%s", p)
+	}
+}
+
+// publish tells the commands that attach. specs are those whose secrets are hidden.
+func (r *reloader) publish(specs []mcpvisor.ServerSpec) {
+	if r.socket != nil {
+		r.socket.Update(r.info, specs...)
+	}
+}

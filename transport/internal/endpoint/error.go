@@ -102,13 +102,13 @@ func (e *HTTPError) StartCause() *supervisor.Cause {
 }
 
 // EndCause returns the cause of the end of a session. Call it only if e is SessionLost or
-// ServerGone. target is the URL without its secrets.
-func (e *HTTPError) EndCause(target string) *supervisor.Cause {
+// ServerGone. shownURL is the URL without its secrets.
+func (e *HTTPError) EndCause(shownURL string) *supervisor.Cause {
 	message := fmt.Sprintf("the server forgot the session (%s)", e.Message)
 	if e.ServerGone {
 		message = "the server is gone: " + e.Message
 	}
-	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + target, Err: e.Err, RetryAfter: e.RetryAfter}
+	return &supervisor.Cause{Kind: supervisor.CauseClosed, Message: message + " at " + shownURL, Err: e.Err, RetryAfter: e.RetryAfter}
 }
 
 // AnswerLost makes the error of a request that was sent, and whose connection ended

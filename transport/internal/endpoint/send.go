@@ -51,9 +51,9 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 // It uses a RoundTripper and no http.Client, because a Client would follow redirects by
 // other rules.
 func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
-	target := e.urlFor(r.Method)
+	address := e.urlFor(r.Method)
 	for redirects := 0; ; redirects++ {
-		resp, httpErr := e.sendTo(ctx, target, r)
+		resp, httpErr := e.sendTo(ctx, address, r)
 		if httpErr != nil {
 			return nil, httpErr
 		}
@@ -66,7 +66,7 @@ func (e *Endpoint) followRedirects(ctx context.Context, r OutgoingRequest) (*htt
 		} else {
 			_ = resp.Body.Close()
 		}
-		target = next
+		address = next
 	}
 }
 
@@ -101,9 +101,9 @@ type postURL struct {
 	secrets *strings.Replacer // replaces the secrets of url, which authorize messages of the session
 }
 
-// SendPostsTo makes the endpoint send all later POSTs to target, which has its origin.
-func (e *Endpoint) SendPostsTo(target *url.URL) {
-	e.postURL.Store(&postURL{url: target, secrets: endpointSecrets(target, nil)})
+// SendPostsTo makes the endpoint send all later POSTs to address, which has its origin.
+func (e *Endpoint) SendPostsTo(address *url.URL) {
+	e.postURL.Store(&postURL{url: address, secrets: endpointSecrets(address, nil)})
 }
 
 // urlFor returns the address for requests with this method.
@@ -136,8 +136,8 @@ func (r *OutgoingRequest) newAttempt() *attempt {
 //
 // The request has no GetBody. With one, net/http would itself repeat requests on weaker
 // evidence: a header Idempotency-Key, or PROTOCOL_ERROR on an HTTP/2 stream.
-func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingRequest) (*http.Response, *HTTPError) {
-	header, err := e.headerWithCookies(target, r.Header)
+func (e *Endpoint) sendTo(ctx context.Context, address *url.URL, r OutgoingRequest) (*http.Response, *HTTPError) {
+	header, err := e.headerWithCookies(address, r.Header)
 	if err != nil {
 		return nil, e.notSentError("the request was not sent: "+err.Error(), "check the Jar of HTTP.Client", err)
 	}
@@ -147,11 +147,11 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 		}
 		header := header
 		if r.credential.NeedsProof() { // each attempt needs its own
-			if header, err = e.withProof(header, &r, target); err != nil {
+			if header, err = e.withProof(header, &r, address); err != nil {
 				return nil, e.notSentError("the request was not sent: "+err.Error(), "", err)
 			}
 		}
-		req := (&http.Request{Method: r.Method, URL: target, Host: e.host, Header: header,
+		req := (&http.Request{Method: r.Method, URL: address, Host: e.host, Header: header,
 			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
 		a := r.newAttempt()
 		if r.Body != nil {
@@ -170,7 +170,7 @@ func (e *Endpoint) sendTo(ctx context.Context, target *url.URL, r OutgoingReques
 				_ = resp.Body.Close()
 				resp.Body = http.NoBody
 			}
-			e.noteResponse(target, resp)
+			e.noteResponse(address, resp)
 			e.decompress(resp)
 			a.body = receivingBody{resp.Body, e}
 			resp.Body = &a.body
@@ -216,7 +216,7 @@ func (e *Endpoint) roundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // headerWithCookies returns the header of one request, with the cookies for its address.
-func (e *Endpoint) headerWithCookies(target *url.URL, header http.Header) (http.Header, error) {
+func (e *Endpoint) headerWithCookies(address *url.URL, header http.Header) (http.Header, error) {
 	if e.jar == nil && !e.hostRoundTripper {
 		return header, nil
 	}
@@ -224,7 +224,7 @@ func (e *Endpoint) headerWithCookies(target *url.URL, header http.Header) (http.
 	if e.jar == nil {
 		return header, nil
 	}
-	cookies, err := hostcall.Value("cookie jar", func() ([]*http.Cookie, error) { return e.jar.Cookies(target), nil })
+	cookies, err := hostcall.Value("cookie jar", func() ([]*http.Cookie, error) { return e.jar.Cookies(address), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (e *Endpoint) headerWithCookies(target *url.URL, header http.Header) (http.
 }
 
 // noteResponse records when a response arrived, and its cookies.
-func (e *Endpoint) noteResponse(target *url.URL, resp *http.Response) {
+func (e *Endpoint) noteResponse(address *url.URL, resp *http.Response) {
 	e.NoteReceived()
 	if resp.Body == nil {
 		resp.Body = http.NoBody
@@ -248,7 +248,7 @@ func (e *Endpoint) noteResponse(target *url.URL, resp *http.Response) {
 	}
 	if cookies := resp.Cookies(); len(cookies) > 0 {
 		// If the jar fails, the next request for cookies reports it.
-		_ = hostcall.Call("cookie jar", func() error { e.jar.SetCookies(target, cookies); return nil })
+		_ = hostcall.Call("cookie jar", func() error { e.jar.SetCookies(address, cookies); return nil })
 	}
 }
 

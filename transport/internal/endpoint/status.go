@@ -190,7 +190,7 @@ func (e *Endpoint) HTMLReply(status int) *HTTPError {
 	return httpErr
 }
 
-// describeRedirect returns the target of a redirect, without user and query.
+// describeRedirect returns the address of a redirect, without user and query.
 func describeRedirect(resp *http.Response) string {
 	u, err := resp.Location()
 	if err != nil {

@@ -97,8 +97,8 @@ func withCredential(header http.Header, c *oauth.Credential) http.Header {
 }
 
 // withProof returns a copy of header with a new proof for the token of the request.
-func (e *Endpoint) withProof(header http.Header, r *OutgoingRequest, target *url.URL) (http.Header, error) {
-	seen := *target
+func (e *Endpoint) withProof(header http.Header, r *OutgoingRequest, address *url.URL) (http.Header, error) {
+	seen := *address
 	seen.Host = e.host
 	proof, err := r.credential.Proof(r.Method, &seen, r.Body)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestGrowth(t *testing.T) {
 	lines.WriteString("\n")
 	readBody := func(expected int64) func(*reservation) int {
 		return func(m *reservation) int {
-			b := BodyReader{Body: strings.NewReader(text), Memory: m}
+			b := BodyReader{Body: strings.NewReader(text), Reserver: m}
 			got, _, err := b.ReadUpTo(limit, expected, nil)
 			require.NoError(t, err)
 			require.Len(t, got, len(text))
@@ -61,7 +61,7 @@ func TestGrowth(t *testing.T) {
 		return func(m *reservation) int {
 			events := NewEventReader(bytes.NewReader(source), limit)
 			defer events.Close()
-			events.Memory = m
+			events.Reserver = m
 			e, err := events.Next()
 			require.NoError(t, err)
 			require.False(t, e.Oversize)

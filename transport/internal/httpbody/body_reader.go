@@ -61,17 +61,17 @@ type BodyReader struct {
 	announced int      // the Content-Length of a body that is not allocated at once; 0: unknown
 	end       valueEnd // finds the end of a value in Text
 	examined  int      // how many bytes of Text isEnough has examined
-	// Memory, if set, is where memory for a large body is reserved.
-	Memory   Memory
-	reserved int // bytes, in Memory
+	// Reserver, if set, reserves memory for a large body.
+	Reserver Reserver
+	reserved int // bytes, by Reserver
 }
 
 // Content returns Text without a byte order mark.
 func (b *BodyReader) Content() []byte { return bytes.TrimPrefix(b.Text, byteOrderMark) }
 
-// Memory reserves memory for large content. It is an interface, because a function value
+// Reserver reserves memory for large content. It is an interface, because a function value
 // would allocate for each body.
-type Memory interface {
+type Reserver interface {
 	// Reserve reserves more bytes, and blocks until they are available. It reports false if
 	// the exchange ends first.
 	Reserve(bytes int) bool
@@ -80,14 +80,18 @@ type Memory interface {
 }
 
 // reserveUpTo reserves memory for a body of this many bytes in total.
-func (b *BodyReader) reserveUpTo(bytes int) bool {
-	if b.Memory == nil || bytes < jsonrpc.LargeMessage || bytes <= b.reserved {
+func (b *BodyReader) reserveUpTo(bytes int) bool { return reserveUpTo(b.Reserver, &b.reserved, bytes) }
+
+// reserveUpTo reserves memory for content of this many bytes in total, of which reserved are
+// reserved. It reports false if there is no room. Small content needs no reservation.
+func reserveUpTo(r Reserver, reserved *int, bytes int) bool {
+	if r == nil || bytes < jsonrpc.LargeMessage || bytes <= *reserved {
 		return true
 	}
-	if !b.Memory.Reserve(bytes - b.reserved) {
+	if !r.Reserve(bytes - *reserved) {
 		return false
 	}
-	b.reserved = bytes
+	*reserved = bytes
 	return true
 }
 

@@ -53,10 +53,10 @@ type EventReader struct {
 	started bool // the first line was read; only the first line may begin with a byte order mark
 	skipLF  bool // the last line ended in CR; a LF directly after it belongs to that line end
 
-	// Memory, if set, is where memory for a large event is reserved. It is released when the
+	// Reserver, if set, reserves memory for a large event. It is released when the
 	// next event is read, or when the stream ends.
-	Memory   Memory
-	reserved int  // bytes, in Memory
+	Reserver Reserver
+	reserved int  // bytes, by Reserver
 	noRoom   bool // memory for the current event could not be reserved
 }
 
@@ -155,7 +155,7 @@ func (r *EventReader) Next() (Event, error) {
 // release returns the memory that was reserved for the last event.
 func (r *EventReader) release() {
 	if r.reserved > 0 {
-		r.Memory.Release()
+		r.Reserver.Release()
 		r.reserved = 0
 	}
 }
@@ -269,14 +269,10 @@ func (r *EventReader) makeRoom(text *[]byte, more, limit, held int) bool {
 
 // reserveUpTo reserves memory for an event that occupies this many bytes in total.
 func (r *EventReader) reserveUpTo(bytes int) bool {
-	if r.Memory == nil || bytes < jsonrpc.LargeMessage || bytes <= r.reserved {
-		return true
-	}
-	if !r.Memory.Reserve(bytes - r.reserved) {
+	if !reserveUpTo(r.Reserver, &r.reserved, bytes) {
 		r.noRoom = true
 		return false
 	}
-	r.reserved = bytes
 	return true
 }
 

@@ -71,11 +71,11 @@ func (e *exchanger) roundTrip(ex *exchange, id int64, body []byte, header http.H
 	var ended bool // the body was read to its end
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 300:
-		got, ended, httpErr = e.readErrorStatus(resp, id, ref, &ex.memory)
+		got, ended, httpErr = e.readErrorStatus(resp, id, ref, &ex.reserver)
 	case endpoint.IsEventStream(resp):
 		resp, got, ended, httpErr = e.readStreamAnswer(ex, resp, id, ref) //nolint:bodyclose // closeBody closes it
 	default:
-		got, ended, httpErr = e.readBodyAnswer(resp, id, &ex.memory)
+		got, ended, httpErr = e.readBodyAnswer(resp, id, &ex.reserver)
 	}
 	if resp != nil {
 		e.closeBody(resp.Body, ex, httpErr == nil && !ended)
@@ -88,15 +88,15 @@ func (e *exchanger) roundTrip(ex *exchange, id int64, body []byte, header http.H
 }
 
 // readBodyAnswer reads the answer from a body that is not an event stream. It returns as
-// soon as the answer is complete. memory is for a large body. ended says whether the end
+// soon as the answer is complete. reserver is for a large body. ended says whether the end
 // of the body was reached.
-func (e *exchanger) readBodyAnswer(resp *http.Response, id int64, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
+func (e *exchanger) readBodyAnswer(resp *http.Response, id int64, reserver httpbody.Reserver) (got reply, ended bool, httpErr *endpoint.HTTPError) {
 	limit := e.server.spec.Limits.MaxMessageBytes
 	contentType := resp.Header.Get("Content-Type")
 	if endpoint.IsHTML(contentType, nil) {
 		return reply{}, true, e.server.endpoint.HTMLReply(resp.StatusCode)
 	}
-	b := httpbody.BodyReader{Body: resp.Body, Memory: memory}
+	b := httpbody.BodyReader{Body: resp.Body, Reserver: reserver}
 	body, ended, err := b.ReadUpTo(limit, resp.ContentLength, completeAnswer(resp, id))
 	switch {
 	case err == httpbody.ErrTooLong:
@@ -134,9 +134,9 @@ func (e *exchanger) readBodyAnswer(resp *http.Response, id int64, memory httpbod
 //
 // A body that breaks, or stalls for BodyTimeout, is used as far as it has arrived. It proves
 // nothing about the request: it may have been going to say that a tool has acted.
-func (e *exchanger) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, memory httpbody.Memory) (got reply, ended bool, httpErr *endpoint.HTTPError) {
+func (e *exchanger) readErrorStatus(resp *http.Response, id int64, ref endpoint.SessionRef, reserver httpbody.Reserver) (got reply, ended bool, httpErr *endpoint.HTTPError) {
 	late := endpoint.LimitTime(resp.Body)
-	body, ended, broke := e.errorBody(resp, &progressReader{resp.Body, late}, id, memory)
+	body, ended, broke := e.errorBody(resp, &progressReader{resp.Body, late}, id, reserver)
 	late.Stop()
 	httpErr = e.server.endpoint.StatusError(resp, body[:min(len(body), endpoint.MaxErrorBody)], ref)
 	if broke && httpErr.Outcome == mcpvisor.OutcomeNotSent {
@@ -220,8 +220,8 @@ func (r *progressReader) Read(p []byte) (int, error) {
 // errorBody reads the body of an error status from r: its first MaxErrorBody bytes, or all of
 // it if it may be a JSON-RPC answer. ended says whether the end of the body was reached, and
 // broke whether reading failed before.
-func (e *exchanger) errorBody(resp *http.Response, r io.Reader, id int64, memory httpbody.Memory) (body []byte, ended, broke bool) {
-	b := httpbody.BodyReader{Body: r, Memory: memory}
+func (e *exchanger) errorBody(resp *http.Response, r io.Reader, id int64, reserver httpbody.Reserver) (body []byte, ended, broke bool) {
+	b := httpbody.BodyReader{Body: r, Reserver: reserver}
 	enough := completeAnswer(resp, id)
 	ended, err := b.Read(endpoint.MaxErrorBody, enough)
 	if err == nil && !ended && len(b.Text) == endpoint.MaxErrorBody && bytes.HasPrefix(bytes.TrimSpace(b.Content()), []byte("{")) {

@@ -196,7 +196,7 @@ func (c *calls) ping() {
 	}
 	ex := c.exchanger.table.startRequest(ctx, r)
 	defer ex.finish()
-	defer ex.memory.share.Release()
+	defer ex.reserver.share.Release()
 	header, _ := c.header(a, r) // it fails for tools only
 	_, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, a.meta), header)
 	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {

@@ -101,12 +101,12 @@ func (e *exchanger) countPost() {
 // for concurrent use.
 type exchange struct {
 	// ctx ends with the exchange; jsonrpc.ContextEnd returns the reason.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	table  *exchangeTable
-	entry  jsonrpc.Entry
-	trace  endpoint.ConnTrace
-	memory replyMemory // for the reply
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	table    *exchangeTable
+	entry    jsonrpc.Entry
+	trace    endpoint.ConnTrace
+	reserver replyReserver // for the reply
 	// unfollow stops following the context of the caller; nil if that context never ends.
 	unfollow func() bool
 	detached bool // detach was called
@@ -130,9 +130,9 @@ func (t *exchangeTable) startRequest(parent context.Context, r transport.Request
 // when that ends, unless detach was called. request says whether the exchange is a request
 // on the call channel.
 func (t *exchangeTable) add(parent context.Context, request bool, r transport.Request) *exchange {
-	ex := &exchange{table: t, memory: replyMemory{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	ex := &exchange{table: t, reserver: replyReserver{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
 	ex.ctx, ex.cancel = context.WithCancelCause(ex.trace.Context(parent))
-	ex.entry.Owner, ex.memory.ctx = ex, ex.ctx
+	ex.entry.Owner, ex.reserver.ctx = ex, ex.ctx
 	if ended := t.requests.Add(&ex.entry, request, r); ended != nil {
 		ex.end(context.Canceled, ended)
 		return ex
@@ -237,8 +237,8 @@ func (t *exchangeTable) endAll(cause error) {
 	t.requests.End(cause, func(e *jsonrpc.Entry) { e.Owner.(*exchange).end(context.Canceled, cause) })
 }
 
-// replyMemory is the memory for one reply. It implements httpbody.Memory.
-type replyMemory struct {
+// replyReserver reserves the memory for one reply. It implements httpbody.Reserver.
+type replyReserver struct {
 	ctx context.Context // of the exchange
 	// share is the part of Limits.MaxBufferBytes that a large reply occupies.
 	share budget.Share
@@ -246,19 +246,19 @@ type replyMemory struct {
 
 // Reserve reserves memory for more bytes of the reply, and blocks until they are available.
 // It reports false if the exchange ends first.
-func (m *replyMemory) Reserve(bytes int) bool { return m.share.Grow(m.ctx, nil, bytes) == nil }
+func (m *replyReserver) Reserve(bytes int) bool { return m.share.Grow(m.ctx, nil, bytes) == nil }
 
-// Release releases the memory of the reply.
-func (m *replyMemory) Release() { m.share.Release() }
+// Release implements httpbody.Reserver.
+func (m *replyReserver) Release() { m.share.Release() }
 
 // handOverBuffer ends the reservation of a call. If the call succeeded and the caller has
 // set Held, the caller becomes the owner of the reservation. Otherwise it is released.
 func (ex *exchange) handOverBuffer(r transport.Request, err error) {
 	if r.Held != nil && err == nil {
-		r.Held.TakeOver(&ex.memory.share)
+		r.Held.TakeOver(&ex.reserver.share)
 		return
 	}
-	ex.memory.share.Release()
+	ex.reserver.share.Release()
 }
 
 // noRoomReply returns the error of a call whose answer was skipped for lack of memory.
@@ -269,10 +269,10 @@ func noRoomReply() *endpoint.HTTPError {
 	return httpErr
 }
 
-// streamMemory is the memory for the large events of a stream that serves the whole session;
-// the stream of one call uses the memory of its exchange. It implements httpbody.Memory. The
+// streamReserver reserves the memory for the large events of a stream that serves the whole session;
+// the stream of one call uses the reserver of its exchange. It implements httpbody.Reserver. The
 // goroutine that reads the stream owns share.
-type streamMemory struct {
+type streamReserver struct {
 	server *server
 	life   *liveness
 	share  *budget.Share
@@ -280,9 +280,9 @@ type streamMemory struct {
 
 // Reserve reserves memory for more bytes of an event. It reports false if there is no room
 // in time, or if the session ends.
-func (m streamMemory) Reserve(bytes int) bool {
+func (m streamReserver) Reserve(bytes int) bool {
 	return jsonrpc.GrowShare(m.share, m.life.lifetime.Dead(), bytes, m.server.endpoint.NoteReceived)
 }
 
-// Release releases the memory of the event.
-func (m streamMemory) Release() { m.share.Release() }
+// Release implements httpbody.Reserver.
+func (m streamReserver) Release() { m.share.Release() }

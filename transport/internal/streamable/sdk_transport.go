@@ -78,14 +78,14 @@ func (t *sdkTransport) sendRequest(req *http.Request, id int64, method string, b
 	}
 	ex := n.exchanger.table.start(req.Context(), timeout)
 	defer ex.finish()
-	defer ex.memory.share.Release()
+	defer ex.reserver.share.Release()
 	got, httpErr := n.exchanger.roundTrip(ex, id, body, t.header(req))
 	if method == "initialize" && n.shouldTrySSE(got, httpErr) {
 		// ex ends when the body of the rejected POST is read to its end, so the fallback
 		// needs its own exchange.
 		fallback := n.exchanger.table.start(req.Context(), 0)
 		defer fallback.finish()
-		defer fallback.memory.share.Release()
+		defer fallback.reserver.share.Release()
 		got, httpErr = n.retryOverSSE(fallback, id, body, t.header(req), got, httpErr)
 	}
 	switch {

@@ -102,7 +102,7 @@ func (c *sseConn) readStream(stream *exchange) {
 	body := &openingBody{r: resp.Body, left: maxOpeningBytes}
 	events := httpbody.NewEventReader(body, e.server.spec.Limits.MaxMessageBytes)
 	defer events.Close()
-	events.Memory = streamMemory{e.server, e.life, &c.share}
+	events.Reserver = streamReserver{e.server, e.life, &c.share}
 	defer c.share.Release()
 	if httpErr := c.readEndpoint(events, resp); httpErr != nil {
 		c.opened <- httpErr
@@ -137,12 +137,12 @@ func (c *sseConn) readEndpoint(events *httpbody.EventReader, resp *http.Response
 		case err != nil:
 			return e.ConnectionLost("the event stream broke before the server named an endpoint: ", err)
 		case event.Name == "endpoint":
-			target, httpErr := c.parseEndpointEvent(event, resp)
+			address, httpErr := c.parseEndpointEvent(event, resp)
 			if httpErr == nil && !c.openingOver.CompareAndSwap(false, true) {
 				httpErr = endpoint.InvalidReply(mcpvisor.OutcomeNotSent, "the server named an endpoint too late")
 			}
 			if httpErr == nil {
-				e.SendPostsTo(target)
+				e.SendPostsTo(address)
 				c.exchanger.sse.Store(c) // the end of the stream ends the session, so no DELETE is needed
 			}
 			return httpErr
@@ -170,17 +170,17 @@ func (c *sseConn) parseEndpointEvent(event httpbody.Event, resp *http.Response) 
 	if resp.Request != nil && resp.Request.URL != nil { // the GET was redirected within the origin
 		base = resp.Request.URL
 	}
-	target, err := base.Parse(text)
+	address, err := base.Parse(text)
 	if err != nil {
 		return nil, invalidEndpoint("that is not a valid URL")
 	}
-	if !endpoint.SameOrigin(target, e.URL) {
-		httpErr := invalidEndpoint("at another origin: %s", e.CleanText(endpoint.BareURL(target)))
+	if !endpoint.SameOrigin(address, e.URL) {
+		httpErr := invalidEndpoint("at another origin: %s", e.CleanText(endpoint.BareURL(address)))
 		httpErr.Hint = "headers and tokens are sent to " + e.HostPort + " only; correct the base URL in the server's or the proxy's configuration"
 		return nil, httpErr
 	}
-	target.User, target.Fragment, target.RawFragment = nil, "", ""
-	return target, nil
+	address.User, address.Fragment, address.RawFragment = nil, "", ""
+	return address, nil
 }
 
 // streamEndCause returns the cause of the end of a session whose stream ended with err.
@@ -315,7 +315,7 @@ func (c *sseConn) roundTrip(ex *exchange, id int64, body []byte, header http.Hea
 	case p := <-posted:
 		got = c.afterPost(ex, id, p, r)
 	}
-	ex.memory.share.TakeOver(&got.share)
+	ex.reserver.share.TakeOver(&got.share)
 	if got.reply.errorMember != nil {
 		got.reply.errorMember = c.exchanger.server.endpoint.CleanJSON(got.reply.errorMember)
 	}
@@ -393,18 +393,18 @@ func (c *sseConn) finishPostInBackground(ex *exchange, posted <-chan sseAnswer, 
 // the answer into the body of that response.
 func (c *sseConn) postRequest(ex *exchange, id int64, body []byte, header http.Header) (a sseAnswer) {
 	e := c.exchanger
-	memory := &replyMemory{ctx: ex.ctx, share: e.table.buffer.Share()} // another goroutine owns that of the exchange
-	defer func() { a.share.TakeOver(&memory.share) }()
+	reserver := &replyReserver{ctx: ex.ctx, share: e.table.buffer.Share()} // another goroutine owns that of the exchange
+	defer func() { a.share.TakeOver(&reserver.share) }()
 	resp, httpErr := ex.post(e.server.endpoint, body, header)
 	if httpErr != nil {
 		return sseAnswer{err: httpErr}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode >= 300 {
-		got, _, httpErr := e.readErrorStatus(resp, id, endpoint.StreamSession, memory)
+		got, _, httpErr := e.readErrorStatus(resp, id, endpoint.StreamSession, reserver)
 		return sseAnswer{reply: got, err: httpErr}
 	}
-	text, _, _ := e.errorBody(resp, resp.Body, id, memory)
+	text, _, _ := e.errorBody(resp, resp.Body, id, reserver)
 	text = bytes.TrimSpace(text)
 	if endpoint.IsHTML(resp.Header.Get("Content-Type"), nil) && endpoint.IsHTML("", text) {
 		return sseAnswer{err: e.server.endpoint.HTMLReply(resp.StatusCode)}

@@ -65,7 +65,7 @@ func (e *exchanger) readStreamAnswer(ex *exchange, resp *http.Response, id int64
 func (e *exchanger) readAnswerEvent(ex *exchange, resp *http.Response, id int64, p *streamProgress) (got reply, found, ended bool, httpErr *endpoint.HTTPError, err error) {
 	events := httpbody.NewEventReader(resp.Body, e.server.spec.Limits.MaxMessageBytes)
 	defer events.Close()
-	events.Memory = &ex.memory
+	events.Reserver = &ex.reserver
 	var orphan *reply
 	for {
 		event, err := events.Next()

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // Option configures a [Handler]. Of options that set the same thing the last one counts.
@@ -22,6 +24,7 @@ type options struct {
 	required    []string
 	requiredSet bool
 	title       string
+	attention   func() []api.Attention
 }
 
 // WithControls allows actions: calls of tools and restarts of servers. Every user who can open
@@ -71,6 +74,13 @@ func WithTitle(title string) Option {
 			o.title = "mcpvisor"
 		}
 	}
+}
+
+// WithAttention adds what the host itself knows to the list of what needs attention, such as a
+// configuration file that cannot be used. list is called for each status, by several goroutines
+// at once, and must not block. Default, and for nil: nothing is added.
+func WithAttention(list func() []api.Attention) Option {
+	return func(o *options) { o.attention = list }
 }
 
 // anyHost is the name in WithHosts that accepts all names.

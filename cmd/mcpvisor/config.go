@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
 )
@@ -29,6 +30,8 @@ type configEntry struct {
 	Origin   string   `json:"origin"`
 	Replaces []string `json:"replaces,omitempty"`
 	Disabled bool     `json:"disabled,omitempty"`
+	// Unusable says why the entry cannot be used.
+	Unusable string `json:"unusable,omitempty"`
 }
 
 // Run implements kong's command. It starts nothing.
@@ -45,6 +48,14 @@ func (configCmd) Run(inv *invocation) error {
 		}
 		if s.Disabled {
 			e.Target = configfile.Target(s.Path, s.Entry)
+		}
+		entries = append(entries, e)
+	}
+	for i, u := range servers.Unusable(file) {
+		s := file.Unusable[i]
+		e := configEntry{Name: u.Name, Target: configfile.Target(s.Path, s.Entry), Origin: u.Origin, Replaces: s.Replaces, Unusable: u.Reason}
+		if s.Entry != u.Name {
+			e.Entry = s.Entry
 		}
 		entries = append(entries, e)
 	}
@@ -80,6 +91,9 @@ func (inv *invocation) printConfig(file *config.File, entries []configEntry) err
 		var notes []string
 		if e.Disabled {
 			notes = append(notes, "disabled")
+		}
+		if e.Unusable != "" {
+			notes = append(notes, "not usable, see below")
 		}
 		if e.Entry != "" {
 			notes = append(notes, fmt.Sprintf("entry %q", e.Entry))

@@ -47,7 +47,7 @@ func TestRun_ends_with_its_terminal(t *testing.T) {
 	path := filepath.Join(dir, "c.json")
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	term := newTerminal(t, dir, "GORACE=atexit_sleep_ms=0 XDG_RUNTIME_DIR="+dir+" exec "+program+" --config "+path+" run")
-	term.run("new-session", "-d", "-s", "other", "cat") // so that tmux does not end
+	term.run("new-session", "-d", "-s", "other", "-n", "other", "cat") // so that tmux does not end; "t" must not be a prefix of the window's name
 	term.await(" ready  ")
 	pids := mcptest.PIDs(state)
 	require.Len(t, pids, 1)

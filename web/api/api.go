@@ -43,7 +43,7 @@ type Status struct {
 
 // Attention is one thing that an operator should look at.
 type Attention struct {
-	// Server is the name of the server.
+	// Server is the name of the server; empty for what is about none.
 	Server string `json:"server"`
 	// Kind classifies it.
 	Kind AttentionKind `json:"kind"`
@@ -77,6 +77,9 @@ const (
 	AttentionEvicted AttentionKind = "evicted"
 	// AttentionUnauthorized: the server waits for credentials.
 	AttentionUnauthorized AttentionKind = "unauthorized"
+	// AttentionConfiguration: a configuration file, or an entry of it, cannot be used, and what
+	// runs is that of an earlier one. Hosts report it; see web.WithAttention.
+	AttentionConfiguration AttentionKind = "configuration"
 	// AttentionParked: the attempts are spent; the server is tried again slowly.
 	AttentionParked AttentionKind = "parked"
 	// AttentionBackoff: the server waits for its next attempt.

@@ -8,6 +8,7 @@ package control
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -93,13 +95,17 @@ func NewReloading(client *facade.Client, reload func(dryRun bool) Reload, info I
 }
 
 func newHandler(client *facade.Client, reload func(dryRun bool) Reload, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
-	page, err := web.New(client, web.WithControls())
+	h := &Handler{client: client, routes: http.NewServeMux(), reload: reload,
+		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
+	h.Update(info, specs...)
+	page, err := web.New(client, web.WithControls(), web.WithAttention(func() []api.Attention {
+		present := h.present()
+		return present.Attention()
+	}))
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{client: client, web: page, routes: http.NewServeMux(), reload: reload,
-		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
-	h.Update(info, specs...)
+	h.web = page
 	h.routes.Handle("/", page)
 	h.routes.HandleFunc("GET /run/info", h.getInfo)
 	h.routes.HandleFunc("GET /run/tools", h.getTools)
@@ -119,10 +125,30 @@ func (h *Handler) Close() { h.web.Close() }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	info := h.info
-	h.mu.Unlock()
+	info := h.present()
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(info) })
+}
+
+func (h *Handler) present() Info {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.info
+}
+
+// Attention lists what is wrong with the configuration and is not the state of a server.
+func (i *Info) Attention() (all []api.Attention) {
+	since := i.Read
+	add := func(server, action, format string, args ...any) {
+		all = append(all, api.Attention{Server: server, Kind: api.AttentionConfiguration, Severity: api.SeverityWarning, Since: &since, Action: action,
+			Text: display.Line(fmt.Sprintf(format, args...))})
+	}
+	if i.Problem != "" {
+		add("", "correct the file; it is then read by itself", "%s; what runs is kept", i.Problem)
+	}
+	for _, u := range i.Kept {
+		add(u.Name, "correct the entry; it is then read by itself", "runs by an earlier version of its entry, because the present one cannot be used: %s", u.Reason)
+	}
+	return all
 }
 
 // Update replaces what New was given, because the configuration was read again.

@@ -109,7 +109,10 @@ func (f *follower) run(ctx context.Context, changed func() []string) {
 			if !f.concerns(e.Name) {
 				continue
 			}
-		case _ = <-f.watcher.Errors: // events may be lost
+		case err := <-f.watcher.Errors: // events may be lost
+			if err == nil {
+				continue
+			}
 		case <-quiet.C:
 			began = time.Time{}
 			_ = f.follow(changed())

@@ -25,9 +25,12 @@ type clientMetrics struct {
 	registry *prometheus.Registry
 }
 
-// newMetrics measures a client, in a registry of its own.
-func newMetrics(c *facade.Client) (*clientMetrics, error) {
+// newMetrics measures a client, in a registry of its own, and whether its configuration is
+// usable.
+func newMetrics(c *facade.Client, usableConfig func() float64) (*clientMetrics, error) {
 	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mcpvisor_config_usable",
+		Help: "1 if the files and all their entries could be used when they were read last, else 0."}, usableConfig))
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func TestMetrics_many_servers(t *testing.T) {
 	const servers = 160
 	c, err := facade.New()
 	require.NoError(t, err)
-	m, err := newMetrics(c)
+	m, err := newMetrics(c, func() float64 { return 1 })
 	require.NoError(t, err)
 	var specs []mcpvisor.ServerSpec
 	script := mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true}

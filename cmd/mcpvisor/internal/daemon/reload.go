@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // reloader makes the servers of a client those of the configuration, again and again. Its
@@ -31,6 +33,19 @@ type reloader struct {
 	specs  map[string]mcpvisor.ServerSpec // that were applied
 	usable map[string]bool                // the names in specs whose entries were usable
 	warned map[string]bool                // the problems of the last reading
+
+	published atomic.Pointer[control.Info] // what info was when publish was called
+}
+
+// attention lists what is wrong with the configuration, for the page.
+func (r *reloader) attention() []api.Attention { return r.published.Load().Attention() }
+
+// usableConfig is 1 if all that was read last could be used, else 0.
+func (r *reloader) usableConfig() float64 {
+	if info := r.published.Load(); info.Problem != "" || len(info.Kept)+len(info.Unusable) > 0 {
+		return 0
+	}
+	return 1
 }
 
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
@@ -42,6 +57,7 @@ func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file 
 	r.describe(file, kept)
 	warn(inv, r.newProblems(file))
 	r.printer = newChangePrinter(inv, r.all())
+	r.publish(r.all())
 	return r
 }
 
@@ -279,8 +295,10 @@ func warn(inv *servers.Opener, problems []config.Problem) {
 	}
 }
 
-// publish tells the commands that attach. specs are those whose secrets are hidden.
+// publish tells the page, and the commands that attach. specs are those whose secrets are hidden.
 func (r *reloader) publish(specs []mcpvisor.ServerSpec) {
+	info := r.info
+	r.published.Store(&info)
 	if r.socket != nil {
 		r.socket.Update(r.info, specs...)
 	}

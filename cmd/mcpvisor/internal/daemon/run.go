@@ -62,16 +62,16 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if err != nil {
 		return err
 	}
+	r := newReloader(inv, c, info, file)
 	if page != nil { // metrics are read from the page only
-		measured, err := newMetrics(c)
+		measured, err := newMetrics(c, r.usableConfig)
 		if err != nil {
 			_ = c.Close(context.Background()) // it has no servers yet
 			return err
 		}
 		defer func() { _ = measured.Close() }()
-		page.options = append(page.options, web.WithMetrics(measured.Handler()))
+		page.options = append(page.options, web.WithMetrics(measured.Handler()), web.WithAttention(r.attention))
 	}
-	r := newReloader(inv, c, info, file)
 	serving, err := serve(c, r, own, page)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet

@@ -20,6 +20,9 @@ func (o *Opener) Supervise() (*Set, error) {
 	if len(specs) == 0 {
 		return nil, NoServerError(file)
 	}
+	for _, u := range Unusable(file) {
+		specs = append(specs, StandIn(u))
+	}
 	c, err := facade.New()
 	if err != nil {
 		return nil, err

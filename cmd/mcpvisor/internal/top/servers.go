@@ -186,7 +186,7 @@ func (m *model) attentionLines() (lines []string) {
 			break
 		}
 		style, symbol := severityStyle(a.Severity)
-		text := symbol + " " + display.Line(a.Server+" "+m.opts.Text(a.Text))
+		text := symbol + " " + display.Line(strings.TrimSpace(a.Server+" "+m.opts.Text(a.Text)))
 		if a.Since != nil {
 			text = ends(text, display.Duration(m.opts.Now().Sub(*a.Since)), m.width)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // CallRecord is a request of a caller that has ended: a tool call, a read of a resource,
-// a prompt or a completion. A client keeps the last [RecentCallsLimit] of them.
+// a prompt or a completion. A client keeps the last 500 of them.
 type CallRecord struct {
 	// Seq numbers the records of a client, from 1, in the order in which the calls ended.
 	Seq uint64 `json:"seq"`
@@ -23,7 +23,7 @@ type CallRecord struct {
 	// Method is the JSON-RPC method, as in "tools/call".
 	Method string `json:"method"`
 	// Target is the server's own name of the tool or prompt, or the URI of the resource;
-	// empty for completions. It is one line, cut at [MaxTargetBytes], with *** for the user,
+	// empty for completions. It is one line, cut at 256 bytes, with *** for the user,
 	// the values of the query and the fragment of a URI.
 	Target string `json:"target,omitempty"`
 	// Began is when the call was made. Took is how long it took until its answer was
@@ -41,24 +41,8 @@ type CallRecord struct {
 	ResultBytes int `json:"resultBytes,omitempty"`
 }
 
-const (
-	// RecentCallsLimit is how many ended calls a client keeps.
-	RecentCallsLimit = 500
-	// UnknownCallsLimit is how many calls of unknown outcome a client keeps, beside those of
-	// RecentCallsLimit.
-	UnknownCallsLimit = 100
-	// RecentEventsLimit is how many events about the life of servers a client keeps, and
-	// how many that servers sent (EventLog, EventResourceUpdated).
-	RecentEventsLimit = 1000
-	// MaxTargetBytes is the longest Target of a CallRecord or a CallInFlight, in bytes.
-	MaxTargetBytes = 256
-	// MaxToolStats is how many tools of all servers of a client together have statistics
-	// of their own. Further ones share one entry for each server, [OtherTools].
-	MaxToolStats = 1000
-)
-
 // OtherTools is the Name and the OriginalName in the [ToolStats] of tools beyond
-// [MaxToolStats].
+// the first 1000 of a client.
 const OtherTools = "_other"
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,
@@ -85,7 +69,8 @@ type ToolStats struct {
 	// Server is the name of the server.
 	Server string `json:"server"`
 	// Name is the qualified name, as in "fs/list_directory", OriginalName the server's
-	// own. Both are [OtherTools] for tools beyond [MaxToolStats].
+	// own. Both are [OtherTools] for tools beyond the first 1000 of a
+	// client.
 	Name         string `json:"name"`
 	OriginalName string `json:"originalName"`
 	// Calls counts the calls that were sent and have ended, whatever their outcome.

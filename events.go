@@ -331,25 +331,7 @@ func (c *Change) IsZero() bool {
 	return c == nil || c.Tools.IsZero() && c.Resources.IsZero() && c.Templates.IsZero() && c.Prompts.IsZero() && !c.Instructions
 }
 
-// stringHeader is how many bytes a string takes beside its text.
-const stringHeader = 16
-
-// Bytes is the approximate memory, in bytes, that the names take.
-func (c *Change) Bytes() (n int) {
-	if c == nil {
-		return 0
-	}
-	for _, d := range []*Delta{&c.Tools, &c.Resources, &c.Templates, &c.Prompts} {
-		for _, names := range [][]string{d.Added, d.Removed, d.Changed} {
-			for _, name := range names {
-				n += len(name) + stringHeader
-			}
-		}
-	}
-	return n
-}
-
-// Delta says how one list changed. The entries are sorted. At most MaxDeltaNames of
+// Delta says how one list changed. The entries are sorted. At most 50 of
 // each kind are named, fewer if they are long; the rest is counted. The client's
 // listings have them all.
 type Delta struct {
@@ -363,9 +345,6 @@ type Delta struct {
 	RemovedMore int `json:"removedMore,omitempty"`
 	ChangedMore int `json:"changedMore,omitempty"`
 }
-
-// MaxDeltaNames is how many entries of each kind a [Delta] names at most.
-const MaxDeltaNames = 50
 
 // IsZero reports whether nothing changed.
 func (d Delta) IsZero() bool {

@@ -112,13 +112,13 @@ func FuzzSplitName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, qualified string) {
 		server, name, ok := SplitName(qualified)
 		if !ok {
-			i := strings.Index(qualified, Separator)
+			i := strings.Index(qualified, separator)
 			require.True(t, i <= 0 || i == len(qualified)-1, "%q has two sides", qualified)
 			return
 		}
 		require.NotEmpty(t, server)
 		require.NotEmpty(t, name)
-		require.NotContains(t, server, Separator)
+		require.NotContains(t, server, separator)
 		require.Equal(t, qualified, Qualify(server, name))
 	})
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Separator stands between server and tool in a qualified name. Server names do not
+// separator stands between server and tool in a qualified name. Server names do not
 // contain it, so the first one splits; tool names may contain it.
-const Separator = "/"
+const separator = "/"
 
 // maxServerName is the longest server name, in bytes.
 const maxServerName = 64
@@ -60,12 +60,12 @@ func SuggestServerName(name string) string {
 
 // Qualify joins the name of a server and the server's own name of a tool or prompt:
 // Qualify("fs", "list") is "fs/list".
-func Qualify(server, name string) string { return server + Separator + name }
+func Qualify(server, name string) string { return server + separator + name }
 
 // SplitName splits a qualified name at its first separator. ok is false if there is no
 // separator, or nothing on one side of it.
 func SplitName(qualified string) (server, name string, ok bool) {
-	server, name, ok = strings.Cut(qualified, Separator)
+	server, name, ok = strings.Cut(qualified, separator)
 	return server, name, ok && server != "" && name != ""
 }
 

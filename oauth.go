@@ -2,8 +2,6 @@ package mcpvisor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/url"
 	"slices"
@@ -85,13 +83,10 @@ type OAuth struct {
 	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
 	// TokenWait is how long a call waits at most for a token that has to be requested
 	// first, and again for each token that the server then rejects. Then it fails with
-	// ErrUnavailable, and the request for the token continues. Default: 5 s
-	// ([DefaultTokenWait]). A negative value is an error.
+	// ErrUnavailable, and the request for the token continues. Default 5 s.
+	// A negative value is an error.
 	TokenWait time.Duration
 }
-
-// DefaultTokenWait is the default of [OAuth].TokenWait.
-const DefaultTokenWait = 5 * time.Second
 
 // Grant is an OAuth grant type: the value of the parameter grant_type.
 type Grant string
@@ -109,27 +104,6 @@ const (
 	// ([OAuth].FetchAssertion, [OAuth].AssertionFile) or an identity provider ([OAuth].Enterprise).
 	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
-
-// StoreKey returns the key under which the authorization of a server is stored.
-func (o *OAuth) StoreKey(server *url.URL) TokenKey {
-	u := *server
-	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
-	if server.RawQuery != "" { // it may hold secrets, and stores show their keys
-		sum := sha256.Sum256([]byte(server.RawQuery))
-		u.RawQuery = hex.EncodeToString(sum[:8])
-	}
-	key := TokenKey{Server: u.String(), Client: o.ClientID, Account: o.Account}
-	if key.Client == "" {
-		key.Client = o.ClientMetadataURL
-	}
-	return key
-}
-
-// Unattended reports whether tokens are requested without the user. They are not
-// stored then, because another one can always be requested.
-func (o *OAuth) Unattended() bool {
-	return o.Grant == GrantClientCredentials || o.Grant == GrantJWTBearer
-}
 
 func (o *OAuth) validate(c *HTTP) (errs []error) {
 	if o == nil {

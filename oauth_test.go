@@ -3,28 +3,10 @@ package mcpvisor
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-// Each server, client and account has a key of its own, and no key holds a secret of
-// the URL.
-func TestOAuth_Key(t *testing.T) {
-	key := func(o OAuth, address string) TokenKey {
-		u, err := url.Parse(address)
-		require.NoError(t, err)
-		return o.StoreKey(u)
-	}
-	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp"}, key(OAuth{}, "https://user:pass@mcp.example/mcp#part"))
-	require.Equal(t, TokenKey{Server: "https://mcp.example/mcp", Client: "me", Account: "work"},
-		key(OAuth{ClientID: "me", ClientMetadataURL: "https://host.example/c.json", Account: "work"}, "https://mcp.example/mcp"))
-	require.Equal(t, "https://host.example/c.json", key(OAuth{ClientMetadataURL: "https://host.example/c.json"}, "https://mcp.example/mcp").Client)
-	one, two := key(OAuth{}, "https://mcp.example/mcp?key=canary-1"), key(OAuth{}, "https://mcp.example/mcp?key=canary-2")
-	require.NotEqual(t, one, two)
-	require.NotContains(t, one.Server, "canary")
-}
 
 // No verb of fmt prints the secrets.
 func TestAuthorization_prints_no_secrets(t *testing.T) {

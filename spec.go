@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -351,24 +352,14 @@ type Timeouts struct {
 	Shutdown time.Duration
 }
 
-// The defaults of [Timeouts].
-const (
-	DefaultStartTimeout     = 60 * time.Second
-	DefaultNegotiateTimeout = 3 * time.Second
-	DefaultListTimeout      = 30 * time.Second
-	DefaultCallTimeout      = 60 * time.Second
-	DefaultCallTotalTimeout = 10 * time.Minute
-	DefaultShutdownTimeout  = 2 * time.Second
-)
-
 // withDefaults returns the timeouts with every zero field replaced by its default.
 func (t Timeouts) withDefaults() Timeouts {
-	setDefaultDuration(&t.Start, DefaultStartTimeout)
-	setDefaultDuration(&t.Negotiate, DefaultNegotiateTimeout)
-	setDefaultDuration(&t.List, DefaultListTimeout)
-	setDefaultDuration(&t.Call, DefaultCallTimeout)
-	setDefaultDuration(&t.CallTotal, DefaultCallTotalTimeout)
-	setDefaultDuration(&t.Shutdown, DefaultShutdownTimeout)
+	setDefaultDuration(&t.Start, defaults.StartTimeout)
+	setDefaultDuration(&t.Negotiate, defaults.NegotiateTimeout)
+	setDefaultDuration(&t.List, defaults.ListTimeout)
+	setDefaultDuration(&t.Call, defaults.CallTimeout)
+	setDefaultDuration(&t.CallTotal, defaults.CallTotalTimeout)
+	setDefaultDuration(&t.Shutdown, defaults.ShutdownTimeout)
 	return t
 }
 
@@ -438,20 +429,6 @@ type Limits struct {
 	MaxStderrLines int
 }
 
-// The defaults of [Limits].
-const (
-	DefaultMaxMessageBytes = 64 << 20
-	DefaultMaxBufferBytes  = 64 << 20
-	DefaultMaxElements     = 1_000_000
-	DefaultMaxDecodedBytes = 256 << 20
-	DefaultMaxItems        = 10_000
-	DefaultMaxPages        = 1_000
-	DefaultMaxCatalogBytes = 256 << 20
-	DefaultMaxInFlight     = 1_024
-	DefaultMaxQueued       = 1_024
-	DefaultMaxStderrLines  = 30
-)
-
 // maxMessageBytes is the largest MaxMessageBytes: a length that fits a 32-bit int, with
 // room for the buffers around it.
 const maxMessageBytes = 1 << 30
@@ -484,19 +461,19 @@ func (l Limits) withDefaults() Limits {
 			*n = value
 		}
 	}
-	setDefault(&l.MaxMessageBytes, DefaultMaxMessageBytes)
+	setDefault(&l.MaxMessageBytes, defaults.MaxMessageBytes)
 	l.MaxMessageBytes = min(l.MaxMessageBytes, maxMessageBytes)
-	setDefault(&l.MaxBufferBytes, DefaultMaxBufferBytes)
-	setDefault(&l.MaxElements, DefaultMaxElements)
-	setDefault(&l.MaxDecodedBytes, DefaultMaxDecodedBytes)
-	setDefault(&l.MaxItems, DefaultMaxItems)
-	setDefault(&l.MaxPages, DefaultMaxPages)
-	setDefault(&l.MaxCatalogBytes, DefaultMaxCatalogBytes)
-	setDefault(&l.MaxInFlight, DefaultMaxInFlight)
+	setDefault(&l.MaxBufferBytes, defaults.MaxBufferBytes)
+	setDefault(&l.MaxElements, defaults.MaxElements)
+	setDefault(&l.MaxDecodedBytes, defaults.MaxDecodedBytes)
+	setDefault(&l.MaxItems, defaults.MaxItems)
+	setDefault(&l.MaxPages, defaults.MaxPages)
+	setDefault(&l.MaxCatalogBytes, defaults.MaxCatalogBytes)
+	setDefault(&l.MaxInFlight, defaults.MaxInFlight)
 	if l.MaxQueued == 0 { // negative switches the queue off
-		l.MaxQueued = DefaultMaxQueued
+		l.MaxQueued = defaults.MaxQueued
 	}
-	setDefault(&l.MaxStderrLines, DefaultMaxStderrLines)
+	setDefault(&l.MaxStderrLines, defaults.MaxStderrLines)
 	return l
 }
 
@@ -515,13 +492,6 @@ type Probe struct {
 	Failures int
 }
 
-// The defaults of [Probe].
-const (
-	DefaultProbeInterval = 30 * time.Second
-	DefaultProbeTimeout  = 10 * time.Second
-	DefaultProbeFailures = 3
-)
-
 func (p Probe) validate() (errs []error) {
 	if p.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("probe: Probe.Timeout is %v; set a positive bound, or leave it 0 for the default; a negative Probe.Interval switches probes off", p.Timeout))
@@ -534,10 +504,10 @@ func (p Probe) validate() (errs []error) {
 
 // withDefaults returns the probe with every zero field replaced by its default.
 func (p Probe) withDefaults() Probe {
-	setDefaultDuration(&p.Interval, DefaultProbeInterval)
-	setDefaultDuration(&p.Timeout, DefaultProbeTimeout)
+	setDefaultDuration(&p.Interval, defaults.ProbeInterval)
+	setDefaultDuration(&p.Timeout, defaults.ProbeTimeout)
 	if p.Failures <= 0 {
-		p.Failures = DefaultProbeFailures
+		p.Failures = defaults.ProbeFailures
 	}
 	return p
 }

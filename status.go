@@ -8,10 +8,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// StatusSchema names the shape of [ServerStatus] in JSON. Within one schema, fields
-// are only added.
-const StatusSchema = "status/v3"
-
 // ServerStatus is what is known about one registered server at one moment. A
 // registration lasts from Register to Unregister; within it, an incarnation is one
 // process or connection of the server. The status is a copy that the caller may keep, change and marshal, Session.Capabilities excepted. It
@@ -62,12 +58,9 @@ type ServerStatus struct {
 	Calls CallCounts `json:"calls"`
 	// Totals counts what has happened to this registration since it began.
 	Totals Totals `json:"totals"`
-	// History holds the last incarnations that ended, at most HistoryLimit, oldest first.
+	// History holds the last incarnations that ended, at most 10, oldest first.
 	History []Incarnation `json:"history,omitempty"`
 }
-
-// HistoryLimit is how many ended incarnations a status holds.
-const HistoryLimit = 10
 
 // CatalogInfo counts what a ready server offers.
 type CatalogInfo struct {

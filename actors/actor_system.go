@@ -126,20 +126,6 @@ func (rt *Runtime) recoverPanics(role string) actor.ReceiverMiddleware {
 	}
 }
 
-// guardRandom keeps a panic in the host's source of random numbers from stopping the
-// supervising actor. The result is then the middle of the range.
-func (rt *Runtime) guardRandom(random func() float64) func() float64 {
-	return func() (rnd float64) {
-		defer func() {
-			if p := recover(); p != nil {
-				rt.reportCrash("supervisor", "Options.Random", p)
-				rnd = 0.5
-			}
-		}()
-		return random()
-	}
-}
-
 // reportCrash logs a panic. It names the type of the message, and never its contents.
 // The line is queued: an actor must not wait for a log writer that blocks.
 func (rt *Runtime) reportCrash(role, message string, p any) {

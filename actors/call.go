@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/facts"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -191,7 +192,7 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 		s.countFailure(record)
 	}
 	if record.Method == "tools/call" {
-		name := display.Prefix(record.Target, mcpvisor.MaxTargetBytes)
+		name := display.Prefix(record.Target, retention.TargetBytes)
 		tool := s.tools.Find(name)
 		if tool == nil && listed {
 			tool = s.tools.Of(name, &rt.calls.room)
@@ -211,16 +212,16 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 }
 
 // shownTarget returns the target of a request as operators see it: one line of at most
-// mcpvisor.MaxTargetBytes, without the secrets in the URI of a resource. It is redacted
+// 256, without the secrets in the URI of a resource. It is redacted
 // before it is cut, so that no part of a secret stays.
 func shownTarget(method, target string) string {
 	if strings.HasPrefix(method, "resources/") {
 		target = secret.RedactURI(target)
 	}
-	target = display.Prefix(target, mcpvisor.MaxTargetBytes)
+	target = display.Prefix(target, retention.TargetBytes)
 	for i := range len(target) {
 		if target[i] < ' ' || target[i] > '~' {
-			return display.Prefix(display.Line(target), mcpvisor.MaxTargetBytes) // U+FFFD may be longer than what it replaces
+			return display.Prefix(display.Line(target), retention.TargetBytes) // U+FFFD may be longer than what it replaces
 		}
 	}
 	return target

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -65,7 +66,7 @@ func TestCallTimeouts(t *testing.T) {
 		asked    time.Duration
 		takes    time.Duration
 	}{
-		"the default":                   {mcpvisor.Timeouts{}, 0, mcpvisor.DefaultCallTimeout},
+		"the default":                   {mcpvisor.Timeouts{}, 0, defaults.CallTimeout},
 		"the server's":                  {mcpvisor.Timeouts{Call: 5 * time.Second}, 0, 5 * time.Second},
 		"the call's own":                {mcpvisor.Timeouts{Call: 5 * time.Second}, 7 * time.Second, 7 * time.Second},
 		"no more than the hard maximum": {mcpvisor.Timeouts{CallTotal: 6 * time.Second}, time.Hour, 6 * time.Second},

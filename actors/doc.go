@@ -16,6 +16,8 @@
 //	a call                   Runtime.Request → incarnation.beginCall → limiter → session
 //	a crash becomes events   supervisingActor.startIncarnation (the watch over the session)
 //	                         → route → step → execute → report → manager.onReport
+//	a retry                  step → Lifecycle.effect (EffectArmRetry) → Policy.Delay →
+//	                         armTimer → messages.TimerDue → EffectDial
 //	a takeover               supervisingActor.execute → standbyManager.takeOver
 //	a list has changed       port.onNotice → refresher → supervisingActor.onRefreshed
 //	a subscription           Runtime.Subscribe → subscriptionReconciler →

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -150,14 +151,14 @@ func TestHistoryIsBounded(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(mcpvisor.ServerSpec{Name: "fs", Policy: supervisor.Retry(supervisor.Unlimited, time.Second)})
-		for range mcpvisor.HistoryLimit + 5 {
+		for range retention.Incarnations + 5 {
 			h.session("fs").Abort(errScripted)
 			time.Sleep(time.Hour)
 			require.Equal(t, supervisor.StateReady, h.state("fs"))
 		}
 		history := h.rt.Snapshot().Server("fs").Status().History
-		require.Len(t, history, mcpvisor.HistoryLimit)
-		require.EqualValues(t, mcpvisor.HistoryLimit+5, history[len(history)-1].Epoch)
+		require.Len(t, history, retention.Incarnations)
+		require.EqualValues(t, retention.Incarnations+5, history[len(history)-1].Epoch)
 		require.EqualValues(t, 6, history[0].Epoch)
 	})
 }

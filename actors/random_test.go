@@ -20,7 +20,6 @@ func TestRandomNumber(t *testing.T) {
 		"that_is_NaN":        {math.NaN, 10 * time.Second},
 		"that_is_infinite":   {func() float64 { return math.Inf(1) }, 15 * time.Second},
 		"that_is_negative":   {func() float64 { return -7 }, 5 * time.Second},
-		"that_panics":        {func() float64 { panic("scripted panic in Random") }, 10 * time.Second},
 		"that_is_within_one": {func() float64 { return 0.75 }, 12500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {

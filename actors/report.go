@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -84,7 +85,7 @@ func (s *supervisingActor) readyEvent() mcpvisor.Event {
 
 // recordHistory adds the incarnation that has ended. Only the latest are kept.
 func (s *supervisingActor) recordHistory(cause *supervisor.Cause, served bool) {
-	if len(s.history) >= mcpvisor.HistoryLimit {
+	if len(s.history) >= retention.Incarnations {
 		s.history = append([]mcpvisor.Incarnation(nil), s.history[1:]...)
 	}
 	s.history = append(s.history, mcpvisor.Incarnation{Epoch: s.inc.epoch, PID: s.inc.session.Info().PID,

@@ -26,7 +26,7 @@ type Options struct {
 	Logger zerolog.Logger
 	// Observer sees the requests of all servers; nil means none. UpdateObserver replaces it.
 	Observer mcpvisor.Observer
-	// Random yields numbers in [0, 1) for jitter; nil means math/rand.
+	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
 	Random func() float64
 }
 
@@ -69,9 +69,6 @@ type Runtime struct {
 // New starts a runtime without servers.
 func New(opts Options) *Runtime {
 	rt := &Runtime{opts: opts, calls: callFacts{started: time.Now()}, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
-	if opts.Random != nil {
-		rt.opts.Random = rt.guardRandom(opts.Random)
-	}
 	rt.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return opts.Observer })
 	rt.managerState.registrations = map[string]*registration{}
 	rt.snapshot.Store(newSnapshot(nil, false))

@@ -225,7 +225,7 @@ type View struct {
 	Gen  uint64 // the number of the registration; each Register has its own
 	Spec *mcpvisor.ServerSpec
 
-	// As the lifecycle of package supervisor reports them.
+	// As lifecycle.Lifecycle reports them.
 	State    supervisor.State
 	Since    time.Time // when State was entered
 	Epoch    uint64    // the number of the incarnation

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// supervisingActor is the actor of one registration. Two state machines of package
-// supervisor decide: the lifecycle about the incarnation in service, and the standby
+// supervisingActor is the actor of one registration. Two state machines of internal/lifecycle
+// decide: the lifecycle about the incarnation in service, and the standby
 // about the one beside it. The actor feeds them and carries out their effects.
 //
 // All fields are owned by the goroutine of the actor. The parent, servers, reads them

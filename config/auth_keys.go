@@ -6,6 +6,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
 
 // authRows are the keys of "auth". Aliases are the spellings of Claude Code (camel
@@ -84,7 +85,7 @@ var authRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.oauth.Store = e.readTokenStore(v) },
 	},
 	{
-		Key: Key{Name: "wait", Type: "duration", Default: shortDuration(mcpvisor.DefaultTokenWait), Field: "HTTP.Auth.TokenWait", Example: `"10s"`,
+		Key: Key{Name: "wait", Type: "duration", Default: shortDuration(defaults.TokenWait), Field: "HTTP.Auth.TokenWait", Example: `"10s"`,
 			Meaning: "How long a call waits for a token that has to be fetched first."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.oauth.TokenWait }),
 	},

@@ -6,17 +6,6 @@ import "github.com/mcpvisor/mcpvisor"
 // mcpvisor read it unless --config names another.
 const DefaultPath = ".mcp.json"
 
-// Format is the key below which a file lists its servers.
-type Format string
-
-const (
-	// FormatMCPServers is what Claude Desktop, Claude Code, Cursor and Gemini CLI
-	// write.
-	FormatMCPServers Format = "mcpServers"
-	// FormatServers is what VS Code writes, in mcp.json or below "mcp" in its settings.
-	FormatServers Format = "servers"
-)
-
 // File is the content of a configuration file. The package keeps no reference to
 // a File that it has returned.
 type File struct {
@@ -26,9 +15,6 @@ type File struct {
 	// Paths are the names of the files that were read as one, in the order in which they
 	// were given to [LoadFiles].
 	Paths []string
-	// Format is the format of the first list in the file. A second list is read
-	// too, with a warning.
-	Format Format
 	// Servers are the usable entries, in the order of the files, and those that [WithServers]
 	// has skipped.
 	Servers []Server

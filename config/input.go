@@ -7,9 +7,9 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// InputVariablePrefix begins the name of the environment variable that answers
+// inputVariablePrefix begins the name of the environment variable that answers
 // an input: MCPVISOR_INPUT_API_KEY for ${input:api-key}.
-const InputVariablePrefix = "MCPVISOR_INPUT_"
+const inputVariablePrefix = "MCPVISOR_INPUT_"
 
 // Input is a value that a file leaves to the user: an element of VS Code's
 // "inputs". An input that is used and not declared has only an ID.
@@ -28,10 +28,10 @@ type Input struct {
 }
 
 // Variable returns the name of the environment variable that answers the input:
-// [InputVariablePrefix] and the ID in capitals, with '_' for every character that
+// MCPVISOR_INPUT_ and the ID in capitals, with '_' for every character that
 // is not a letter or digit of ASCII.
 func (i Input) Variable() string {
-	return InputVariablePrefix + strings.Map(func(r rune) rune {
+	return inputVariablePrefix + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':
 			return r - 'a' + 'A'

@@ -146,6 +146,5 @@ func (p *parser) parse() error {
 		}
 	}
 	t.entries = entryNames(t.lists)
-	p.file.Format = cmp.Or(p.file.Format, t.lists[0].format)
 	return nil
 }

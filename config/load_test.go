@@ -40,7 +40,6 @@ func TestLoadFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, user+", "+project, f.Path)
 	require.Equal(t, []string{user, project}, f.Paths)
-	require.Equal(t, FormatMCPServers, f.Format)
 
 	var names []string
 	for _, s := range f.Servers {

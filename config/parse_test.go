@@ -72,7 +72,6 @@ func TestLoad_too_long(t *testing.T) {
 func TestParse_two_lists(t *testing.T) {
 	f, err := Parse([]byte("{\"mcpServers\": {\"a\": {\"command\": \"first\"}},\n\"servers\": {\"a\": {\"command\": \"second\"}, \"b\": {\"command\": \"x\"}}}"), "x.json")
 	require.NoError(t, err)
-	require.Equal(t, FormatMCPServers, f.Format)
 	require.Len(t, f.Servers, 2)
 	require.Equal(t, "first", f.Servers[0].Spec.Stdio.Command)
 	require.Len(t, f.Problems, 2)

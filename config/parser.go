@@ -36,10 +36,17 @@ type parser struct {
 	secrets []string
 }
 
+// The keys below which a file lists its servers.
+const (
+	// keyMCPServers is what Claude Desktop, Claude Code, Cursor and Gemini CLI write.
+	keyMCPServers = "mcpServers"
+	// keyServers is what VS Code writes, in mcp.json or below "mcp" in its settings.
+	keyServers = "servers"
+)
+
 // serverList is one list of servers in the file.
 type serverList struct {
 	path   string // of the key, as in "mcp.servers"
-	format Format
 	member *hujson.ObjectMember
 }
 
@@ -92,8 +99,8 @@ func (p *parser) findLists(top *hujson.Object) (lists []serverList) {
 	find := func(object *hujson.Object, prefix string) {
 		for i := range object.Members {
 			m := &object.Members[i]
-			if key := memberName(m); key == string(FormatMCPServers) || key == string(FormatServers) {
-				lists = append(lists, serverList{prefix + key, Format(key), m})
+			if key := memberName(m); key == keyMCPServers || key == keyServers {
+				lists = append(lists, serverList{prefix + key, m})
 			}
 		}
 	}

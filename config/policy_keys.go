@@ -5,7 +5,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -38,7 +38,7 @@ var retryRows = []row{
 		read: (*entry).readJitter,
 	},
 	{
-		Key: Key{Name: "stable_after", Type: "duration", Default: shortDuration(supervisor.DefaultStableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
+		Key: Key{Name: "stable_after", Type: "duration", Default: shortDuration(defaults.StableAfter), Field: "Policy.StableAfter", Example: `"1m"`,
 			Meaning: "How long a server must stay ready until its retry budget is reset."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Policy.StableAfter }),
 	},
@@ -73,17 +73,17 @@ var intensityRows = []row{
 // timeoutRows are the keys of "timeouts".
 var timeoutRows = []row{
 	{
-		Key: Key{Name: "start", Type: "duration", Default: shortDuration(mcpvisor.DefaultStartTimeout), Field: "Timeouts.Start", Example: `"2m"`,
+		Key: Key{Name: "start", Type: "duration", Default: shortDuration(defaults.StartTimeout), Field: "Timeouts.Start", Example: `"2m"`,
 			Meaning: "Bounds the start of the process, or the connect, and the negotiation together. npx and the like may have to download first."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Start }),
 	},
 	{
-		Key: Key{Name: "negotiate", Type: "duration", Default: shortDuration(mcpvisor.DefaultNegotiateTimeout), Field: "Timeouts.Negotiate", Example: `"10s"`,
+		Key: Key{Name: "negotiate", Type: "duration", Default: shortDuration(defaults.NegotiateTimeout), Field: "Timeouts.Negotiate", Example: `"10s"`,
 			Meaning: "Bounds the wait for an answer to server/discover, before initialize is tried."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Negotiate }),
 	},
 	{
-		Key: Key{Name: "list", Type: "duration", Default: shortDuration(mcpvisor.DefaultListTimeout), Field: "Timeouts.List", Example: `"2m"`,
+		Key: Key{Name: "list", Type: "duration", Default: shortDuration(defaults.ListTimeout), Field: "Timeouts.List", Example: `"2m"`,
 			Meaning: "Bounds the listing of tools, resources, templates and prompts together."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.List }),
 	},
@@ -93,18 +93,18 @@ var timeoutRows = []row{
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.MaxListAge }),
 	},
 	{
-		Key: Key{Name: "call", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
+		Key: Key{Name: "call", Type: "duration", Default: shortDuration(defaults.CallTimeout), Field: "Timeouts.Call", Example: `"2m"`,
 			Meaning: "Bounds how long a call may take without a progress report. Each report starts it again."},
 		read: func(e *entry, v *hujson.Value) { e.readDuration(v, &e.spec.Timeouts.Call); e.callValue = v },
 	},
 	{
-		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(mcpvisor.DefaultCallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
+		Key: Key{Name: "call_total", Type: "duration", Default: shortDuration(defaults.CallTotalTimeout), Field: "Timeouts.CallTotal", Example: `"1h"`,
 			Meaning: "Bounds a call as a whole, but not the wait for a server that is not ready."},
 		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.CallTotal }),
 		renamedFrom: "hard_max",
 	},
 	{
-		Key: Key{Name: "shutdown", Type: "duration", Default: shortDuration(mcpvisor.DefaultShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
+		Key: Key{Name: "shutdown", Type: "duration", Default: shortDuration(defaults.ShutdownTimeout), Field: "Timeouts.Shutdown", Example: `"5s"`,
 			Meaning: "Bounds the end of a process: after half of it the process group gets SIGTERM, after all of it SIGKILL. It cannot be negative."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.Shutdown }),
 	},
@@ -113,61 +113,61 @@ var timeoutRows = []row{
 // limitRows are the keys of "limits".
 var limitRows = []row{
 	{
-		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
+		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(defaults.MaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
 			Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
 		renamedFrom: "line",
 	},
 	{
-		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
+		Key: Key{Name: "max_buffer_bytes", Type: "number", Default: mebibytes(defaults.MaxBufferBytes), Field: "Limits.MaxBufferBytes", Example: `16777216`,
 			Meaning: "The most bytes that large messages of the server hold at one time. Further ones wait, and the timeouts of their calls keep running."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxBufferBytes }),
 		renamedFrom: "buffer",
 	},
 	{
-		Key: Key{Name: "max_elements", Type: "number", Default: thousands(mcpvisor.DefaultMaxElements), Field: "Limits.MaxElements", Example: `100000`,
+		Key: Key{Name: "max_elements", Type: "number", Default: thousands(defaults.MaxElements), Field: "Limits.MaxElements", Example: `100000`,
 			Meaning: "The most JSON values in one result. A result with more fails its call."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxElements }),
 		renamedFrom: "elements",
 	},
 	{
-		Key: Key{Name: "max_decoded_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
+		Key: Key{Name: "max_decoded_bytes", Type: "number", Default: mebibytes(defaults.MaxDecodedBytes), Field: "Limits.MaxDecodedBytes", Example: `67108864`,
 			Meaning: "The most memory that one result takes once it is decoded, as estimated from its text. A larger one fails its call."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxDecodedBytes }),
 		renamedFrom: "decoded",
 	},
 	{
-		Key: Key{Name: "max_items", Type: "number", Default: thousands(mcpvisor.DefaultMaxItems), Field: "Limits.MaxItems", Example: `1000`,
+		Key: Key{Name: "max_items", Type: "number", Default: thousands(defaults.MaxItems), Field: "Limits.MaxItems", Example: `1000`,
 			Meaning: "The most entries of each of the four lists. The rest is left out, with a warning."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxItems }),
 		renamedFrom: "items",
 	},
 	{
-		Key: Key{Name: "max_pages", Type: "number", Default: thousands(mcpvisor.DefaultMaxPages), Field: "Limits.MaxPages", Example: `100`,
+		Key: Key{Name: "max_pages", Type: "number", Default: thousands(defaults.MaxPages), Field: "Limits.MaxPages", Example: `100`,
 			Meaning: "The most pages of each list. The rest is left out, with a warning."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxPages }),
 		renamedFrom: "pages",
 	},
 	{
-		Key: Key{Name: "max_catalog_bytes", Type: "number", Default: mebibytes(mcpvisor.DefaultMaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
+		Key: Key{Name: "max_catalog_bytes", Type: "number", Default: mebibytes(defaults.MaxCatalogBytes), Field: "Limits.MaxCatalogBytes", Example: `16777216`,
 			Meaning: "The most bytes of all four lists together. The rest is left out, with a warning."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxCatalogBytes }),
 		renamedFrom: "catalog",
 	},
 	{
-		Key: Key{Name: "max_in_flight", Type: "number", Default: thousands(mcpvisor.DefaultMaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
+		Key: Key{Name: "max_in_flight", Type: "number", Default: thousands(defaults.MaxInFlight), Field: "Limits.MaxInFlight", Example: `64`,
 			Meaning: "The most calls in flight. Further ones wait in a queue."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxInFlight }),
 		renamedFrom: "in_flight",
 	},
 	{
-		Key: Key{Name: "max_queued", Type: "number", Default: thousands(mcpvisor.DefaultMaxQueued), Field: "Limits.MaxQueued", Example: `16`,
+		Key: Key{Name: "max_queued", Type: "number", Default: thousands(defaults.MaxQueued), Field: "Limits.MaxQueued", Example: `16`,
 			Meaning: "The most calls in that queue. Further ones fail at once. 0 means no queue. In a Go program, 0 in Limits.MaxQueued means the default."},
 		read:        (*entry).readMaxQueued,
 		renamedFrom: "queue",
 	},
 	{
-		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(mcpvisor.DefaultMaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
+		Key: Key{Name: "max_stderr_lines", Type: "number", Default: thousands(defaults.MaxStderrLines), Field: "Limits.MaxStderrLines", Example: `100`,
 			Meaning: "How many lines of the server's stderr are kept for errors and reports. 0 means the default."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxStderrLines }),
 		renamedFrom: "stderr_lines",
@@ -177,18 +177,18 @@ var limitRows = []row{
 // probeRows are the keys of "probe".
 var probeRows = []row{
 	{
-		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
+		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(defaults.ProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
 			Meaning: "The longest silence of the server before it is asked. A negative duration never asks."},
 		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
 		renamedFrom: "every",
 	},
 	{
-		Key: Key{Name: "timeout", Type: "duration", Default: shortDuration(mcpvisor.DefaultProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,
+		Key: Key{Name: "timeout", Type: "duration", Default: shortDuration(defaults.ProbeTimeout), Field: "Probe.Timeout", Example: `"3s"`,
 			Meaning: "Bounds the wait for the answer."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Timeout }),
 	},
 	{
-		Key: Key{Name: "failures", Type: "number", Default: thousands(mcpvisor.DefaultProbeFailures), Field: "Probe.Failures", Example: `2`,
+		Key: Key{Name: "failures", Type: "number", Default: thousands(defaults.ProbeFailures), Field: "Probe.Failures", Example: `2`,
 			Meaning: "How many probes in a row must fail before the session is ended."},
 		read: intoCount(func(e *entry) *int { return &e.spec.Probe.Failures }),
 	},

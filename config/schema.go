@@ -55,8 +55,8 @@ type jsonSchema struct {
 // fileSchema is the schema of a whole file. Other keys at the top belong to a host.
 func fileSchema() *jsonSchema {
 	list := &jsonSchema{Ref: "#/definitions/servers"}
-	hasList := []*jsonSchema{{Required: []string{string(FormatMCPServers)}}, {Required: []string{string(FormatServers)}}}
-	lists := map[string]*jsonSchema{string(FormatMCPServers): list, string(FormatServers): list}
+	hasList := []*jsonSchema{{Required: []string{keyMCPServers}}, {Required: []string{keyServers}}}
+	lists := map[string]*jsonSchema{keyMCPServers: list, keyServers: list}
 	settings := &jsonSchema{Description: "VS Code's settings.json lists servers here.", Properties: lists}
 	return &jsonSchema{
 		Schema: "http://json-schema.org/draft-07/schema#", ID: SchemaURL,
@@ -66,7 +66,7 @@ func fileSchema() *jsonSchema {
 		Properties: map[string]*jsonSchema{
 			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
 			"inputs":  inputsSchema(), "mcp": settings,
-			string(FormatMCPServers): list, string(FormatServers): list,
+			keyMCPServers: list, keyServers: list,
 		},
 		AnyOf: append(hasList, &jsonSchema{Required: []string{"mcp"},
 			Properties: map[string]*jsonSchema{"mcp": {Type: []string{"object"}, AnyOf: hasList}}}),

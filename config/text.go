@@ -40,7 +40,7 @@ func (t *text) noListsError(root *hujson.Value, top *hujson.Object) error {
 	at, hint := root.StartOffset, "put the servers below one of them"
 	for i := range top.Members {
 		m := &top.Members[i]
-		if near := nearest.Names(memberName(m), []string{string(FormatMCPServers), string(FormatServers)}); len(near) > 0 {
+		if near := nearest.Names(memberName(m), []string{keyMCPServers, keyServers}); len(near) > 0 {
 			at, hint = m.Name.StartOffset, fmt.Sprintf("rename %q to %q", memberName(m), near[0])
 			break
 		}

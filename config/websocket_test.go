@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
 
 // webSockets is an option, and what its function was given.
@@ -47,7 +48,7 @@ func TestType_ws(t *testing.T) {
 	}
 	option, given := webSockets()
 	require.Empty(t, parseWebSocket(t, `"type": "ws", "url": "ws://h"`, option).Problems)
-	require.Equal(t, mcpvisor.DefaultMaxMessageBytes, (*given)[0].MaxMessageBytes)
+	require.Equal(t, defaults.MaxMessageBytes, (*given)[0].MaxMessageBytes)
 }
 
 // Reading a file again gives equal specs, so that a reload does not start servers again.

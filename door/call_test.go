@@ -87,7 +87,7 @@ func TestCallTool_refused_by_the_host(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
-	s := connect(t, Transport(c), mcptest.Version20260728, nil)
+	s := connect(t, Transport(c), "2026-07-28", nil)
 	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": 7}})
 	failure := modelError(t, r, err)
 	require.Equal(t, "invalid", failure.Code)

@@ -214,7 +214,7 @@ func TestSetLoggingLevel(t *testing.T) {
 	ctx := t.Context()
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	logs := make(chan *mcp.LoggingMessageParams, 100)
-	s := connect(t, Transport(c), mcptest.Version20251125, &mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+	s := connect(t, Transport(c), "2025-11-25", &mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 		logs <- r.Params
 	}})
 	require.NoError(t, s.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "warning"}))
@@ -249,7 +249,7 @@ func TestListChanged_after_missed_events(t *testing.T) {
 func TestSetLoggingLevel_one_at_a_time(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const took = time.Second
-		c := newClient(t, fixture("a", mcptest.Script{Versions: []string{mcptest.Version20251125}, Faults: []mcptest.Fault{
+		c := newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}, Faults: []mcptest.Fault{
 			{At: mcptest.StageCall, Method: "logging/setLevel", Do: mcptest.ActionDelay, Delay: took}}}))
 		s := openRaw(t, Transport(c))
 		began := time.Now()

@@ -1,7 +1,7 @@
-// Package door offers everything that a facade.Client supervises as one MCP session: an
-// mcp.Transport of the go-sdk that answers from the client, with no server and no pipe
-// between. What takes a transport or a session of the go-sdk gets the tools, resources and
-// prompts of all servers, over a session that survives every crash of them.
+// Package door is not part of the stable API. It offers everything that a facade.Client
+// supervises as one MCP session: an mcp.Transport of the go-sdk that answers from the client,
+// with no server and no pipe between. What takes a transport or a session of the go-sdk gets the
+// tools, resources and prompts of all servers, over a session that survives every crash of them.
 //
 //	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
 //	session, err := host.Connect(ctx, door.Transport(client), nil)

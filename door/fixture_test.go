@@ -49,7 +49,7 @@ func connect(t *testing.T, transport mcp.Transport, version string, opts *mcp.Cl
 // inBothEras runs f for sessions of the go-sdk before and since 2026-07-28.
 func inBothEras(t *testing.T, f func(t *testing.T, version string)) {
 	t.Helper()
-	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) { f(t, version) })
 	}
 }

@@ -327,7 +327,7 @@ func TestHostilePeer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newClient(t, fixture("a", mcptest.Script{ExtraTools: 500, Versions: []string{mcptest.Version20251125}}))
+			c := newClient(t, fixture("a", mcptest.Script{ExtraTools: 500, Versions: []string{"2025-11-25"}}))
 			transport := Transport(c, WithLimits(hostileLimits))
 			other := openRaw(t, transport)
 			require.NoError(t, other.callWith(1, "tools/call", `{"name":"a/echo","arguments":{"text":"x"}}`).Error)

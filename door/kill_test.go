@@ -27,7 +27,7 @@ func TestSession_survives_kills(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}),
 		Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)})
-	s := connect(t, Transport(c, WithCallOptions(facade.WithWaitReady())), mcptest.Version20260728, nil)
+	s := connect(t, Transport(c, WithCallOptions(facade.WithWaitReady())), "2026-07-28", nil)
 
 	var mu sync.Mutex
 	succeeded, unknown, refused := map[string]bool{}, map[string]bool{}, map[string]bool{}

@@ -86,7 +86,7 @@ func TestResources_of_two_servers(t *testing.T) {
 		return mcptest.Script{Resources: append(more, mcptest.ResourceDef{URI: "file:///same", Text: text}), NoPrompts: true}
 	}
 	c := newClient(t, fixture("a", script("of a", mcptest.ResourceDef{URI: "file:///only", Text: "only a"})), fixture("b", script("of b")))
-	s := connect(t, Transport(c), mcptest.Version20251125, nil)
+	s := connect(t, Transport(c), "2025-11-25", nil)
 	listed, err := s.ListResources(ctx, nil)
 	require.NoError(t, err)
 	var uris []string
@@ -117,7 +117,7 @@ func TestNames_while_a_server_is_down(t *testing.T) {
 	spec := fixture("a", mcptest.Script{Prompts: []mcptest.PromptDef{{Name: "odd name!"}}})
 	spec.Policy = supervisor.Retry(1, time.Hour)
 	c := newClient(t, spec)
-	s := connect(t, Transport(c), mcptest.Version20251125, nil)
+	s := connect(t, Transport(c), "2025-11-25", nil)
 	alias, uri := mcpvisor.Alias("a", "odd name!"), c.Resources()[0].URI
 	expansion := strings.NewReplacer("{", "", "}", "").Replace(c.ResourceTemplates()[0].URITemplate)
 	try := func() (errs []error) {

@@ -17,7 +17,7 @@ import (
 func subscribed(t *testing.T, transport mcp.Transport, version, uri string) raw {
 	t.Helper()
 	s := openRaw(t, transport)
-	if version == mcptest.Version20251125 {
+	if version == "2025-11-25" {
 		require.NoError(t, s.call("resources/subscribe", `{"uri":"`+uri+`"}`).Error)
 		return s
 	}
@@ -76,7 +76,7 @@ func TestSubscribe_again(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	uri := c.Resources()[0].URI
 	transport := Transport(c)
-	s := subscribed(t, transport, mcptest.Version20251125, uri)
+	s := subscribed(t, transport, "2025-11-25", uri)
 	require.NoError(t, c.Unsubscribe(ctx, "a", uri))
 	require.NoError(t, s.call("resources/subscribe", `{"uri":"`+uri+`"}`).Error)
 	_, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})
@@ -135,7 +135,7 @@ func TestSubscribe_events_were_missed(t *testing.T) {
 		uri := c.Resources()[0].URI
 		s := subscribed(t, Transport(c), version, uri)
 		conn := s.conn.(*connection)
-		if version == mcptest.Version20251125 { // later, another Subscribe waits for the server's confirmation
+		if version == "2025-11-25" { // later, another Subscribe waits for the server's confirmation
 			require.NoError(t, c.Unsubscribe(ctx, "a", uri)) // as the end of a registration does
 		}
 		conn.subscriptions.forget("a", math.MaxUint64)

@@ -67,7 +67,7 @@ func TestServe(t *testing.T) {
 
 // When the client is closed, the peer gets its answers, and then the end of the stream.
 func TestServe_client_is_closed(t *testing.T) {
-	s := serveStream(t, mcptest.Version20260728)
+	s := serveStream(t, "2026-07-28")
 	hanging := s.hang(t)
 	require.NoError(t, s.client.Close(t.Context()))
 	require.NoError(t, receive(t, hanging), "a result with IsError")
@@ -76,7 +76,7 @@ func TestServe_client_is_closed(t *testing.T) {
 }
 
 func TestServe_context_ends(t *testing.T) {
-	s := serveStream(t, mcptest.Version20251125)
+	s := serveStream(t, "2025-11-25")
 	hanging := s.hang(t)
 	s.cancel()
 	require.Equal(t, context.Canceled, receive(t, s.ended))

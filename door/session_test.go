@@ -68,7 +68,7 @@ func TestSession(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, templates.ResourceTemplates, 1)
 
-		if version == mcptest.Version20251125 { // later versions have no ping
+		if version == "2025-11-25" { // later versions have no ping
 			require.NoError(t, s.Ping(ctx, nil))
 		}
 		require.NoError(t, s.Close())
@@ -79,7 +79,7 @@ func TestSession(t *testing.T) {
 // Options change what the session says about itself, and the options of its calls.
 func TestTransport_options(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{Instructions: "Be kind.", ExtraTools: 20}))
-	s := connect(t, Transport(c, nil, WithServerInfo("shop", "7"), WithInstructions("Sell."), WithPageSize(3)), mcptest.Version20251125, nil)
+	s := connect(t, Transport(c, nil, WithServerInfo("shop", "7"), WithInstructions("Sell."), WithPageSize(3)), "2025-11-25", nil)
 	require.Equal(t, "shop", s.InitializeResult().ServerInfo.Name)
 	require.Equal(t, "7", s.InitializeResult().ServerInfo.Version)
 	require.Equal(t, "Sell.", s.InitializeResult().Instructions)

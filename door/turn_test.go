@@ -10,7 +10,7 @@ import (
 
 // Requests that change one subscription take effect in the order in which they were written.
 func TestSubscribe_in_order(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{Versions: []string{mcptest.Version20251125}}))
+	c := newClient(t, fixture("a", mcptest.Script{Versions: []string{"2025-11-25"}}))
 	transport := Transport(c)
 	uri := `{"uri":"` + c.Resources()[0].URI + `"}`
 	for range 100 {

@@ -175,11 +175,12 @@ type callOptions struct {
 	progress  func(mcpvisor.Progress) // nil: reports are not delivered
 }
 
-// WithWaitReady lets the call wait until its server is ready. Only the call's context
-// ends the wait: it counts neither against the call's timeout nor against
-// Timeouts.CallTotal, so give the context a deadline. Waiting calls are not counted in
+// WithWaitReady lets the call wait until its server is ready. No timeout of the call ends
+// the wait: it counts neither against WithTimeout nor against Timeouts.CallTotal, so give
+// the context a deadline. Waiting calls are not counted in
 // CallCounts.Queued or bounded by Limits.MaxQueued. A server that cannot become ready by
-// itself ends the wait with ErrEvicted, ErrAuthRequired or ErrClosed. Without it, a call
+// itself ends the wait with ErrEvicted, ErrAuthRequired or ErrClosed, and one that is
+// unregistered meanwhile also with ErrUnknownServer. Without it, a call
 // of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
 func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
 

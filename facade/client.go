@@ -85,13 +85,12 @@ func New(opts ...Option) (*Client, error) {
 		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
 	if o.maxBufferBytes <= 0 {
-		o.maxBufferBytes = DefaultClientBufferBytes
+		o.maxBufferBytes = defaultClientBufferBytes
 	}
 	buffer := budget.New(o.maxBufferBytes, nil)
 	c := &Client{opts: o, applying: make(chan struct{}, 1), intercepted: budget.New(o.maxBufferBytes, buffer)}
 	c.rt = actors.New(actors.Options{
 		Logger:   o.logger,
-		Random:   o.jitter,
 		Observer: o.observer,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record

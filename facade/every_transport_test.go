@@ -21,7 +21,7 @@ import (
 func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
 	t.Helper()
 	retry := supervisor.Retry(supervisor.Unlimited, time.Millisecond)
-	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("memory "+version, func(t *testing.T) {
 			f(t, mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script), Policy: retry})
@@ -34,7 +34,7 @@ func onEveryTransport(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpe
 		})
 		t.Run("HTTP "+version, func(t *testing.T) {
 			var opts []mcptest.HTTPOption
-			if version == mcptest.Version20260728 {
+			if version == "2026-07-28" {
 				opts = append(opts, mcptest.WithStateless())
 			}
 			web := mcptest.NewHTTP(script, opts...)

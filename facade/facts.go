@@ -23,7 +23,7 @@ func (c *Client) ToolStats(server string) []mcpvisor.ToolStats {
 func (c *Client) CallsInFlight() []mcpvisor.CallInFlight { return c.rt.Snapshot().CallsInFlight() }
 
 // RecentCalls returns the calls with a higher Seq than after that have ended, oldest
-// first. The client keeps the last [mcpvisor.RecentCallsLimit]; missed is how many later
+// first. The client keeps the last 500; missed is how many later
 // than after are no longer kept. Pass 0 first, and then the last Seq that you have
 // seen. A number beyond the last Seq counts as 0. The slice is the caller's.
 func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
@@ -31,12 +31,12 @@ func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed 
 }
 
 // UnknownCalls returns the last calls that failed with OutcomeUnknown, oldest first, at
-// most [mcpvisor.UnknownCallsLimit]. Calls that succeed do not displace them. The slice is
+// most 100. Calls that succeed do not displace them. The slice is
 // the caller's.
 func (c *Client) UnknownCalls() []mcpvisor.CallRecord { return c.rt.UnknownCalls() }
 
 // RecentEvents returns the kept events with a higher Seq than after, in order. The client
-// keeps the last [mcpvisor.RecentEventsLimit] about the life of servers, and as many that
+// keeps the last 1000 about the life of servers, and as many that
 // servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed is how many later
 // than after are no longer kept. Pass 0 first, and then the last Seq that you have seen.
 // A number beyond the last Seq counts as 0. The slice is the caller's; what the events

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -121,7 +122,7 @@ func TestRecentCalls(t *testing.T) {
 		first.Began, first.Took, first.ResultBytes = time.Time{}, 0, 0
 		require.Equal(t, mcpvisor.CallRecord{Seq: 1, Server: "s", Gen: 1, Epoch: 1, Method: "tools/call", Target: "echo"}, first)
 		require.Equal(t, "resources/read", calls[1].Method)
-		require.Len(t, calls[1].Target, mcpvisor.MaxTargetBytes)
+		require.Len(t, calls[1].Target, retention.TargetBytes)
 		require.Equal(t, mcpvisor.KindRPC, calls[1].Kind)
 		require.EqualValues(t, 1, calls[1].Epoch)
 		require.Equal(t, mcpvisor.OutcomeAnswered, calls[1].Outcome)

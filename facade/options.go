@@ -2,7 +2,6 @@ package facade
 
 import (
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,7 +23,6 @@ type options struct {
 	waitReady      bool
 	stickyTools    bool
 	validation     bool
-	jitter         func() float64 // nil: math/rand
 	maxBufferBytes int
 	handlers       transport.Handlers
 	observer       mcpvisor.Observer // nil: none
@@ -82,8 +80,8 @@ func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = tru
 // is kept anyway. Default: a server that is down has no tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
 
-// DefaultClientBufferBytes is the default of [WithMaxBufferBytes].
-const DefaultClientBufferBytes = 512 << 20
+// defaultClientBufferBytes is the default of [WithMaxBufferBytes].
+const defaultClientBufferBytes = 512 << 20
 
 // WithMaxBufferBytes bounds the memory, in bytes, of the large messages (64 KiB or
 // more) of all servers together, while they are read and decoded.
@@ -91,20 +89,3 @@ const DefaultClientBufferBytes = 512 << 20
 // bound, so that no server waits for another; further messages wait for room. Default,
 // and for values below 1: 512 MiB.
 func WithMaxBufferBytes(n int) Option { return func(o *options) { o.maxBufferBytes = n } }
-
-// WithRandom sets the source of the jitter of retry delays, for tests: numbers in
-// [0, 1). The client calls it from one goroutine at a time. Numbers out of range are
-// clamped; NaN and a panic count as 0.5. Default, and for nil: math/rand.
-func WithRandom(f func() float64) Option {
-	var mu sync.Mutex
-	return func(o *options) {
-		if o.jitter = nil; f == nil {
-			return
-		}
-		o.jitter = func() float64 {
-			mu.Lock()
-			defer mu.Unlock()
-			return f()
-		}
-	}
-}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -137,7 +138,7 @@ func TestLog_shows_what_changed_over_a_crash(t *testing.T) {
 	require.NoError(t, err)
 	same := toolJSON("same", "", `{"type":"object"}`)
 	more := same
-	for i := range 2 * mcpvisor.MaxDeltaNames {
+	for i := range 2 * retention.DeltaNames {
 		more += "," + toolJSON(fmt.Sprintf("t%d-%s", i, strings.Repeat("x", 100)), "", `{"type":"object"}`)
 	}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(3, time.Millisecond),

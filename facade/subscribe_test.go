@@ -86,7 +86,7 @@ func TestSubscribe_errors(t *testing.T) {
 	c := newClient(t)
 	refuses := &mcpvisor.InMemory{Serve: rawServer(func(string, string) string { return "" }).Serve}
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraModern, InMemory: mcptest.InMemory(mcptest.Script{
-		Versions: []string{mcptest.Version20260728}, NoResources: true, NoTools: true,
+		Versions: []string{"2026-07-28"}, NoResources: true, NoTools: true,
 		Faults: []mcptest.Fault{{At: mcptest.StageCall, Method: "subscriptions/listen", Do: mcptest.ActionError, Text: "not here"}}})}))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "raw", InMemory: refuses}))
 	err := c.Subscribe(t.Context(), "s", "mcptest://text")

@@ -58,10 +58,9 @@ const (
 // write returns the function that writes a tool's name in the form of the requested
 // one.
 func (f nameForm) write(requested string) func(*mcpvisor.Tool) string {
-	switch {
-	case strings.HasPrefix(requested, mcpvisor.AliasPrefix):
+	if strings.HasPrefix(requested, mcpvisor.AliasPrefix) {
 		f = preferAliases
-	case strings.Contains(requested, mcpvisor.Separator):
+	} else if _, _, qualified := mcpvisor.SplitName(requested); qualified {
 		f = preferNames
 	}
 	if f == preferAliases {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -21,7 +22,7 @@ func TestUnknownCalls(t *testing.T) {
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
 	_, err = c.CallTool(t.Context(), "s/none", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrUnknownTool)
-	for range mcpvisor.RecentCallsLimit + 1 {
+	for range retention.Calls + 1 {
 		call(t, c, "s/echo", map[string]any{"text": "x"})
 	}
 	unknown := c.UnknownCalls()

@@ -47,7 +47,7 @@ func Example() {
 // a process; the binary must call Main first.
 func ExampleScript() {
 	script := mcptest.Script{
-		Versions: []string{mcptest.Version20260728},
+		Versions: []string{"2026-07-28"},
 		StateDir: "state",
 		Faults: []mcptest.Fault{
 			{At: mcptest.StageStart, Starts: []int{2}, Do: mcptest.ActionStderrLine, Text: "fatal: no licence"},

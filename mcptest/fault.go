@@ -168,12 +168,6 @@ var (
 	beforeAnswer = []Stage{StageDiscover, StageInitialize, StageList, StageCall, StagePing}
 )
 
-// Stages returns every stage, in the order in which a server reaches them.
-func Stages() []Stage { return slices.Clone(stages) }
-
-// Actions returns every action.
-func Actions() []Action { return slices.Clone(actions) }
-
 func (f Fault) validate() error {
 	var errs []error
 	if !slices.Contains(stages, f.At) {

@@ -56,7 +56,7 @@ func NewHTTP(s Script, opts ...HTTPOption) *HTTPServer {
 	s.mustBeValid()
 	for _, f := range s.Faults {
 		if !supportedOverHTTP(f) {
-			panic(fmt.Errorf("%w: fault %q at %q does not work over HTTP; use ActionHang, ActionError, ActionDelay, ActionExit or ActionDie before an answer", ErrScript, f.Do, f.At))
+			panic(fmt.Errorf("%w: fault %q at %q does not work over HTTP; use ActionHang, ActionError, ActionDelay, ActionExit or ActionDie before an answer", errScript, f.Do, f.At))
 		}
 	}
 	h := &HTTPServer{script: s.withDefaults(), counter: statedir.New(s.StateDir), address: "127.0.0.1:0"}

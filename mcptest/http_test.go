@@ -39,9 +39,9 @@ func TestHTTPServer_in_every_mode(t *testing.T) {
 		opts    []HTTPOption
 		version string
 	}{
-		"sessions":      {nil, Version20251125},
-		"sessions json": {[]HTTPOption{WithJSONResponses()}, Version20251125},
-		"stateless":     {[]HTTPOption{WithStateless(), WithJSONResponses()}, Version20260728},
+		"sessions":      {nil, version20251125},
+		"sessions json": {[]HTTPOption{WithJSONResponses()}, version20251125},
+		"stateless":     {[]HTTPOption{WithStateless(), WithJSONResponses()}, version20260728},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := serve(t, Script{Name: "web", PageSize: 4}, mode.opts...)

@@ -24,7 +24,7 @@ func TestInMemory_returns_after_its_goroutines(t *testing.T) {
 		out := stuck{make(chan struct{})}
 		stdin, w := io.Pipe()
 		ended := make(chan error, 1)
-		server := InMemory(Script{Versions: []string{Version20260728}})
+		server := InMemory(Script{Versions: []string{version20260728}})
 		go func() { ended <- server.Serve(t.Context(), stdin, out, nil) }()
 		_, err := io.WriteString(w, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+
 			modernParams(`,"name":"sleep","arguments":{"ms":1}`)+"}\n")

@@ -57,7 +57,7 @@ func (c *child) line() string {
 
 func (c *child) initialize() {
 	c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
-	require.Contains(c.t, c.line(), Version20251125)
+	require.Contains(c.t, c.line(), version20251125)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 

@@ -84,7 +84,7 @@ func (c *rawClient) call(id int, tool, args string) {
 // initialize performs the handshake of 2025-11-25.
 func (c *rawClient) initialize() {
 	c.request(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"0"}}`)
-	require.Equal(c.t, Version20251125, c.result().ProtocolVersion)
+	require.Equal(c.t, version20251125, c.result().ProtocolVersion)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
 

@@ -12,22 +12,22 @@ import (
 
 // Protocol versions that a [Script] can speak.
 const (
-	Version20241105 = "2024-11-05"
-	Version20250326 = "2025-03-26"
-	Version20250618 = "2025-06-18"
-	Version20251125 = "2025-11-25"
-	// Version20260728 is the first version without initialize.
-	Version20260728 = "2026-07-28"
+	version20241105 = "2024-11-05"
+	version20250326 = "2025-03-26"
+	version20250618 = "2025-06-18"
+	version20251125 = "2025-11-25"
+	// version20260728 is the first version without initialize.
+	version20260728 = "2026-07-28"
 )
 
-// AllVersions lists every protocol version that a [Script] can speak, oldest
+// allVersions lists every protocol version that a [Script] can speak, oldest
 // first.
-func AllVersions() []string {
-	return []string{Version20241105, Version20250326, Version20250618, Version20251125, Version20260728}
+func allVersions() []string {
+	return []string{version20241105, version20250326, version20250618, version20251125, version20260728}
 }
 
 // LegacyVersions lists the versions that begin with initialize, oldest first.
-func LegacyVersions() []string { return AllVersions()[:4] }
+func LegacyVersions() []string { return allVersions()[:4] }
 
 // Script describes one server. The zero value is a correct server with the default
 // tools, resources and prompts. A script can be converted to JSON and back; durations
@@ -38,7 +38,7 @@ type Script struct {
 	// Version is the version in serverInfo. Default "1.0.0".
 	Version string `json:"version,omitempty"`
 	// Versions are the protocol versions that the server speaks. Empty means
-	// [AllVersions]. initialize is refused if only 2026-07-28 is listed; server/discover is
+	// [allVersions]. initialize is refused if only 2026-07-28 is listed; server/discover is
 	// unknown if it is not listed.
 	Versions []string `json:"versions,omitempty"`
 	// Instructions are sent to the client with initialize or server/discover. Default:
@@ -78,36 +78,36 @@ type Script struct {
 	Faults []Fault `json:"faults,omitempty"`
 }
 
-// ErrScript is wrapped by every error about a script that cannot be run.
-var ErrScript = errors.New("mcptest script")
+// errScript is wrapped by every error about a script that cannot be run.
+var errScript = errors.New("mcptest script")
 
-// Validate reports every error in the script. The error wraps [ErrScript].
+// Validate reports every error in the script.
 func (s Script) Validate() error {
 	var errs []error
 	for _, v := range s.Versions {
-		if !slices.Contains(AllVersions(), v) {
-			errs = append(errs, fmt.Errorf("%w: protocol version %q is unknown; use versions from %v", ErrScript, v, AllVersions()))
+		if !slices.Contains(allVersions(), v) {
+			errs = append(errs, fmt.Errorf("%w: protocol version %q is unknown; use versions from %v", errScript, v, allVersions()))
 		}
 	}
 	if s.ExtraTools < 0 || s.PageSize < 0 || s.StartDelay < 0 {
-		errs = append(errs, fmt.Errorf("%w: ExtraTools, PageSize and StartDelay must not be negative", ErrScript))
+		errs = append(errs, fmt.Errorf("%w: ExtraTools, PageSize and StartDelay must not be negative", errScript))
 	}
 	for _, t := range s.Tools {
 		for _, raw := range []json.RawMessage{t.InputSchema, t.OutputSchema, t.Annotations, t.Structured} {
 			if len(raw) > 0 && !json.Valid(raw) {
-				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is not JSON; correct it", ErrScript, t.Name, raw))
+				errs = append(errs, fmt.Errorf("%w: tool %q: %.40q is not JSON; correct it", errScript, t.Name, raw))
 			}
 		}
 		if _, ok := tools.Named(t.As); !ok && t.As != "" {
-			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is not the name of a default tool; see DefaultTools for their names", ErrScript, t.Name, t.As))
+			errs = append(errs, fmt.Errorf("%w: tool %q behaves as %q, which is not the name of a default tool; see DefaultTools for their names", errScript, t.Name, t.As))
 		}
 	}
 	for i, f := range s.Faults {
 		if f.Do == ActionBadTool && f.Text != "" && !json.Valid([]byte(f.Text)) {
-			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is not JSON, so the list would be malformed; use ActionMalformed for that", ErrScript, i, f.Text))
+			errs = append(errs, fmt.Errorf("%w: fault %d: %.40q is not JSON, so the list would be malformed; use ActionMalformed for that", errScript, i, f.Text))
 		}
 		if err := f.validate(); err != nil {
-			errs = append(errs, fmt.Errorf("%w: fault %d: %w", ErrScript, i, err))
+			errs = append(errs, fmt.Errorf("%w: fault %d: %w", errScript, i, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -123,7 +123,7 @@ func (s Script) withDefaults() Script {
 	orText(&s.Name, "mcptest")
 	orText(&s.Version, "1.0.0")
 	if len(s.Versions) == 0 {
-		s.Versions = AllVersions()
+		s.Versions = allVersions()
 	}
 	s.Versions = slices.Clone(s.Versions)
 	slices.Sort(s.Versions)
@@ -159,7 +159,7 @@ func (s Script) mustBeValid() {
 func (s Script) mustCountStarts() {
 	for i, f := range s.Faults {
 		if len(f.Starts) > 0 && s.StateDir == "" {
-			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory such as t.TempDir()", ErrScript, i, f.Starts))
+			panic(fmt.Errorf("%w: fault %d happens in the starts %v, which a process cannot count; set StateDir to a directory such as t.TempDir()", errScript, i, f.Starts))
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestScript_JSON_round_trip(t *testing.T) {
 		want := Script{
 			Name: text.Draw(t, "name"), ExtraTools: size.Draw(t, "extra"), PageSize: size.Draw(t, "page"),
 			StartDelay: span.Draw(t, "delay"), NoPrompts: rapid.Bool().Draw(t, "no prompts"),
-			Versions:  rapid.SliceOfN(rapid.SampledFrom(AllVersions()), 1, 3).Draw(t, "versions"),
+			Versions:  rapid.SliceOfN(rapid.SampledFrom(allVersions()), 1, 3).Draw(t, "versions"),
 			Faults:    rapid.SliceOfN(fault, 1, 3).Draw(t, "faults"),
 			Resources: []ResourceDef{{URI: text.Draw(t, "uri"), Blob: []byte(text.Draw(t, "blob") + "x")}},
 		}
@@ -69,7 +69,7 @@ func TestScript_Validate(t *testing.T) {
 		"negative fault":      one(Fault{At: StageCall, Do: ActionDelay, Delay: -1}),
 		"half line at a ping": one(Fault{At: StageAfter, Do: ActionHalfLine}),
 	} {
-		require.ErrorIs(t, s.Validate(), ErrScript, name)
+		require.ErrorIs(t, s.Validate(), errScript, name)
 		require.Panics(t, func() { InMemory(s) }, name)
 		require.Panics(t, func() { Stdio(s) }, name)
 	}

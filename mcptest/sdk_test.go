@@ -52,7 +52,7 @@ func processTransport(_ *testing.T, s Script) mcp.Transport {
 // everyVersion runs a test over both transports with each protocol version.
 func everyVersion(t *testing.T, test func(t *testing.T, version string, dial func(Script) mcp.Transport)) {
 	for name, dial := range map[string]func(*testing.T, Script) mcp.Transport{"memory": memoryTransport, "process": processTransport} {
-		for _, version := range AllVersions() {
+		for _, version := range allVersions() {
 			t.Run(name+"/"+version, func(t *testing.T) {
 				test(t, version, func(s Script) mcp.Transport {
 					s.Versions = []string{version}

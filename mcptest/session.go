@@ -43,7 +43,7 @@ func (s *server) legacyVersions() []string {
 
 // isModern reports whether a version has no initialize. Versions are dates and compare
 // as text.
-func isModern(version string) bool { return version >= Version20260728 }
+func isModern(version string) bool { return version >= version20260728 }
 
 // newestFirst returns the versions in the order of the wire.
 func (s *server) newestFirst() []string {
@@ -150,9 +150,9 @@ func (s *server) initialize(r *request) ([]byte, *rpcError) {
 
 func (s *server) discover(r *request) ([]byte, *rpcError) {
 	if f := r.faultOf(ActionRefuseVersion); f != nil {
-		e := s.unsupported(Version20260728)
+		e := s.unsupported(version20260728)
 		e.Data = rawjson.Marshal(mcp.UnsupportedProtocolVersionData{
-			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: Version20260728,
+			Supported: []string{orDefault(f.Text, "1999-01-01")}, Requested: version20260728,
 		})
 		return nil, e
 	}

@@ -47,7 +47,7 @@ func TestSession_modern_without_handshake(t *testing.T) {
 }
 
 func TestSession_modern_only_rejects_initialize(t *testing.T) {
-	withRawClient(t, Script{Versions: []string{Version20260728}}, func(c *rawClient) {
+	withRawClient(t, Script{Versions: []string{version20260728}}, func(c *rawClient) {
 		c.request(1, "initialize", `{"protocolVersion":"2025-11-25"}`)
 		e := c.answer().Error
 		require.Equal(t, -32022, e.Code)
@@ -60,13 +60,13 @@ func TestSession_modern_only_rejects_initialize(t *testing.T) {
 }
 
 func TestSession_legacy_only_rejects_discover(t *testing.T) {
-	withRawClient(t, Script{Versions: []string{Version20241105, Version20250618}}, func(c *rawClient) {
+	withRawClient(t, Script{Versions: []string{version20241105, version20250618}}, func(c *rawClient) {
 		c.request(1, "server/discover", modernParams(""))
 		require.Equal(t, -32601, c.answer().Error.Code)
 		c.request(2, "initialize", `{"protocolVersion":"2025-11-25"}`)
-		require.Equal(t, Version20250618, c.result().ProtocolVersion, "the newest version of the script")
+		require.Equal(t, version20250618, c.result().ProtocolVersion, "the newest version of the script")
 		c.request(3, "initialize", `{"protocolVersion":"2024-11-05"}`)
-		require.Equal(t, Version20241105, c.result().ProtocolVersion)
+		require.Equal(t, version20241105, c.result().ProtocolVersion)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -42,7 +43,7 @@ func TestDelayAtTheEdges(t *testing.T) {
 		{"cap is a power away", supervisor.Retry(9, time.Second, supervisor.WithMaxDelay(4*time.Second)), 3, 0, 4 * time.Second},
 		{"cap holds", supervisor.Retry(9, time.Second, supervisor.WithMaxDelay(4*time.Second)), 4, 0, 4 * time.Second},
 		{"cap below base wins", supervisor.Retry(9, time.Minute, supervisor.WithMaxDelay(time.Second)), 1, 0, time.Second},
-		{"default cap", supervisor.Retry(99, time.Second), 10, 0, supervisor.DefaultMaxDelay},
+		{"default cap", supervisor.Retry(99, time.Second), 10, 0, defaults.MaxDelay},
 		{"default cap is never below base", supervisor.Retry(9, time.Hour), 5, 0, time.Hour},
 		{"attempt 1000", supervisor.Retry(supervisor.Unlimited, time.Nanosecond, supervisor.WithMaxDelay(longest)), 1000, 0, longest},
 		{"huge base", supervisor.Retry(9, longest), 1000, 0, longest},
@@ -78,7 +79,7 @@ func TestDelayBounds(t *testing.T) {
 		require.GreaterOrEqual(t, p.Delay(attempt+1, 0), plain)
 		limit := p.Max
 		if limit == 0 {
-			limit = max(p.Base, supervisor.DefaultMaxDelay)
+			limit = max(p.Base, defaults.MaxDelay)
 		}
 		require.LessOrEqual(t, plain, limit)
 

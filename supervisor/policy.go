@@ -7,18 +7,11 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
 
 // Unlimited, as MaxAttempts, retries without end. It is never a default.
 const Unlimited = -1
-
-const (
-	// DefaultMaxDelay is the longest single delay if the policy sets no Max.
-	DefaultMaxDelay = 5 * time.Minute
-	// DefaultStableAfter is how long a session must have been ready before the retry
-	// budget is reset, if the policy sets no StableAfter.
-	DefaultStableAfter = 10 * time.Second
-)
 
 // Policy says what happens after a session ended by itself: how often and how soon the
 // server is tried again, and what follows when that fails. The zero value is
@@ -39,7 +32,7 @@ type Policy struct {
 	// Base is the delay before the first retry; each further attempt doubles it. 0
 	// retries at once, and requires a bounded MaxAttempts.
 	Base time.Duration `json:"base,omitempty"`
-	// Max is the longest single delay, before Jitter. 0 means [DefaultMaxDelay], or Base if
+	// Max is the longest single delay, before Jitter. 0 means 5 min, or Base if
 	// longer; otherwise it must be at least Base.
 	Max time.Duration `json:"max,omitempty"`
 	// Jitter spreads each delay d uniformly over [d·(1−Jitter), d·(1+Jitter)].
@@ -47,7 +40,7 @@ type Policy struct {
 	// choice where many hosts share a server.
 	Jitter float64 `json:"jitter,omitempty"`
 	// StableAfter is how long a session must stay ready before the budget is reset. 0
-	// means [DefaultStableAfter]. A server that becomes ready and crashes sooner than
+	// means 10 s. A server that becomes ready and crashes sooner than
 	// this keeps spending its budget.
 	StableAfter time.Duration `json:"stableAfter,omitempty"`
 	// ParkEvery, if set, parks the server when the budget is spent, instead of evicting
@@ -77,7 +70,7 @@ type RetryOption func(*Policy)
 
 // Retry makes a policy of exponential delays (base, 2·base, 4·base, …) for at most
 // maxAttempts attempts in a row; [Unlimited] sets no bound. The longest delay is
-// [DefaultMaxDelay], and there is no jitter, unless an option says otherwise.
+// 5 min, and there is no jitter, unless an option says otherwise.
 //
 //	supervisor.Retry(3, 500*time.Millisecond)                  // 500 ms, 1 s, 2 s, then evict
 //	supervisor.Retry(supervisor.Unlimited, time.Second,
@@ -119,10 +112,6 @@ func WithParking(every time.Duration) RetryOption { return func(p *Policy) { p.P
 func WithIntensity(restarts int, window time.Duration) RetryOption {
 	return func(p *Policy) { p.Intensity = Intensity{restarts, window} }
 }
-
-// Retries reports whether the policy ever makes another attempt by itself, also by
-// parking.
-func (p Policy) Retries() bool { return p.MaxAttempts != 0 || p.ParkEvery > 0 }
 
 // Validate returns an error that names every invalid field and how to correct it.
 func (p Policy) Validate() error {
@@ -181,7 +170,7 @@ func (p Policy) Delay(attempt int, rnd float64) time.Duration {
 	}
 	limit := p.Max
 	if limit <= 0 {
-		limit = max(DefaultMaxDelay, p.Base)
+		limit = max(defaults.MaxDelay, p.Base)
 	}
 	d := backoff.Backoff{First: p.Base, Max: limit}.Delay(attempt)
 	if p.Jitter > 0 {

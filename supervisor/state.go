@@ -39,36 +39,3 @@ const (
 func States() []State {
 	return []State{StateConnecting, StateDiscovering, StateReady, StateClosing, StateBackoff, StateParked, StateUnauthorized, StateEvicted, StateStopping, StateStopped}
 }
-
-// Live reports whether the state has a session that must be released before the next
-// dial.
-func (s State) Live() bool {
-	switch s {
-	case StateConnecting, StateDiscovering, StateReady, StateClosing, StateStopping:
-		return true
-	default:
-	}
-	return false
-}
-
-// Glyph is a symbol of one column that shows the state in tables.
-func (s State) Glyph() string {
-	switch s {
-	case StateReady:
-		return "●"
-	case StateConnecting, StateDiscovering:
-		return "◐"
-	case StateClosing, StateStopping:
-		return "◌"
-	case StateBackoff:
-		return "↻"
-	case StateParked:
-		return "◷"
-	case StateUnauthorized:
-		return "◇"
-	case StateEvicted:
-		return "✗"
-	default:
-	}
-	return "○"
-}

@@ -15,9 +15,9 @@ import (
 // Bounds of the series of requests, so that they stay below the 2,000 series that the SDK
 // allows for each metric by default.
 const (
-	// MaxTools is how many tools and prompts of all servers together have series of their
+	// maxTools is how many tools and prompts of all servers together have series of their
 	// own. Further ones are reported as [mcpvisor.OtherTools].
-	MaxTools = 1000
+	maxTools = 1000
 	// maxToolSeries bounds the series with the name of a tool or prompt, which failures of
 	// different types multiply; maxSeries those with the name of a server.
 	maxToolSeries = 1500
@@ -110,7 +110,7 @@ func (o *operations) find(key seriesKey) *series {
 
 // bounded returns the key of the series that a new key belongs to.
 func (s *seriesSet) bounded(key seriesKey) seriesKey {
-	if key.target != "" && key.target != otherName && (s.named >= maxToolSeries || len(s.tools) >= MaxTools && !s.tools[key.tool()]) {
+	if key.target != "" && key.target != otherName && (s.named >= maxToolSeries || len(s.tools) >= maxTools && !s.tools[key.tool()]) {
 		key.target = otherName
 	}
 	if len(s.series) >= maxSeries {

@@ -20,7 +20,7 @@ import (
 // answeredRequest is a call of a listed tool that took a millisecond.
 func answeredRequest(server, tool string) mcpvisor.RequestEnd {
 	return mcpvisor.RequestEnd{RequestStart: mcpvisor.RequestStart{Server: server, Method: "tools/call", Target: tool, Listed: true,
-		Protocol: mcptest.Version20251125}, Took: time.Millisecond, Outcome: mcpvisor.OutcomeAnswered}
+		Protocol: "2025-11-25"}, Took: time.Millisecond, Outcome: mcpvisor.OutcomeAnswered}
 }
 
 // 5,000 tools of a real server leave 1,000 series and one for the rest.
@@ -35,9 +35,9 @@ func TestOperations_many_tools(t *testing.T) {
 		require.NoError(t, err)
 	}
 	calls := f.series(nameClientOperation, keyMethod.String("tools/call"))
-	require.Len(t, calls, MaxTools+1)
+	require.Len(t, calls, maxTools+1)
 	require.EqualValues(t, tools, f.sum(nameClientOperation, keyMethod.String("tools/call")), "each call is in a series")
-	require.EqualValues(t, tools-MaxTools, f.sum(nameClientOperation, keyTool.String(mcpvisor.OtherTools)))
+	require.EqualValues(t, tools-maxTools, f.sum(nameClientOperation, keyTool.String(mcpvisor.OtherTools)))
 }
 
 // Neither tools that fail in many ways nor servers without number exceed the bound of the

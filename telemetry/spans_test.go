@@ -191,7 +191,7 @@ func TestJoinSpan(t *testing.T) {
 // The handler of a server's request works in the trace that the server names in _meta.
 func TestSpans_of_requests_of_servers(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			var handlers []trace.SpanContext
 			var fail error

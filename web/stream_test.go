@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -150,7 +151,7 @@ func TestStream_reports_what_is_lost(t *testing.T) {
 	first := s.open("?last=1", "")
 	id, lastID := fmt.Sprint(first.until(mcpvisor.EventReady)[0]), first.lastID
 	first.close()
-	for range mcpvisor.RecentEventsLimit/2 + 10 {
+	for range retention.Events/2 + 10 {
 		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "x", InMemory: mcptest.InMemory(mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})}))
 		require.NoError(t, c.Unregister(t.Context(), "x"))
 	}
@@ -165,7 +166,7 @@ func TestStream_reports_what_is_lost(t *testing.T) {
 	require.Equal(t, lost.Missed, next.Seq-1-mustNumber(t, id), "the rest follows without a further gap")
 	answer := decoded[api.Events](s, "/api/events?after="+id, 200)
 	require.Equal(t, lost.Missed, answer.Missed)
-	require.Len(t, answer.Events, mcpvisor.RecentEventsLimit)
+	require.Len(t, answer.Events, retention.Events)
 }
 
 func mustNumber(t *testing.T, text string) (n uint64) {

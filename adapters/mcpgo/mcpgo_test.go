@@ -34,7 +34,7 @@ const patience = 30 * time.Second
 // inBothEras runs f with a client of mcp-go before and since 2026-07-28, behind which one
 // server is supervised.
 func inBothEras(t *testing.T, f func(t *testing.T, c *client.Client, supervised *facade.Client, dir string)) {
-	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			ctx, dir := t.Context(), t.TempDir()
 			supervised, err := facade.New(facade.WithDefaultWaitReady())
@@ -127,7 +127,7 @@ func TestTransport_notifications(t *testing.T) {
 				}
 			}
 		})
-		if c.ProtocolVersion() == mcptest.Version20260728 {
+		if c.ProtocolVersion() == "2026-07-28" {
 			stop, err := c.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, nil)
 			require.NoError(t, err)
 			defer stop()

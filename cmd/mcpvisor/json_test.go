@@ -38,7 +38,7 @@ func requireCamel(t *testing.T, value any) {
 // Every answer is an object, a list is one of its members, all keys are in camel
 // case, and definitions have no field that the server did not send.
 func TestJSON(t *testing.T) {
-	for _, version := range []string{mcptest.Version20250618, mcptest.Version20260728} {
+	for _, version := range []string{"2025-06-18", "2026-07-28"} {
 		script := mcptest.Script{Versions: []string{version},
 			Tools: []mcptest.ToolDef{{Name: "t", Text: "x", Annotations: json.RawMessage(`{"openWorldHint":false}`)}}}
 		broken := entryWith(map[string]any{"retry": map[string]any{"max_attempts": 1}}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7})
@@ -61,7 +61,7 @@ func TestJSON(t *testing.T) {
 				if command == "tools" {
 					require.Contains(t, out.String(), `"openWorldHint": false`)
 				}
-				if version < mcptest.Version20260728 {
+				if version < "2026-07-28" {
 					require.NotContains(t, out.String(), "ttlMs")
 					require.NotContains(t, out.String(), "cacheScope")
 				} else if list == "contents" {

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -58,7 +59,7 @@ func (cmd *statusCmd) timeout() time.Duration {
 	if cmd.Timeout.Duration > 0 {
 		return cmd.Timeout.Duration
 	}
-	return mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + servers.StartSlack
+	return defaults.StartTimeout + defaults.ListTimeout + servers.StartSlack
 }
 
 // awaitRun waits for a `mcpvisor run`, because a script that has just started one cannot know

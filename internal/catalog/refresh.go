@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 // Refreshed returns c with some lists taken from fresh, and the difference to c. Both
@@ -97,7 +98,7 @@ const deltaBytes = 16 << 10
 
 // note adds a name to those of one kind. Beyond the limits it only counts it.
 func note(names *[]string, bytes, more *int, name string) {
-	if *more > 0 || len(*names) >= mcpvisor.MaxDeltaNames || *bytes+len(name) > deltaBytes {
+	if *more > 0 || len(*names) >= retention.DeltaNames || *bytes+len(name) > deltaBytes {
 		*more++
 		return
 	}

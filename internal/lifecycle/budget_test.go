@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -61,7 +62,7 @@ func TestStableSessionResetsTheBudget(t *testing.T) {
 
 func TestStableAfterHasADefault(t *testing.T) {
 	s := newScript(t, supervisor.Retry(2, time.Second), true).on(lifecycle.InputRegister).start()
-	require.Equal(t, supervisor.DefaultStableAfter, s.find(lifecycle.EffectArmStable).Delay)
+	require.Equal(t, defaults.StableAfter, s.find(lifecycle.EffectArmStable).Delay)
 }
 
 func TestNoRetryEvictsAtTheFirstEnd(t *testing.T) {

@@ -55,7 +55,8 @@ const (
 type Effect struct {
 	Kind EffectKind
 	// Epoch is the incarnation that the effect is about: for EffectDial and
-	// EffectTakeOver the new one, for all others the one that was current before.
+	// EffectTakeOver the new one, for all others the one that is current when the effect is
+	// made; the effects of a step are made in order.
 	Epoch uint64
 	// Token names the timer that an EffectArm… starts and EffectCancelTimer stops; 0 in
 	// an EffectCancelTimer means that no timer is armed.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -71,8 +72,8 @@ func (l *Lifecycle) NextEpoch() uint64 {
 	return l.lastEpoch
 }
 
-// Attempt is how much of the budget is spent: 0 for a stable session, n while the nth
-// try in a row is awaited or under way.
+// Attempt is how many attempts of the budget are spent since it was reset. A stable session
+// and Restart reset it.
 func (l *Lifecycle) Attempt() int { return l.attempt }
 
 // Restarts counts every dial after the first, and every takeover by a standby.
@@ -256,7 +257,7 @@ func stableAfter(p supervisor.Policy) time.Duration {
 	if p.StableAfter > 0 {
 		return p.StableAfter
 	}
-	return supervisor.DefaultStableAfter
+	return defaults.StableAfter
 }
 
 // lastExit recognises a server that cannot start as it is configured: a process that

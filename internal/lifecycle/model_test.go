@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -163,14 +164,14 @@ func (m *model) delay(kind lifecycle.EffectKind) time.Duration {
 		return m.policy.ParkEvery
 	case lifecycle.EffectArmStable:
 		if m.policy.StableAfter == 0 {
-			return supervisor.DefaultStableAfter
+			return defaults.StableAfter
 		}
 		return m.policy.StableAfter
 	default:
 	}
 	limit := m.policy.Max
 	if limit == 0 {
-		limit = supervisor.DefaultMaxDelay
+		limit = defaults.MaxDelay
 	}
 	return time.Duration(min(math.Ldexp(float64(m.policy.Base), m.tries-1), float64(limit)))
 }

@@ -23,7 +23,7 @@ func TestRestartFromEveryState(t *testing.T) {
 				s.in(state)
 				return
 			}
-			if state.Live() {
+			if live(state) {
 				s.in(supervisor.StateClosing)
 				require.NotContains(t, kinds(s.last), lifecycle.EffectDial)
 				require.Equal(t, before, s.Epoch())
@@ -74,7 +74,7 @@ func TestStopFromEveryState(t *testing.T) {
 			}
 			s.on(lifecycle.InputStop)
 			require.NotContains(t, kinds(s.last), lifecycle.EffectDial)
-			if state.Live() {
+			if live(state) {
 				s.in(supervisor.StateStopping)
 				require.NotContains(t, kinds(s.last), lifecycle.EffectAnnounceGone)
 				s.on(lifecycle.InputStop) // twice is safe

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/lifecycle"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -197,7 +198,7 @@ func (m *standbyMachine) withdraw() (effects []lifecycle.EffectKind) {
 func (m *standbyMachine) fail(cause *supervisor.Cause) {
 	stable := m.p.StableAfter
 	if stable == 0 {
-		stable = supervisor.DefaultStableAfter
+		stable = defaults.StableAfter
 	}
 	if m.failures++; m.now.Sub(m.session.dialled) >= stable {
 		m.failures = 1

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/metadata"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/safehttp"
@@ -100,7 +101,7 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 	// The resource identifier has no fragment (RFC 8707, section 2), and credentials in
 	// the URL must not reach the authorization server.
 	server.User, server.Fragment, server.RawFragment = nil, "", ""
-	a := &Authorizer{config: *spec.Auth, key: spec.Auth.StoreKey(server), store: spec.Auth.Store,
+	a := &Authorizer{config: *spec.Auth, key: storeKey(spec.Auth, server), store: spec.Auth.Store,
 		http: safehttp.New(server, spec), warn: warn, pending: map[string]*authRequest{}, renewalsLeft: renewalBurst, tokenLock: make(chan struct{}, 1)}
 	a.redactor.addPermanent(a.config.ClientSecret, a.config.PrivateKey)
 	if e := a.config.Enterprise; e != nil {
@@ -110,7 +111,7 @@ func New(spec *mcpvisor.HTTP, warn func(string)) (*Authorizer, error) {
 		a.redactor.addPermanent(value)
 	}
 	switch {
-	case a.config.Unattended():
+	case unattended(&a.config):
 		a.store = nil // a new token can always be requested
 	case a.store == nil:
 		// Without a configuration directory, as in some containers, tokens live as long
@@ -128,7 +129,7 @@ func (a *Authorizer) tokenWait() time.Duration {
 	if a.config.TokenWait > 0 {
 		return a.config.TokenWait
 	}
-	return mcpvisor.DefaultTokenWait
+	return defaults.TokenWait
 }
 
 // Redact returns text with a mask for every secret that the authorizer knows.

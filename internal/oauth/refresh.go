@@ -16,7 +16,7 @@ import (
 // the refresh token, a new authorization. Grants without a user have one step.
 func (a *Authorizer) renew(ctx context.Context, r *renewal, used string) error {
 	why := r.reason
-	if a.config.Unattended() {
+	if unattended(&a.config) {
 		return a.requestWithoutUser(ctx, why)
 	}
 	// Step 1, the store: another process may have renewed the token meanwhile. The lock is

@@ -310,7 +310,7 @@ func isExpired(t *mcpvisor.Authorization, now time.Time) bool {
 
 // isRenewable reports whether a new token can be obtained without the user.
 func (a *Authorizer) isRenewable(t *mcpvisor.Authorization) bool {
-	return t.RefreshToken != "" || a.config.Unattended()
+	return t.RefreshToken != "" || unattended(&a.config)
 }
 
 // scheduleRenewal sets the timer for the renewal ahead of the expiry. The caller

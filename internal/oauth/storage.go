@@ -2,7 +2,10 @@ package oauth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"net/url"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
@@ -136,4 +139,25 @@ func (a *Authorizer) lockTokens(ctx context.Context) (unlock func()) {
 			a.warn(a.Redact(err.Error()))
 		}
 	}
+}
+
+// storeKey returns the key under which the authorization of a server is stored.
+func storeKey(o *mcpvisor.OAuth, server *url.URL) mcpvisor.TokenKey {
+	u := *server
+	u.User, u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = nil, "", false, "", ""
+	if server.RawQuery != "" { // it may hold secrets, and stores show their keys
+		sum := sha256.Sum256([]byte(server.RawQuery))
+		u.RawQuery = hex.EncodeToString(sum[:8])
+	}
+	key := mcpvisor.TokenKey{Server: u.String(), Client: o.ClientID, Account: o.Account}
+	if key.Client == "" {
+		key.Client = o.ClientMetadataURL
+	}
+	return key
+}
+
+// unattended reports whether tokens are requested without the user. They are not stored then,
+// because another one can always be requested.
+func unattended(o *mcpvisor.OAuth) bool {
+	return o.Grant == mcpvisor.GrantClientCredentials || o.Grant == mcpvisor.GrantJWTBearer
 }

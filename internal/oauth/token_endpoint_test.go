@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,16 +84,21 @@ func TestIsExpired(t *testing.T) {
 
 // A failed renewal ahead is repeated after Retry-After, without a call.
 func TestRenewalAhead_retries(t *testing.T) {
+	var rejected atomic.Bool
 	rule, broken := rejectGrant("refresh_token", http.StatusServiceUnavailable, "")
 	s := newAuthServer(t, oauthtest.Rules{TokenLifetime: 1500 * time.Millisecond, Token: func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Retry-After", "2")
-		return rule(w, r)
+		if !rule(w, r) {
+			return false
+		}
+		rejected.Store(true)
+		return true
 	}})
 	a := newAuthorizer(t, s, mcpvisor.OAuth{FetchAuthorizationCode: approve})
+	broken.Store(true)
 	requireOK(t, a)
 	first := a.AccessToken()
-	broken.Store(true)
-	require.Eventually(t, func() bool { return s.Counts().Refreshes > 0 }, testTimeout, 5*time.Millisecond)
+	require.Eventually(t, rejected.Load, testTimeout, 5*time.Millisecond)
 	broken.Store(false)
 	require.Eventually(t, func() bool { return a.AccessToken() != first }, testTimeout, 5*time.Millisecond)
 	require.Equal(t, 2, s.Counts().Refreshes)

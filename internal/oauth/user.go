@@ -28,7 +28,7 @@ func (a *Authorizer) authorize(ctx context.Context, open func(url string) error)
 		return err
 	}
 	// The user wants another token, so the renewal counts as one after a rejection.
-	if a.config.Unattended() {
+	if unattended(&a.config) {
 		return a.requestWithoutUser(ctx, reason{trigger: triggerRejected, challenge: c})
 	}
 	a.mu.Lock()

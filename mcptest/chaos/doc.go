@@ -1,4 +1,4 @@
-// Package chaos makes storms: it kills, stops, floods and restarts MCP servers while their
+// Package chaos is not part of the stable API. It makes storms: it kills, stops, floods and restarts MCP servers while their
 // read-only tools are called, and says what each server made of it. `mcpvisor chaos` is this
 // package on a command line.
 //
@@ -11,6 +11,4 @@
 // scheduler decides what they meet. So a seed repeats a storm, and not each of its moments.
 //
 // Processes are stopped on Unix systems, and searched for what they leave behind on Linux.
-//
-// The API is not frozen before 1.0.
 package chaos

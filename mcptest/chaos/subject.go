@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -129,10 +130,10 @@ func (v *subject) startTimeout() time.Duration {
 	}
 	timeouts := v.spec.WithDefaults().Timeouts
 	if timeouts.Start < 0 {
-		timeouts.Start = mcpvisor.DefaultStartTimeout
+		timeouts.Start = defaults.StartTimeout
 	}
 	if timeouts.List < 0 {
-		timeouts.List = mcpvisor.DefaultListTimeout
+		timeouts.List = defaults.ListTimeout
 	}
 	return timeouts.Start + timeouts.List
 }

@@ -1,4 +1,4 @@
-// Package oauthtest is an OAuth authorization server for tests, and an MCP
+// Package oauthtest is not part of the stable API. It is an OAuth authorization server for tests, and an MCP
 // endpoint that accepts its tokens only.
 //
 // [NewServer] serves both on one loopback port. The server grants every

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -212,7 +213,7 @@ func TestReconnect(t *testing.T) {
 	g.closed.Store(true)
 	s.CloseClientConnections()
 	p.has("#link", "reconnecting")
-	for range mcpvisor.RecentEventsLimit {
+	for range retention.Events {
 		register(t, c, small)
 		require.NoError(t, c.Unregister(t.Context(), "small"))
 	}

@@ -31,12 +31,14 @@ type arrow struct {
 // arrows is the import plan. A folder that it does not list has the arrow of its parent
 // folder.
 var arrows = map[string]arrow{
-	"supervisor":               {folders: "internal/backoff"},
+	"supervisor":               {folders: "internal/backoff internal/defaults"},
 	"internal/backoff":         {},
-	"internal/lifecycle":       {folders: "supervisor"},
+	"internal/defaults":        {},
+	"internal/retention":       {},
+	"internal/lifecycle":       {folders: "supervisor internal/defaults"},
 	"internal":                 {folders: "internal/"},
 	".":                        {"supervisor internal/", []string{sdk}},
-	"internal/catalog":         {". supervisor", []string{sdk}},
+	"internal/catalog":         {". supervisor internal/retention", []string{sdk}},
 	"internal/oauth":           {". internal/", []string{sdk + "oauthex/", keyring}},
 	"internal/schematest":      {"", []string{"pgregory.net/rapid"}},
 	"internal/fixture/role":    {folders: "."},
@@ -72,7 +74,7 @@ var arrows = map[string]arrow{
 	"schema":                            {". internal/display internal/pattern", []string{sdk}},
 	"telemetry":                         {". supervisor facade", []string{sdk, otel}},
 	"mcptest":                           {". mcptest mcptest/ internal/", []string{sdk, xsys}},
-	"mcptest/chaos":                     {". supervisor facade internal/argcheck internal/display internal/nearest", []string{sdk}},
+	"mcptest/chaos":                     {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
 	"web/api":                           {folders: ". supervisor"},
 	"web":                               {". supervisor facade internal/ web/api", nil},
 	"cmd/demo":                          {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
@@ -159,12 +161,12 @@ func TestWebIsOptional(t *testing.T) {
 }
 
 // TestSupervisorIsPure checks indirect imports, too: package supervisor needs the
-// standard library and the doubling of a wait, nothing else.
+// standard library, the doubling of a wait and default values, nothing else.
 func TestSupervisorIsPure(t *testing.T) {
 	for _, platform := range platforms {
 		packages := graph(t, platform)
 		for _, dep := range packages[module+"supervisor"].Deps {
-			require.True(t, packages[dep].Standard || dep == module+"internal/backoff", "supervisor depends on %s; it may need the standard library only", dep)
+			require.True(t, packages[dep].Standard || dep == module+"internal/backoff" || dep == module+"internal/defaults", "supervisor depends on %s, which is against its purpose: policy and states, without input and output", dep)
 		}
 	}
 }

@@ -34,6 +34,9 @@ const apiFile = "docs/api.txt"
 // with the reason. All other packages outside internal, cmd and test are public.
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
+	"door":                "becomes the gateway",
+	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
+	"mcptest/oauthtest":   "an authorization server for tests, which follows the specification",
 	"messages":            "what actors send each other",
 	"transport":           "the contract between actors and the transports; programs use facade",
 	"transport/dial":      "makes the dialer of a specification, for facade",

@@ -15,7 +15,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // What a storm exercises beside calls: handlers that answer requests of servers,
@@ -133,7 +132,7 @@ func (s *storm) awaitLatestVersion(target *target) {
 	for soon := s.within(); ; pause(soon, pollInterval) {
 		require.NoError(s.t, s.c.WaitReady(soon, target.name()))
 		st, ok := s.c.ServerStatus(target.name())
-		if ok && st.Session != nil && st.Session.ProtocolVersion == mcptest.Version20260728 {
+		if ok && st.Session != nil && st.Session.ProtocolVersion == "2026-07-28" {
 			return
 		}
 		require.NoError(s.t, soon.Err(), "%s no longer negotiates the latest version", target.name())

@@ -17,7 +17,7 @@ import (
 // Subscriptions, the log level and list_changed notifications survive a kill -9 of a
 // stdio server and a restart of an HTTP server on its port.
 func TestSubscriptions_survive_restart(t *testing.T) {
-	for _, version := range []string{mcptest.Version20250618, mcptest.Version20251125, mcptest.Version20260728} {
+	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		script := mcptest.Script{Versions: []string{version}}
 		t.Run("stdio "+version, func(t *testing.T) {
 			h := newSubscriber(t)
@@ -34,7 +34,7 @@ func TestSubscriptions_survive_restart(t *testing.T) {
 		})
 		t.Run("HTTP "+version, func(t *testing.T) {
 			var opts []mcptest.HTTPOption
-			if version == mcptest.Version20260728 {
+			if version == "2026-07-28" {
 				opts = append(opts, mcptest.WithStateless())
 			}
 			h := newSubscriber(t)
@@ -56,7 +56,7 @@ func TestListChanged_lost_with_its_server(t *testing.T) {
 	h := newSubscriber(t)
 	h.register(mcpvisor.ServerSpec{Stdio: h.stdio(mcptest.Script{StateDir: t.TempDir(), Faults: []mcptest.Fault{
 		{At: mcptest.StageAfter, Tool: "add_tool", Do: mcptest.ActionCloseStdout, Starts: []int{1}},
-	}})}, mcptest.Version20260728)
+	}})}, "2026-07-28")
 	require.EqualValues(t, 2, h.epoch())
 }
 

@@ -165,7 +165,7 @@ func targets(w *fixture) []*target {
 
 	return []*target{
 		newTarget("plain", mcptest.Script{}, process), probed, family, daemons, garbling, narrow,
-		newTarget("legacy", mcptest.Script{PageSize: 3, Versions: []string{mcptest.Version20250618}}, process),
+		newTarget("legacy", mcptest.Script{PageSize: 3, Versions: []string{"2025-06-18"}}, process),
 		newTarget("memory", mcptest.Script{}, routine), newTarget("custom", mcptest.Script{}, custom),
 		newTarget("web", mcptest.Script{}, web()),
 		with(newTarget("sse", mcptest.Script{}, web(mcptest.WithSSE())), func(t *target) { t.abandoned = true }),

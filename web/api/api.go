@@ -172,7 +172,7 @@ type Calls struct {
 	// InFlight are the requests that have not ended.
 	InFlight []mcpvisor.CallInFlight `json:"inFlight"`
 	// Recent are the calls that ended after ?after=SEQ, oldest first; without it all that
-	// are kept, at most [mcpvisor.RecentCallsLimit].
+	// are kept, at most 500.
 	Recent []mcpvisor.CallRecord `json:"recent"`
 	// Unknown are the last calls of unknown outcome, oldest first; see
 	// facade.Client.UnknownCalls.

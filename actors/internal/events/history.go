@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 // maxHistoryBytes is how much memory the kept events may take: those about the life of
@@ -32,7 +33,7 @@ func (h *history) after(seq uint64) []mcpvisor.Event {
 	return events
 }
 
-// ring holds the latest events of one sort: at most mcpvisor.RecentEventsLimit, and
+// ring holds the latest events of one sort: at most 1000, and
 // maxHistoryBytes unless one event alone is larger.
 type ring struct {
 	events []queuedEvent // grows to its limit, and is overwritten then
@@ -47,7 +48,7 @@ func (r *ring) add(e mcpvisor.Event) {
 		r.dropOldest()
 	}
 	if r.count == len(r.events) {
-		if r.count < mcpvisor.RecentEventsLimit {
+		if r.count < retention.Events {
 			r.grow()
 		} else {
 			r.dropOldest()
@@ -71,7 +72,7 @@ func (r *ring) dropOldest() {
 
 // grow makes room for more events. It moves the oldest to the front.
 func (r *ring) grow() {
-	larger := make([]queuedEvent, min(max(2*len(r.events), 8), mcpvisor.RecentEventsLimit))
+	larger := make([]queuedEvent, min(max(2*len(r.events), 8), retention.Events))
 	for i := range r.count {
 		larger[i] = *r.at(i)
 	}

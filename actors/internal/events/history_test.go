@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
-const keptEvents = mcpvisor.RecentEventsLimit
+const keptEvents = retention.Events
 
 // seqs are the numbers of events.
 func seqs(events []mcpvisor.Event) (all []uint64) {

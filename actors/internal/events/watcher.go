@@ -92,7 +92,7 @@ var (
 // bytesOf estimates the memory of an event and of what it points to. Parts that
 // several events share count for each of them.
 func bytesOf(e *mcpvisor.Event) int {
-	n := eventSize + len(e.URI) + e.Change.Bytes()
+	n := eventSize + len(e.URI) + changeSize(e.Change)
 	if e.Log != nil {
 		n += len(e.Log.Logger) + len(e.Log.Text)
 	}
@@ -194,4 +194,19 @@ func (w *watcher) deliver(ctx context.Context, out chan<- mcpvisor.Event) {
 			}
 		}
 	}
+}
+
+// changeSize is the approximate memory, in bytes, that the names of a change take.
+func changeSize(c *mcpvisor.Change) (n int) {
+	if c == nil {
+		return 0
+	}
+	for _, d := range []*mcpvisor.Delta{&c.Tools, &c.Resources, &c.Templates, &c.Prompts} {
+		for _, names := range [][]string{d.Added, d.Removed, d.Changed} {
+			for _, name := range names {
+				n += len(name) + stringHeader
+			}
+		}
+	}
+	return n
 }

@@ -6,9 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
-// RecentCalls keeps the last mcpvisor.RecentCallsLimit calls of a client that have ended.
+// RecentCalls keeps the last 500 calls of a client that have ended.
 // The zero value is empty; the memory is allocated with the first call. Safe for
 // concurrent use.
 type RecentCalls struct {
@@ -16,7 +17,7 @@ type RecentCalls struct {
 	ring atomic.Pointer[callRing]
 }
 
-type callRing [mcpvisor.RecentCallsLimit]callSlot
+type callRing [retention.Calls]callSlot
 
 // callSlot holds one record. Each slot has a mutex of its own, so callers that end at the
 // same time do not wait for each other.
@@ -33,7 +34,7 @@ func (r *RecentCalls) Add(record *mcpvisor.CallRecord) {
 		ring = r.ring.Load()
 	}
 	record.Seq = r.last.Add(1)
-	slot := &ring[record.Seq%mcpvisor.RecentCallsLimit]
+	slot := &ring[record.Seq%retention.Calls]
 	slot.mu.Lock()
 	if slot.record.Seq < record.Seq { // a later one may have overtaken this one
 		slot.record = *record
@@ -56,11 +57,11 @@ func (r *RecentCalls) After(after uint64) (records []mcpvisor.CallRecord, missed
 	if after > last {
 		after = 0
 	}
-	if last > mcpvisor.RecentCallsLimit && after < last-mcpvisor.RecentCallsLimit {
-		missed = last - mcpvisor.RecentCallsLimit - after
+	if last > retention.Calls && after < last-retention.Calls {
+		missed = last - retention.Calls - after
 	}
 	for seq := after + missed + 1; seq <= last; seq++ {
-		slot := &ring[seq%mcpvisor.RecentCallsLimit]
+		slot := &ring[seq%retention.Calls]
 		slot.mu.Lock()
 		record := slot.record
 		slot.mu.Unlock()
@@ -77,7 +78,7 @@ func (r *RecentCalls) After(after uint64) (records []mcpvisor.CallRecord, missed
 	return records, missed
 }
 
-// UnknownCalls keeps the last mcpvisor.UnknownCallsLimit calls of unknown outcome, which
+// UnknownCalls keeps the last 100 calls of unknown outcome, which
 // calls that succeed must not displace. The zero value is empty. Safe for concurrent use.
 type UnknownCalls struct {
 	mu      sync.Mutex
@@ -88,7 +89,7 @@ type UnknownCalls struct {
 func (u *UnknownCalls) Add(record *mcpvisor.CallRecord) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.records) == mcpvisor.UnknownCallsLimit {
+	if len(u.records) == retention.UnknownCalls {
 		u.records = slices.Delete(u.records, 0, 1)
 	}
 	u.records = append(u.records, *record)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 func TestRecentCalls(t *testing.T) {
@@ -29,7 +30,7 @@ func TestRecentCalls(t *testing.T) {
 }
 
 func TestRecentCalls_overwritten(t *testing.T) {
-	const limit = mcpvisor.RecentCallsLimit
+	const limit = retention.Calls
 	var r RecentCalls
 	for range limit {
 		r.Add(&mcpvisor.CallRecord{})

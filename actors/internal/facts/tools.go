@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/latency"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 // Tools has the statistics of the tools of one registration. The zero value is empty. Safe
@@ -24,14 +25,14 @@ type Tools struct {
 }
 
 // Room bounds how many tools of all registrations of a client have statistics of their
-// own. The zero value has room for mcpvisor.MaxToolStats.
+// own. The zero value has room for 1000.
 type Room struct{ used atomic.Int64 }
 
 // take takes one place. It reports false if all are taken.
 func (r *Room) take() bool {
 	for {
 		n := r.used.Load()
-		if n >= mcpvisor.MaxToolStats {
+		if n >= retention.ToolStats {
 			return false
 		}
 		if r.used.CompareAndSwap(n, n+1) {

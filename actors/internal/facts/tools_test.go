@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 func TestTools(t *testing.T) {
@@ -45,14 +46,14 @@ func TestTools(t *testing.T) {
 func TestTools_other(t *testing.T) {
 	var first, second Tools
 	var room Room
-	for i := range mcpvisor.MaxToolStats {
+	for i := range retention.ToolStats {
 		first.Of(fmt.Sprint("tool-", i), &room)
 	}
 	other := second.Of("x", &room)
 	require.Equal(t, mcpvisor.OtherTools, other.Name)
 	require.Same(t, other, second.Of("y", &room))
 	require.Equal(t, mcpvisor.OtherTools, first.Of("z", &room).Name)
-	require.Len(t, first.Stats("s"), mcpvisor.MaxToolStats+1)
+	require.Len(t, first.Stats("s"), retention.ToolStats+1)
 	require.Equal(t, mcpvisor.OtherTools, second.Stats("s")[0].Name)
 
 	first.Release(&room)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 )
 
 func TestUnknownCalls(t *testing.T) {
@@ -15,10 +16,10 @@ func TestUnknownCalls(t *testing.T) {
 		u.Add(&mcpvisor.CallRecord{Seq: seq})
 	}
 	require.Equal(t, []mcpvisor.CallRecord{{Seq: 1}, {Seq: 2}, {Seq: 3}}, u.Records())
-	for i := range mcpvisor.UnknownCallsLimit {
+	for i := range retention.UnknownCalls {
 		u.Add(&mcpvisor.CallRecord{Seq: uint64(i + 4)})
 	}
 	records := u.Records()
-	require.Len(t, records, mcpvisor.UnknownCallsLimit)
+	require.Len(t, records, retention.UnknownCalls)
 	require.EqualValues(t, 4, records[0].Seq)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
 )
 
@@ -25,7 +24,7 @@ func ExampleMisbehaviour() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request.Header.Set("Mcp-Protocol-Version", mcptest.Version20260728)
+	request.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	response, err := server.Client().Do(request)
 	if err != nil {
 		log.Fatal(err)
@@ -49,7 +48,7 @@ func ExampleServer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request.Header.Set("Mcp-Protocol-Version", mcptest.Version20260728)
+	request.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 	response, err := http.DefaultTransport.RoundTrip(request) // follows no redirect
 	if err != nil {
 		log.Fatal(err)

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // httpServer is a small correct MCP server. A [Misbehaviour] replaces some of its
@@ -100,7 +98,7 @@ func (h *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // modern reports whether the request follows 2026-07-28.
 func (req *request) modern() bool {
-	return !req.server.legacyOnly && req.http.Header.Get("Mcp-Protocol-Version") == mcptest.Version20260728
+	return !req.server.legacyOnly && req.http.Header.Get("Mcp-Protocol-Version") == "2026-07-28"
 }
 
 // answerWell answers the request as a correct server does.
@@ -193,9 +191,9 @@ func (req *request) result() string {
 	b.WriteByte('{')
 	switch req.method {
 	case "initialize":
-		fmt.Fprintf(&b, `"protocolVersion":%q,%s,%s`, mcptest.Version20251125, goodCapabilities, goodInfo)
+		fmt.Fprintf(&b, `"protocolVersion":%q,%s,%s`, "2025-11-25", goodCapabilities, goodInfo)
 	case "server/discover":
-		fmt.Fprintf(&b, `"supportedVersions":[%q,%q],%s,%s`, mcptest.Version20260728, mcptest.Version20251125, goodCapabilities, goodInfo)
+		fmt.Fprintf(&b, `"supportedVersions":[%q,%q],%s,%s`, "2026-07-28", "2025-11-25", goodCapabilities, goodInfo)
 	case "tools/list":
 		b.WriteString(`"tools":[` + goodTools + `]`)
 	case "resources/list":

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // testClient sends raw requests to a server.
@@ -91,7 +90,7 @@ func TestMisbehaviours_names(t *testing.T) {
 func TestMisbehaviours_run(t *testing.T) {
 	for _, m := range Misbehaviours() {
 		s := m.Serve()
-		c := newTestClient(t, s.URL, mcptest.Version20260728)
+		c := newTestClient(t, s.URL, "2026-07-28")
 		// Without a session some servers do not reach their misbehaviour; here only a
 		// clean end matters.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -128,9 +127,9 @@ func TestMisbehaviours_answer_other_calls(t *testing.T) {
 		}
 		for _, era := range m.Eras() {
 			s := m.Serve()
-			c := newTestClient(t, s.URL, mcptest.Version20260728)
+			c := newTestClient(t, s.URL, "2026-07-28")
 			if era == mcpvisor.EraLegacy {
-				c.version = mcptest.Version20251125
+				c.version = "2025-11-25"
 				c.initialize()
 			}
 			status, body := c.call(context.Background(), "echo")
@@ -144,7 +143,7 @@ func TestMisbehaviours_answer_other_calls(t *testing.T) {
 func TestServer_sessions_end_with_restart(t *testing.T) {
 	s := Misbehaviours()[0].Serve()
 	defer s.Close()
-	c := newTestClient(t, s.URL, mcptest.Version20251125)
+	c := newTestClient(t, s.URL, "2025-11-25")
 	status, _ := c.call(context.Background(), "echo")
 	require.Equal(t, 400, status, "there is no session yet")
 	c.initialize()
@@ -164,7 +163,7 @@ func TestServer_counts_cross_origin_requests(t *testing.T) {
 	require.True(t, ok)
 	s := m.Serve()
 	defer s.Close()
-	c := newTestClient(t, s.URL, mcptest.Version20260728)
+	c := newTestClient(t, s.URL, "2026-07-28")
 	status, _ := c.call(context.Background(), "misbehave")
 	require.Equal(t, 307, status)
 	require.Zero(t, s.CrossOriginRequests())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -80,7 +81,7 @@ func openOnce(t *testing.T, d *dialer) (era mcpvisor.Era, cause *supervisor.Caus
 // response to initialize does not matter.
 func TestEra_slow_discover_response(t *testing.T) {
 	for name, initialize := range map[string]string{"no such method": transporttest.UnknownMethod, "no such version": unknownVersion} {
-		for _, late := range []time.Duration{mcpvisor.DefaultNegotiateTimeout - time.Millisecond, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2} {
+		for _, late := range []time.Duration{defaults.NegotiateTimeout - time.Millisecond, defaults.NegotiateTimeout + evidenceTimeout/2} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
 				transporttest.InBubble(t, func(t *testing.T) {
 					d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.ModernAnswer, initialize, late))
@@ -88,7 +89,7 @@ func TestEra_slow_discover_response(t *testing.T) {
 					require.Nil(t, cause)
 					require.Equal(t, mcpvisor.EraModern, era)
 					want := int64(1)
-					if late > mcpvisor.DefaultNegotiateTimeout {
+					if late > defaults.NegotiateTimeout {
 						want = 2
 					}
 					require.Equal(t, want, started.Load())
@@ -153,7 +154,7 @@ func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 		"never answered":    {mcpvisor.EraAuto, "", 0, false},
 		"answered too late": {mcpvisor.EraAuto, transporttest.ModernAnswer, time.Hour, false},
 		"refused":           {mcpvisor.EraAuto, transporttest.UnknownMethod, 0, true},
-		"refused late":      {mcpvisor.EraAuto, transporttest.UnknownMethod, mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2, true},
+		"refused late":      {mcpvisor.EraAuto, transporttest.UnknownMethod, defaults.NegotiateTimeout + evidenceTimeout/2, true},
 		"era is fixed":      {mcpvisor.EraLegacy, transporttest.ModernAnswer, 0, true},
 		"unknown version":   {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
 	} {
@@ -302,7 +303,7 @@ func TestEra_fixed_to_modern(t *testing.T) {
 // TestEra_late_refusal_means_legacy: a server that refuses server/discover late is not
 // modern, neither in this session nor in the next.
 func TestEra_late_refusal_means_legacy(t *testing.T) {
-	const late = mcpvisor.DefaultNegotiateTimeout + evidenceTimeout/2
+	const late = defaults.NegotiateTimeout + evidenceTimeout/2
 	transporttest.InBubble(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, unknownVersion, late))
 		_, cause := openOnce(t, d)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -114,7 +115,7 @@ func TestMemoryServer_reads_nothing(t *testing.T) {
 		require.Same(t, cause, s.Cause())
 		<-s.Released()
 		const cancelTimeout = 5 * time.Second // the go-sdk may take so long to cancel its request
-		require.LessOrEqual(t, time.Since(start), time.Minute+cancelTimeout+mcpvisor.DefaultShutdownTimeout)
+		require.LessOrEqual(t, time.Since(start), time.Minute+cancelTimeout+defaults.ShutdownTimeout)
 	})
 }
 
@@ -135,6 +136,6 @@ func TestMemoryServer_ignores_shutdown(t *testing.T) {
 		began := time.Now()
 		s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"})
 		<-s.Released()
-		require.LessOrEqual(t, time.Since(began), mcpvisor.DefaultShutdownTimeout)
+		require.LessOrEqual(t, time.Since(began), defaults.ShutdownTimeout)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -98,7 +99,7 @@ func halfOfRemaining(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end) / 2
 	}
-	return mcpvisor.DefaultStartTimeout / 2
+	return defaults.StartTimeout / 2
 }
 
 // refusesInitialize reports whether a handshake ended with an error of the server

@@ -50,7 +50,7 @@ func callTool(name, args string) transport.Request {
 
 // TestStdio_all_protocol_versions: a call succeeds in each protocol version.
 func TestStdio_all_protocol_versions(t *testing.T) {
-	for _, version := range mcptest.AllVersions() {
+	for _, version := range append(mcptest.LegacyVersions(), "2026-07-28") {
 		t.Run(version, func(t *testing.T) {
 			s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{version}})})
 			require.NoError(t, err)

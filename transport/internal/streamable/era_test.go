@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -24,7 +25,7 @@ func TestEra_remembered(t *testing.T) {
 		want     mcpvisor.Era
 	}{
 		"slow": {func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
-			time.Sleep(2 * mcpvisor.DefaultNegotiateTimeout)
+			time.Sleep(2 * defaults.NegotiateTimeout)
 			replyModern(w, r, id)
 		}, mcpvisor.EraModern},
 		"legacy now":            {nil, mcpvisor.EraLegacy},

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -341,7 +342,7 @@ func TestOpen_endsWithContext(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(began))
 		require.Equal(t, supervisor.CauseTimeout, s.Cause().Kind, s.Cause().Message)
 		<-s.Released()
-		require.LessOrEqual(t, time.Since(began), time.Second+2*mcpvisor.DefaultShutdownTimeout)
+		require.LessOrEqual(t, time.Since(began), time.Second+2*defaults.ShutdownTimeout)
 		synctest.Wait()
 		require.Positive(t, s.Info().AbandonedRequests, "initialize, and perhaps the notice of its cancellation")
 		close(free)

@@ -148,7 +148,7 @@ func TestVisit(t *testing.T) {
 
 // A server asks during a call, and gets the answers.
 func TestFill_during_a_call(t *testing.T) {
-	for _, version := range []string{mcptest.Version20251125, mcptest.Version20260728} {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			var out buffer
 			terminal := form.New(strings.NewReader("y\n\na@b\nAda\ny\n1\n1\n\n"), &out, nil)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 )
 
 // withoutEffect are keys of mcpvisor that have no effect there, or that convert to others.
@@ -117,7 +117,7 @@ func setCallTimeout(entry object, timeout any, unit time.Duration) object {
 		return entry
 	}
 	timeouts := object{{Key: "call", Value: d.String()}}
-	if d > mcpvisor.DefaultCallTotalTimeout {
+	if d > defaults.CallTotalTimeout {
 		timeouts.Set("call_total", d.String())
 	}
 	entry.Set("timeouts", timeouts)

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -67,10 +68,10 @@ func (c *Copies) startTimeout() (longest time.Duration) {
 	for _, spec := range c.Specs {
 		timeouts := spec.WithDefaults().Timeouts
 		if timeouts.Start < 0 {
-			timeouts.Start = mcpvisor.DefaultStartTimeout
+			timeouts.Start = defaults.StartTimeout
 		}
 		if timeouts.List < 0 {
-			timeouts.List = mcpvisor.DefaultListTimeout
+			timeouts.List = defaults.ListTimeout
 		}
 		longest = max(longest, timeouts.Start+timeouts.List)
 	}

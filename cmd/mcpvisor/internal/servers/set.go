@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -219,7 +220,7 @@ var lifecycleEvents = slices.DeleteFunc(mcpvisor.EventKinds(), mcpvisor.EventKin
 func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 	wait := o.Wait
 	if wait <= 0 {
-		wait = mcpvisor.DefaultStartTimeout + mcpvisor.DefaultListTimeout + StartSlack
+		wait = defaults.StartTimeout + defaults.ListTimeout + StartSlack
 	}
 	ctx, cancel := context.WithTimeout(o.Context, wait)
 	defer cancel()

@@ -50,7 +50,7 @@ func (m *model) detailLines() (lines []string) {
 			}
 		}
 	}
-	state := fmt.Sprintf("%s %s for %s", s.State.Glyph(), s.State, display.Duration(now.Sub(s.Since)))
+	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, display.Duration(now.Sub(s.Since)))
 	if s.RetryAt != nil {
 		state += fmt.Sprintf(", next attempt in %s", display.Duration(s.RetryAt.Sub(now)))
 	}

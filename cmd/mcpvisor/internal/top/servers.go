@@ -118,7 +118,7 @@ func (m *model) row(s *mcpvisor.ServerStatus, columns []column, gap string, sele
 	if s.State != supervisor.StateReady && s.LastCause != nil {
 		cause = m.opts.Text(s.LastCause.Describe())
 	}
-	values := []string{s.Name, s.State.Glyph() + " " + string(s.State), display.Duration(now.Sub(s.Since)), number(int64(s.Restarts)), pid,
+	values := []string{s.Name, glyph(s.State) + " " + string(s.State), display.Duration(now.Sub(s.Since)), number(int64(s.Restarts)), pid,
 		number(int64(s.Catalog.Tools)), number(s.Calls.InFlight), m.p95(s.Name), next, cause}
 	var cells []string
 	for i, c := range columns {

@@ -76,3 +76,25 @@ func wrap(text string, width, indent int) []string {
 	}
 	return lines
 }
+
+// glyph is a symbol of one column that shows a state in tables.
+func glyph(s supervisor.State) string {
+	switch s {
+	case supervisor.StateReady:
+		return "●"
+	case supervisor.StateConnecting, supervisor.StateDiscovering:
+		return "◐"
+	case supervisor.StateClosing, supervisor.StateStopping:
+		return "◌"
+	case supervisor.StateBackoff:
+		return "↻"
+	case supervisor.StateParked:
+		return "◷"
+	case supervisor.StateUnauthorized:
+		return "◇"
+	case supervisor.StateEvicted:
+		return "✗"
+	default:
+	}
+	return "○"
+}

@@ -288,3 +288,16 @@ func (w *signalWriter) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
+
+func TestGlyph(t *testing.T) {
+	want := map[supervisor.State]string{
+		supervisor.StateConnecting: "◐", supervisor.StateDiscovering: "◐", supervisor.StateReady: "●", supervisor.StateClosing: "◌",
+		supervisor.StateBackoff: "↻", supervisor.StateParked: "◷", supervisor.StateUnauthorized: "◇", supervisor.StateEvicted: "✗",
+		supervisor.StateStopping: "◌", supervisor.StateStopped: "○",
+	}
+	require.Len(t, supervisor.States(), len(want))
+	for _, s := range supervisor.States() {
+		require.Equal(t, want[s], glyph(s), "%s", s)
+	}
+	require.Equal(t, "○", glyph(supervisor.StateNew))
+}

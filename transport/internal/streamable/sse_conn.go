@@ -281,37 +281,32 @@ func (c *sseConn) answerOf(text []byte, env *jsonrpc.Envelope) sseAnswer {
 // to the POST, as some servers send it.
 //
 // A goroutine of its own sends the POST, because some servers answer on the stream before
-// they accept the POST, or never accept it. Exactly one goroutine receives the outcome of
-// the POST and releases its memory: this one, that of finishPostInBackground, or, if
-// abandoned is set, the one that sent the POST.
+// they accept the POST, or never accept it. Its outcome is received here, or, if the answer
+// came first, released by that goroutine.
 func (c *sseConn) roundTrip(ex *exchange, id int64, body []byte, header http.Header) (reply, *endpoint.HTTPError) {
 	r := c.addRequest(id, ex)
-	if !c.exchanger.life.startTask() {
+	posted := make(chan sseAnswer)
+	unwanted := make(chan func(), 1) // the outcome of the POST is not needed; gets what to call after the POST
+	started := c.exchanger.life.goTask(func() {
+		p := c.postRequest(ex, id, body, header)
+		select {
+		case posted <- p:
+		case finish := <-unwanted:
+			p.share.Release()
+			finish()
+		}
+	})
+	if !started {
 		a, _ := c.stopWaiting(id, r)
 		a.share.Release()
 		httpErr := endpoint.AnswerLost("the session ended", c.exchanger.life.cause())
 		httpErr.Outcome = mcpvisor.OutcomeNotSent
 		return reply{}, httpErr
 	}
-	posted := make(chan sseAnswer, 1)
-	var abandoned atomic.Bool // the outcome of the POST is not needed
-	handedOver := false       // another goroutine receives the outcome of the POST
-	defer func() {
-		if !handedOver {
-			releasePosted(posted, &abandoned)
-		}
-	}()
-	go func() {
-		defer c.exchanger.life.tasks.Done()
-		posted <- c.postRequest(ex, id, body, header)
-		if abandoned.Load() {
-			releasePosted(posted, &abandoned)
-		}
-	}()
 	var got sseAnswer
 	select {
 	case got = <-r.answer:
-		handedOver = c.finishPostInBackground(ex, posted, &abandoned)
+		unwanted <- c.detachPost(ex)
 	case p := <-posted:
 		got = c.afterPost(ex, id, p, r)
 	}
@@ -320,6 +315,21 @@ func (c *sseConn) roundTrip(ex *exchange, id int64, body []byte, header http.Hea
 		got.reply.errorMember = c.exchanger.server.endpoint.CleanJSON(got.reply.errorMember)
 	}
 	return got.reply, got.err
+}
+
+// detachPost lets the POST of an answered request continue for at most drainTimeout, so that
+// its connection can be reused. It returns what to call after the POST.
+func (c *sseConn) detachPost(ex *exchange) (finish func()) {
+	if !ex.detach() {
+		return func() {} // the POST ends with the exchange
+	}
+	c.exchanger.drains.add(ex)
+	limit := time.AfterFunc(drainTimeout, ex.finishDetached)
+	return func() {
+		limit.Stop()
+		c.exchanger.drains.remove(ex)
+		ex.finishDetached()
+	}
 }
 
 // afterPost returns the outcome of a request whose POST ended with p. After an accepted
@@ -342,51 +352,6 @@ func (c *sseConn) afterPost(ex *exchange, id int64, p sseAnswer, r *sseRequest) 
 		return a
 	}
 	return p
-}
-
-// releasePosted releases the memory of the outcome of a POST that no goroutine receives.
-// If the outcome has not arrived, the goroutine of the POST sees abandoned and releases it.
-func releasePosted(posted <-chan sseAnswer, abandoned *atomic.Bool) {
-	abandoned.Store(true)
-	select {
-	case a := <-posted:
-		a.share.Release()
-	default:
-	}
-}
-
-// finishPostInBackground waits in the background for the end of the POST of an answered
-// request, at most drainTimeout, so that the connection can be reused. It reports true if
-// it receives the outcome of the POST.
-func (c *sseConn) finishPostInBackground(ex *exchange, posted <-chan sseAnswer, abandoned *atomic.Bool) (handedOver bool) {
-	select {
-	case p := <-posted:
-		p.share.Release()
-		return false
-	default:
-	}
-	if !ex.detach() {
-		return false // the POST ends with the exchange
-	}
-	if !c.exchanger.life.startTask() {
-		ex.finishDetached()
-		return false
-	}
-	c.exchanger.drains.add(ex)
-	go func() {
-		defer c.exchanger.life.tasks.Done()
-		defer releasePosted(posted, abandoned)
-		defer ex.finishDetached()
-		defer c.exchanger.drains.remove(ex)
-		t := time.NewTimer(drainTimeout)
-		defer t.Stop()
-		select {
-		case p := <-posted:
-			p.share.Release()
-		case <-t.C:
-		}
-	}()
-	return true
 }
 
 // postRequest POSTs one request. A server accepts it with a 2xx status; some servers put

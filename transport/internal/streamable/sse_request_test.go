@@ -3,6 +3,7 @@ package streamable
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -103,4 +104,26 @@ func (t *exchangeTable) expireCalls() {
 	for _, b := range calls {
 		b.Owner.(*exchange).end(context.DeadlineExceeded, jsonrpc.ErrOverdue)
 	}
+}
+
+// A POST may end after its request was answered on the stream, and answer it again. The
+// exchange then ends, and the memory of that answer is released.
+func TestSSE_POSTAnswersAfterStream(t *testing.T) {
+	web := newSSEServer(t)
+	returned := make(chan struct{})
+	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+		web.answer("tools/call", id)
+		<-returned
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":`+string(id)+`,"result":`+transporttest.Filler(2<<20)+`}`)
+	})
+	s := openSession(t, sseSpec(web))
+	onlyStream := func() bool { return s.exchanger.table.size() == 1 && s.exchanger.table.buffer.Used() == 0 }
+	require.Eventually(t, onlyStream, transporttest.Patience, transporttest.TimeStep, "the POSTs of the handshake end")
+	_, err := s.Request(t.Context(), transporttest.ToolCall)
+	require.NoError(t, err)
+	require.Equal(t, 2, s.exchanger.table.size(), "the POST continues")
+	close(returned)
+	require.Eventually(t, onlyStream, transporttest.Patience, transporttest.TimeStep)
+	require.Zero(t, s.exchanger.drains.ring)
 }

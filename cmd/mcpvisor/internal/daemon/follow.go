@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -95,27 +96,43 @@ func (f *follower) concerns(name string) bool {
 // to follow from then on.
 func (f *follower) run(ctx context.Context, changed func() []string) {
 	defer func() { _ = f.watcher.Close() }()
-	_ = f.follow(changed()) // what has changed before the files were watched
-	quiet := time.NewTimer(0)
-	if !quiet.Stop() {
-		<-quiet.C
+	f.read(changed) // what has changed before the files were watched
+	watchBursts(ctx, f.watcher.Events, f.watcher.Errors, f.concerns, func() { f.read(changed) })
+}
+
+// read calls changed, and again while the files are found elsewhere afterwards: the events of
+// what happened there before it was watched, or to a link meanwhile, are lost.
+func (f *follower) read(changed func() []string) {
+	for {
+		before := f.resolved
+		if _ = f.follow(changed()); maps.Equal(before, f.resolved) {
+			return
+		}
 	}
+}
+
+// watchBursts calls changed when nothing has happened for quietTime after an event that
+// concerns the files, or for maxQuietWait at the latest, until ctx ends. After an error
+// events may be lost, so it counts as one.
+func watchBursts(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, concerns func(name string) bool, changed func()) {
+	quiet := time.NewTimer(quietTime)
+	quiet.Stop()        // since Go 1.23 nothing of it is received after that
 	var began time.Time // of the burst; zero without one
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case e := <-f.watcher.Events:
-			if !f.concerns(e.Name) {
+		case e := <-events:
+			if !concerns(e.Name) {
 				continue
 			}
-		case err := <-f.watcher.Errors: // events may be lost
+		case err := <-errs:
 			if err == nil {
 				continue
 			}
 		case <-quiet.C:
 			began = time.Time{}
-			_ = f.follow(changed())
+			changed()
 			continue
 		}
 		if began.IsZero() {

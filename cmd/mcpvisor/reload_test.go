@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -223,6 +224,20 @@ func TestAdd_and_remove_beside_a_run(t *testing.T) {
 	after, _ := b.status(cli.ExitOK)
 	require.Len(t, after.Servers, 1)
 	require.Equal(t, "two", after.Servers[0].Name)
+
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"three": entry(mcptest.Script{})}})
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(home, ".cursor"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), data, 0o600))
+	code, out, errs = b.command("import", "--write", "cursor")
+	require.Equal(t, cli.ExitOK, code, out+errs)
+	require.Regexp(t, `(?m)^mcpvisor run \(pid \d+\) has read it`, errs)
+	code, out, errs = b.command("--wait", "ready", "status")
+	require.Equal(t, cli.ExitOK, code, out+errs)
+	require.Regexp(t, `(?m)^three +ready `, out)
 }
 
 // Nobody reads what the run prints, and it reloads anyway.

@@ -2,7 +2,6 @@ package streamable
 
 import (
 	"bytes"
-	"context"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -19,6 +18,9 @@ import (
 // that does not accept answers keeps one connection busy for each.
 const answerTimeout = 30 * time.Second
 
+// maxServerRequests bounds how many requests of the server are served at a time.
+const maxServerRequests = 256
+
 // receiver gets the messages of the server from every response and stream. It returns the
 // answer to a request to the reader of that response, and handles all other messages itself.
 // Safe for concurrent use.
@@ -32,8 +34,6 @@ type receiver struct {
 	// notifications passes notifications of the server to the function of OnNotice. It has
 	// its own mutex; every goroutine that reads from the server calls it.
 	notifications jsonrpc.Notifications
-	// sdkStream carries the notifications that the go-sdk handles.
-	sdkStream *sdkStream
 	// discarded counts what was received and not used. Its counters are atomic.
 	discarded jsonrpc.Discarded
 	// onMessage, if set before Open, gets every request and notification of the server, from
@@ -43,9 +43,9 @@ type receiver struct {
 
 // newReceiver makes the receiver of a session. The endpoint of the session must be set.
 func newReceiver(e *exchanger, handler *inbound.Handler) *receiver {
-	r := &receiver{exchanger: e, handler: handler, sdkStream: newSDKStream()}
+	r := &receiver{exchanger: e, handler: handler}
 	r.requests = inbound.Requests{Handler: handler, Calls: &e.table.requests, Go: e.life.goTask, Reply: r.postReply,
-		Room: inbound.Allowance{Max: sdkStreamSize}}
+		Room: inbound.Allowance{Max: maxServerRequests}}
 	if e.server.endpoint != nil {
 		r.notifications.Redact = e.server.endpoint.Redact
 		handler.Redactor = e.server.endpoint.Redact
@@ -173,7 +173,8 @@ func (r *receiver) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64
 	}
 }
 
-// receiveNotification passes a notification on to the go-sdk.
+// receiveNotification handles a notification that needs the handlers of the host. The go-sdk
+// gets none.
 func (r *receiver) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 	if inbound.CheckParams(env.Params) != nil {
 		r.discarded.Malformed.Add(1)
@@ -182,12 +183,10 @@ func (r *receiver) receiveNotification(text []byte, env *jsonrpc.Envelope) {
 	message, err := sdkrpc.DecodeMessage(text)
 	req, _ := message.(*sdkrpc.Request)
 	switch {
-	case err != nil || req == nil || !jsonrpc.WellFormed(req): // it would end the go-sdk's session, or make it panic
+	case err != nil || req == nil || !jsonrpc.WellFormed(req):
 		r.discarded.Malformed.Add(1)
-	case r.exchanger.server.isModern(): // the go-sdk reads no stream on a modern session
+	default:
 		r.handler.HandleNotification(req)
-	case !r.sdkStream.push(text):
-		r.discarded.Dropped.Add(1)
 	}
 }
 
@@ -216,53 +215,3 @@ func (r *receiver) postReply(line []byte) {
 	defer ex.finish()
 	_ = e.post(ex, line, e.server.agreed.Load().header) // post ends the session if the error requires it
 }
-
-// sdkStreamSize bounds how many notifications wait for the go-sdk. Further notifications
-// are dropped and counted.
-const sdkStreamSize = 256
-
-// sdkStream carries notifications of the server to the go-sdk, as an event stream.
-// Safe for concurrent use.
-type sdkStream struct{ queue chan []byte }
-
-func newSDKStream() *sdkStream { return &sdkStream{queue: make(chan []byte, sdkStreamSize)} }
-
-// push adds a message and never blocks. It reports false if too many messages wait.
-func (s *sdkStream) push(text []byte) bool {
-	event := append(append([]byte("data: "), jsonrpc.OneLine(text)...), "\n\n"...)
-	select {
-	case s.queue <- event:
-		return true
-	default:
-		return false
-	}
-}
-
-// open returns a body that delivers the messages until ctx ends.
-func (s *sdkStream) open(ctx context.Context) *sdkStreamBody {
-	return &sdkStreamBody{stream: s, ctx: ctx}
-}
-
-// sdkStreamBody is the body of one response to the go-sdk's GET. The goroutine that reads
-// it owns rest.
-type sdkStreamBody struct {
-	stream *sdkStream
-	ctx    context.Context
-	rest   bytes.Reader // what Read has not returned of the current event
-}
-
-// Read implements io.Reader.
-func (b *sdkStreamBody) Read(p []byte) (int, error) {
-	if b.rest.Len() == 0 {
-		select {
-		case event := <-b.stream.queue:
-			b.rest.Reset(event)
-		case <-b.ctx.Done():
-			return 0, b.ctx.Err()
-		}
-	}
-	return b.rest.Read(p)
-}
-
-// Close implements io.Closer; the body ends with its context.
-func (b *sdkStreamBody) Close() error { return nil }

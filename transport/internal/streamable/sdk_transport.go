@@ -41,7 +41,7 @@ func (t *sdkTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return t.sendNotification(req, body)
 	case http.MethodGet:
-		return t.openStream(req)
+		return t.openStream(req), nil
 	default:
 		// A DELETE. The session sends its own, because Close of the go-sdk would wait for it
 		// with a bound of its own.
@@ -140,23 +140,17 @@ func (t *sdkTransport) sendNotification(req *http.Request, body []byte) (*http.R
 	return newResponse(req, http.StatusAccepted, "", http.NoBody), nil
 }
 
-// openStream answers the go-sdk's GET with a stream that lasts as long as the session.
+// openStream opens the event stream of the server when the go-sdk asks for it. The go-sdk
+// itself gets the answer that there is none, because it needs no message of the server.
 //
-// Independent of it, a standaloneStream keeps the event stream of the server open. Neither
-// ends the session. A server that sends no header before its first event delays the opening
-// of the session by at most maxStreamDelay.
-func (t *sdkTransport) openStream(req *http.Request) (*http.Response, error) {
+// A standaloneStream keeps the stream open as long as the session lasts. A server that sends
+// no header before its first event delays the opening of the session by at most
+// maxStreamDelay.
+func (t *sdkTransport) openStream(req *http.Request) *http.Response {
 	n := t.n
-	response := func() *http.Response {
-		return newResponse(req, http.StatusOK, "text/event-stream", n.receiver.sdkStream.open(req.Context()))
-	}
-	if n.exchanger.sse.Load() != nil { // HTTP+SSE has one stream, which is open already
-		return response(), nil
-	}
-	if !n.life.startTask() {
-		// The session has ended. An error would make the go-sdk repeat the GET for many
-		// seconds; it accepts that there is no stream.
-		return newResponse(req, http.StatusMethodNotAllowed, "", http.NoBody), nil
+	none := newResponse(req, http.StatusMethodNotAllowed, "", http.NoBody)
+	if n.exchanger.sse.Load() != nil || !n.life.startTask() { // HTTP+SSE has one stream, which is open already
+		return none
 	}
 	stream := &standaloneStream{exchanger: n.exchanger, ex: n.exchanger.table.start(req.Context(), 0),
 		version: req.Header.Get("Mcp-Protocol-Version"), ready: make(chan struct{})}
@@ -176,7 +170,7 @@ func (t *sdkTransport) openStream(req *http.Request) (*http.Response, error) {
 	case <-wait.C:
 	case <-stream.ex.ctx.Done():
 	}
-	return response(), nil
+	return none
 }
 
 // header returns the header fields of the go-sdk that belong to the protocol, with those

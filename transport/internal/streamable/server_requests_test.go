@@ -104,9 +104,9 @@ func TestServerRequests_flood(t *testing.T) {
 	})
 	s := openSession(t, specFor(web.URL))
 	require.Eventually(t, func() bool { return s.Info().Discarded.Dropped+uint64(most.Load()) >= flood }, transporttest.Patience, transporttest.TimeStep)
-	require.LessOrEqual(t, most.Load(), int64(sdkStreamSize))
+	require.LessOrEqual(t, most.Load(), int64(maxServerRequests))
 	requireServing(t, s)
-	require.LessOrEqual(t, s.receiver.requests.Count(), sdkStreamSize)
+	require.LessOrEqual(t, s.receiver.requests.Count(), maxServerRequests)
 }
 
 // An answer that the server does not accept ends at answerTimeout, and its request is no

@@ -3,7 +3,6 @@ package streamable
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -198,27 +197,6 @@ func TestStreamAnswer_otherMessages(t *testing.T) {
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	requireServing(t, s)
 	require.Equal(t, []string{"notifications/of/our/own"}, seen)
-}
-
-// When sdkStreamSize messages wait, further messages are not accepted until one is read.
-func TestSDKStream_overflow(t *testing.T) {
-	q := newSDKStream()
-	for n := range sdkStreamSize {
-		require.True(t, q.push(fmt.Appendf(nil, `{"n":%d}`, n)))
-	}
-	require.False(t, q.push([]byte(`{}`)))
-	ctx, cancel := context.WithCancel(context.Background())
-	body := q.open(ctx)
-	p := make([]byte, 7)
-	n, err := body.Read(p)
-	require.NoError(t, err)
-	require.Equal(t, `data: {`, string(p[:n]))
-	require.True(t, q.push([]byte("{\n\"a\":1}")), "there is room after a read")
-	cancel()
-	require.Eventually(t, func() bool {
-		_, err := body.Read(make([]byte, 1<<10))
-		return err != nil
-	}, transporttest.Patience, transporttest.TimeStep)
 }
 
 // Many servers end the stream a moment after the answer. The call does not wait for that

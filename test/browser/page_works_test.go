@@ -119,6 +119,83 @@ func TestToolForm_by_keyboard(t *testing.T) {
 	tabTo("a[href='#/']")
 }
 
+// Nothing needs attention while a server starts, and that does not mean that it is ready.
+func TestAttention_while_servers_start(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("fs", mcptest.Script{}))
+	slow := process("slow", mcptest.Script{StartDelay: time.Hour})
+	slow.StartSupervised, slow.Timeouts.Start = true, time.Hour
+	register(t, c, slow)
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#attention", "Nothing yet. 1 server starting, 1 ready.")
+	require.NoError(t, c.Unregister(t.Context(), "slow"))
+	p.has("#attention", "Nothing. All servers are ready.")
+}
+
+// No column prints over another one, in any state and width, and a phone shows which tool was called.
+func TestColumns_do_not_overlap(t *testing.T) {
+	c := newClient(t)
+	refusing := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(refusing.Close)
+	refusing.Refuse(http.StatusUnauthorized)
+	spec := mcpvisor.ServerSpec{Name: "locked", StartSupervised: true, Policy: supervisor.NoRetry(), HTTP: &mcpvisor.HTTP{URL: refusing.URL, Auth: &mcpvisor.OAuth{}}}
+	register(t, c, spec)
+	register(t, c, process("fs", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "list_directory", Text: "done"}}}))
+	_, err := c.CallTool(t.Context(), "fs/list_directory", nil)
+	require.NoError(t, err)
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#server-rows", "unauthorized")
+	for _, width := range []int64{1400, 1000, 800, 390} {
+		p.media("light", width)
+		p.wait(`innerWidth === ` + fmt.Sprint(width))
+		require.True(t, eval[bool](p, `[...document.querySelectorAll("#server-rows .state")].every((s) => {
+			const state = s.getBoundingClientRect(), name = s.closest(".row").querySelector(".name").getBoundingClientRect();
+			return state.right <= name.left || name.right <= state.left || state.bottom <= name.top || name.bottom <= state.top;
+		})`), "width %d", width)
+		require.True(t, eval[bool](p, `[...document.querySelectorAll("#calls td.grow")].every((c) => c.scrollWidth <= c.clientWidth)`), "width %d", width)
+		require.Equal(t, "visible", eval[string](p, `getComputedStyle(document.querySelector("#server-rows .row")).contentVisibility`), "a picture of the page shows every row")
+	}
+}
+
+// When the process ends, a banner says so, and nothing is said to be ready.
+func TestPage_after_the_end_of_the_process(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("fs", mcptest.Script{}))
+	s := serve(t, c, nil)
+	p := newPage(t, s.URL, prefix+"/")
+	p.allow("ERR_")
+	p.has("#attention", "Nothing. All servers are ready.")
+	s.CloseClientConnections()
+	s.Listener.Close()
+	p.has("#loss", "was lost at")
+	p.has("#attention", "Unknown since the connection was lost.")
+	require.Contains(t, eval[string](p, `getComputedStyle(document.querySelector(".frame")).filter`), "grayscale")
+	require.True(t, eval[bool](p, `!document.body.innerText.includes("All servers are ready")`))
+}
+
+// The server dies in a call. The form stays with what was typed and what became of the call.
+func TestToolForm_stays_when_its_server_dies(t *testing.T) {
+	c := newClient(t)
+	spec := process("fs", mcptest.Script{
+		Tools:  []mcptest.ToolDef{{Name: "echo", InputSchema: []byte(`{"type":"object","properties":{"path":{"type":"string"}}}`)}},
+		Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionDie}}})
+	spec.Policy = supervisor.Retry(supervisor.Unlimited, time.Hour, supervisor.WithMaxDelay(time.Hour))
+	register(t, c, spec)
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/#/s/fs/echo")
+	p.allow("502")
+	p.has("form", "path")
+	eval[bool](p, `(document.querySelector("form [data-name=path]").value = "/orders/4711", document.querySelector("form .primary").click(), true)`)
+	p.has("form .result", "may have been executed")
+	p.has("#detail .title", "backoff")
+	p.has("#detail .card", "What you have typed stays.")
+	p.has("#detail tr.unknown", "outcome unknown")
+	require.Equal(t, "/orders/4711", eval[string](p, `document.querySelector("form [data-name=path]").value`))
+	require.NoError(t, c.Restart(t.Context(), "fs"))
+	p.has("#detail .title", "ready")
+	require.Equal(t, "/orders/4711", eval[string](p, `document.querySelector("form [data-name=path]").value`))
+	p.has("form .result", "may have been executed")
+}
+
 // 500 servers are painted in less than 100 ms after the status arrives. The fastest of a few
 // loads counts: a busy machine delays some, and a page that does too much is slow each time.
 func TestPaint_of_500_servers(t *testing.T) {

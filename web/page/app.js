@@ -1,6 +1,7 @@
 // The state of the page, and how it is kept up to date: an event stream says that something
 // has changed, and what has changed is fetched.
-import { plural, serverNow, setClock, span, stateOf, tick, tickCountdowns } from "./format.js";
+import { fill } from "./dom.js";
+import { at, plural, serverNow, setClock, span, stateOf, tick, tickCountdowns } from "./format.js";
 import { byTrouble, showAttention, showRows, showSummary, showTree } from "./servers.js";
 import { showCalls, showEvents, showInFlight, showTools } from "./traffic.js";
 import { showDetail } from "./detail.js";
@@ -31,7 +32,7 @@ async function call(body, signal) {
 
 // Status. A change is fetched at once, unless another was just fetched.
 const changed = new Set();
-let fetching = false, stale = false, refreshTimer = 0, lastRefresh = 0;
+let fetching = false, stale = false, refreshTimer = 0, lastRefresh = 0, current = Date.now(), lostSince = 0;
 
 function refresh(name) {
 	changed.add(name ?? "");
@@ -48,8 +49,10 @@ async function fetchStatus() {
 	try {
 		const s = await get("status" + (names.length ? "?" + names.map((n) => "server=" + encodeURIComponent(n)).join("&") : ""));
 		stale = false;
+		current = Date.now();
 		takeStatus(s);
 	} catch { stale = true; } // the next poll refreshes again
+	showLoss();
 	fetching = false;
 	if (changed.size) refresh([...changed][0]);
 }
@@ -80,6 +83,18 @@ function takeStatus(s) {
 	announce(news);
 	render();
 	fetchDetail();
+}
+
+// showLoss shows a banner over everything, while neither the status can be read nor events
+// arrive: then the process has ended, or cannot be reached. What the page shows is of before.
+function showLoss() {
+	const lost = stale && $("link").dataset.link === "lost";
+	if (lost === Boolean(lostSince)) return;
+	lostSince = lost ? current : 0;
+	document.body.classList.toggle("lost", lost);
+	$("loss").hidden = !lost;
+	fill($("loss"), lost ? ["The connection to " + $("title").textContent + " was lost at ", at(new Date(current).toISOString()), ". Its process may have ended. ", app.loaded ? "What follows is from before. " : null, "The page connects again by itself."] : null);
+	render();
 }
 
 // announce tells screen readers about servers that became ready, or ended.
@@ -148,6 +163,7 @@ function connect() {
 	source = new EventSource("api/events/stream" + (lastSeq === null ? "?last=200" : "?after=" + lastSeq));
 	const lost = () => {
 		link("lost", "reconnecting");
+		refresh();
 		if (source.readyState === EventSource.CLOSED) setTimeout(connect, 1000);
 	};
 	source.onopen = () => link("live", "live");
@@ -186,7 +202,7 @@ function route() {
 	});
 	const next = kind === "s" ? name : null;
 	if (next !== view.name) {
-		Object.assign(view, { name: next, detail: null, catalog: null, key: "", shown: "" });
+		Object.assign(view, { name: next, detail: null, catalog: null, chosen: null, key: "", shown: "" });
 		$("filter").value = "";
 		$("filter").placeholder = next === null ? "Filter servers" : "Filter tools";
 	}
@@ -225,7 +241,7 @@ function paint() {
 		return;
 	}
 	const shown = wanted ? servers.filter((s) => [s.name, s.state, s.target, s.transport].some((text) => text.toLowerCase().includes(wanted))) : servers;
-	if (app.loaded) showAttention($("attention"), app.attention, app.controls, servers.length);
+	if (app.loaded) showAttention($("attention"), app.attention, app.controls, servers, lostSince > 0);
 	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value));
 	$("servers-note").textContent = wanted ? shown.length + " of " + servers.length : servers.length ? plural(servers.length, "server") : "";
 	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
@@ -279,8 +295,8 @@ document.addEventListener("visibilitychange", () => {
 	refresh();
 	poll();
 });
-setInterval(() => { if (!document.hidden) tick(document); }, 1000);
-setInterval(() => { if (!document.hidden) tickCountdowns(document); }, 100);
+setInterval(() => { if (!document.hidden && !lostSince) tick(document); }, 1000);
+setInterval(() => { if (!document.hidden && !lostSince) tickCountdowns(document); }, 100);
 setInterval(() => { if (!document.hidden && app.loaded) render(); }, 5000);
 setInterval(poll, pollEvery);
 if (matchMedia("(max-width: 60rem)").matches) $("tree-box").open = false;

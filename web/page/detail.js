@@ -18,7 +18,7 @@ export function showDetail(el, name, s, view, app) {
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", null, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
 		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("p", "alert-text", s.lastCause.message, kind(s.lastCause))),
-		well ? null : stderr, facts(s), well ? catalog : null, historyOf(s), well ? stderr : null, well ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
+		well ? null : stderr, facts(s), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
@@ -67,7 +67,11 @@ function catalogOf(s, view, app) {
 	const section = h("section", { key: "catalog", "data-keep": signature });
 	if (view.shown === signature) return section; // the live one stays
 	view.shown = signature;
-	const chosen = tools.find((t) => t.originalName === view.tool);
+	// The tool that is being called stays while its server is down: what was typed and what
+	// became of the call must not vanish with the list.
+	const listed = tools.find((t) => t.originalName === view.tool);
+	if (listed) view.chosen = listed;
+	const chosen = listed ?? (view.chosen?.originalName === view.tool ? view.chosen : null);
 	const fitting = wanted ? tools.filter((t) => t === chosen || (t.originalName + " " + (t.definition.description ?? "")).toLowerCase().includes(wanted)) : tools;
 	const stats = new Map((view.detail?.tools ?? []).map((t) => [t.originalName, t]));
 	const note = [fitting.length < tools.length ? fitting.length + " of " + plural(tools.length, "tool") : plural(s.catalog.tools, "tool"),
@@ -84,6 +88,7 @@ function catalogOf(s, view, app) {
 	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", { class: "split", key: "split" },
 		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…")),
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
+			listed ? null : h("p", "note", s.state === "ready" ? "The server does not list this tool any more." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. Its program can allow calls with web.Controls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;

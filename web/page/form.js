@@ -15,7 +15,8 @@ export function toolForm(tool, send) {
 	try { fields = fieldsOf(schema); } catch { fields = [wholeField({})]; } // no valid schema
 	const submit = h("button", "primary", "Call " + tool.originalName);
 	const cancel = h("button", { type: "button", hidden: true }, "Cancel");
-	const result = h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: -1 });
+	const again = last.tool === tool.name ? last : null; // its schema has changed
+	const result = again?.result ?? h("div", { class: "result", role: "status", "aria-live": "polite", tabindex: -1 });
 	const form = h("form", { novalidate: true, key, "data-keep": key, label: "Call " + tool.name }, fields.map((f) => f.el),
 		fields.length ? null : note("This tool takes no arguments."), h("p", "actions", submit, cancel), result);
 	let running = null;
@@ -46,8 +47,18 @@ export function toolForm(tool, send) {
 		submit.disabled = false;
 		cancel.hidden = true;
 	};
-	last = { text, key, form };
+	if (again) carry(again.form, form);
+	last = { text, key, form, result, tool: tool.name };
 	return form;
+}
+
+// carry takes over what was typed into the form that another one replaces.
+function carry(from, to) {
+	for (const input of to.querySelectorAll("[data-name]")) {
+		const before = [...from.querySelectorAll("[data-name]")].find((other) => other.dataset.name === input.dataset.name);
+		if (before?.nodeName !== input.nodeName || !before.value) continue;
+		if (input.nodeName !== "SELECT" || [...input.options].some((o, i) => o.value === before.value && o.text === before.options[before.selectedIndex]?.text)) input.value = before.value;
+	}
 }
 
 function fieldsOf(schema) {
@@ -192,6 +203,6 @@ function block(text) {
 }
 
 function failed(error) {
-	return [h("p", "bad", tell(error.outcome === "unknown" ? "?" : "✗", "bad", (error.kind ?? "failed").replaceAll("_", " ")), error.outcome ? " · " + { unknown: "outcome unknown: the server may have executed the call", not_sent: "not sent: repeating it is safe", answered: "the server answered" }[error.outcome] : ""),
+	return [h("p", "bad", tell(error.outcome === "unknown" ? "?" : "✗", "bad", (error.kind ?? "failed").replaceAll("_", " ")), error.outcome ? " · " + { unknown: "the call may have been executed: the server ended, or gave no answer. Its record is below, under Recent calls", not_sent: "not sent: repeating it is safe", answered: "the server answered" }[error.outcome] : ""),
 		block(error.message)];
 }

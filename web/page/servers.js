@@ -20,12 +20,23 @@ export function showSummary(el, servers) {
 
 const severities = { error: ["✗", "bad", "Error"], warning: ["▲", "warn", "Warning"], notice: ["i", "busy", "Notice"] };
 
-export function showAttention(el, entries, controls, total) {
+// calm says what there is to say when nothing needs attention.
+function calm(servers, lost) {
+	const count = (tone) => servers.filter((s) => stateOf(s.state)[2] === tone).length;
+	const ready = count("good"), busy = count("busy");
+	if (lost) return ["○", "off", "Unknown since the connection was lost."];
+	if (!servers.length) return ["○", "off", "No server is registered yet."];
+	if (ready === servers.length) return ["●", "good", "Nothing. All servers are ready."];
+	const rest = servers.length - ready - busy;
+	return ["◐", "busy", "Nothing yet. " + [busy ? plural(busy, "server") + " starting" : null, rest ? plural(rest, "server") + " not ready" : null, ready ? ready + " ready" : null].filter(Boolean).join(", ") + "."];
+}
+
+export function showAttention(el, entries, controls, servers, lost) {
 	const urgent = entries.filter((a) => a.severity !== "notice");
 	const title = head("Needs attention", entries.length || null);
 	if (!entries.length) {
-		fill(el, title, h("p", "calm", glyph("●", "good"),
-			total ? "Nothing. All servers are ready." : "No server is registered yet."));
+		const [mark, tone, text] = calm(servers, lost);
+		fill(el, title, h("p", "calm", glyph(mark, tone), text));
 		return;
 	}
 	const item = (a) => {
@@ -76,6 +87,7 @@ export function byTrouble(a, b) {
 
 export function showRows(el, servers, seconds) {
 	const period = seconds || autoWindow(servers);
+	el.classList.toggle("many", servers.length > 100);
 	const now = serverNow(), step = period * 10; // 100 steps: a lane moves when it has to
 	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step)]),
 		(s) => row(s, now - period * 1000, now));

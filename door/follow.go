@@ -2,7 +2,7 @@ package door
 
 import "github.com/mcpvisor/mcpvisor"
 
-// watchedKinds are the events that a session may report.
+// watchedKinds are the events that follow gets, beside EventMissed.
 var watchedKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventChanged,
 	mcpvisor.EventUnregistered, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
 
@@ -43,7 +43,7 @@ func (c *connection) follow(events <-chan mcpvisor.Event, offered map[string]lis
 			c.out.notify.reportLists(allLists)
 			c.out.notify.reportUpdate("", "")
 			c.renewAll()
-		default:
+		case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted: // not watched
 		}
 	}
 	for _, r := range c.out.notify.close() {

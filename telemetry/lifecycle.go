@@ -106,7 +106,7 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 		}
 		l.withdrawn(ctx, server, phase, e.Cause)
 		delete(l.servers, e.Server)
-	default:
+	case mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventAuthRequired, mcpvisor.EventMissed: // nothing is counted
 	}
 }
 

@@ -242,7 +242,7 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 		return "log", fmt.Sprintf("%s: %s", ev.Log.Level, ev.Log.Text)
 	case mcpvisor.EventMissed:
 		return "missed", display.Count(ev.Missed, "event") + " that this output was too slow for"
-	default:
+	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventUnregistered: // not for an operator
 	}
 	return "", ""
 }

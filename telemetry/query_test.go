@@ -46,7 +46,7 @@ func checkQuery(t require.TestingT, query string) (used []string) {
 			require.NotEmpty(t, open, query)
 			require.Equal(t, slices.Index(closing, token), slices.Index(opening, open[len(open)-1]), query)
 			open = open[:len(open)-1]
-		case token == "by":
+		case token == "by", token == "on":
 			require.Equal(t, "(", next, query)
 			for i += 2; tokens[i] != ")"; i++ {
 				if tokens[i] != "," {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,8 +97,11 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 	case supervisor.StateEvicted:
 		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "was given up%s: %s", afterAttempts(s), causeText(s))
 	case supervisor.StateUnauthorized:
-		add(api.AttentionUnauthorized, api.SeverityError, since, "authorize the client (Client.Authorize, or mcpvisor authorize "+s.Name+"), or correct its credentials, then restart it",
-			"requires authorization: %s", causeText(s))
+		action := "correct its credentials, then restart it"
+		if required := (*mcpvisor.AuthRequired)(nil); errors.As(s.LastCause, &required) { // OAuth is configured
+			action = "authorize the client (Client.Authorize, or mcpvisor authorize " + s.Name + "), or " + action
+		}
+		add(api.AttentionUnauthorized, api.SeverityError, since, action, "requires authorization: %s", causeText(s))
 	case supervisor.StateParked:
 		add(api.AttentionParked, api.SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "has spent its attempts and is tried slowly: %s", causeText(s))
 	case supervisor.StateBackoff:

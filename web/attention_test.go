@@ -41,6 +41,12 @@ func TestAttention_of_each_kind(t *testing.T) {
 	unknown := facts{unknown: unknownOutcomes(at, []mcpvisor.CallRecord{{Server: "s", Target: "old", Outcome: mcpvisor.OutcomeUnknown, Began: ago(time.Hour)},
 		{Server: "s", Target: "pay", Outcome: mcpvisor.OutcomeUnknown, Began: ago(time.Minute)}, {Server: "s", Target: "ok", Began: ago(time.Minute)},
 		{Server: "s", Target: "busy", Outcome: mcpvisor.OutcomeNotSent, Began: ago(time.Minute)}})}
+	unauthorized := func(err error) string {
+		f := facts{at: at}
+		return f.about(&mcpvisor.ServerStatus{Name: "s", State: supervisor.StateUnauthorized, LastCause: &supervisor.Cause{Kind: supervisor.CauseAuth, Err: err}})[0].Action
+	}
+	require.Contains(t, unauthorized(&mcpvisor.AuthRequired{}), "authorize s")
+	require.NotContains(t, unauthorized(nil), "authorize", "without OAuth there is nothing to authorize")
 	for name, x := range map[string]struct {
 		status   mcpvisor.ServerStatus
 		facts    facts

@@ -47,7 +47,7 @@ const completeTimeout = time.Second
 func complete(ctx context.Context, args []string, out io.Writer) {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	parser, err := newParser(new(commandLine), io.Discard, io.Discard, func(int) {})
+	parser, err := newParser(new(commandLine), cli.UserConfig(), io.Discard, io.Discard, func(int) {})
 	if err != nil || len(args) == 0 {
 		return
 	}

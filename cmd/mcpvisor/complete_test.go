@@ -157,6 +157,9 @@ func TestMan(t *testing.T) {
 	for _, command := range []string{"status", "call", "run", "completion"} {
 		require.Contains(t, out, ".Ss mcpvisor "+command+"\n")
 	}
+	dir, err := os.UserConfigDir()
+	require.NoError(t, err)
+	require.NotContains(t, strings.ReplaceAll(out, `\-`, "-"), dir, "the page is not about who made it")
 	mandoc, err := exec.LookPath("mandoc")
 	if err != nil {
 		t.Skip("mandoc is not installed")

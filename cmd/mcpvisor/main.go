@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	}
 	var line commandLine
 	exited := -1 // the code that kong would exit with; -1 if it would not
-	parser, err := newParser(&line, out, errs, func(code int) { exited = code })
+	parser, err := newParser(&line, cli.UserConfig(), out, errs, func(code int) { exited = code })
 	if err != nil {
 		fmt.Fprintln(errs, "mcpvisor:", err)
 		return cli.ExitUsage
@@ -138,10 +138,10 @@ func refuseBytes(command string, args []string) error {
 	return nil
 }
 
-// newParser makes the parser of the command line.
-func newParser(line *commandLine, out, errs io.Writer, exit func(code int)) (*kong.Kong, error) {
+// newParser makes the parser of the command line. user is the path of the user's file, as help shows it.
+func newParser(line *commandLine, user string, out, errs io.Writer, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(line, kong.Name("mcpvisor"), kong.UsageOnError(), kong.Writers(out, errs),
-		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": cli.UserConfig(),
+		kong.Description(description), kong.Vars{"config": config.DefaultPath, "user": user,
 			"presets": strings.Join(presets.Names(), ", "), "hosts": strings.Join(edit.Hosts(), ", ")}, kong.Exit(exit))
 }
 

@@ -10,9 +10,12 @@ import (
 
 type manCmd struct{}
 
+// userFile is how the page names the user's file: whoever reads it is not who made it.
+const userFile = "~/.config/mcpvisor/mcp.json"
+
 // Run implements kong's command.
 func (manCmd) Run(inv *invocation) error {
-	parser, err := newParser(new(commandLine), inv.Out, inv.Err, func(int) {})
+	parser, err := newParser(new(commandLine), userFile, inv.Out, inv.Err, func(int) {})
 	if err != nil {
 		return err
 	}
@@ -34,7 +37,7 @@ var manSections = []commandline.Section{
 	}},
 	{Title: "FILES", Items: [][2]string{
 		{".mcp.json", "The configuration of a directory."},
-		{"~/.config/mcpvisor/mcp.json", "The configuration of the user, which is read first."},
+		{userFile, "The configuration of the user, which is read first."},
 	}},
 	{Title: "EXIT STATUS", Items: [][2]string{
 		{"0", "Success."},

@@ -33,7 +33,7 @@ func TestPages_commands(t *testing.T) {
 			command, _, _ = strings.Cut(command, " #")
 			command, _, _ = strings.Cut(command, " > ")
 			words, _ := commandline.SplitLine(strings.TrimSpace(command), "")
-			parser, err := newParser(new(commandLine), io.Discard, io.Discard, func(int) {})
+			parser, err := newParser(new(commandLine), userFile, io.Discard, io.Discard, func(int) {})
 			require.NoError(t, err)
 			_, err = parser.Parse(words)
 			require.NoError(t, err, "%s: %s", page, command)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -226,7 +227,11 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 	case mcpvisor.EventParked:
 		return "PARKED", fmt.Sprintf("all attempts are spent, next one in %s", display.Duration(ev.Delay))
 	case mcpvisor.EventAuthRequired:
-		return "UNAUTHORIZED", ev.Cause.Describe() + "; run: mcpvisor authorize " + ev.Server
+		text = ev.Cause.Describe()
+		if required := (*mcpvisor.AuthRequired)(nil); errors.As(ev.Cause, &required) { // OAuth is configured
+			text += "; run: mcpvisor authorize " + ev.Server
+		}
+		return "UNAUTHORIZED", text
 	case mcpvisor.EventEvicted:
 		if ev.Attempt > 0 {
 			return "EVICTED", "given up " + display.AfterRestarts(ev.Attempt, ev.MaxAttempts) + ": " + ev.Cause.Describe()

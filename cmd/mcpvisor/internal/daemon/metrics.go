@@ -7,8 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/attribute"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/telemetry"
@@ -35,7 +37,8 @@ func newMetrics(c *facade.Client, usableConfig func() float64) (*clientMetrics, 
 	if err != nil {
 		return nil, err
 	}
-	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries))
+	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries),
+		sdkmetric.WithResource(resource.NewSchemaless(attribute.String("service.name", "mcpvisor"), attribute.String("service.version", facade.Version()))))
 	t, err := telemetry.Attach(c, telemetry.WithMeterProvider(provider))
 	if err != nil {
 		return nil, errors.Join(err, provider.Shutdown(context.Background()))

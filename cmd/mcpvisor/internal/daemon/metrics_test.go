@@ -31,6 +31,8 @@ func TestMetrics_many_servers(t *testing.T) {
 	m.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	text := answer.Body.String()
 	require.NotContains(t, text, "otel_metric_overflow")
+	require.Contains(t, text, `service_name="mcpvisor"`, "target_info")
+	require.NotContains(t, text, "unknown_service")
 	for _, name := range []string{"s000", "s159"} {
 		require.Equal(t, 14, strings.Count(text, fmt.Sprintf("server_name=%q", name))-strings.Count(withoutEnds(text), fmt.Sprintf("server_name=%q", name)))
 	}

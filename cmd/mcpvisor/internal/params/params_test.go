@@ -124,12 +124,12 @@ func TestExample(t *testing.T) {
 	list := params.New([]byte(`{"properties":{
 		"edits":{"type":"array","items":{"type":"object","required":["oldText","newText"],"properties":{"oldText":{"type":"string"},"newText":{"type":"string"},"more":{}}}},
 		"ids":{"type":"array","items":{"type":"integer"}},"names":{"type":"array","items":{"type":"string"}},
-		"free":{"type":"object"},"deep":{"type":"array","items":{"$ref":"#/properties/deep"}}}}`))
+		"free":{"type":"object"},"location":{"enum":["New York"]},"a;id":{"enum":["it's"]},"deep":{"type":"array","items":{"$ref":"#/properties/deep"}}}}`))
 	var examples []string
 	for _, p := range list.Params {
 		examples = append(examples, p.Example())
 	}
-	require.Equal(t, []string{`edits:='[{"oldText":"…","newText":"…"}]'`, `ids:='[1]'`, `names:='["…"]'`, `free:='{"…": "…"}'`, `deep:='[[["…"]]]'`}, examples)
+	require.Equal(t, []string{`edits:='[{"oldText":"…","newText":"…"}]'`, `ids:='[1]'`, `names:='["…"]'`, `free:='{"…": "…"}'`, `location='New York'`, `'a;id='` + `'it'\''s'`, `deep:='[[["…"]]]'`}, examples)
 }
 
 // JSON holds only UTF-8. Other bytes are refused, because the tool would get other ones.

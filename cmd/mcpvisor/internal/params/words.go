@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // pair matches a word that sets one parameter.
@@ -94,26 +96,27 @@ func (p Param) wants() string {
 	return article(p.schema.types())
 }
 
-// Example returns a word that sets the parameter.
+// Example returns a word that sets the parameter, quoted for a shell.
 func (p Param) Example() string {
 	names, _ := p.schema.types()
 	kind := "string"
 	if len(names) > 0 {
 		kind = names[0]
 	}
+	sign, value := "=", "…"
 	switch {
 	case len(p.Enum) > 0:
-		return p.Name + "=" + Plain(p.Enum[0])
+		value = Plain(p.Enum[0])
 	case kind == "integer":
-		return p.Name + "=3"
+		value = "3"
 	case kind == "number":
-		return p.Name + "=0.5"
+		value = "0.5"
 	case kind == "boolean":
-		return p.Name + "=true"
+		value = "true"
 	case kind == "array", kind == "object":
-		return p.Name + ":='" + p.schema.sample(sampleLevels) + "'"
+		sign, value = ":=", p.schema.sample(sampleLevels)
 	}
-	return p.Name + "=…"
+	return display.ShellWord(display.Line(p.Name)+sign) + display.ShellWord(display.Line(value))
 }
 
 const (

@@ -64,7 +64,7 @@ func PrintTool(out io.Writer, t Tool) error {
 	if err := PrintParams(&text, list); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s\n  example: mcpvisor call %s%s\n", indent(text.String()), display.Line(t.Name), exampleOf(list))
+	_, err := fmt.Fprintf(out, "%s\n  example: mcpvisor call %s%s\n", indent(text.String()), display.ShellWord(display.Line(t.Name)), exampleOf(list))
 	return err
 }
 
@@ -115,7 +115,7 @@ func indent(text string) string {
 func exampleOf(list params.List) (words string) {
 	for _, p := range list.Params {
 		if p.Required {
-			words += " " + display.Line(p.Example())
+			words += " " + p.Example()
 		}
 	}
 	return words

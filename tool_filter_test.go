@@ -3,7 +3,6 @@ package mcpvisor
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -36,10 +35,9 @@ func TestToolFilter(t *testing.T) {
 	require.False(t, ToolFilter{Deny: []string{"x"}}.IsZero())
 }
 
-// A pattern with many stars does not lead to exponential backtracking.
+// A pattern with many stars does not lead to exponential backtracking, with which this test would
+// not end.
 func TestToolFilter_cost_of_many_stars(t *testing.T) {
 	f := ToolFilter{Allow: []string{strings.Repeat("*a", 500) + "b"}}
-	began := time.Now()
 	require.False(t, f.Allows(strings.Repeat("a", 2000)))
-	require.Less(t, time.Since(began), time.Second)
 }

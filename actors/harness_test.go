@@ -140,8 +140,12 @@ func (h *harness) call(ctx context.Context, name string, timeout time.Duration) 
 	return answer.Epoch, err
 }
 
+// settle waits until no actor has anything to do at this instant.
+func (h *harness) settle() { synctest.Wait() }
+
+// state settles, and returns the state that the snapshot shows.
 func (h *harness) state(name string) supervisor.State {
-	synctest.Wait()
+	h.settle()
 	if v := h.rt.Snapshot().Server(name); v != nil {
 		return v.State
 	}

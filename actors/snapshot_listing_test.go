@@ -102,7 +102,7 @@ func TestListing(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
-			h.state("fs")
+			h.settle()
 			beforeReport(t, h, func() {
 				require.Len(t, h.rt.Snapshot().Tools(), 1)
 				require.Equal(t, supervisor.StateReady, h.rt.Snapshot().Server("fs").Status().State)
@@ -114,7 +114,7 @@ func TestListing(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
-			h.state("fs")
+			h.settle()
 			beforeReport(t, h, func() {
 				require.NotNil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 				h.session("fs").Abort(errScripted)
@@ -128,10 +128,10 @@ func TestListing(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(1, time.Second)))
-			h.state("fs")
+			h.settle()
 			h.sessions("fs")[0].Abort(errScripted) // the takeover spends the budget
 			time.Sleep(3 * time.Second)            // less than StableAfter
-			h.state("fs")
+			h.settle()
 			require.NotNil(t, h.rt.Snapshot().Server("fs").standby)
 			beforeReport(t, h, func() { require.Empty(t, h.rt.Snapshot().Tools()) })
 		})
@@ -141,7 +141,7 @@ func TestListing(t *testing.T) {
 		withHarness(t, func(t *testing.T, h *harness) {
 			h.script("fs", hangs)
 			h.register(withStandby(supervisor.Retry(3, time.Second)))
-			h.state("fs")
+			h.settle()
 			v := h.rt.Snapshot().Server("fs")
 			require.NotNil(t, v.standby)
 			h.rt.inbox.mu.Lock()

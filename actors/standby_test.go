@@ -24,7 +24,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		h.register(withStandby(supervisor.Retry(3, time.Minute)))
 		require.Nil(t, h.rt.Snapshot().Server("fs").Status().Standby, "it takes as long as any start")
 		time.Sleep(2 * time.Second)
-		h.state("fs")
+		h.settle()
 		require.Equal(t, 1002, h.rt.Snapshot().Server("fs").Status().Standby.PID)
 		epoch, err := h.call(context.Background(), "fs", 0)
 		require.NoError(t, err)
@@ -53,10 +53,10 @@ func TestStandbyTakesOver(t *testing.T) {
 		require.Len(t, h.sessions("fs"), 2)
 
 		time.Sleep(time.Minute)
-		h.state("fs")
+		h.settle()
 		require.Len(t, h.sessions("fs"), 3, "the policy's delay comes before the next standby")
 		time.Sleep(2 * time.Second)
-		h.state("fs")
+		h.settle()
 		require.NotNil(t, h.rt.Snapshot().Server("fs").Status().Standby)
 	})
 }
@@ -67,7 +67,7 @@ func TestTakeoverSpendsTheBudget(t *testing.T) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(2, time.Second)))
 		for range 20 {
-			h.state("fs")
+			h.settle()
 			for _, s := range h.sessions("fs") {
 				if v := h.rt.Snapshot().Server("fs"); v.State == supervisor.StateReady && v.current.session == s {
 					s.Abort(errScripted)
@@ -140,7 +140,7 @@ func TestUnfinishedStandbyIsDropped(t *testing.T) {
 		h.scriptSessions("fs", script{tools: []string{"ls"}}, script{openHangs: true, releaseAfter: 5 * time.Second}, script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
 		time.Sleep(time.Second)
-		h.state("fs")
+		h.settle()
 		h.sessions("fs")[0].Abort(errScripted)
 		require.Equal(t, supervisor.StateClosing, h.state("fs"), "until the standby is released")
 		require.Empty(t, h.rt.Snapshot().Tools())
@@ -156,7 +156,7 @@ func TestDeadStandbyDoesNotTakeOver(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
-		h.state("fs")
+		h.settle()
 		both := h.sessions("fs")
 		both[1].Abort(errScripted) // at the same instant
 		both[0].Abort(errScripted)
@@ -180,10 +180,10 @@ func TestStandbyEndsWithItsServer(t *testing.T) {
 			withHarness(t, func(t *testing.T, h *harness) {
 				h.script("fs", script{tools: []string{"ls"}, releaseAfter: time.Second})
 				h.register(withStandby(supervisor.Retry(3, time.Second)))
-				h.state("fs")
+				h.settle()
 				h.sessions("fs")[0].Abort(errScripted) // so that one is draining, too
 				time.Sleep(time.Second)
-				h.state("fs")
+				h.settle()
 				h.sessions("fs")[1].Abort(errScripted)
 				require.NoError(t, end(h))
 				for _, s := range h.sessions("fs") {
@@ -200,7 +200,7 @@ func TestHungStandbyFailsItsProbes(t *testing.T) {
 		spec := withStandby(supervisor.Retry(3, time.Second))
 		spec.Probe = mcpvisor.Probe{Interval: 10 * time.Second, Timeout: time.Second, Failures: 2}
 		h.register(spec)
-		h.state("fs")
+		h.settle()
 		h.sessions("fs")[1].hang()
 		time.Sleep(20 * time.Second)
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
@@ -214,7 +214,7 @@ func TestRestartDoesNotUseTheStandby(t *testing.T) {
 	withHarness(t, func(t *testing.T, h *harness) {
 		h.script("fs", script{tools: []string{"ls"}})
 		h.register(withStandby(supervisor.Retry(3, time.Second)))
-		h.state("fs")
+		h.settle()
 		require.NoError(t, h.rt.Restart(context.Background(), "fs"))
 		require.Equal(t, supervisor.StateReady, h.state("fs"))
 		require.EqualValues(t, 3, h.rt.Snapshot().Server("fs").Epoch)

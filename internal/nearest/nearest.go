@@ -1,5 +1,5 @@
 // Package nearest finds the known names that are most similar to an unknown one, for "did
-// you mean" in errors. A search is bounded in time, because a model may invent names of
+// you mean" in errors. A search has a budget of steps, because a model may invent names of
 // any length and a server may have any number of tools.
 package nearest
 
@@ -7,7 +7,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 )
 
 const (
@@ -17,10 +16,11 @@ const (
 	maxNameBytes = 256
 	// maxDistance bounds the edit distance between the unknown name and a result.
 	maxDistance = 10
-	// maxSearchTime bounds a search. The result is what was found until then.
-	maxSearchTime = 20 * time.Millisecond
-	// clockInterval is how many names are compared between two readings of the clock.
-	clockInterval = 32
+	// maxSteps bounds a search. The result is what was found until then. A step compares two
+	// characters, which takes one or two nanoseconds.
+	maxSteps = 16 << 20
+	// stepsPerName is what each name costs, even one of another length.
+	stepsPerName = 16
 )
 
 // Names returns the names that differ least from name, at most three, the most similar
@@ -38,8 +38,8 @@ func Names(name string, names []string) []string {
 // AmongSpellings is [Names] for names with several spellings: each pair is a spelling and
 // its name. A name is returned once.
 func AmongSpellings(name string, spellings iter.Seq2[string, string]) []string {
-	began := time.Now()
-	return search(name, spellings, func() bool { return time.Since(began) >= maxSearchTime })
+	names, _ := search(name, spellings, maxSteps)
+	return names
 }
 
 // candidate is a name and the edit distance of its most similar spelling.
@@ -48,21 +48,20 @@ type candidate struct {
 	distance int
 }
 
-// search compares name with all spellings until late returns true.
-func search(name string, spellings iter.Seq2[string, string], late func() bool) []string {
+// search compares name with all spellings until steps are spent, and returns how many are left.
+func search(name string, spellings iter.Seq2[string, string], steps int) ([]string, int) {
 	if len(name) > maxNameBytes {
-		return nil
+		return nil, steps
 	}
 	name = strings.ToLower(name)
 	limit := min(max(2, len(name)/3), maxDistance)
 	var found []candidate // nearest first
-	compared := 0
 	for spelling, meant := range spellings {
-		if compared++; compared%clockInterval == 0 && late() {
+		if steps -= stepsPerName; steps < 0 {
 			break
 		}
-		d := distance(name, spelling, limit)
-		if d > limit {
+		d, spent := distance(name, spelling, limit)
+		if steps -= spent; d > limit {
 			continue
 		}
 		found = insert(found, candidate{meant, d})
@@ -76,7 +75,7 @@ func search(name string, spellings iter.Seq2[string, string], late func() bool) 
 			names = append(names, c.name)
 		}
 	}
-	return names
+	return names, steps
 }
 
 // insert adds a candidate after those of the same distance, and keeps the nearest
@@ -97,11 +96,12 @@ func insert(found []candidate, c candidate) []candidate {
 }
 
 // distance returns the Levenshtein distance between a, which is in lower case, and b, or
-// a number above limit. It computes only the band of the matrix that can hold a result
-// within the limit. a has at most maxNameBytes bytes, and limit is at most maxDistance.
-func distance(a, b string, limit int) int {
+// a number above limit, and how many steps that took. It computes only the band of the matrix
+// that can hold a result within the limit. a has at most maxNameBytes bytes, and limit is at
+// most maxDistance.
+func distance(a, b string, limit int) (d, steps int) {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
-		return limit + 1
+		return limit + 1, 0
 	}
 	var row [maxNameBytes + maxDistance + 1]int
 	for j := range row[:len(b)+1] {
@@ -109,6 +109,7 @@ func distance(a, b string, limit int) int {
 	}
 	for i := 1; i <= len(a); i++ {
 		first, last := max(1, i-limit), min(len(b), i+limit)
+		steps += last - first + 1
 		diagonal := row[first-1]
 		row[first-1] = limit + 1 // beyond the band, unless it is the edge
 		if first == 1 {
@@ -127,10 +128,10 @@ func distance(a, b string, limit int) int {
 			least = min(least, row[j])
 		}
 		if least > limit {
-			return limit + 1
+			return limit + 1, steps
 		}
 	}
-	return row[len(b)]
+	return row[len(b)], steps
 }
 
 // lower returns an ASCII letter in lower case.

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +58,9 @@ func TestDistance(t *testing.T) {
 	}
 	for range 20_000 {
 		a, b, limit := word(), word(), r.IntN(maxDistance+1)
-		want, got := levenshtein(a, b), distance(a, strings.ToUpper(b), limit)
+		want := levenshtein(a, b)
+		got, steps := distance(a, strings.ToUpper(b), limit)
+		require.LessOrEqual(t, steps, len(a)*(2*limit+1))
 		if want <= limit {
 			require.Equal(t, want, got, "%q %q within %d", a, b, limit)
 		} else {
@@ -76,28 +77,36 @@ func TestSearch(t *testing.T) {
 			}
 		}
 	}
-	t.Run("returns_partial_result_when_time_is_up", func(t *testing.T) {
-		asked, looks := 0, 0
-		names := search("ecko", endless("echo", &asked), func() bool { looks++; return looks > 3 })
+	t.Run("returns_partial_result_when_its_steps_are_spent", func(t *testing.T) {
+		asked := 0
+		names, left := search("ecko", endless("echo", &asked), 1000)
 		require.Equal(t, []string{"echo"}, names)
-		require.Less(t, asked, 5*clockInterval)
+		require.Negative(t, left)
+		require.Less(t, asked, 1000/stepsPerName)
 	})
 	t.Run("ignores_names_that_are_too_long", func(t *testing.T) {
 		asked := 0
-		require.Empty(t, search(strings.Repeat("x", maxNameBytes+1), endless("x", &asked), func() bool { return false }))
+		names, _ := search(strings.Repeat("x", maxNameBytes+1), endless("x", &asked), maxSteps)
+		require.Empty(t, names)
 		require.Zero(t, asked)
 	})
 }
 
-// Without bounds, a name of 900 characters took half a minute against 10,000 names.
-func TestNames_time_is_bounded(t *testing.T) {
-	for _, size := range []int{40, maxNameBytes, 900} {
-		names := make([]string, 10_000)
-		for i := range names {
-			names[i] = strings.Repeat("x", size-8) + fmt.Sprintf("%08d", i*7919)
-		}
-		began := time.Now()
-		Names(strings.Repeat("x", size-8)+"????????", names)
-		require.Less(t, time.Since(began), time.Second, "%d bytes", size)
+// Names that differ only at their end cost most. Long ones spend the steps of a search; 10,000
+// short ones are all compared.
+func TestSearch_counts_steps(t *testing.T) {
+	for size, spent := range map[int]bool{20: false, maxNameBytes: true} {
+		compared := 0
+		_, left := search(strings.Repeat("x", size-8)+"????????", func(yield func(string, string) bool) {
+			for i := range 10_000 {
+				name := strings.Repeat("x", size-8) + fmt.Sprintf("%08d", i*7919)
+				if compared++; !yield(name, name) {
+					return
+				}
+			}
+		}, maxSteps)
+		require.Equal(t, spent, left < 0, "%d bytes", size)
+		require.Equal(t, spent, compared < 10_000, "%d bytes", size)
+		require.Greater(t, left, -maxNameBytes*(2*maxDistance+1)-stepsPerName)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,20 +32,18 @@ var oversizeChallenges = map[string]string{
 	"commas_at_bound": "Bearer " + strings.Repeat(",", 16<<10-10) + "a=",
 }
 
+// Without the bounds, the first ones of these would take hours: the time to parse a header grows
+// with the product of its bytes and its parts.
 func TestParseChallenge_oversize(t *testing.T) {
 	for name, header := range oversizeChallenges {
 		t.Run(name, func(t *testing.T) {
 			h := http.Header{"Www-Authenticate": {header, `Bearer resource_metadata="https://x/y", scope="a"`}}
-			began := time.Now()
-			c := ParseChallenge(h)
-			require.Less(t, time.Since(began), time.Second/2)
-			require.Equal(t, Challenge{Received: true, MetadataURL: "https://x/y", Scopes: []string{"a"}}, c, "the next header is read")
+			require.Equal(t, Challenge{Received: true, MetadataURL: "https://x/y", Scopes: []string{"a"}}, ParseChallenge(h), "the next header is read")
 		})
 	}
 	t.Run("many_values", func(t *testing.T) {
-		values := slices.Repeat([]string{"Bearer a=b"}, 1<<17)
-		began := time.Now()
-		require.Equal(t, Challenge{Received: true}, ParseChallenge(http.Header{"Www-Authenticate": values}))
-		require.Less(t, time.Since(began), time.Second/2)
+		values := append(slices.Repeat([]string{"Bearer a=b"}, maxChallengeParts), `Bearer scope="a"`)
+		require.Equal(t, Challenge{Received: true}, ParseChallenge(http.Header{"Www-Authenticate": values}), "the last one is not read")
+		require.Equal(t, []string{"a"}, ParseChallenge(http.Header{"Www-Authenticate": values[1:]}).Scopes, "the last one that fits is read")
 	})
 }

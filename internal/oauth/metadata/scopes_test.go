@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -14,12 +13,10 @@ func TestScopes_bounds(t *testing.T) {
 	for i := range many {
 		many[i] = "s" + strconv.Itoa(i)
 	}
-	began := time.Now()
 	all := UnionScopes(many, many[100_000:], []string{"last"})
 	require.Equal(t, many[:maxScopes], all)
 	require.Equal(t, many[:maxScopes], ParseScopes(strings.Join(many, " ")))
 	require.Empty(t, UnionScopes([]string{strings.Repeat("x", maxScopeBytes)}))
 	require.True(t, CoverScopes(many, many))
 	require.False(t, CoverScopes(many, []string{"s5", "other"}))
-	require.Less(t, time.Since(began), 5*time.Second)
 }

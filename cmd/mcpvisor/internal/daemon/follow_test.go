@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,11 +20,11 @@ func TestWatchBursts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		events, errs := make(chan fsnotify.Event), make(chan error)
-		var changes int
+		var changes atomic.Int32
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			watchBursts(ctx, events, errs, func(name string) bool { return name == "c.json" }, func() { changes++ })
+			watchBursts(ctx, events, errs, func(name string) bool { return name == "c.json" }, func() { changes.Add(1) })
 		}()
 		write := func(name string, times int, pause time.Duration) {
 			for range times {
@@ -33,18 +34,18 @@ func TestWatchBursts(t *testing.T) {
 			synctest.Wait()
 		}
 		write("c.json", 10, quietTime/2)
-		require.Zero(t, changes)
+		require.Zero(t, changes.Load())
 		time.Sleep(quietTime)
 		synctest.Wait()
-		require.Equal(t, 1, changes)
+		require.EqualValues(t, 1, changes.Load())
 		write("other", 10, quietTime)
-		require.Equal(t, 1, changes)
+		require.EqualValues(t, 1, changes.Load())
 		write("c.json", int(2*maxQuietWait/quietTime), quietTime/2)
-		require.Equal(t, 2, changes, "the burst has not ended")
+		require.EqualValues(t, 2, changes.Load(), "the burst has not ended")
 		errs <- errors.New("events were lost")
 		time.Sleep(maxQuietWait)
 		synctest.Wait()
-		require.Equal(t, 3, changes)
+		require.EqualValues(t, 3, changes.Load())
 		cancel()
 		<-done
 	})

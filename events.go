@@ -78,10 +78,11 @@ const (
 	// Templates, Prompts, PID, Protocol and StartTook are set; Downtime is how long the
 	// server was not ready, 0 the first time. Change is set if the server, or the one of
 	// the same name that it replaces, offered something else when it was ready before: a
-	// tool that has another description after a crash, for instance. After the takeover of a
-	// standby it compares the two.
+	// tool that has another description after a crash, for instance. After a standby took
+	// over, Change compares its catalog with that of the session it replaced.
 	EventReady EventKind = "ready"
-	// EventDown: the session of a ready server ended; its tools are no longer listed.
+	// EventDown: the session of a ready server ended; its tools are no longer listed, unless
+	// a standby takes over in the same moment.
 	// Cause is set; FailedCalls is how many calls in flight failed with it.
 	EventDown EventKind = "down"
 	// EventStartFailed: an incarnation ended before it was ready. Cause is set.

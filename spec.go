@@ -56,7 +56,7 @@ type ServerSpec struct {
 	StartSupervised bool
 	// Standby keeps a second process of the server running, started and listed in
 	// advance. When the process in service ends by itself, the standby takes over without
-	// a start: its tools stay listed. Calls that come before the takeover is complete
+	// a start: its tools stay listed. Calls in flight fail as after any crash. Calls that come before the takeover is complete
 	// fail with ErrUnavailable and a RetryAfter of 100 ms, unless they are made with
 	// facade.WithWaitReady. The delay of Policy comes before the next standby is started,
 	// at least 50 ms, and each takeover uses up one attempt. It needs Stdio, InMemory or
@@ -385,9 +385,11 @@ func setDefaultDuration(d *time.Duration, value time.Duration) {
 type Limits struct {
 	// MaxMessageBytes is the longest JSON-RPC message accepted from the server, in
 	// bytes. A longer message is skipped and counted in Discarded.Oversize; the call
-	// that it answers fails with ErrProtocol. Default 64 MiB; more than 1 GiB is an error.
+	// that it answers fails with ErrProtocol, if its id is within 512 bytes of either end
+	// of the message. Default 64 MiB; more than 1 GiB is an error.
 	MaxMessageBytes int
-	// MaxBufferBytes bounds the memory of large messages (64 KiB or more) while they
+	// MaxBufferBytes bounds the memory of large messages (those that need a buffer of 64 KiB
+	// or more) while they
 	// are read and decoded, in bytes, all calls of the server together. One message
 	// may exceed it, so that a large result is never impossible; further ones wait, and
 	// the timeouts of their calls keep running. With Stdio or InMemory, a message that has
@@ -478,8 +480,8 @@ func (l Limits) withDefaults() Limits {
 }
 
 // Probe says how the liveness of a ready server is checked: by a ping, or by
-// server/discover where the protocol has no ping. Any message from the server counts
-// as an answer, so a busy server is never probed. In each field 0 means the default. A
+// server/discover where the protocol has no ping. Any complete message from the server
+// counts as an answer, so a busy server is not probed. In each field 0 means the default. A
 // negative Timeout or Failures is an error of [ServerSpec.Validate].
 type Probe struct {
 	// Interval is how long the server must be silent before it is probed. Default

@@ -19,7 +19,7 @@ type equalStore struct {
 	_ int // no two of them share an address
 }
 
-// another returns a value of a type that is not equal to before. It fails for a type that it does not know, so that a new field of a
+// another returns a value of the same type that differs from before. It fails for a type that it does not know, so that a new field of a
 // spec is not left out.
 func another(t *testing.T, before reflect.Value) reflect.Value {
 	t.Helper()

@@ -150,8 +150,8 @@ type Discarded struct {
 	// Unmatched counts responses and reports of progress that belong to no pending request:
 	// late, repeated or invented ones.
 	Unmatched uint64 `json:"unmatched,omitempty"`
-	// Dropped counts notifications and requests of the server that came faster than
-	// they could be handled.
+	// Dropped counts messages that came faster than they could be handled: notifications and
+	// requests of the server, and large messages without room in Limits.MaxBufferBytes.
 	Dropped uint64 `json:"dropped,omitempty"`
 }
 

@@ -18,7 +18,8 @@
 //	                         → route → step → execute → report → manager.onReport
 //	a retry                  step → Lifecycle.effect (EffectArmRetry) → Policy.Delay →
 //	                         armTimer → messages.TimerDue → EffectDial
-//	a takeover               supervisingActor.execute → standbyManager.takeOver
+//	a takeover               supervisingActor.execute → standbyManager.takeOver → report →
+//	                         manager.onReport → manager.flush (one swap shows both)
 //	a list has changed       port.onNotice → refresher → supervisingActor.onRefreshed
 //	a subscription           Runtime.Subscribe → subscriptionReconciler →
 //	                         subscription.Subscriber.Reconcile
@@ -43,7 +44,7 @@
 //	                                                        internal/subscription
 //	listen streams of a session           subscription.Listener
 //	                                                        internal/subscription
-//	calls in flight, calls that wait      limiter           incarnation.go
+//	how many calls run, which ones wait   limiter           incarnation.go
 //	call counts of a registration         callStats         call.go
 //	events and log lines that wait        events.Hub, events.Logger
 //	                                                        internal/events

@@ -299,7 +299,7 @@ func (p *prober) arm(after time.Duration) {
 }
 
 // probe sends a probe, unless the server has sent something within the interval. Any
-// message counts as a sign of life, also one that arrives during the probe.
+// complete message counts as a sign of life, even one that arrives during the probe.
 func (p *prober) probe() {
 	interval := p.port.inc.spec.Probe.Interval
 	if quiet := time.Since(p.port.inc.session.LastReceived()); 0 <= quiet && quiet < interval && p.failed == 0 {

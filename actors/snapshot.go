@@ -282,7 +282,8 @@ func (v *View) Listed() *catalog.Catalog {
 }
 
 // ListedOrLast is [View.Listed] or, while the server is down and may return without being
-// asked to, what it offered last. down says that it is that.
+// asked to, what it offered last. down reports that c is the last catalog, not the
+// current one.
 func (v *View) ListedOrLast() (c *catalog.Catalog, down bool) {
 	c, down = v.Known()
 	if down && (v.leaving || !v.EverReady || !mayReturn(v.State)) {
@@ -292,7 +293,7 @@ func (v *View) ListedOrLast() (c *catalog.Catalog, down bool) {
 }
 
 // Known is [View.Listed] or, in any other state, what the server offered last; nil if it
-// was never ready. down says that it is that.
+// was never ready. down reports that c is the last catalog, not the current one.
 func (v *View) Known() (c *catalog.Catalog, down bool) {
 	if c := v.Listed(); c != nil {
 		return c, false
@@ -378,8 +379,8 @@ func (v *View) totals(now time.Time) mcpvisor.Totals {
 	return t
 }
 
-// draft is what the messages that were handled since the last snapshot change, and what
-// follows once that is published. When many servers change at once, one snapshot shows
+// draft holds the changes made since the last snapshot, and what follows once they are
+// published. When many servers change at once, one snapshot shows
 // many changes: each costs a copy of the map of all servers. Owned by the current
 // manager, as part of [managerState]: what a manager that crashed has not published, the
 // next one publishes.
@@ -423,8 +424,8 @@ func (m *manager) reply(to chan<- error, err error) {
 	m.afterPublish(func() { answer(to, err) })
 }
 
-// flush publishes the draft in one swap, and does what follows. It removes each part
-// first: one that crashes the manager is not tried again.
+// flush publishes the draft in one swap, and does what follows. It takes each part out before
+// it runs it: one that crashes the manager is not tried again.
 func (m *manager) flush() {
 	d := &m.state.draft
 	if views := d.views; len(views) > 0 {

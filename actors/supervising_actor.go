@@ -183,8 +183,8 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 	}
 }
 
-// publish makes the catalog visible, and lets the port keep it up to date. After a
-// takeover the standby knows already.
+// publish sets the catalog that the report at the end of this step makes visible, and lets
+// the port keep it up to date. A takeover has already fed InputTakenOver to the standby.
 func (s *supervisingActor) publish(c actor.Context, t *transition) {
 	published := *s.discovered
 	published.Instructions = s.inc.session.Info().Instructions
@@ -247,8 +247,8 @@ func (s *supervisingActor) startIncarnation(c actor.Context, epoch uint64, stand
 	return inc, pid
 }
 
-// onDiscovered keeps the catalog until the machine publishes it, or takes the standby
-// as ready.
+// onDiscovered keeps the catalog until the machine publishes it. That of a standby goes to
+// the standbyManager.
 func (s *supervisingActor) onDiscovered(c actor.Context, m *messages.Discovered) {
 	if s.standby.owns(m.Epoch) {
 		s.standby.onDiscovered(c, m)
@@ -331,7 +331,7 @@ func (s *supervisingActor) idleDialer() {
 	}
 }
 
-// incarnations are all that may hold something.
+// incarnations returns every incarnation that may still hold resources.
 func (s *supervisingActor) incarnations() []*incarnation {
 	all := s.standby.incarnations()
 	if s.inc != nil {

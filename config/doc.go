@@ -100,7 +100,8 @@
 //	    server gets only some variables of the host, such as PATH and HOME;
 //	    inherit_env passes all. Numbers and booleans are taken as written.
 //	envFile → Stdio.Env
-//	    (path) A file of NAME=value lines with more of them. env wins over it.
+//	    (path) A file with further variables, one NAME=value per line. env wins
+//	    over it.
 //	cwd → Stdio.Dir
 //	    (path; default the host's) The working directory of the program.
 //	inherit_env → Stdio.InheritEnv
@@ -261,7 +262,8 @@
 //	    (object) What the server may cost this process.
 //	limits.max_message_bytes → Limits.MaxMessageBytes
 //	    (number; default 64 MiB) The longest message that is accepted. At most
-//	    1073741824 (1 GiB). A longer answer fails its call.
+//	    1073741824 (1 GiB). A longer answer fails its call, if the id is near
+//	    one of its ends.
 //	limits.max_buffer_bytes → Limits.MaxBufferBytes
 //	    (number; default 64 MiB) The most bytes that large messages of the
 //	    server hold at one time. Further ones wait, and the timeouts of their
@@ -296,7 +298,7 @@
 //	    still alive. false never asks.
 //	probe.interval → Probe.Interval
 //	    (duration; default 30s) The longest silence of the server before it is
-//	    asked. A negative duration never asks.
+//	    asked. A negative duration switches probes off.
 //	probe.timeout → Probe.Timeout
 //	    (duration; default 10s) Bounds the wait for the answer.
 //	probe.failures → Probe.Failures

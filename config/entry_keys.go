@@ -21,7 +21,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "envFile", Type: "path", Field: "Stdio.Env", Example: `".env"`,
-			Meaning: "A file of NAME=value lines with more of them. env wins over it."},
+			Meaning: "A file with further variables, one NAME=value per line. env wins over it."},
 		read: (*entry).readEnvFile,
 	},
 	{

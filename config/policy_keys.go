@@ -114,7 +114,7 @@ var timeoutRows = []row{
 var limitRows = []row{
 	{
 		Key: Key{Name: "max_message_bytes", Type: "number", Default: mebibytes(defaults.MaxMessageBytes), Field: "Limits.MaxMessageBytes", Example: `1048576`,
-			Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call."},
+			Meaning: "The longest message that is accepted. At most 1073741824 (1 GiB). A longer answer fails its call, if the id is near one of its ends."},
 		read:        intoCount(func(e *entry) *int { return &e.spec.Limits.MaxMessageBytes }),
 		renamedFrom: "line",
 	},
@@ -178,7 +178,7 @@ var limitRows = []row{
 var probeRows = []row{
 	{
 		Key: Key{Name: "interval", Type: "duration", Default: shortDuration(defaults.ProbeInterval), Field: "Probe.Interval", Example: `"10s"`,
-			Meaning: "The longest silence of the server before it is asked. A negative duration never asks."},
+			Meaning: "The longest silence of the server before it is asked. A negative duration switches probes off."},
 		read:        intoDuration(func(e *entry) *time.Duration { return &e.spec.Probe.Interval }),
 		renamedFrom: "every",
 	},

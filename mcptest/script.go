@@ -26,9 +26,6 @@ func allVersions() []string {
 	return []string{version20241105, version20250326, version20250618, version20251125, version20260728}
 }
 
-// LegacyVersions lists the versions that begin with initialize, oldest first.
-func LegacyVersions() []string { return allVersions()[:4] }
-
 // Script describes one server. The zero value is a correct server with the default
 // tools, resources and prompts. A script can be converted to JSON and back; durations
 // are then strings ("50ms") or milliseconds.
@@ -38,7 +35,7 @@ type Script struct {
 	// Version is the version in serverInfo. Default "1.0.0".
 	Version string `json:"version,omitempty"`
 	// Versions are the protocol versions that the server speaks. Empty means
-	// [allVersions]. initialize is refused if only 2026-07-28 is listed; server/discover is
+	// all, 2024-11-05 to 2026-07-28. initialize is refused if only 2026-07-28 is listed; server/discover is
 	// unknown if it is not listed.
 	Versions []string `json:"versions,omitempty"`
 	// Instructions are sent to the client with initialize or server/discover. Default:

@@ -15,7 +15,7 @@ import (
 // one, and no other.
 func TestEnds_of_each_cause(t *testing.T) {
 	fault := func(at mcptest.Stage, do mcptest.Action) mcptest.Script {
-		return mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{{At: at, Do: do}}}
+		return mcptest.Script{Versions: []string{"2025-11-25"}, Faults: []mcptest.Fault{{At: at, Do: do}}}
 	}
 	process := func(script mcptest.Script) mcpvisor.ServerSpec {
 		return mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Era: mcpvisor.EraLegacy}
@@ -194,7 +194,7 @@ func TestEnds_withdrawnStandby(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			script := mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionExit}}}
+			script := mcptest.Script{Versions: []string{"2025-11-25"}, Faults: []mcptest.Fault{{At: mcptest.StageCall, Do: mcptest.ActionExit}}}
 			f.register(mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Era: mcpvisor.EraLegacy, Standby: true,
 				Policy: supervisor.Retry(5, time.Millisecond)})
 			eventually(t, func() bool {

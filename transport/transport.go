@@ -81,7 +81,7 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 
 	// Info describes the session. Most fields are set by Open.
 	Info() mcpvisor.SessionInfo
-	// LastReceived returns when the server last sent anything; zero if never. The time has
+	// LastReceived returns when the last complete message of the server arrived; zero if none. The time has
 	// a monotonic reading, so time.Since does not depend on the wall clock.
 	LastReceived() time.Time
 }

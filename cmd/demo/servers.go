@@ -78,7 +78,7 @@ func (s *servers) specs() []mcpvisor.ServerSpec {
 		// A call makes it stop reading: it lives, and answers no request.
 		"stuck": {Tools: []mcptest.ToolDef{{Name: "think"}, {Name: "count"}},
 			Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "think", Do: mcptest.ActionHangAll}}},
-		"legacy": {Versions: mcptest.LegacyVersions(), Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
+		"legacy": {Versions: []string{"2025-11-25"}, Tools: []mcptest.ToolDef{{Name: "convert"}, {Name: "search"}}},
 	}
 	var specs []mcpvisor.ServerSpec
 	for _, name := range serverNames {

@@ -19,9 +19,10 @@ const (
 	EffectTakeOver EffectKind = "take over"
 	// EffectDiscover: list what the session of Epoch offers.
 	EffectDiscover EffectKind = "discover"
-	// EffectPublish: make the catalog of Epoch visible, in one swap.
+	// EffectPublish: make the catalog of Epoch visible. All effects of one step become
+	// visible together, in one swap of the snapshot.
 	EffectPublish EffectKind = "publish"
-	// EffectWithdraw: remove the catalog of Epoch from the listing, in one swap.
+	// EffectWithdraw: remove the catalog of Epoch from the listing.
 	EffectWithdraw EffectKind = "withdraw"
 	// EffectEndSession: end the session of Epoch with Cause, fail its calls in flight,
 	// and feed InputReleased when nothing of it is left.

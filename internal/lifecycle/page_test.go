@@ -79,9 +79,9 @@ beside the lifecycle:
 - When the session in service dies, a standby that is ready takes over: the
   lifecycle stays *ready* and publishes its catalog in the same swap. A takeover spends
   one attempt of the budget.
-- A standby that fails is retried with the delays of the policy, and given up after
-  as many failed starts in a row. Its failures never count against the server in
-  service. One that was up for ` + "`StableAfter`" + ` begins a new row.
+- A standby that fails is retried with the delays of the policy, and given up when more
+  starts in a row have failed than the policy has attempts. Its failures never count against the server in
+  service. One that was up for ` + "`StableAfter`" + ` resets the count.
 - There are never more than two sessions: the next standby waits until the replaced
   session is *drained*, which means released.
 - After a takeover the next standby waits as a retry would, and at least 50 ms: its start

@@ -74,7 +74,7 @@ type Standby struct {
 	// released.
 	draining bool
 	// failures counts failed starts in a row. A standby that was up for
-	// StableAfter begins a new row.
+	// StableAfter resets the count.
 	failures int
 
 	lastToken uint64
@@ -202,8 +202,8 @@ func (s *Standby) effect(now time.Time, kind EffectKind, in Input) Effect {
 	return e
 }
 
-// TakeoverPause is the least wait between a takeover and the start of the next standby. A
-// start takes processors from the calls that waited for the takeover, and is not urgent.
+// TakeoverPause is the minimum wait between a takeover and the start of the next standby. A
+// start competes with the calls that waited for the takeover for CPU, and is not urgent.
 const TakeoverPause = 50 * time.Millisecond
 
 // delay is the wait before the next start. The first standby of a fresh session

@@ -24,7 +24,8 @@ const (
 	GuardPermanent Guard = "permanent cause"
 	// GuardBudgetLeft: the policy allows another attempt.
 	GuardBudgetLeft Guard = "budget left"
-	// GuardStandbyReady: a standby can take over, and the policy allows another attempt.
+	// GuardStandbyReady: a standby can take over, the cause is not permanent, and the policy
+	// allows another attempt.
 	GuardStandbyReady Guard = "standby ready, budget left"
 	// GuardMayPark: the policy parks the server instead of evicting it.
 	GuardMayPark Guard = "budget spent, policy parks"

@@ -92,7 +92,10 @@ var httpSessionRows = []httpRow{
 		s.server.Stop()
 		err := <-failed
 		require.True(s.t, isAny(err, mcpvisor.ErrCrashed, mcpvisor.ErrUnavailable), "%v", err)
-		require.ErrorIs(s.t, s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted, "nothing listens on the port")
+		// Without a session only the notification stream notices, after the call.
+		waitUntil(s.fixture.within(), s.t, "nothing listens on the port, so the server is evicted", func() bool {
+			return errors.Is(s.c.WaitReady(s.fixture.within(), hostileServer), mcpvisor.ErrEvicted)
+		})
 	}),
 
 	httpSucceeds("shutdown/hang"),

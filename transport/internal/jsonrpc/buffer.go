@@ -10,11 +10,12 @@ import (
 )
 
 // Large messages of one server share Limits.MaxBufferBytes while they are read and while
-// their results are decoded. Messages below LargeMessage do not count.
+// their results are decoded. Messages whose buffer is
+// smaller than LargeMessage do not count.
 
 const (
 	// BufferTimeout is how long a stream that carries all messages of a server waits for
-	// buffer room for one message. After that the message is skipped: a caller that does
+	// buffer room, each time that a message needs more of it. After that the message is skipped: a caller that does
 	// not read its answer must not block all other callers.
 	BufferTimeout = 3 * time.Second
 	// BufferSignInterval is how often a stream that waits for room records that the server

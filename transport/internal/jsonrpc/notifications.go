@@ -271,6 +271,16 @@ func (n *Notifications) handleProgress(params []byte, t *Table, d *Discarded) {
 // mcpvisor.Discarded for the reasons. Safe for concurrent use.
 type Discarded struct{ Malformed, Oversize, Unmatched, Dropped atomic.Uint64 }
 
+// CountSkipped counts a message that was not kept: there was no room for it, or it was
+// longer than the limit.
+func (d *Discarded) CountSkipped(noRoom bool) {
+	if noRoom {
+		d.Dropped.Add(1)
+	} else {
+		d.Oversize.Add(1)
+	}
+}
+
 // Counts returns the counts so far.
 func (d *Discarded) Counts() mcpvisor.Discarded {
 	return mcpvisor.Discarded{

@@ -83,8 +83,8 @@ var pools [4]sync.Pool
 // Buffer is memory that is reused. Its length does not change.
 type Buffer struct{ Bytes []byte }
 
-// GetBuffer returns a buffer of that size; nil if buffers do not have this size. What it
-// holds is random.
+// GetBuffer returns a buffer of that size; nil if there is no pool for this size. Its
+// contents are undefined.
 func GetBuffer(size int) *Buffer {
 	pool := poolOf(size)
 	if pool == nil {

@@ -83,6 +83,7 @@ func TestBuffer(t *testing.T) {
 			got := <-two
 			require.ErrorIs(t, got.Err, mcpvisor.ErrOverloaded)
 			require.ErrorContains(t, got.Err, "Limits.MaxBufferBytes")
+			require.Equal(t, mcpvisor.Discarded{Dropped: 1}, s.Info().Discarded, "the message is not longer than its limit")
 			require.InDelta(t, jsonrpc.BufferTimeout, time.Since(began), float64(time.Second))
 			require.Less(t, time.Since(s.LastReceived()), 2*jsonrpc.BufferSignInterval, "the wait for memory must not look like a silent server")
 			three := transporttest.StartRequest(t.Context(), s, nil)

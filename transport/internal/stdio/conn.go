@@ -202,7 +202,7 @@ func (c *conn) failEmptyResponse(line []byte, env *jsonrpc.Envelope) bool {
 // ReceiveSkipped implements [reader.Handler]. It fails the request whose response was
 // skipped.
 func (c *conn) ReceiveSkipped(head, tail []byte, noRoom bool) {
-	c.discarded.Oversize.Add(1)
+	c.discarded.CountSkipped(noRoom)
 	id, ok := jsonrpc.FindID(head, tail)
 	switch {
 	case !ok:
@@ -241,7 +241,7 @@ func invalidAnswer(cause error, hint string) *mcpvisor.Error {
 }
 
 // receiveErrorWithoutID handles an error that names no request. It fails the request in
-// flight if there is exactly one, and that is not answered in time. If there are several,
+// flight if there is exactly one and it gets no answer in time. If there are several,
 // or if the error may be about a notification of this client, the error is recorded (see
 // jsonrpc/remarks.go).
 func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {

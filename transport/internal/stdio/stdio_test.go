@@ -50,7 +50,7 @@ func callTool(name, args string) transport.Request {
 
 // TestStdio_all_protocol_versions: a call succeeds in each protocol version.
 func TestStdio_all_protocol_versions(t *testing.T) {
-	for _, version := range append(mcptest.LegacyVersions(), "2026-07-28") {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			s, err := stdioSession(t, mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{version}})})
 			require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestStdio_failed_start(t *testing.T) {
 		"no such directory": {mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: os.Args[0], Dir: "/no/such/dir"}}, supervisor.CauseConfig, true, "working directory"},
 		"exits at start": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Faults: []mcptest.Fault{
 			{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 3}}})}, supervisor.CauseExit, false, "exit status 3"},
-		"exits in initialize": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{
+		"exits in initialize": {mcpvisor.ServerSpec{Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{"2025-11-25"}, Faults: []mcptest.Fault{
 			{At: mcptest.StageInitialize, Do: mcptest.ActionExit, Code: 4}}})}, supervisor.CauseExit, false, "exit status 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestStdio_failed_start(t *testing.T) {
 // the wait for its answer is over, and exits. It is served anyway.
 func TestStdio_exits_on_discover_late(t *testing.T) {
 	s, err := stdioSession(t, mcpvisor.ServerSpec{
-		Stdio: mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(),
+		Stdio: mcptest.Stdio(mcptest.Script{Versions: []string{"2025-11-25"},
 			Faults: []mcptest.Fault{{At: mcptest.StageDiscover, Do: mcptest.ActionExit, Code: 1}}}),
 		Timeouts: mcpvisor.Timeouts{Negotiate: time.Microsecond},
 	})
@@ -144,7 +144,7 @@ func TestStdio_falls_back_to_legacy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := stdioSession(t, mcpvisor.ServerSpec{
-				Stdio:    mcptest.Stdio(mcptest.Script{Versions: mcptest.LegacyVersions(), Faults: []mcptest.Fault{fault}}),
+				Stdio:    mcptest.Stdio(mcptest.Script{Versions: []string{"2025-11-25"}, Faults: []mcptest.Fault{fault}}),
 				Timeouts: mcpvisor.Timeouts{Negotiate: 500 * time.Millisecond},
 			})
 			require.NoError(t, err)

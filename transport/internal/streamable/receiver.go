@@ -127,12 +127,11 @@ func (r *receiver) handleBatch(text []byte, id int64, sole bool) (got reply, fou
 // handleEvent handles one event, and returns the answer to the request with this id if
 // the event contains it.
 func (r *receiver) handleEvent(e httpbody.Event, id int64) (got reply, found bool, httpErr *endpoint.HTTPError) {
-	if e.Skipped {
-		r.discarded.Oversize.Add(1)
-		return reply{}, false, nil
-	}
 	if e.Oversize {
-		r.discarded.Oversize.Add(1)
+		r.discarded.CountSkipped(e.Skipped)
+		if e.Skipped {
+			return reply{}, false, nil
+		}
 		if n, ok := jsonrpc.FindID(e.Data, e.Tail); ok && n == id || !ok && !bytes.Contains(e.Data, []byte(`"method"`)) {
 			return reply{}, false, endpoint.OversizeReply(r.exchanger.server.spec.Limits.MaxMessageBytes)
 		}

@@ -197,7 +197,7 @@ func (c *sseConn) streamEndCause(err error) *supervisor.Cause {
 func (c *sseConn) receiveEvent(event httpbody.Event) {
 	e := c.exchanger
 	if event.Oversize {
-		e.receiver.discarded.Oversize.Add(1)
+		e.receiver.discarded.CountSkipped(event.Skipped)
 		if event.Skipped && e.life.cause() != nil {
 			return // the end of the session ended the wait for memory; it fails the call, too
 		}

@@ -207,7 +207,7 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 			parts = append(parts, "was down for "+display.Duration(ev.Downtime))
 		}
 		if !ev.Change.IsZero() {
-			parts = append(parts, "LISTS OTHERWISE than before: "+describeLists(ev.Change))
+			parts = append(parts, "LISTS CHANGED since it was last ready: "+describeLists(ev.Change))
 		}
 		return "ready", strings.Join(parts, ", ")
 	case mcpvisor.EventDown:

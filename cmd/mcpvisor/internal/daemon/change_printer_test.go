@@ -17,9 +17,9 @@ func TestDescribeChange_ready(t *testing.T) {
 	ev.Downtime = 2 * time.Second
 	ev.Change = &mcpvisor.Change{Tools: mcpvisor.Delta{Added: []string{"fs/a", "fs/b", "fs/c", "fs/d"}, Changed: []string{"fs/read"}}, Prompts: mcpvisor.Delta{Removed: []string{"fs/sum"}}}
 	_, text = describeChange(ev)
-	require.Equal(t, "4 tools, pid 77, started in 1.2s, was down for 2.0s, LISTS OTHERWISE than before: tools +4 −0 ~1, prompts +0 −1 ~0 "+
+	require.Equal(t, "4 tools, pid 77, started in 1.2s, was down for 2.0s, LISTS CHANGED since it was last ready: tools +4 −0 ~1, prompts +0 −1 ~0 "+
 		"(added fs/a fs/b fs/c …; removed fs/sum; changed fs/read)", text)
 	ev = mcpvisor.Event{Kind: mcpvisor.EventReady, Change: &mcpvisor.Change{Instructions: true}}
 	_, text = describeChange(ev)
-	require.Equal(t, "0 tools, LISTS OTHERWISE than before: instructions", text)
+	require.Equal(t, "0 tools, LISTS CHANGED since it was last ready: instructions", text)
 }

@@ -23,23 +23,23 @@
 //	Watching  Begin, of a call whose caller can read                   Leading
 //	any       Stop                                                     Stopped
 //
-// Calls that begin while another goroutine reads wait for their answers, as do the ones
-// that want reports of progress. Streams are no calls: they stay open as long as the session.
+// Calls that begin while another goroutine reads wait for their answers. So do calls that
+// want progress reports. Streams do not count as calls: they stay open as long as the session.
 //
 // The goroutine stays although nothing is in flight
 //
 //   - until AllowIdle, because the go-sdk waits for the answers of the handshake;
 //   - for up to 10 ms, until the next call, and that up to 32 times, after several calls were
-//     in flight or a leader stopped early: callers who come and go would pass the reading to
-//     and fro;
+//     in flight or a leader stopped early: callers who come and go would hand the reading
+//     back and forth;
 //   - within a line that holds reserved memory, or that is skipped;
 //   - always, where stdout cannot be watched: on other systems than Linux, in memory.
 //
 // # What a leader reads
 //
 // A leader handles short responses and nothing else. Everything that may take long, or that
-// others see, is left to the goroutine: other messages, large lines, lines that are no
-// message, the end of the stream. The leader then waits for its answer as other callers do.
+// others see, is left to the goroutine: other messages, large lines, lines that are not
+// messages, the end of the stream. The leader then waits for its answer as other callers do.
 //
 // Only the read deadline of stdout interrupts a goroutine that reads. When a call ends without
 // a response, GiveUp sets the deadline to the past. Nobody sets it when a context ends, so a
@@ -49,7 +49,8 @@
 //
 // A waiting Reader holds no buffer, if stdout is a pipe of Unix. A line of
 // jsonrpc.LargeMessage bytes or more is read within a budget. A line that is longer than the
-// limit, or for which no memory becomes free, is skipped, and its two ends are kept.
+// limit, or for which no memory becomes free, is held up to that point and then dropped; only
+// its two ends are kept.
 //
 // # Where to start reading
 //

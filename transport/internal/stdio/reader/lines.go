@@ -52,7 +52,7 @@ type lineReader struct {
 	head, tail []byte // its two ends so far
 
 	// forLeader: a leader reads, which must not be held up. next returns errPaused instead of
-	// a line that is skipped, large or no message, instead of the end of the stream, and
+	// a line that is skipped, large, or not a message, instead of the end of the stream, and
 	// instead of reserving memory.
 	forLeader bool
 }
@@ -67,8 +67,8 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 }
 
 // next returns the next line without its line break. The line is valid until the next
-// call; see [lineReader.detach]. A line longer than the limit, or without room, is skipped
-// without being held in memory: line is then its beginning and tail its end. At the end of
+// call; see [lineReader.detach]. A line longer than the limit, or without room, is held
+// up to that point and then dropped: line is its beginning and tail its end. At the end of
 // the stream, an unfinished line is returned together with the error.
 func (l *lineReader) next() (line, tail []byte, skipped bool, err error) {
 	line, tail, skipped, err = l.readLine()

@@ -301,7 +301,7 @@ func (r *Reader) AllowIdle() {
 	}
 }
 
-// Stop lets nobody begin to read. It is called before stdout is closed, which ends the
+// After Stop nobody begins to read. It is called before stdout is closed, which ends the
 // goroutine that reads.
 func (r *Reader) Stop() {
 	r.mu.Lock()

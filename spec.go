@@ -234,8 +234,8 @@ func (s ServerSpec) validateTransport() (errs []error) {
 // the same pointer, Auth.Store only if the stores are equal by ==.
 //
 // Go cannot compare functions, so two functions are equal only if both are nil. A struct with
-// a function (InMemory, Transport, and an OAuth or Enterprise with a Fetch function) equals
-// only itself: make it once, and use the same pointer in each spec. Package config does so
+// a function (InMemory, Transport, an HTTP with a HeaderFunc, and an OAuth or Enterprise with
+// a Fetch function) equals only itself: make it once, and use the same pointer in each spec. Package config does so
 // for equal entries.
 func (s ServerSpec) Equal(other ServerSpec) bool {
 	a, b := s.WithDefaults(), other.WithDefaults()

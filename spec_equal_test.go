@@ -32,6 +32,8 @@ func another(t *testing.T, before reflect.Value) reflect.Value {
 		v.Set(reflect.ValueOf(func(context.Context) (mcp.Transport, error) { n++; return nil, nil }))
 	case AssertionFunc:
 		v.Set(reflect.ValueOf(AssertionFunc(func(context.Context, AssertionRequest) (string, error) { n++; return "", nil })))
+	case func(context.Context) (map[string]string, error):
+		v.Set(reflect.ValueOf(func(context.Context) (map[string]string, error) { n++; return nil, nil }))
 	case func(context.Context) (string, error):
 		v.Set(reflect.ValueOf(func(context.Context) (string, error) { n++; return "", nil }))
 	case func(context.Context, string) (string, error):
@@ -97,9 +99,9 @@ func fullSpec(t *testing.T) ServerSpec {
 // deepCopy is a copy that shares no struct of this package.
 func deepCopy(s ServerSpec) ServerSpec {
 	s = s.Clone()
-	inMemory, transport, auth, enterprise := *s.InMemory, *s.Transport, *s.HTTP.Auth, *s.HTTP.Auth.Enterprise
-	auth.Enterprise = &enterprise
-	s.InMemory, s.Transport, s.HTTP.Auth = &inMemory, &transport, &auth
+	inMemory, transport, remote, auth, enterprise := *s.InMemory, *s.Transport, *s.HTTP, *s.HTTP.Auth, *s.HTTP.Auth.Enterprise
+	auth.Enterprise, remote.Auth = &enterprise, &auth
+	s.InMemory, s.Transport, s.HTTP = &inMemory, &transport, &remote
 	return s
 }
 
@@ -125,7 +127,7 @@ func TestServerSpec_Equal_considers_every_field(t *testing.T) {
 		require.Equal(t, path == ".Origin", full.Equal(changed), path)
 		require.Equal(t, path == ".Origin", changed.Equal(full), path)
 	}
-	require.Equal(t, 5, functions)
+	require.Equal(t, 6, functions)
 }
 
 func TestServerSpec_Equal(t *testing.T) {

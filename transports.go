@@ -86,6 +86,14 @@ type HTTP struct {
 	// Accept, Content-Type, Content-Length, Last-Event-Id and Mcp-* are ignored, because
 	// the protocol sets them.
 	Headers map[string]string
+	// HeaderFunc, if set, returns further headers for each request to the endpoint's origin:
+	// a token of the user for whom a call is made, for instance. ctx is that of the request;
+	// for a call it has the values of the caller's context. An error fails the request before
+	// anything is sent, with ErrInvalid. The headers replace those of Headers, and the same ones
+	// are ignored; what a server repeats of them in its errors is not masked. HeaderFunc must
+	// honour ctx, and be safe for concurrent use. An HTTP with a HeaderFunc must not be changed
+	// after Register, and equals only itself in [ServerSpec.Equal].
+	HeaderFunc func(ctx context.Context) (map[string]string, error)
 	// Client, if set, supplies connections and cookies. Only its Transport and Jar are
 	// used: Timeout would cut event streams, and redirects are followed within the origin
 	// only. An *http.Transport is cloned, with its TLS and proxy settings. Requests to an
@@ -107,8 +115,8 @@ type HTTP struct {
 }
 
 func (c *HTTP) clone() *HTTP {
-	if c == nil {
-		return nil
+	if c == nil || c.HeaderFunc != nil { // functions cannot be compared, so the pointer is kept
+		return c
 	}
 	d := *c
 	d.Headers = maps.Clone(c.Headers)

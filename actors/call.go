@@ -145,6 +145,35 @@ func (v *View) unavailable() *mcpvisor.Error {
 // takes is unknown.
 const startingRetryAfter = 100 * time.Millisecond
 
+// Ping sends a probe to a server that is ready. Without a deadline of ctx, Probe.Timeout
+// bounds it.
+func (rt *Runtime) Ping(ctx context.Context, v *View) error {
+	if v.State != supervisor.StateReady {
+		return v.unavailable()
+	}
+	if _, has := ctx.Deadline(); !has {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, v.Spec.Probe.Timeout, errPingOverdue)
+		defer cancel()
+	}
+	err := transport.Probe(ctx, v.current.session)
+	if err == nil {
+		return nil
+	}
+	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
+		*e = *shared
+	}
+	if errors.Is(context.Cause(ctx), errPingOverdue) {
+		e.Kind, e.Cause, e.Hint = mcpvisor.KindTimeout, nil, fmt.Sprintf("no answer within Probe.Timeout (%v)", v.Spec.Probe.Timeout)
+	}
+	e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
+	return e
+}
+
+// errPingOverdue is the cause of a context that ends with the default timeout of a ping.
+var errPingOverdue = errors.New("the server did not answer the ping")
+
 // AwaitReady waits until a server is ready, and returns its view. It fails when ctx ends,
 // and when the server is unregistered, evicted or unauthorized.
 func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {

@@ -103,7 +103,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
-	if err == nil && c.opts.validation {
+	if err == nil && o.validate {
 		err = c.checkArguments(ctx, view, name, params[start:len(params)-1])
 	}
 	if err != nil {
@@ -172,6 +172,7 @@ type CallOption func(*callOptions)
 type callOptions struct {
 	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
 	waitReady bool
+	validate  bool
 	progress  func(mcpvisor.Progress) // nil: reports are not delivered
 }
 
@@ -183,6 +184,14 @@ type callOptions struct {
 // unregistered meanwhile also with ErrUnknownServer. Without it, a call
 // of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
 func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
+
+// WithoutWaitReady makes the call fail at once if its server is not ready, although the
+// client has [WithDefaultWaitReady].
+func WithoutWaitReady() CallOption { return func(o *callOptions) { o.waitReady = false } }
+
+// WithoutValidation sends the arguments of the call as they are, although the client has
+// [WithValidation]: the server may accept what its schema does not say.
+func WithoutValidation() CallOption { return func(o *callOptions) { o.validate = false } }
 
 // WithProgress delivers the server's progress notifications about this call to f, in
 // order, in the goroutine that makes the call, and all of them before the call
@@ -205,9 +214,9 @@ func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.t
 // callOptions are the options of one call over those of the client.
 func (c *Client) callOptions(opts []CallOption) callOptions {
 	if len(opts) == 0 { // without an option that could keep them, they stay on the stack
-		return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
+		return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady, validate: c.opts.validation}
 	}
-	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady}
+	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady, validate: c.opts.validation}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)

@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -156,13 +157,42 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 	return withOp(c.rt.Restart(ctx, name), "restart "+name)
 }
 
-// WaitReady waits until a server is ready. It gives up when the server cannot become
-// ready by itself.
+// WaitReady waits until each of the named servers has been ready; no names mean all that are
+// registered now. It returns when the last of them is ready or cannot become ready by itself.
+// The error is that of the one server that is not ready, or the errors of several, in the
+// order of the names, joined by [errors.Join].
 //
 // Errors: ErrUnknownServer, ErrEvicted, ErrAuthRequired, ErrCanceled, ErrClosed.
-func (c *Client) WaitReady(ctx context.Context, name string) error {
-	_, err := c.rt.AwaitReady(ctx, name)
-	return withOp(err, "wait for "+name)
+func (c *Client) WaitReady(ctx context.Context, names ...string) error {
+	if len(names) == 0 {
+		names = c.Servers()
+	}
+	var failed []error
+	for _, name := range names { // no order matters: the last one decides when all were ready
+		if _, err := c.rt.AwaitReady(ctx, name); err != nil {
+			failed = append(failed, withOp(err, "wait for "+name))
+		}
+	}
+	if len(failed) == 1 {
+		return failed[0]
+	}
+	return errors.Join(failed...)
+}
+
+// Ping asks a server whether it answers, by a ping or, since 2026-07-28, by server/discover,
+// and waits for the answer. Any answer is one, even an error. It restarts nothing: liveness
+// probes ([mcpvisor.Probe]) do that. Without a deadline of ctx, Probe.Timeout of the server
+// bounds the wait. The server must be ready. Pings are in no statistic.
+//
+// Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrAuthRequired, ErrCrashed,
+// ErrTimeout, ErrCanceled, ErrClosed.
+func (c *Client) Ping(ctx context.Context, server string) error {
+	s := c.rt.Snapshot()
+	view := s.Server(server)
+	if view == nil {
+		return withOp(unknownServer(s, server), "ping "+server)
+	}
+	return withOp(c.rt.Ping(ctx, view), "ping "+server)
 }
 
 // Close stops all servers in parallel and ends the client. It takes at most a little

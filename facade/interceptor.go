@@ -158,7 +158,7 @@ func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResu
 		call.Definition = t.Definition
 	}
 	if call.Arguments, err = args.append(nil); err == nil {
-		err = c.checkCall(ctx, view, i.tool, call)
+		err = c.checkCall(ctx, view, i.tool, call, c.callOptions(i.opts).validate)
 	}
 	if err != nil {
 		var q tracked
@@ -181,8 +181,8 @@ func (i *interceptedCall) run(ctx context.Context, args toolArguments) (CallResu
 }
 
 // checkCall refuses what the server would not get anyway, so that no user is asked about it.
-func (c *Client) checkCall(ctx context.Context, view *actors.View, tool string, call ToolCall) error {
-	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !c.opts.validation {
+func (c *Client) checkCall(ctx context.Context, view *actors.View, tool string, call ToolCall, validate bool) error {
+	if _, err := c.checkTool(view, tool, call.Tool); err != nil || !validate {
 		return err
 	}
 	return c.checkArguments(ctx, view, call.Tool, call.Arguments)

@@ -17,18 +17,19 @@ type Option func(*options)
 
 // options are what New was given. They do not change afterwards.
 type options struct {
-	logger         zerolog.Logger // never panics, whatever the host's logger does
-	clientInfo     *mcp.Implementation
-	callTimeout    time.Duration
-	waitReady      bool
-	stickyTools    bool
-	validation     bool
-	maxBufferBytes int
-	handlers       transport.Handlers
-	observer       mcpvisor.Observer // nil: none
-	interceptors   []Interceptor     // nil: none; the first is the outermost
-	roots          *transport.Roots  // nil: the client declares no roots
-	err            error             // what is wrong with the options, for New to return
+	logger           zerolog.Logger // never panics, whatever the host's logger does
+	clientInfo       *mcp.Implementation
+	callTimeout      time.Duration
+	waitReady        bool
+	stickyTools      bool
+	validation       bool
+	maxBufferBytes   int
+	handlers         transport.Handlers
+	observer         mcpvisor.Observer // nil: none
+	interceptors     []Interceptor     // nil: none; the first is the outermost
+	readInterceptors []ReadInterceptor // the same
+	roots            *transport.Roots  // nil: the client declares no roots
+	err              error             // what is wrong with the options, for New to return
 }
 
 // WithLogger sends the client's log to a zerolog logger: every supervision event
@@ -67,7 +68,7 @@ func WithDefaultCallTimeout(d time.Duration) Option {
 
 // WithDefaultWaitReady makes every call wait for a server that is not ready, as
 // [WithWaitReady] does for one call: only its context bounds that wait, so give each call a
-// deadline. No option of a call switches it off. Default: such calls fail at once.
+// deadline. [WithoutWaitReady] switches it off for one call. Default: such calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
 // WithStickyTools keeps the tools of a server that is down in [Client.Tools],

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"maps"
 	"net"
 	"net/http"
@@ -25,10 +26,11 @@ const maxPooled = 256
 // Safe for concurrent use.
 type Endpoint struct {
 	URL          *url.URL
-	ShownURL     string      // the URL without its secrets, for errors and logs
-	HostPort     string      // host:port of URL
-	host         string      // of the Host header
-	specHeaders  http.Header // Headers of the ServerSpec; sent with every request
+	ShownURL     string                                           // the URL without its secrets, for errors and logs
+	HostPort     string                                           // host:port of URL
+	host         string                                           // of the Host header
+	specHeaders  http.Header                                      // Headers of the ServerSpec; sent with every request
+	headerFunc   func(context.Context) (map[string]string, error) // of the ServerSpec; nil: none
 	RoundTripper http.RoundTripper
 	jar          http.CookieJar // of HTTP.Client; nil: no cookies
 	conns        *connTracker
@@ -59,7 +61,7 @@ func New(spec mcpvisor.ServerSpec, held *hostcall.HeldRequests) (*Endpoint, erro
 	if err != nil {
 		return nil, err
 	}
-	e := &Endpoint{URL: u, host: u.Host, ShownURL: BareURL(u), HostPort: hostPort(u), specHeaders: http.Header{},
+	e := &Endpoint{URL: u, host: u.Host, ShownURL: BareURL(u), HostPort: hostPort(u), specHeaders: http.Header{}, headerFunc: spec.HTTP.HeaderFunc,
 		conns: newConnTracker(), LastReceived: jsonrpc.NewLastReceived(), secrets: endpointSecrets(u, spec.HTTP.Headers, spec.Secrets...)}
 	if password, _ := u.User.Password(); u.User != nil {
 		e.specHeaders["Authorization"] = []string{"Basic " + basicToken(u.User.Username(), password)}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -40,10 +41,39 @@ type OutgoingRequest struct {
 // a new token. Do follows redirects within the origin. The caller closes the body of the
 // response.
 func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
+	if e.headerFunc != nil {
+		header, err := e.callHeaderFunc(ctx, r.Header)
+		if err != nil {
+			httpErr := e.notSentError("the request was not sent: "+err.Error(), "check HTTP.HeaderFunc", err)
+			httpErr.Kind = mcpvisor.KindInvalid
+			return nil, httpErr
+		}
+		r.Header = header
+	}
 	if e.Auth == nil {
 		return e.followRedirects(ctx, r)
 	}
 	return e.sendWithToken(ctx, r)
+}
+
+// callHeaderFunc returns the header of a request with what the HeaderFunc of the ServerSpec
+// adds to it.
+func (e *Endpoint) callHeaderFunc(ctx context.Context, header http.Header) (http.Header, error) {
+	more, err := hostcall.Value("HeaderFunc", func() (map[string]string, error) { return e.headerFunc(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	header = maps.Clone(header) // it may be shared
+	for name, value := range more {
+		control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+		if name == "" || strings.ContainsAny(name, " :") || strings.ContainsFunc(name+value, control) {
+			return nil, fmt.Errorf("HeaderFunc returned a header %q that is not usable", name)
+		}
+		if name = http.CanonicalHeaderKey(name); name != "Host" && !IsProtocolHeader(name) {
+			header[name] = []string{value}
+		}
+	}
+	return header, nil
 }
 
 // followRedirects sends one request and follows redirects within the origin.

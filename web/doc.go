@@ -39,6 +39,7 @@
 //	GET  api/servers/{name}/stderr     Stderr: lines after ?after=N
 //	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
 //	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
+//	GET  api/usage                     Usage: CPU, memory, calls and failed calls over the last minutes; samples after ?after=SEQ
 //	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND for some
 //	GET  api/events/stream             the same and what follows, as server-sent events
 //	POST api/servers/{name}/restart    RestartAnswer, with WithControls

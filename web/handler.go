@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -30,6 +31,7 @@ type Handler struct {
 	routes   *http.ServeMux // read only
 	origins  *http.CrossOriginProtection
 
+	usage     usage.Recorder   // what servers use
 	answers   *jsonanswer.Room // of large answers
 	bodies    *jsonanswer.Room // of bodies of requests
 	requests  chan struct{}    // holds one value for each request that is served, without streams and probes
@@ -99,6 +101,7 @@ func (h *Handler) newRoutes() *http.ServeMux {
 	m.HandleFunc("GET /api/servers/{name}/stderr", h.getStderr)
 	m.HandleFunc("GET /api/tools", h.getToolUse)
 	m.HandleFunc("GET /api/calls", h.getCalls)
+	m.HandleFunc("GET /api/usage", h.getUsage)
 	m.HandleFunc("GET /api/events", h.getEvents)
 	m.HandleFunc("GET "+streamPath, h.streamEvents)
 	m.HandleFunc("POST /api/servers/{name}/restart", h.postRestart)

@@ -256,7 +256,7 @@ func TestHostileAddresses(t *testing.T) {
 	register(t, c, "s")
 	s := serve(t, c)
 	for _, path := range []string{"/api/calls?after=", "/api/events?after=", "/api/events?last=", "/api/events/stream?after=", "/api/events/stream?last=",
-		"/api/servers/s/stderr?after=", "/api/tools?limit="} {
+		"/api/servers/s/stderr?after=", "/api/tools?limit=", "/api/usage?after="} {
 		for _, bad := range []string{"18446744073709551616", "-1", "-9223372036854775808", "1e3", "1.0", "0x10", "%2B1", "+1", "1+", "1_000", "%D9%A1", "NaN", "5&after=x&limit=x&last=x"} {
 			status, body := s.get(path + bad)
 			require.Equal(t, 400, status, "%s%s: %s", path, bad, body)

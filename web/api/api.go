@@ -181,6 +181,52 @@ type Calls struct {
 	Missed uint64 `json:"missed,omitempty"`
 }
 
+// Usage is the answer of GET api/usage: what servers use. Samples are taken while somebody reads,
+// one for each 5 s at most, and kept for 5 minutes; a reader asks again every few seconds with
+// ?after=SEQ, the Seq of the answer before.
+type Usage struct {
+	Instance string `json:"instance"` // as Status.Instance
+	// Seq is the number of the last sample.
+	Seq     uint64        `json:"seq"`
+	Servers []ServerUsage `json:"servers"`
+}
+
+// ServerUsage is what one server uses. A value that is not known is left out: CPU and memory of
+// servers that are no process, or that run where the system does not tell, and rates before the
+// second sample. The processes of a server are those that the client started and what these have
+// started. What runs in a container is not among them.
+type ServerUsage struct {
+	Server string `json:"server"`
+	// CPU is how many processors were busy on average between the last two samples: 1 is all
+	// the time of one.
+	CPU *float64 `json:"cpu,omitempty"`
+	// MemoryBytes is the resident memory of all processes. Pages that they share count for each.
+	MemoryBytes *int64 `json:"memoryBytes,omitempty"`
+	// Processes counts the processes.
+	Processes int `json:"processes,omitempty"`
+	// CallsPerMinute is the rate of calls over the samples of the last minute.
+	CallsPerMinute *float64 `json:"callsPerMinute,omitempty"`
+	// ErrorShare is how many of the calls of the kept samples failed, from 0 to 1; left out
+	// if there were none. As in CallCounts, a result with isError is no failed call.
+	ErrorShare *float64 `json:"errorShare,omitempty"`
+	// Samples are those after ?after=SEQ, oldest first; without it all that are kept.
+	Samples []UsageSample `json:"samples,omitempty"`
+}
+
+// UsageSample is what a server used between the sample before and this one.
+type UsageSample struct {
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at"`
+	// OverNs is how long ago the sample before was; 0 for the first one, which has no CPU, calls and
+	// errors.
+	OverNs      time.Duration `json:"overNs,omitempty"`
+	CPU         *float64      `json:"cpu,omitempty"`
+	MemoryBytes *int64        `json:"memoryBytes,omitempty"`
+	// Calls counts the calls since then, Failed those of them that failed.
+	Calls  int64 `json:"calls,omitempty"`
+	Failed int64 `json:"failed,omitempty"`
+}
+
 // Event is an event with its description in one line.
 type Event struct {
 	mcpvisor.Event

@@ -20,7 +20,7 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" help:"The shell: bash, zsh or fish." complete:"bash,zsh,fish"`
+	Shell string `arg:"" help:"The shell: bash, zsh, fish or powershell." complete:"bash,zsh,fish,powershell"`
 }
 
 // Run implements kong's command.

@@ -105,6 +105,9 @@ func TestComplete_shells(t *testing.T) {
 	for _, shell := range []struct{ name, command, setup string }{
 		{"bash", "bash --norc --noprofile -i", "source <(mcpvisor completion bash)"},
 		{"zsh", "zsh -f -i", "autoload -U compinit; compinit -u -D; source <(mcpvisor completion zsh)"},
+		// As the packages install it: the function is loaded when it is first needed.
+		{"zsh", "zsh -f -i", "d=$(mktemp -d); mcpvisor completion zsh >$d/_mcpvisor; fpath=($d $fpath); autoload -U compinit; compinit -u -D"},
+		{"pwsh", "pwsh -NoProfile -NoLogo", "mcpvisor completion powershell | Out-String | Invoke-Expression"},
 	} {
 		t.Run(shell.name, func(t *testing.T) {
 			if _, err := exec.LookPath(shell.name); err != nil {
@@ -147,7 +150,7 @@ func TestComplete_shells(t *testing.T) {
 func TestCompletion_unknown_shell(t *testing.T) {
 	out, code := runTool(t, "completion", "tcsh")
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, out, "name one of: bash, zsh, fish")
+	require.Contains(t, out, "name one of: bash, zsh, fish, powershell")
 }
 
 // The manual page of the program has no mistake that mandoc finds, and names every command.

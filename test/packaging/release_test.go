@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 // root is the path of the repository.
@@ -62,7 +64,8 @@ type packageFile struct {
 	License          string
 	Section          string
 	Bindir           string
-	Contents         []struct{ Src, Dst, Type string }
+	Contents         []struct{ Src, Dst, Type, Packager string }
+	Scripts          map[string]string
 }
 
 func readRelease(t *testing.T) (r release) {
@@ -104,6 +107,9 @@ func TestRelease(t *testing.T) {
 	for _, c := range r.Nfpms[0].Contents {
 		named = append(named, c.Src)
 		require.True(t, strings.HasPrefix(c.Dst, "/"), c.Dst)
+	}
+	for _, script := range r.Nfpms[0].Scripts {
+		named = append(named, script)
 	}
 	makes, err := os.ReadFile(filepath.Join(root, "deploy", "release-files"))
 	require.NoError(t, err)
@@ -153,6 +159,7 @@ var program = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	mcptest.Main() // the server of the service
 	code := m.Run()
 	if programDir != "" {
 		_ = os.RemoveAll(programDir)

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -38,12 +37,9 @@ type Client struct {
 // Find connects to the running `mcpvisor run` of a configuration file. It returns
 // [ErrNotRunning] if that does not run.
 func Find(ctx context.Context, config string) (*Client, control.Info, error) {
-	path, err := socket.Path(config)
-	if err != nil {
-		return nil, control.Info{}, ErrNotRunning // run could not have made a socket, either
-	}
-	if _, err := os.Lstat(path); err != nil { // even if the context has ended
-		return nil, control.Info{}, ErrNotRunning
+	path, err := socket.Find(config)
+	if err != nil { // even if the context has ended
+		return nil, control.Info{}, err
 	}
 	transport := &http.Transport{
 		DialContext:        func(ctx context.Context, _, _ string) (net.Conn, error) { return socket.Dial(ctx, path) },

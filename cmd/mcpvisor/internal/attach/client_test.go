@@ -43,7 +43,7 @@ func clients(t *testing.T) (c *facade.Client, all map[string]*attach.Client) {
 	require.ErrorIs(t, err, attach.ErrNotRunning)
 	path, err := socket.Path(config)
 	require.NoError(t, err)
-	l, err := socket.Listen(path)
+	l, err := socket.Listen(path, "")
 	require.NoError(t, err)
 	server := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)

@@ -1,4 +1,4 @@
-// Package commandline completes command lines of mcpvisor in bash, zsh and fish, and writes the
+// Package commandline completes command lines of mcpvisor in bash, zsh, fish and PowerShell, and writes the
 // manual page in the macros of mdoc(7). Both are made from the model of kong.
 //
 // The scripts of the shells are a few lines each. They run "mcpvisor __complete" with the
@@ -51,10 +51,12 @@ var (
 	zsh string
 	//go:embed script/mcpvisor.fish
 	fish string
+	//go:embed script/mcpvisor.ps1
+	powershell string
 )
 
 // Shells are those that have a script.
-var Shells = []string{"bash", "zsh", "fish"}
+var Shells = []string{"bash", "zsh", "fish", "powershell"}
 
 // Script returns the script of a shell.
 func Script(shell string) (string, error) {
@@ -65,6 +67,8 @@ func Script(shell string) (string, error) {
 		return zsh, nil
 	case "fish":
 		return fish, nil
+	case "powershell", "pwsh":
+		return powershell, nil
 	}
 	return "", fmt.Errorf("there is no completion for %q; name one of: %s", shell, strings.Join(Shells, ", "))
 }

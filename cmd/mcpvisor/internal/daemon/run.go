@@ -6,6 +6,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -27,6 +28,8 @@ type Command struct {
 	TokenFile string   `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
 	Controls  bool     `help:"Allow users of the page to call tools and restart servers."`
 	Require   []string `help:"Servers that must be ready for /readyz to answer 200. Probes that ask about these need no token (default: all servers)." sep:"," placeholder:"NAME" complete:"server"`
+
+	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
 
 // Run implements kong's command.
@@ -43,7 +46,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}
-	own, err := listenOnSocket(inv)
+	own, err := cmd.listenOnSocket(inv)
 	if err != nil {
 		return err
 	}
@@ -150,18 +153,21 @@ func followChanges(inv *servers.Opener, r *reloader, signals *hangups) {
 
 // listenOnSocket makes the socket for other commands. Without one, which it warns of, the
 // servers run anyway. It is an error if the configuration has a `mcpvisor run`
-// already.
-func listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
+// already, or if the group of the socket cannot be set.
+func (cmd *Command) listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
 	path, err := socket.Path(inv.Sources.Key)
 	if err == nil {
 		var l *socket.Listener
-		if l, err = socket.Listen(path); err == nil {
+		if l, err = socket.Listen(path, cmd.SocketGroup); err == nil {
 			return l, nil
 		}
 	}
 	if inUse := (*socket.InUseError)(nil); errors.As(err, &inUse) {
 		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed,
 			Message: inUse.Error() + "; mcpvisor status shows its servers, and an interrupt ends it"}}
+	}
+	if cmd.SocketGroup != "" {
+		return nil, fmt.Errorf("--socket-group %s: %w", cmd.SocketGroup, err)
 	}
 	inv.Warn("", "other commands cannot attach to this run: %v", err)
 	return nil, nil //nolint:nilnil // it was warned of

@@ -3,6 +3,7 @@ package socket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -13,13 +14,18 @@ import (
 var ErrNotRunning = errors.New("no mcpvisor run of this configuration is running")
 
 // Dial connects to the socket. It returns [ErrNotRunning] if no process listens on it, and
-// another error if the directory does not belong to the user: the process that listens
-// there could read what is sent.
+// another error if the directory belongs to somebody else than the user or the service of the
+// machine: the process that listens there could read what is sent.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNotRunning
 	}
-	if err := checkDirectory(filepath.Dir(path)); err != nil {
+	dir := filepath.Dir(path)
+	check := checkOwnDirectory
+	if dir == serviceDirectory {
+		check = checkServiceDirectory
+	}
+	if err := check(dir); err != nil {
 		return nil, err
 	}
 	var d net.Dialer
@@ -31,6 +37,8 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 		return nil, ctx.Err()
 	case isRefused(err), errors.Is(err, fs.ErrNotExist):
 		return nil, ErrNotRunning
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("the service of this configuration is running, but this user may not use its socket %s; join its group (as root: usermod -aG %s USER) and log in again, or use --fresh", path, groupOf(path))
 	}
 	return nil, err
 }

@@ -5,13 +5,21 @@ package socket
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
-// checkDirectory requires a directory that belongs to the user and that other users may
-// not enter.
-func checkDirectory(dir string) error {
+// serviceDirectory has the sockets of the service of the machine, whose unit sets
+// XDG_RUNTIME_DIR to its parent.
+const serviceDirectory = "/run/mcpvisor"
+
+// checkOwnDirectory requires a directory that belongs to the user, and in which nobody else
+// may list or make files.
+func checkOwnDirectory(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
@@ -20,10 +28,67 @@ func checkDirectory(dir string) error {
 	if !info.IsDir() || !ok || int(owner.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s is not a directory of this user; set XDG_RUNTIME_DIR to one", dir)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if info.Mode().Perm()&0o066 != 0 {
 		return fmt.Errorf("%s is open to other users (mode %#o); run: chmod 700 %s", dir, info.Mode().Perm(), dir)
 	}
 	return nil
+}
+
+// checkServiceDirectory requires a directory that only root can have made, and in which only
+// its owner, the user of the service, may make a file.
+func checkServiceDirectory(dir string) error {
+	parent, err := os.Lstat(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	owner, ok := parent.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid != 0 || parent.Mode().Perm()&0o022 != 0 || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("others than the service could have made %s; use --fresh", dir)
+	}
+	return nil
+}
+
+// openTo lets the members of a group use the socket. Everybody may enter its directory, to find
+// out whether it exists.
+func openTo(group, path string) error {
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return fmt.Errorf("%w; make it with: groupadd --system %s", err, group)
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return err
+	}
+	if err := os.Chown(path, -1, gid); err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("%w; this user is not in the group %s", err, group)
+		}
+		return err
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return err
+	}
+	return os.Chmod(filepath.Dir(path), 0o711)
+}
+
+// groupOf returns the name of the group of a file.
+func groupOf(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "GROUP"
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+		gid := strconv.Itoa(int(owner.Gid))
+		if g, err := user.LookupGroupId(gid); err == nil {
+			return g.Name
+		}
+		return gid
+	}
+	return "GROUP"
 }
 
 // isRefused reports whether no process listens on a socket that exists.

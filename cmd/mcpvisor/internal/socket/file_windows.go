@@ -11,9 +11,21 @@ const (
 	errInvalidArgument   = syscall.Errno(10022) // WSAEINVAL: the file is no longer a socket
 )
 
-// checkDirectory accepts every directory: those of the user's profile are closed to other
+// serviceDirectory: there is none.
+const serviceDirectory = ""
+
+// checkOwnDirectory accepts every directory: those of the user's profile are closed to other
 // users.
-func checkDirectory(string) error { return nil }
+func checkOwnDirectory(string) error { return nil }
+
+func checkServiceDirectory(string) error { return nil }
+
+// openTo fails: Windows has no groups of files.
+func openTo(string, string) error {
+	return errors.New("--socket-group needs a system with groups of files")
+}
+
+func groupOf(string) string { return "" }
 
 // isRefused reports whether no process listens on a socket that exists.
 func isRefused(err error) bool {

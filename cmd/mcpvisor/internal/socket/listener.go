@@ -39,14 +39,15 @@ type Listener struct {
 }
 
 // Listen makes the socket, with mode 0600, in a directory of mode 0700 that belongs to the
-// user. It replaces a socket that a dead process has left. It returns an [*InUseError] if
+// user. If group is not empty its members may use it, too: the modes are then 0660 and 0711.
+// It replaces a socket that a dead process has left. It returns an [*InUseError] if
 // another process has it.
-func Listen(path string) (*Listener, error) {
+func Listen(path, group string) (*Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := checkDirectory(dir); err != nil {
+	if err := checkOwnDirectory(dir); err != nil {
 		return nil, err
 	}
 	unlock, busy, err := filelock.TryLock(lockPath(path))
@@ -56,7 +57,7 @@ func Listen(path string) (*Listener, error) {
 	if busy {
 		return nil, &InUseError{PID: ownerOf(path)}
 	}
-	l, err := listenLocked(path)
+	l, err := listenLocked(path, group)
 	if err != nil {
 		unlock()
 		return nil, err
@@ -65,19 +66,33 @@ func Listen(path string) (*Listener, error) {
 }
 
 // listenLocked makes the socket while the lock is held.
-func listenLocked(path string) (net.Listener, error) {
+func listenLocked(path, group string) (net.Listener, error) {
 	if err := os.WriteFile(ownerPath(path), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 		return nil, err
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	// Until the socket has its mode only that of the directory protects it.
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+		return nil, err
+	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, err
 	}
-	// Until here only the mode of the directory protects the socket.
-	if err := os.Chmod(path, 0o600); err != nil {
+	if err = os.Chmod(path, 0o600); err == nil {
+		err = os.Chmod(dir, info.Mode().Perm())
+	}
+	if err == nil && group != "" {
+		err = openTo(group, path)
+	}
+	if err != nil {
 		_ = l.Close()
 		return nil, err
 	}

@@ -41,6 +41,25 @@ func Path(config string) (string, error) {
 	return path, nil
 }
 
+// Find returns the path of the socket of a running process: that of the user's own run, or of
+// the service of the machine. It returns [ErrNotRunning] if neither exists.
+func Find(config string) (string, error) {
+	own, err := Path(config)
+	if err != nil {
+		return "", ErrNotRunning // run could not have made a socket, either
+	}
+	paths := []string{own}
+	if serviceDirectory != "" {
+		paths = append(paths, filepath.Join(serviceDirectory, filepath.Base(own)))
+	}
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", ErrNotRunning
+}
+
 // directory returns the directory of the sockets.
 func directory() (string, error) {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")

@@ -20,7 +20,7 @@ const listensVariable = "MCPVISOR_TEST_SOCKET"
 // TestMain is also the process that listens until it is killed.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(listensVariable); path != "" {
-		if _, err := socket.Listen(path); err != nil {
+		if _, err := socket.Listen(path, ""); err != nil {
 			panic(err)
 		}
 		_, _ = os.Stdout.WriteString("listening\n")
@@ -45,7 +45,7 @@ func TestListen(t *testing.T) {
 	path := newPath(t)
 	_, err := socket.Dial(t.Context(), path)
 	require.ErrorIs(t, err, socket.ErrNotRunning)
-	l, err := socket.Listen(path)
+	l, err := socket.Listen(path, "")
 	require.NoError(t, err)
 	if runtime.GOOS != "windows" {
 		for file, mode := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
@@ -58,7 +58,7 @@ func TestListen(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
 
-	_, err = socket.Listen(path)
+	_, err = socket.Listen(path, "")
 	var inUse *socket.InUseError
 	require.ErrorAs(t, err, &inUse)
 	require.Equal(t, os.Getpid(), inUse.PID)
@@ -68,7 +68,7 @@ func TestListen(t *testing.T) {
 	require.NoFileExists(t, path)
 	_, err = socket.Dial(t.Context(), path)
 	require.ErrorIs(t, err, socket.ErrNotRunning)
-	again, err := socket.Listen(path)
+	again, err := socket.Listen(path, "")
 	require.NoError(t, err)
 	require.NoError(t, again.Close())
 }
@@ -85,7 +85,7 @@ func TestListen_after_a_kill(t *testing.T) {
 	_, err = bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 
-	_, err = socket.Listen(path)
+	_, err = socket.Listen(path, "")
 	var inUse *socket.InUseError
 	require.ErrorAs(t, err, &inUse)
 	require.Equal(t, other.Process.Pid, inUse.PID)
@@ -95,7 +95,7 @@ func TestListen_after_a_kill(t *testing.T) {
 	require.FileExists(t, path)
 	_, err = socket.Dial(t.Context(), path)
 	require.ErrorIs(t, err, socket.ErrNotRunning)
-	l, err := socket.Listen(path)
+	l, err := socket.Listen(path, "")
 	require.NoError(t, err)
 	conn, err := net.Dial("unix", path)
 	require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestListen_open_directory(t *testing.T) {
 	path := newPath(t)
 	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
 	require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
-	_, err := socket.Listen(path)
+	_, err := socket.Listen(path, "")
 	require.ErrorContains(t, err, "open to other users")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = socket.Dial(t.Context(), path)

@@ -21,4 +21,8 @@ _mcpvisor() {
 	(( $#joined )) && _describe -t arguments 'argument' joined -S ''
 	return 0
 }
-compdef _mcpvisor mcpvisor
+if [[ ${funcstack[1]} == _mcpvisor ]]; then # loaded from a file by its first completion
+	_mcpvisor "$@"
+else
+	compdef _mcpvisor mcpvisor
+fi

@@ -213,7 +213,7 @@ func (q *requests) takeTurnLocked(r *request) {
 	}
 }
 
-// await waits for the request before it, even when its own has been canceled: those after it
+// await waits for the request before it, even if this request was canceled: those after it
 // count on that. The request before it ends with the session at the latest.
 func (t *turn) await() {
 	if t != nil && t.before != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // subscriptions counts the sessions of one transport that subscribed to each resource. The
-// client is asked by the first and by the last of them. The zero value lacks its fields.
+// client is asked by the first and by the last of them. The zero value is not usable; Transport fills it.
 type subscriptions struct {
 	client *facade.Client
 	bound  time.Duration // of subscribeAll; read only

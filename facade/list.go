@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Servers returns the names of the registered servers, sorted, whatever their state; none
@@ -19,6 +21,15 @@ func (c *Client) Status() []mcpvisor.ServerStatus {
 		out = append(out, c.status(s.Server(name)))
 	}
 	return out
+}
+
+// status is the status of a server, with what the validator warns about.
+func (c *Client) status(v *actors.View) mcpvisor.ServerStatus {
+	st := v.Status()
+	if more := c.validator.warnings(v); st.State == supervisor.StateReady && more != nil {
+		st.Catalog.Warnings = append(st.Catalog.Warnings, more...)
+	}
+	return st
 }
 
 // ServerStatus describes one server. ok is false if no server of that name is

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/argcheck"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // WithValidation compares the arguments of each tool call with the tool's input schema
@@ -151,13 +150,4 @@ func (d *validator) forget(server string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.servers, server)
-}
-
-// status is the status of a server, with what the validator warns about.
-func (c *Client) status(v *actors.View) mcpvisor.ServerStatus {
-	st := v.Status()
-	if more := c.validator.warnings(v); st.State == supervisor.StateReady && more != nil {
-		st.Catalog.Warnings = append(st.Catalog.Warnings, more...)
-	}
-	return st
 }

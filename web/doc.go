@@ -30,7 +30,7 @@
 //
 // # API
 //
-// Answers are JSON. The types of this package are their shapes, and within one [api.Schema]
+// Answers are JSON. The types of package api are their shapes, and within one [api.Schema]
 // fields are only added. Durations are nanoseconds unless a name says otherwise.
 //
 //	GET  api/status                    Status: all servers, and what needs attention; ?server=NAME for some

@@ -114,7 +114,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	}
 	switch {
 	case err != nil:
-		inv.JSON = slices.Contains(args, "--json") // cli is empty
+		inv.JSON = slices.Contains(args, "--json") // line was not filled: parsing failed
 		err = cli.UsageError("%v; see mcpvisor --help", err)
 	case inv.WaitFor != "" && parsed.Selected().Name != "status":
 		err = cli.UsageError("--wait %s is for status only; write a duration such as --wait 30s", inv.WaitFor)

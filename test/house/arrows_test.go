@@ -141,7 +141,7 @@ func TestArrowsPointOneWay(t *testing.T) {
 			require.True(t, planned, "%s has no arrow; add it to arrows_test.go", folder)
 			for _, imported := range p.Imports {
 				require.True(t, a.allows(imported, packages[imported].Standard),
-					"%s (%s) imports %s, which is against the plan in docs/architecture.md", folder, platform, imported)
+					"%s (%s) imports %s, which is against the plan in test/house/arrows_test.go", folder, platform, imported)
 			}
 		}
 		require.Greater(t, checked, 8, "the packages of the module are listed")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -160,11 +161,12 @@ var program = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	mcptest.Main() // the server of the service
-	code := m.Run()
-	if programDir != "" {
-		_ = os.RemoveAll(programDir)
-	}
-	os.Exit(code)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if programDir != "" {
+			_ = os.RemoveAll(programDir)
+		}
+		os.Exit(code)
+	}))
 }
 
 // The program is static: it runs in any image.

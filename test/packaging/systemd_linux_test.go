@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -129,6 +128,12 @@ func (m *machine) boot() {
 		out, _ := m.run("systemctl", "is-system-running")
 		return strings.Contains(out, "running") || strings.Contains(out, "degraded")
 	})
+	m.t.Cleanup(func() {
+		if m.t.Failed() {
+			out, _ := m.run("systemctl", "show", "mcpvisor", "--property=ActiveState,SubState,Result,MainPID,NRestarts")
+			m.t.Log(out)
+		}
+	})
 }
 
 // run runs a command on the machine as root, and returns what it prints and its exit code.
@@ -169,10 +174,7 @@ func (m *machine) property(name string) string {
 
 func (m *machine) eventually(what string, done func() bool) {
 	m.t.Helper()
-	if !assert.Eventually(m.t, done, patience, 50*time.Millisecond, what) {
-		out, _ := m.run("systemctl", "show", "mcpvisor", "--property=ActiveState,SubState,Result,MainPID,NRestarts,WatchdogUSec,TimeoutAbortUSec")
-		m.t.Fatal(out)
-	}
+	require.Eventually(m.t, done, patience, 50*time.Millisecond, what)
 }
 
 // The unit runs under a real systemd: who may use its servers, reload, crash, hang and stop.

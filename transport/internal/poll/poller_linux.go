@@ -74,7 +74,7 @@ func (p *Poller) Watch(file *os.File, ready func()) *Watch {
 	return w
 }
 
-// Arm has ready called once; soon if the file is readable already. It reports false after
+// Arm schedules one call of ready, which comes soon if the file is readable already. It reports false after
 // Remove, or if the system refuses.
 func (w *Watch) Arm() (ok bool) {
 	w.mu.Lock()
@@ -86,7 +86,7 @@ func (w *Watch) Arm() (ok bool) {
 	return w.changeLocked(unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLONESHOT)
 }
 
-// Disarm takes the last Arm back. A call of ready that has begun continues.
+// Disarm cancels the last Arm. A call of ready that has begun continues.
 func (w *Watch) Disarm() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +123,8 @@ func (w *Watch) applyTo(fd uintptr) {
 	w.err = unix.EpollCtl(w.set.fd, w.operation, int(fd), &w.event)
 }
 
-// isRemoved also orders what the owner did before Arm before the call of ready.
+// isRemoved reports whether Remove was called. Taking w.mu makes the owner's writes before Arm
+// visible to ready.
 func (w *Watch) isRemoved() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -138,7 +139,7 @@ func (p *Poller) forget(w *Watch) {
 	p.closeUnusedLocked()
 }
 
-// Keep has the goroutine stay when there is nothing to watch, until Unkeep. Otherwise the
+// Keep keeps the goroutine running when there is nothing to watch, until Unkeep. Otherwise the
 // next Watch has to start it.
 func (p *Poller) Keep() {
 	p.mu.Lock()

@@ -15,7 +15,7 @@ import (
 type Process interface { //nolint:interfacebloat // the one contract between sessions and what they run
 	// Stdin is written by one goroutine. Another one may close it.
 	Stdin() io.WriteCloser
-	// Stdout is read by one goroutine. Another one may close it.
+	// Stdout is read by one goroutine at a time. Another one may close it.
 	Stdout() io.ReadCloser
 	// GrowStdout enlarges the pipe behind Stdout for large messages, if the system
 	// allows that. It cannot fail.

@@ -24,8 +24,9 @@ import (
 // so "the goroutine that reads" may be a caller.
 //
 // It serves two channels. On the call channel, requests have ids from jsonrpc.FirstID
-// up, and a response goes straight to the caller that waits for it. Every other message
-// belongs to the control channel.
+// up, and a response goes straight to the caller that waits for it. Requests and most
+// notifications of the server go to the handlers of the host. Every other message belongs to
+// the control channel.
 type conn struct {
 	// Set by newConn and newProcessConn, constant afterwards. Each guards itself.
 	lifetime       *jsonrpc.Lifetime

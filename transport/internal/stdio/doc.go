@@ -3,7 +3,8 @@
 //
 // Two channels share the streams. Requests of the call channel have ids from
 // jsonrpc.FirstID up, and each response goes straight to the caller that waits for it.
-// Everything else belongs to the control channel: the handshake and the notifications.
+// Requests and most notifications of the server go to the handlers of the host. The rest
+// belongs to the control channel: the handshake.
 // The go-sdk's client drives the control channel as an mcp.Connection, for the handshake.
 //
 // A caller writes its own line, together with lines that other callers have queued. A

@@ -128,9 +128,10 @@ func (p *processConn) onExited() {
 }
 
 // shutdown terminates the process after the end of the connection, waits for all
-// goroutines, and releases the lifetime.
+// goroutines of the session, and releases the lifetime. A caller that leads is not waited for:
+// failAll gave its call up, and Stop interrupts its read.
 func (p *processConn) shutdown() {
-	p.conn.failAll() // conn.end may not have come that far; no goroutine that writes starts after it
+	p.conn.failAll() // conn.end may not have reached failAll yet; no goroutine that writes starts after it
 	p.proc.Terminate(p.shutdownTimeout)
 	p.conn.reader.Stop() // before stdout is closed, and before loops.Wait
 	p.lifetime.RecordLeft(p.proc.Release())

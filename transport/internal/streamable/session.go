@@ -21,8 +21,8 @@ import (
 // transport.Session, and only connects its parts; each part owns its fields.
 //
 // The session has two channels to one endpoint. On the call channel it sends the requests of
-// its callers, each as one POST. On the control channel the client of the go-sdk negotiates
-// and gets notifications.
+// its callers, each as one POST. On the control channel the client of the go-sdk negotiates.
+// Notifications go to the handlers of the host, by the receiver.
 type session struct {
 	dialer      *dialer
 	server      *server      // where requests go, and how they name the session

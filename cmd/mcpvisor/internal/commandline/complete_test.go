@@ -121,5 +121,5 @@ func TestScript(t *testing.T) {
 		require.Contains(t, text, "__complete")
 	}
 	_, err := commandline.Script("tcsh")
-	require.EqualError(t, err, `there is no completion for "tcsh"; name one of: bash, zsh, fish`)
+	require.EqualError(t, err, `there is no completion for "tcsh"; name one of: bash, zsh, fish, powershell`)
 }

@@ -30,7 +30,7 @@ type reloader struct {
 	turn   chan struct{}
 	info   control.Info
 	paths  []string                       // of the files that were read
-	specs  map[string]mcpvisor.ServerSpec // that were applied
+	specs  map[string]mcpvisor.ServerSpec // wanted by the last reading; set before Apply
 	usable map[string]bool                // the names in specs whose entries were usable
 	warned map[string]bool                // the problems of the last reading
 
@@ -61,7 +61,7 @@ func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file 
 	return r
 }
 
-// all returns the specs that were taken last, by name.
+// all returns the specs of the last reading, by name.
 func (r *reloader) all() []mcpvisor.ServerSpec {
 	return slices.SortedFunc(maps.Values(r.specs), func(a, b mcpvisor.ServerSpec) int { return strings.Compare(a.Name, b.Name) })
 }

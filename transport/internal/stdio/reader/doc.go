@@ -6,8 +6,8 @@
 // that saves two goroutine switches for each call. An idle server has no goroutine at all.
 //
 //	state     who reads                       begins when
-//	Looping   a goroutine of the Reader       Start; there is something to read while Watching;
-//	                                          a leader stops and leaves something to do
+//	Looping   a goroutine of the Reader,      Start; there is something to read while Watching;
+//	          until the stream has ended      a leader stops and leaves something to do
 //	Leading   the caller of the only call,    a call begins while Watching
 //	          the leader
 //	Watching  nobody; the poller waits        nothing is in flight, and nothing is left to read
@@ -19,6 +19,7 @@
 //	Leading   the leader is answered; other calls are in flight,
 //	          or more has arrived than the answer                      Looping
 //	Leading   the leader stops before its answer                       Looping
+//	Leading   the leader is given up, and nothing is left to do        Watching
 //	Watching  stdout is readable, or Wake                              Looping
 //	Watching  Begin, of a call whose caller can read                   Leading
 //	any       Stop                                                     Stopped
@@ -40,10 +41,13 @@
 // A leader handles short responses and nothing else. Everything that may take long, or that
 // others see, is left to the goroutine: other messages, large lines, lines that are not
 // messages, the end of the stream. The leader then waits for its answer as other callers do.
+// While it reads it also serves calls that begin meanwhile, until its own is answered.
 //
-// Only the read deadline of stdout interrupts a goroutine that reads. When a call ends without
-// a response, GiveUp sets the deadline to the past. Nobody sets it when a context ends, so a
-// leader whose context may be canceled reads for 1 ms at most.
+// The read deadline of stdout interrupts a goroutine that reads, as does closing stdout. Nobody
+// sets the deadline when a context ends. So a leader whose context may be canceled reads until
+// 1 ms after Begin at most, then hands over to the goroutine, and only then looks at its
+// context. When a timeout or the end of the session fails the call of a leader, GiveUp sets the
+// deadline to the past.
 //
 // # Memory
 //

@@ -82,7 +82,9 @@ type Reader struct {
 	noted int           // the reads of lines that NoteReceived knows
 	share *budget.Share // what the current line holds of Buffer; nil: nothing
 
-	mu       sync.Mutex // guards the fields below; locked for a moment only, without any other
+	// mu guards the fields below, for a moment only. Order of locks: the request table, this
+	// one, the poller.
+	mu       sync.Mutex
 	state    State
 	pinned   bool        // the goroutine stays although nothing is in flight
 	calls    int         // in flight
@@ -118,7 +120,7 @@ func (r *Reader) State() State {
 	return r.state
 }
 
-// Begin counts a call in. others reports whether other calls are in flight. leads reports
+// Begin registers a call. others reports whether other calls are in flight. leads reports
 // that the caller has to read: it calls Lead when its request is written. canRead is false
 // for a caller that waits for something else beside its answer.
 func (r *Reader) Begin(ctx context.Context, c Call, canRead bool) (others, leads bool) {
@@ -140,15 +142,15 @@ func (r *Reader) Begin(ctx context.Context, c Call, canRead bool) (others, leads
 	return others, true
 }
 
-// End counts a call out whose response has arrived.
+// End unregisters a call whose response has arrived.
 func (r *Reader) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls--
 }
 
-// GiveUp counts a call out that ends without a response. If its caller reads, it is woken for
-// the answer that comes instead. If it was the last call, the goroutine may end soon.
+// GiveUp unregisters a call that ends without a response. If its caller reads, the read is
+// interrupted, so that it can receive the error in place of a response. If it was the last call, the goroutine may end soon.
 func (r *Reader) GiveUp(c Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,8 +163,8 @@ func (r *Reader) GiveUp(c Call) {
 	}
 }
 
-// Lead reads until the call of the leader has ended. If answered is false, the leader has
-// stopped early, and waits for its answer.
+// Lead reads until the call of the leader has ended. If answered is false, the leader
+// stopped early; the caller must then wait for its answer.
 func (r *Reader) Lead(c Call) (answered bool) {
 	r.watch.Disarm()
 	r.lines.forLeader = true
@@ -233,7 +235,7 @@ func (r *Reader) endLoop() (ended bool) {
 	if idle && r.watchLocked() {
 		return true
 	}
-	r.pinned = r.pinned || idle // the system does not allow to watch
+	r.pinned = r.pinned || idle // the system does not allow watching
 	r.setDeadlineLocked(time.Time{})
 	return false
 }

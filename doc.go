@@ -133,7 +133,7 @@
 // server wrote to stderr:
 //
 //	register fs: server did not start: command "nxp" not found; install it, or give its full path
-//	call fs/list_directory: server crashed: server process ended with exit status 1; stderr: out of memory; outcome unknown
+//	call fs/list_directory: server crashed: out of memory (exit status 1); outcome unknown
 //
 // What usually helps:
 //

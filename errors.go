@@ -10,9 +10,9 @@ import (
 // Error is the error type of the client's operations. Its text says what was
 // attempted, what failed and why, whether the request was sent, and what to do:
 //
-//	call fs/list_directory: server crashed: server process ended with exit status 1; stderr: out of memory; outcome unknown
+//	call fs/list_directory: server crashed: out of memory (exit status 1); outcome unknown
 //
-// It is one line. It contains the lines of Stderr, which are the server's own text;
+// It is one line. It contains the lines of Stderr (a single one once), which are the server's own text;
 // secrets of the specification in them are replaced by ***.
 //
 // errors.Is matches the sentinel of its Kind, errors.As finds what Cause wraps. An
@@ -41,7 +41,7 @@ type Error struct {
 	// Cause is the underlying error; may be nil.
 	Cause error
 	// Stderr holds the first and last lines that the server's process wrote to stderr
-	// before it ended. Error includes them.
+	// before it ended. Error includes them. If one says why it ended, Cause begins with it.
 	Stderr []string
 }
 
@@ -81,7 +81,7 @@ func (e *Error) Error() string {
 		}
 		b.WriteString(": " + text)
 	}
-	if len(e.Stderr) > 0 {
+	if len(e.Stderr) > 1 || len(e.Stderr) == 1 && !strings.Contains(b.String(), e.Stderr[0]) {
 		fmt.Fprintf(&b, "; stderr: %s", strings.Join(e.Stderr, " | "))
 	}
 	switch e.Outcome {

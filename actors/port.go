@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
+	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/messages"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -158,6 +159,7 @@ func discoveryCause(ctx context.Context, inc *incarnation, err error) *superviso
 	if len(cause.Stderr) == 0 { // it often says why a list failed
 		cause = cause.Clone()
 		cause.Stderr = transport.StderrOf(inc.session)
+		cause = decisive.Lead(cause, true)
 	}
 	return cause
 }

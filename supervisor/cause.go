@@ -52,7 +52,8 @@ type Cause struct {
 	Kind CauseKind `json:"kind"`
 	// Permanent means that a retry cannot help; none is made.
 	Permanent bool `json:"permanent,omitempty"`
-	// Message says what failed and, where known, what to do about it.
+	// Message says what failed and, where known, what to do about it. If a line of Stderr says
+	// why, it begins with that line: "Error: Cannot find module 'x' (exit status 1)".
 	Message string `json:"message"`
 	// ExitCode is set for CauseExit.
 	ExitCode *int `json:"exitCode,omitempty"`
@@ -104,9 +105,10 @@ func (c *Cause) Unwrap() error {
 	return c.Err
 }
 
-// Describe is Error followed by the lines of Stderr, for display to a user.
+// Describe is Error followed by the lines of Stderr, for display to a user. A single line that
+// the text of Error has already is not repeated.
 func (c *Cause) Describe() string {
-	if c == nil || len(c.Stderr) == 0 {
+	if c == nil || len(c.Stderr) == 0 || len(c.Stderr) == 1 && strings.Contains(c.Error(), c.Stderr[0]) {
 		return c.Error()
 	}
 	return fmt.Sprintf("%s; stderr: %s", c.Error(), strings.Join(c.Stderr, " | "))

@@ -155,7 +155,7 @@ func TestChaos_failed_starts(t *testing.T) {
 	path = entryFile(t, entryWith(nil, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: long}, mcptest.Fault{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 7}))
 	out, code = runTool(t, "-c", path, "chaos", "--duration", "1s")
 	require.Equal(t, cli.ExitUnavailable, code, out)
-	require.Contains(t, out, "exit status 7\n")
+	require.Contains(t, out, "(exit status 7)\n")
 	require.Contains(t, out, "      stderr    a long complaint")
 	require.Contains(t, out, "      advice    ")
 }

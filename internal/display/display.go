@@ -36,6 +36,34 @@ func Text(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
+// WithoutColors removes escape sequences for colours, even those that have lost their first
+// character, as [Line] makes them.
+func WithoutColors(text string) string {
+	if !strings.Contains(text, "[") {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		start := i
+		if text[i] == '\x1b' {
+			i++
+		}
+		if i < len(text) && text[i] == '[' {
+			j := i + 1
+			for j < len(text) && (text[j] >= '0' && text[j] <= '9' || text[j] == ';') {
+				j++
+			}
+			if j < len(text) && (text[j] == 'm' || text[j] == 'K') && (j+1 == len(text) || text[j+1] != ']') {
+				i = j + 1
+				continue
+			}
+		}
+		i = start + 1
+		b.WriteByte(text[start])
+	}
+	return b.String()
+}
+
 // JSON returns JSON text with every unsafe character escaped, except line breaks. JSON
 // allows these characters in strings only, so the value does not change.
 func JSON(text string) string {

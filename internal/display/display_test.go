@@ -77,3 +77,11 @@ func TestJSON(t *testing.T) {
 func TestCount(t *testing.T) {
 	require.Equal(t, "0 tools, 1 prompt, 2 resources", Count(0, "tool")+", "+Count(uint64(1), "prompt")+", "+Count(2, "resource"))
 }
+
+func TestWithoutColors_keeps_what_only_looks_like_a_color(t *testing.T) {
+	for text, want := range map[string]string{
+		"\x1b[31mred\x1b[0m": "red", "\x1b[1;38;5;9mred\x1b[K": "red", "[31mred[39m": "red", "rate[5m]": "rate[5m]", "\x1b[": "\x1b[", "[": "[", "a[3": "a[3", "[x]": "[x]", "": "",
+	} {
+		require.Equal(t, want, WithoutColors(text), "%q", text)
+	}
+}

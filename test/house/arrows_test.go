@@ -37,6 +37,7 @@ var arrows = map[string]arrow{
 	"internal/retention":       {},
 	"internal/lifecycle":       {folders: "supervisor internal/defaults"},
 	"internal":                 {folders: "internal/"},
+	"internal/decisive":        {folders: "supervisor internal/display"},
 	".":                        {"supervisor internal/", []string{sdk}},
 	"internal/catalog":         {". supervisor internal/retention", []string{sdk}},
 	"internal/oauth":           {". internal/", []string{sdk + "oauthex/", keyring}},

@@ -75,7 +75,9 @@ func ExplainCause(c *supervisor.Cause, remarks string, echo bool) *supervisor.Ca
 	case c.Kind == supervisor.CauseTimeout && remarks != "": // to wait longer would not help
 		late, _, _ := strings.Cut(c.Message, "; raise ")
 		whole.Message = remarks + "; " + late
-	case remarks != "" && (c.Kind == supervisor.CauseHandshake || c.Kind == supervisor.CauseClosed || c.Kind == supervisor.CauseExit):
+	case remarks != "" && (c.Kind == supervisor.CauseClosed || c.Kind == supervisor.CauseExit): // says more than that it ended
+		whole.Message = remarks + "; " + c.Message
+	case remarks != "" && c.Kind == supervisor.CauseHandshake:
 		whole.Message += "; " + remarks
 	case c.Kind == supervisor.CauseExit && c.ExitCode != nil && *c.ExitCode == 0 && len(c.Stderr) == 0 && remarks == "":
 		whole.Message += "; it ended before the handshake without output; it may not be an MCP server over stdio"

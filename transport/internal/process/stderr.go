@@ -143,14 +143,14 @@ func (t *StderrTail) Snapshot(ended bool) (s mcpvisor.ServerStderr) {
 	return s
 }
 
-// clean makes a raw line printable: redacted, without control characters, and cut
-// at maxStderrLine. A line that fills its buffer may end within a secret.
+// clean makes a raw line printable: without colours, redacted, without control characters,
+// and cut at maxStderrLine. A line that fills its buffer may end within a secret.
 func (t *StderrTail) clean(raw []byte) string {
 	redact := t.redact.Text
 	if len(raw) >= maxRawStderrLine {
 		redact = t.redact.Prefix
 	}
-	return strings.TrimSpace(display.Prefix(display.Line(redact(string(raw))), maxStderrLine))
+	return strings.TrimSpace(display.Prefix(display.Line(redact(display.WithoutColors(string(raw)))), maxStderrLine))
 }
 
 // isBlank reports whether clean would return nothing. It stops at the first

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
@@ -175,6 +176,9 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 		}
 	}
 	c := jsonrpc.OpenCause(ctx, err, p.lifetime.Cause())
+	if c.Kind == supervisor.CauseExit || c.Kind == supervisor.CauseSignal {
+		c.Message = p.proc.ExitCause().Message // without the line of stderr that counts of a server that was ready
+	}
 	c = jsonrpc.ExplainCause(c, p.conn.remarks.Explain(p.conn.redactor), inbound.IsEcho(c.Err))
 	c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
 	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && p.conn.control.probeResult().state != probeAnswered {
@@ -183,7 +187,7 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 	if len(c.Stderr) == 0 {
 		c.Stderr = p.proc.ExitCause().Stderr
 	}
-	return c
+	return decisive.Lead(c, true)
 }
 
 // completeOpen records the result of the negotiation, opens the session for requests,

@@ -56,3 +56,28 @@ func TestOpenFailure_echo(t *testing.T) {
 		require.Equal(t, "the command writes back what it reads; it is not an MCP server", cause.Message)
 	})
 }
+
+// TestOpenFailure_begins_with_the_decisive_line: what the server says about its failure comes
+// before that it ended, and what it wrote to stdout does where stderr says nothing.
+func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
+	for name, c := range map[string]struct{ stdout, stderr, want string }{
+		"stderr": {"hello\n", "at main\nError: no key\n    at f (x.js:1:2)\n", `Error: no key; the server wrote to its stdout what is not JSON-RPC: "hello" (`},
+		"stdout": {"Please log in first\n", "Server running on stdio\n", `the server wrote to its stdout what is not JSON-RPC: "Please log in first" (`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.InBubble(t, func(t *testing.T) {
+				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+					_, _ = io.WriteString(stderr, c.stderr)
+					_, _ = io.WriteString(stdout, c.stdout)
+					return nil
+				}}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})
+				require.NoError(t, err)
+				s := d.NewSession()
+				transporttest.ReleaseAtEnd(t, s)
+				var cause *supervisor.Cause
+				require.ErrorAs(t, s.Open(t.Context()), &cause)
+				require.True(t, strings.HasPrefix(cause.Message, c.want), cause.Message)
+			})
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
@@ -101,9 +102,13 @@ func (p *processConn) streamEnded(name string, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		what = fmt.Sprintf("broke its %s (%v)", name, err)
 	}
-	p.conn.end(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err,
-		Message: "server " + what + " but did not exit", Stderr: p.proc.ExitCause().Stderr})
+	p.conn.end(decisive.Lead(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err,
+		Message: "server " + what + " but did not exit", Stderr: p.proc.ExitCause().Stderr}, false))
 }
+
+// exitCause is why the process has ended. It begins with the line of its stderr that says so,
+// if one does.
+func (p *processConn) exitCause() *supervisor.Cause { return decisive.Lead(p.proc.ExitCause(), false) }
 
 // onExited ends the connection after the exit of the process. Responses may still be in the
 // pipe, so it waits a moment for the end of stdout. It does not block.
@@ -111,7 +116,7 @@ func (p *processConn) onExited() {
 	p.conn.reader.Wake() // the end of stdout may not have been seen
 	select {
 	case <-p.readDone:
-		p.conn.end(p.proc.ExitCause())
+		p.conn.end(p.exitCause())
 		return
 	default:
 	}
@@ -123,7 +128,7 @@ func (p *processConn) onExited() {
 		case <-p.lifetime.Dead():
 		case <-t.C:
 		}
-		p.conn.end(p.proc.ExitCause())
+		p.conn.end(p.exitCause())
 	}()
 }
 

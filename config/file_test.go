@@ -84,7 +84,7 @@ func TestLoad_with_broken_entries(t *testing.T) {
 	for _, s := range f.Servers {
 		good = append(good, s.Spec.Name)
 	}
-	require.Equal(t, []string{"good", "un-set-0d430d", "typo", "foreign"}, good)
+	require.Equal(t, []string{"good", "un-set", "typo", "foreign"}, good)
 	require.Equal(t, "good", f.Servers[0].Spec.Stdio.Command)
 	require.Equal(t, 2*time.Minute, f.Servers[3].Spec.Timeouts.Call)
 
@@ -94,7 +94,7 @@ func TestLoad_with_broken_entries(t *testing.T) {
 	}
 	const at = "config testdata/broken.json:"
 	for i, want := range []string{
-		at + `4:5: warning: server "un set": the name has characters that a server name cannot have; the server is called "un-set-0d430d"; rename the entry`,
+		at + `4:5: warning: server "un set": the name has characters that a server name cannot have; the server is called "un-set"; rename the entry`,
 		at + `5:43: server "missing": in "args[0]": environment variable NOT_SET is not set`,
 		at + `6:22: server "old": type "wss" is unknown`,
 		at + `7:13: server "both" has both "command" and "url"`,

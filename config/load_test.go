@@ -109,8 +109,8 @@ func TestWithServers(t *testing.T) {
 		{"one", "a", "one", ""},
 		{"", "", "", ""},
 		{"one off", "a", "one", ""},
-		{"x/y", "c", "x-y-bd3c90", "x/y"},
-		{"x-y-bd3c90", "c", "x-y-bd3c90", "x/y"},
+		{"x/y", "c", "x-y", "x/y"},
+		{"x-y", "c", "x-y", "x/y"},
 		{"odd text lost", "", "", "odd text"},
 		{"two", "b", "two", "two"}, // it is defined twice
 	} {

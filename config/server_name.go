@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 
@@ -19,41 +20,48 @@ const (
 // serverNames maps each entry name of a file to a legal server name. Hosts accept
 // any text as a name: VS Code's gallery writes "microsoft/playwright-mcp".
 //
-// A legal name stays as it is. Any other name is derived from the entry name
-// alone: illegal characters become '-', and a hash of the entry name follows. So it
-// is the same at each start, whatever other entries come and go, and a call never
-// reaches another server because an entry was added.
+// A legal name stays as it is. Any other name is derived from the entry name: illegal
+// characters become '-'. If another entry has that name already, or would be called the same,
+// a hash of the entry name follows. So the order of the entries does not matter.
 func serverNames(entries []string) map[string]string {
 	names := make(map[string]string, len(entries))
 	taken := map[string]bool{}
+	wanted := map[string]int{} // how many entries would have a plain name
 	for _, entry := range entries {
 		if mcpvisor.CheckServerName(entry) == nil {
 			names[entry], taken[entry] = entry, true
+		} else {
+			wanted[plainName(entry)]++
 		}
 	}
 	for _, entry := range entries {
 		if _, done := names[entry]; done {
 			continue
 		}
-		name := derivedName(entry, taken)
+		name := plainName(entry)
+		if taken[name] || wanted[name] > 1 {
+			name = hashedName(entry, func(name string) bool { return taken[name] || wanted[name] > 0 })
+		}
 		names[entry], taken[name] = name, true
 	}
 	return names
 }
 
-// derivedName makes a legal name from an entry name. It lengthens the hash if
-// another entry has the name already. That happens only on purpose.
-func derivedName(entry string, taken map[string]bool) string {
+// plainName makes a legal name from an entry name.
+func plainName(entry string) string {
+	return cmp.Or(mcpvisor.SuggestServerName(entry), "server")
+}
+
+// hashedName makes a legal name that is not taken. It lengthens the hash if another entry has
+// the name already. That happens only on purpose.
+func hashedName(entry string, taken func(string) bool) string {
 	sum := sha256.Sum256([]byte(entry))
 	hash := hex.EncodeToString(sum[:])
-	stem := mcpvisor.SuggestServerName(entry)
-	if stem == "" {
-		stem = "server"
-	}
+	stem := plainName(entry)
 	name := ""
 	for digits := nameHashLength; digits < maxNameLength-len("s-"); digits += nameHashLength {
 		name = stem[:min(len(stem), maxNameLength-1-digits)] + "-" + hash[:digits]
-		if !taken[name] {
+		if !taken(name) {
 			break
 		}
 	}

@@ -120,11 +120,41 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 		err = cli.UsageError("--wait %s is for status only; write a duration such as --wait 30s", inv.WaitFor)
 	default:
 		if err = refuseBytes(parsed.Selected().Name, args); err == nil {
+			inv.takeEntryNames(parsed)
 			err = parsed.Run(inv, &inv.Opener, &inv.Invocation)
 		}
 	}
 	inv.ReportError(err)
 	return cli.ExitCode(err)
+}
+
+// takeEntryNames replaces names of entries by those of their servers, in all that the command
+// line says is a server or a tool.
+func (inv *invocation) takeEntryNames(parsed *kong.Context) {
+	command := parsed.Selected()
+	values := slices.Clone(command.Positional)
+	for _, flag := range command.Flags {
+		values = append(values, flag.Value)
+	}
+	for _, value := range values {
+		replace := map[string]func(string) string{"server": inv.ServerName, "tool": inv.ToolName, "target": func(name string) string {
+			if replaced := inv.ServerName(name); replaced != name {
+				return replaced
+			}
+			return inv.ToolName(name)
+		}}[value.Tag.Get("complete")]
+		if replace == nil {
+			continue
+		}
+		switch given := value.Target.Addr().Interface().(type) {
+		case *string:
+			*given = replace(*given)
+		case *[]string:
+			for i, name := range *given {
+				(*given)[i] = replace(name)
+			}
+		}
+	}
 }
 
 // refuseBytes is an error if a word that is sent to a server is not UTF-8. The parser has

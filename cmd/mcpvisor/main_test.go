@@ -85,6 +85,7 @@ func writeConfigs(env *testscript.Env) error {
 	hasty["timeouts"] = map[string]any{"list": "2s"}
 	for name, file := range map[string]any{
 		".mcp.json":     map[string]any{"mcpServers": map[string]any{"one": good("one"), "two": good("two")}},
+		"slash.json":    map[string]any{"mcpServers": map[string]any{"microsoft/playwright-mcp": good("slash"), "one": good("one")}},
 		"five.json":     map[string]any{"mcpServers": five},
 		"two.json":      map[string]any{"mcpServers": two},
 		"retry.json":    map[string]any{"mcpServers": map[string]any{"one": good("one"), "never": never, "standby": standby}},

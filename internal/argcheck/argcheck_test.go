@@ -211,6 +211,20 @@ func TestCheck_strict(t *testing.T) {
 	require.Equal(t, []string{"a required", "b required", "c type"}, problems(`{"required":["a","b"],"properties":{"a":{},"b":{},"c":{"type":"null"}}}`, `{"c":1}`), "all, in the order of the rules")
 }
 
+// A required property that declares a default may be left out: the server takes that.
+func TestCheck_required_property_with_a_default(t *testing.T) {
+	for schema, missing := range map[string]int{
+		`{"properties":{"a":{"default":1}},"required":["a"]}`:            0,
+		`{"properties":{"a":{"default":1},"b":{}},"required":["a","b"]}`: 1,
+		`{"properties":{"a":{}},"required":["a"]}`:                       1,
+		`{"properties":{"a":true},"required":["a"]}`:                     1,
+	} {
+		require.Len(t, new(Checker).Check(t.Context(), []byte(schema), []byte(`{}`), Options{Most: 10, Strict: true}).Violations, missing, schema)
+	}
+	wrong := new(Checker).Check(t.Context(), []byte(`{"properties":{"a":{"default":1,"type":"integer"}},"required":["a"]}`), []byte(`{"a":"x"}`), Options{}).Violations
+	require.Len(t, wrong, 1, "a value that is given is compared")
+}
+
 // The value of one property is compared by itself.
 func TestCheck_of_a_property(t *testing.T) {
 	schema := `{"properties":{"a":{"type":"integer"}},"required":["b"]}`

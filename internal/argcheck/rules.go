@@ -158,13 +158,29 @@ func (c *check) allPresent(rule string, list, s, v int) verdict {
 			out = min(out, maybe)
 			continue
 		}
-		if c.member(&c.args, v, c.text(&c.schema, i)) == 0 {
+		name := c.text(&c.schema, i)
+		switch {
+		case c.member(&c.args, v, name) != 0:
+		case c.hasDefault(s, name): // a server that declares one takes it, although JSON Schema does not say so
+			out = min(out, maybe)
+		default:
 			if out = c.fail(problem{rule: rule, schema: s, value: v, name: i}); c.enough() {
 				return no
 			}
 		}
 	}
 	return out
+}
+
+// hasDefault reports whether a property declares a value that stands for a missing one.
+func (c *check) hasDefault(s int, name string) bool {
+	var out verdict
+	properties, ok := c.node(s, "properties", "{", &out)
+	if !ok {
+		return false
+	}
+	property := c.member(&c.schema, properties, name)
+	return property != 0 && c.schema.First(property) == '{' && c.keyword(property, "default") != 0
 }
 
 // declared iterates over the schemas of a name in properties and patternProperties. certain

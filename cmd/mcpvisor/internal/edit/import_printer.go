@@ -73,7 +73,7 @@ func printVariables(b *strings.Builder, variables []*hosts.Variable) {
 	if len(variables) == 0 {
 		return
 	}
-	b.WriteString("What looks like a secret stays where it is. Set these variables before the servers start, each to the whole value unless a part is named:\n")
+	b.WriteString("What looks like a secret stays where it is. Set these variables, which stand for it or are named by an entry, before the servers start, each to the whole value unless a part is named:\n")
 	width := 0
 	for _, v := range variables {
 		width = max(width, len(v.Name))

@@ -70,8 +70,9 @@ type Item struct {
 // Plan is what an import changes. Making it changes no file.
 type Plan struct {
 	Items []Item `json:"entries"`
-	// Variables stand for the secrets that the hosts' files hold. They have to be set
-	// before the servers start.
+	// Variables stand for the secrets that the hosts' files hold, or are those that an entry
+	// refers to, without a default, and that are not set. They have to be set before the
+	// servers start.
 	Variables []*Variable `json:"variables"`
 	// Unreadable are files that could not be read, with the reason.
 	Unreadable []string `json:"unreadable,omitempty"`
@@ -139,6 +140,9 @@ func (p *Plan) addSource(s Source) error {
 		}
 		if item.Entry == item.Name {
 			item.Entry = ""
+		}
+		if item.Action != ActionRefuse && item.Action != ActionClash {
+			p.vars.addReferenced(&item)
 		}
 		if item.Action == ActionAdd || item.Action == ActionReplace {
 			if err := p.addInputs(&item, inputs); err != nil {
@@ -321,14 +325,14 @@ func equal(present json.RawMessage, entry object) bool {
 }
 
 // referencesIn returns the ids of the inputs that an entry uses, and the names of its
-// variables.
+// variables that have no default.
 func referencesIn(entry object) (inputs, variables []string) {
 	mapTexts(entry, func(text string) string {
-		for _, expr := range reference.FindAllString(text, -1) {
-			name := expr[2 : len(expr)-1]
+		for _, expr := range reference.FindAllString(strings.ReplaceAll(text, "$${", ""), -1) {
+			name := strings.TrimPrefix(expr[2:len(expr)-1], "env:")
 			if id, ok := strings.CutPrefix(name, "input:"); ok {
 				inputs = append(inputs, id)
-			} else {
+			} else if legalVariable.MatchString(name) && !slices.Contains(ownVariables, name) {
 				variables = append(variables, name)
 			}
 		}

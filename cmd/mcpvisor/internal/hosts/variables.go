@@ -11,12 +11,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 )
 
-// Variable is an environment variable that stands for a secret which a host's file holds.
-// The value itself is shown nowhere.
+// Variable is an environment variable that stands for a secret which a host's file holds, or
+// one that a host's file refers to. The value itself is shown nowhere.
 type Variable struct {
 	Name string `json:"name"`
-	// For are the places that the variable was made for, as in "env.TOKEN of github". They
-	// say which part of the value it is, if it is not the whole one.
+	// For are the places that the variable was made for, as in "env.TOKEN of github", or the
+	// servers that refer to it. They say which part of the value it is, if it is not the whole
+	// one.
 	For []string `json:"for"`
 	// Set says that the variable is set in this process, and Differs that it is set to
 	// another value than the file has.
@@ -35,6 +36,12 @@ type variables struct {
 
 // reference matches a variable in a value. Values that hold nothing else are no secrets.
 var reference = regexp.MustCompile(`\$\{[^}]*\}`)
+
+// legalVariable matches the name of an environment variable.
+var legalVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// ownVariables are replaced by package config itself, and are not of the environment.
+var ownVariables = []string{"workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator"}
 
 // bareVariable matches $VAR of Gemini CLI.
 var bareVariable = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
@@ -278,10 +285,29 @@ func (p *protector) variable(place, name, before, value, after string) string {
 
 // variableNameOf keeps a name that is legal, and makes one of another text.
 func variableNameOf(name string) string {
-	if regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) {
+	if legalVariable.MatchString(name) {
 		return name
 	}
 	return variableName(name)
+}
+
+// addReferenced adds the variables that an entry refers to and that are not set. A secret that
+// is found later gets another name than theirs: they may stand for another value.
+func (v *variables) addReferenced(item *Item) {
+	for _, name := range item.variables {
+		if _, set := v.lookup(name); set {
+			continue
+		}
+		known := v.find(name)
+		if known == nil {
+			known = &Variable{Name: name}
+			v.all = append(v.all, known)
+		}
+		place := fmt.Sprintf("a reference of %s (%s)", item.Name, item.place())
+		if known.value == "" && !slices.Contains(known.For, place) {
+			known.For = append(known.For, place)
+		}
+	}
 }
 
 func (v *variables) find(name string) *Variable {

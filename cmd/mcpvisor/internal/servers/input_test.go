@@ -63,8 +63,8 @@ func (w forbidden) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Without a terminal, inputs come from variables and defaults. The error about the
-// name of an entry says how its server is called.
+// Without a terminal, inputs come from variables and defaults. A server can be named as
+// its entry is called.
 func TestLoadConfig_inputs_and_names(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mcp.json")
 	require.NoError(t, os.WriteFile(path, []byte(`{"inputs": [{"id": "x", "type": "promptString"}],
@@ -77,12 +77,16 @@ func TestLoadConfig_inputs_and_names(t *testing.T) {
 	t.Setenv("MCPVISOR_INPUT_X", "program")
 	file, err = o.LoadConfig()
 	require.NoError(t, err)
-	specs, err := SelectSpecs(file, []string{"a-b-c14cdd"})
-	require.NoError(t, err)
-	require.Equal(t, "program", specs[0].Stdio.Command)
-	require.Equal(t, "a-b-c14cdd", specs[0].Name)
-	_, err = SelectSpecs(file, []string{"a/b"})
-	require.ErrorContains(t, err, `the server of entry "a/b" is called "a-b-c14cdd"; use that name`)
+	for _, name := range []string{"a-b", "a/b"} {
+		specs, err := SelectSpecs(file, []string{name})
+		require.NoError(t, err)
+		require.Equal(t, "program", specs[0].Stdio.Command)
+		require.Equal(t, "a-b", specs[0].Name)
+		require.Equal(t, "a-b", o.ServerName(name))
+	}
+	for name, want := range map[string]string{"a/b": "a/b", "a/b/echo": "a-b/echo", "a/b/c/d": "a-b/c/d", "a-b/echo": "a-b/echo", "x/y/z": "x/y/z", "mcp__a__b": "mcp__a__b"} {
+		require.Equal(t, want, o.ToolName(name))
+	}
 	_, err = SelectSpecs(file, []string{"c"})
-	require.ErrorContains(t, err, `has no server "c"; name one of: a-b-c14cdd`)
+	require.ErrorContains(t, err, `has no server "c"; name one of: a-b`)
 }

@@ -68,6 +68,49 @@ func (o *Opener) enabledNames() (names []string, err error) {
 	return names, nil
 }
 
+// ServerName returns the name of a server that the user names as its entry is called in the
+// file ("microsoft/playwright-mcp"). Any other name is returned as it is.
+func (o *Opener) ServerName(name string) string {
+	if mcpvisor.CheckServerName(name) == nil {
+		return name // an entry that is called so has this name
+	}
+	if server, found := o.entries().Find(name); found {
+		return server.Spec.Name
+	}
+	return name
+}
+
+// ToolName is ServerName for the qualified name of a tool. A server whose own name stands
+// before the first '/' is meant, if there is one.
+func (o *Opener) ToolName(name string) string {
+	server, tool, qualified := mcpvisor.SplitName(name)
+	if !qualified || mcpvisor.CheckServerName(server) == nil && !strings.Contains(tool, "/") {
+		return name
+	}
+	file := o.entries()
+	if file.EntryName(server) != "" {
+		return name
+	}
+	found := name
+	longest := 0
+	for _, s := range file.Servers {
+		if rest, ok := strings.CutPrefix(name, s.Entry+"/"); ok && rest != "" && len(s.Entry) > longest {
+			found, longest = mcpvisor.Qualify(s.Spec.Name, rest), len(s.Entry)
+		}
+	}
+	return found
+}
+
+// entries reads the names of the entries, and nothing in them. A file that cannot be read has
+// none; the command itself says so.
+func (o *Opener) entries() *config.File {
+	file, err := o.loadFiles(config.WithServers())
+	if err != nil {
+		return &config.File{}
+	}
+	return file
+}
+
 // SelectSpecs returns the specs of the named servers, or of all without names.
 func SelectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, error) {
 	if len(names) == 0 {
@@ -77,8 +120,6 @@ func SelectSpecs(file *config.File, names []string) ([]mcpvisor.ServerSpec, erro
 	for _, name := range names {
 		server, found := file.Find(name)
 		switch {
-		case found && server.Spec.Name != name:
-			return nil, cli.UsageError("config %s: the server of entry %q is called %q; use that name", server.Spec.Origin, name, server.Spec.Name)
 		case found && server.Disabled:
 			return nil, cli.UsageError("config %s: server %q is disabled; remove \"disabled\" to use it", server.Spec.Origin, name)
 		case found:

@@ -34,7 +34,8 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, text, "CGO_ENABLED=0 go build -trimpath")
 	module := read(t, "go.mod")
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(module)[1]
-	require.Contains(t, text, "FROM golang:"+version+"-", "the version of go.mod")
+	require.Contains(t, text, "FROM golang:"+version+" AS build", "the version of go.mod, in an image with git")
+	require.NotContains(t, read(t, ".dockerignore"), ".git", "the program reports its commit")
 	require.NotContains(t, read(t, ".dockerignore"), "go.work", "the program is built in the workspace")
 }
 

@@ -2,7 +2,8 @@
 // packages, the image, the unit of systemd, the example for Kubernetes and the modules.
 //
 // `go test` reads the files. `.ci/run packaging` also builds the program as a release has it,
-// installs it with go install from a proxy in a directory, installs a package into a
-// directory, and lets systemd verify the unit, as far as dpkg and systemd-analyze are installed. goreleaser itself is not run: building it takes longer than
-// all of these tests.
+// installs it with go install from a proxy in a directory, runs goreleaser for this platform,
+// installs a package into a directory, and runs the unit under a systemd that it starts in
+// namespaces of its own, as far as dpkg and systemd are installed and the tests run as root. The
+// image is not built: its base images are in no registry that every machine reaches.
 package packaging

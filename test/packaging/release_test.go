@@ -162,8 +162,10 @@ var program = sync.OnceValues(func() (string, error) {
 func TestMain(m *testing.M) {
 	mcptest.Main() // the server of the service
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if programDir != "" {
-			_ = os.RemoveAll(programDir)
+		for _, dir := range []string{programDir, distParent} {
+			if dir != "" {
+				_ = os.RemoveAll(dir)
+			}
 		}
 		os.Exit(code)
 	}))

@@ -29,8 +29,8 @@ type machine struct {
 	dir string // its files are below this machine's; tree is copied over them
 }
 
-// bootMachine starts a machine with the service installed as a package installs it, and one
-// server in its configuration.
+// bootMachine starts a machine with the service installed by its package, or as that installs
+// it, and one server in its configuration.
 func bootMachine(t *testing.T) *machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -41,13 +41,16 @@ func bootMachine(t *testing.T) *machine {
 			t.Skip(tool + " is not installed")
 		}
 	}
-	program := builtProgram(t)
 	m := &machine{t: t, dir: t.TempDir()}
 	require.NoError(t, os.Chmod(m.dir, 0o755))
-	m.install("/usr/bin/mcpvisor", readFile(t, program), 0o755)
-	for _, c := range readRelease(t).Nfpms[0].Contents {
-		if c.Packager != "rpm" && !strings.HasPrefix(c.Src, ".release/") {
-			m.install(c.Dst, []byte(read(t, filepath.FromSlash(c.Src))), 0o644)
+	if _, err := exec.LookPath("dpkg"); err == nil && os.Getenv(goreleaserVariable) != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(m.dir, "mcpvisor.deb"), readFile(t, only(t, dist(t), "*.deb")), 0o644))
+	} else {
+		m.install("/usr/bin/mcpvisor", readFile(t, builtProgram(t)), 0o755)
+		for _, c := range readRelease(t).Nfpms[0].Contents {
+			if c.Packager != "rpm" && !strings.HasPrefix(c.Src, ".release/") {
+				m.install(c.Dst, []byte(read(t, filepath.FromSlash(c.Src))), 0o644)
+			}
 		}
 	}
 	self, err := os.Executable()

@@ -65,13 +65,13 @@ func TestDoctor(t *testing.T) {
 		lacks []string
 	}{
 		"start clock ends": {entryWith(clock("start"), says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), nil,
-			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "read its stderr"}, []string{"--wait"}},
+			[]string{"did not finish the handshake in time", `raise "start" in "timeouts"`, "stderr   connect ECONNREFUSED", "nothing listens at 127.0.0.1:5432: start the service"}, []string{"--wait"}},
 		"wait ends": {entryWith(nil, says("connect ECONNREFUSED 127.0.0.1:5432"), hangingStart[0], hangingStart[1]), []string{"--wait", "2s"},
 			[]string{"not ready in time", "stderr   connect ECONNREFUSED", "raise --wait, or leave it out"}, nil},
 		"hint while it waits": {entryWith(nil, hangingStart...), []string{"--wait", "3s"},
 			[]string{"waiting for one (up to 3s; --wait shortens it)\n"}, nil},
 		"list clock ends": {entryWith(clock("list"), says("connect ECONNREFUSED 127.0.0.1:5432"), mcptest.Fault{At: mcptest.StageList, Do: mcptest.ActionHang}), nil,
-			[]string{`raise "list" in "timeouts"`, `raise "timeouts": {"list": "2m"}`, "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
+			[]string{`raise "list" in "timeouts"`, "nothing listens at 127.0.0.1:5432: start the service", "stderr   connect ECONNREFUSED"}, []string{`"start"`}},
 		"list is refused": {entryWith(nil, says("getaddrinfo ENOTFOUND api.example"), refuses), nil,
 			[]string{"fetch failed"}, []string{"does not look like an MCP server"}},
 		"handshake is refused": {entryWith(nil, says("no database"), mcptest.Fault{At: mcptest.StageInitialize, Do: mcptest.ActionError, Text: "no database"},
@@ -90,7 +90,7 @@ func TestDoctor(t *testing.T) {
 		"variable is passed": {entryWith(map[string]any{"inherit_env": true}, says("missing SOME_API_KEY"), exits), nil,
 			[]string{"run the command by hand"}, []string{"set in your shell"}},
 		"variable is not set": {entryWith(nil, says("missing OTHER_API_KEY and ERROR"), exits), nil,
-			[]string{"run the command by hand"}, []string{"set in your shell"}},
+			[]string{`advice   add "env": {"OTHER_API_KEY": "${OTHER_API_KEY}"}, and set OTHER_API_KEY before`}, []string{"set in your shell"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, code := runTool(t, append([]string{"-c", entryFile(t, c.entry)}, append(c.args, "doctor")...)...)

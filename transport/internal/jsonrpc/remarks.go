@@ -55,6 +55,11 @@ func (r *Remarks) AddStray(text []byte, reason string, assembling bool) {
 	if r.first.text == nil || r.assembling && assembling || r.first.reason == StrayLog && reason != StrayLog {
 		r.first, r.assembling = stray{bytes.Clone(text), reason}, assembling
 	}
+	// Of a text over several lines, as of a usage, the first line alone says little.
+	if r.total.Load() > 0 && !r.assembling && reason == StrayLog && r.first.reason == StrayLog && len(r.first.text) < MaxStrayShown {
+		r.first.text = append(append(r.first.text, ' '), text...)
+		r.first.text = r.first.text[:min(len(r.first.text), StrayTaken)]
+	}
 	r.last.text, r.last.reason, r.orphan = append(r.last.text[:0], text...), reason, ""
 	r.total.Add(1)
 }

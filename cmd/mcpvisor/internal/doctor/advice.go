@@ -16,7 +16,7 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 	switch kind := cause.Kind; kind {
 	case supervisor.CauseConfig, supervisor.CauseSpawn:
 		if s.Transport != "stdio" {
-			return "check the URL, and that the server is running"
+			return remoteAdvice(cause, "check the URL, and that the server is running")
 		}
 		switch {
 		case strings.Contains(cause.Message, "is not a directory"):
@@ -25,8 +25,6 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 			return "write \"${workspaceFolder}/…\" for a program beside the file"
 		}
 		return "check \"command\": it has to be installed, and be in PATH or be a full path"
-	case supervisor.CauseExit, supervisor.CauseSignal:
-		return "run the command by hand and read its stderr; look for missing arguments and environment variables"
 	case supervisor.CauseClosed:
 		return "the server closed the connection; look at the server's log"
 	case supervisor.CauseHandshake, supervisor.CauseProtocol:
@@ -34,7 +32,7 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 			return "the server runs, and answered with this error; it may lack a network, a service or a login"
 		}
 		if s.Transport != "stdio" {
-			return httpAdvice(cause)
+			return remoteAdvice(cause, "check that the URL is the server's MCP endpoint, and look at the server's log")
 		}
 		return "this does not look like an MCP server; check the command"
 	case supervisor.CauseTimeout:
@@ -52,13 +50,13 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 	return "try again; if the error stays, report it"
 }
 
-// httpAdvice is about an endpoint that did not answer with MCP. Most such causes
-// say what to do after a semicolon.
-func httpAdvice(cause *supervisor.Cause) string {
+// remoteAdvice returns an advice about an endpoint, unless the cause says itself, after a
+// semicolon, what to do.
+func remoteAdvice(cause *supervisor.Cause, advice string) string {
 	if strings.Contains(cause.Message, "; ") {
 		return ""
 	}
-	return "check that the URL is the server's MCP endpoint, and look at the server's log"
+	return advice
 }
 
 // serverAnswered reports whether the server ended its start with a JSON-RPC error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,35 +19,40 @@ import (
 )
 
 // Command is `mcpvisor doctor`.
-type Command struct{}
+type Command struct {
+	Servers []string `arg:"" optional:"" help:"Names of the servers; all without names." complete:"server" placeholder:"NAME"`
+}
 
 // Run implements kong's command. An interrupted command prints what it has found
 // so far, and fails.
-func (Command) Run(inv *servers.Opener) error {
-	file, err := inv.LoadConfig()
+func (cmd *Command) Run(inv *servers.Opener) error {
+	file, err := inv.LoadConfig(cmd.Servers...)
+	if err != nil {
+		return err
+	}
+	specs, err := servers.SelectSpecs(file, cmd.Servers)
 	if err != nil {
 		return err
 	}
 	if running := inv.BesideRun("doctor starts copies of its servers, because it must see a start"); running != nil {
 		running.Stop()
 	}
-	findings, code := fileFindings(file)
-	specs := file.Specs()
+	findings, code := fileFindings(file, specs, cmd.Servers)
 	var interrupted error
 	if len(specs) > 0 {
-		servers, err := serverFindings(inv, file, specs)
+		found, err := serverFindings(inv, file, specs)
 		switch {
 		case errors.Is(err, cli.ErrInterrupted):
 			interrupted = err
 		case err != nil:
 			return err
 		}
-		for _, f := range servers {
+		for _, f := range found {
 			if !f.OK {
 				code = max(code, cli.ExitUnavailable)
 			}
 		}
-		findings = append(findings, servers...)
+		findings = append(findings, found...)
 	}
 	switch {
 	case len(findings) == 0:
@@ -68,9 +74,17 @@ func (Command) Run(inv *servers.Opener) error {
 	return nil
 }
 
-// fileFindings returns the findings about the file itself.
-func fileFindings(file *config.File) (findings []finding, code int) {
+// fileFindings returns the findings about the file itself; if servers are named, only those
+// about them.
+func fileFindings(file *config.File, specs []mcpvisor.ServerSpec, names []string) (findings []finding, code int) {
+	about := slices.Clone(names)
+	for _, spec := range specs {
+		about = append(about, file.EntryName(spec.Name))
+	}
 	for _, p := range file.Problems {
+		if len(names) > 0 && !slices.Contains(about, p.Server) {
+			continue
+		}
 		f := finding{Server: p.Server, OK: true, Level: levelWarn, Kind: "config", Target: configfile.Target(p.File, p.Server), Summary: problemSummary(p)}
 		if p.Severity == config.SeverityError {
 			code = cli.ExitUsage

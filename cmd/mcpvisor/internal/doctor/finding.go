@@ -2,11 +2,13 @@ package doctor
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/environ"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -60,7 +62,9 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 	switch c := s.LastCause; {
 	case c != nil:
 		f.Kind, f.Summary, f.ExitCode, f.Signal = string(c.Kind), c.Error(), c.ExitCode, c.Signal
-		f.Advice = causeAdvice(s, spec)
+		if f.Advice = prescription(s, spec); f.Advice == "" {
+			f.Advice = causeAdvice(s, spec)
+		}
 	case inv.Context.Err() != nil:
 		f.Level, f.Kind, f.Summary = levelUnknown, "canceled", "interrupted before it was ready"
 		return f
@@ -76,6 +80,20 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 		f.Advice = missingVariablesAdvice(names)
 	}
 	return f
+}
+
+// prescription returns what the table of rules says about the cause of a server; "" if no rule
+// knows it.
+func prescription(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
+	if spec.Stdio == nil {
+		return "" // the messages about addresses say what to do
+	}
+	f := failure{kind: string(s.LastCause.Kind), message: s.LastCause.Error(), stderr: s.LastCause.Stderr, command: spec.Stdio.Command, args: spec.Stdio.Args,
+		has: func(name string) bool {
+			return spec.Stdio.Env[name] != "" || (spec.Stdio.InheritEnv || environ.Inherits(name)) && os.Getenv(name) != ""
+		}}
+	advice, _ := f.prescribe()
+	return advice
 }
 
 // serverWarnings returns what is odd about a server, whether it is ready or not.

@@ -47,6 +47,7 @@
 //	GET  healthz                       Health: the process answers
 //	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
 //	GET  metrics                       the handler of WithMetrics
+//	GET  api/openapi.json              all of this as OpenAPI 3.1, with schemas; see docs/http-api.md
 //
 // Every other answer has a status of 400 or more and is an [api.ErrorAnswer]. The body of a POST
 // is application/json: one object, without unknown fields and without text after it.

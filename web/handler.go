@@ -2,6 +2,7 @@ package web
 
 import (
 	"crypto/rand"
+	_ "embed" // openapi.json
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -92,28 +93,53 @@ func (h *Handler) Close() {
 	h.closeOnce.Do(func() { close(h.closed) })
 }
 
+// route is one operation of the handler.
+type route struct {
+	pattern string // of http.ServeMux
+	serve   http.HandlerFunc
+}
+
+// operations are the routes of the API and the probes, as openapi.json describes them.
+func (h *Handler) operations() []route {
+	return []route{
+		{"GET /api/status", h.getStatus},
+		{"GET /api/servers/{name}", h.getServer},
+		{"GET /api/servers/{name}/tools", h.getTools},
+		{"GET /api/servers/{name}/stderr", h.getStderr},
+		{"GET /api/tools", h.getToolUse},
+		{"GET /api/calls", h.getCalls},
+		{"GET /api/usage", h.getUsage},
+		{"GET /api/events", h.getEvents},
+		{"GET " + streamPath, h.streamEvents},
+		{"GET /api/openapi.json", h.getOpenAPI},
+		{"POST /api/servers/{name}/restart", h.postRestart},
+		{"POST /api/call", h.postCall},
+		{"GET /healthz", h.getHealth},
+		{"GET /readyz", h.getReadiness},
+		{"GET /metrics", h.getMetrics},
+	}
+}
+
 // newRoutes returns the routes of the API, the probes and the page.
 func (h *Handler) newRoutes() *http.ServeMux {
 	m := http.NewServeMux()
-	m.HandleFunc("GET /api/status", h.getStatus)
-	m.HandleFunc("GET /api/servers/{name}", h.getServer)
-	m.HandleFunc("GET /api/servers/{name}/tools", h.getTools)
-	m.HandleFunc("GET /api/servers/{name}/stderr", h.getStderr)
-	m.HandleFunc("GET /api/tools", h.getToolUse)
-	m.HandleFunc("GET /api/calls", h.getCalls)
-	m.HandleFunc("GET /api/usage", h.getUsage)
-	m.HandleFunc("GET /api/events", h.getEvents)
-	m.HandleFunc("GET "+streamPath, h.streamEvents)
-	m.HandleFunc("POST /api/servers/{name}/restart", h.postRestart)
-	m.HandleFunc("POST /api/call", h.postCall)
-	m.HandleFunc("GET /healthz", h.getHealth)
-	m.HandleFunc("GET /readyz", h.getReadiness)
-	if h.opts.metrics != nil {
-		m.HandleFunc("GET /metrics", h.getMetrics)
+	for _, r := range h.operations() {
+		m.HandleFunc(r.pattern, r.serve)
 	}
 	m.HandleFunc("GET /{$}", h.getIndex)
 	m.HandleFunc("GET /{file}", h.getAsset)
 	return m
+}
+
+// openAPI describes the API (OpenAPI 3.1).
+//
+//go:embed openapi.json
+var openAPI []byte
+
+func (h *Handler) getOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	jsonanswer.SetDeadline(w, len(openAPI))
+	_, _ = w.Write(openAPI) // a reader that has gone needs no answer
 }
 
 // ServeHTTP implements http.Handler.
@@ -157,6 +183,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // getMetrics serves the handler of WithMetrics. It knows no deadline.
 func (h *Handler) getMetrics(w http.ResponseWriter, r *http.Request) {
+	if h.opts.metrics == nil {
+		writeError(w, http.StatusNotFound, api.ErrorDetail{Message: "no such page"})
+		return
+	}
 	jsonanswer.SetDeadline(w, 0)
 	h.opts.metrics.ServeHTTP(w, r)
 }

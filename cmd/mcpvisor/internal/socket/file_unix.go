@@ -69,10 +69,10 @@ func openTo(group, path string) error {
 		}
 		return err
 	}
-	if err := os.Chmod(path, 0o660); err != nil {
+	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // for the group
 		return err
 	}
-	return os.Chmod(filepath.Dir(path), 0o711)
+	return os.Chmod(filepath.Dir(path), 0o711) //nolint:gosec // a directory
 }
 
 // groupOf returns the name of the group of a file.

@@ -8,10 +8,10 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## all tests of the library; needs only Go
 	$(GO) test ./...
@@ -49,6 +49,9 @@ adapters: ## the adapters with the real frameworks, in modules of their own
 
 real: ## tests against real servers from npm; needs node
 	@.ci/run real
+
+doctor-servers: ## what mcpvisor doctor says about 90 servers from npm, about 5 minutes: compared with test/real/doctor/servers.tsv
+	test/real/doctor/run.mjs
 
 packaging: ## the program of a release, its packages, and the unit of systemd
 	@.ci/run packaging

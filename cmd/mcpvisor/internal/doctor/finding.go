@@ -62,8 +62,12 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 	switch c := s.LastCause; {
 	case c != nil:
 		f.Kind, f.Summary, f.ExitCode, f.Signal = string(c.Kind), c.Error(), c.ExitCode, c.Signal
-		if f.Advice = prescription(s, spec); f.Advice == "" {
-			f.Advice = causeAdvice(s, spec)
+		if f.Advice = prescription(s, spec); f.Advice != "" {
+			break
+		}
+		f.Advice = causeAdvice(s, spec)
+		if malformed > 0 && s.Transport == "stdio" && (c.Kind == supervisor.CauseTimeout || c.Kind == supervisor.CauseHandshake) {
+			f.Advice = notOnlyMessages
 		}
 	case inv.Context.Err() != nil:
 		f.Level, f.Kind, f.Summary = levelUnknown, "canceled", "interrupted before it was ready"
@@ -71,9 +75,9 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 	default:
 		f.Kind, f.Summary = "timeout", "not ready in time"
 		f.Advice = "raise --wait, or leave it out, to see how its start ends"
-	}
-	if malformed > 0 && s.Transport == "stdio" && (f.Kind == "timeout" || f.Kind == "handshake") {
-		f.Advice = "check that the command starts an MCP server, and that it writes only JSON-RPC to stdout"
+		if malformed > 0 && s.Transport == "stdio" {
+			f.Advice = notOnlyMessages
+		}
 	}
 	if names := missingVariables(spec.Stdio, append(slices.Clone(f.Stderr), f.Summary)); len(names) > 0 {
 		f.NotPassed = names
@@ -81,6 +85,8 @@ func diagnose(inv *servers.Opener, s mcpvisor.ServerStatus, spec mcpvisor.Server
 	}
 	return f
 }
+
+const notOnlyMessages = "check that the command starts an MCP server, and that it writes only JSON-RPC to stdout"
 
 // prescription returns what the table of rules says about the cause of a server; "" if no rule
 // knows it.

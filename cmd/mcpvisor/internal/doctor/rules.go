@@ -114,11 +114,11 @@ var rules = []rule{
 	{name: "some-variable", pattern: `(?i)environment variables? (?:are |is )?(?:not set|missing|required|not defined)`, says: `it wants environment variables that it does not name: look them up in its documentation, and add them to "env"{documentation}`},
 	{name: "some-setting", pattern: `(?i)\b(?:is required|cannot be empty|not configured|must be (?:set|provided)|not provided|must be a non-empty|no \S+ (?:specified|configured|provided))\b`,
 		says: `it lacks a setting: look it up in its documentation, and add it to "env" or "args"{documentation}`},
-	{name: "wrote-nothing", pattern: `^server process ended with exit status [1-9]\d*$`, when: func(f *failure) bool { return len(f.stderr) == 0 },
+	{name: "wrote-nothing", pattern: `^server process ended with exit status [1-9]\d*$`, when: (*failure).silent,
 		says: `it wrote nothing: look its settings up in its documentation, and run it by hand: {program}{documentation}`},
 	{name: "not-a-server", pattern: `^server process ended with exit status 0; it ended before the handshake without output`,
 		says: `it wrote nothing and ended: it may be the wrong command, or it wants an argument that makes it a server; try: {program} --help`},
-	{name: "silent", pattern: `^server did not finish the handshake in time`, kinds: []string{"timeout"}, when: func(f *failure) bool { return len(f.stderr) == 0 },
+	{name: "silent", pattern: `^server did not finish the handshake in time`, kinds: []string{"timeout"}, when: (*failure).silent,
 		says: `it wrote nothing, so it may be no MCP server over stdio: {program} --help; if it is only slow to start, raise "timeouts": {"start": "2m"}`},
 	{name: "question", pattern: `\(it asks a question and waits`, says: `start it so that it does not ask, as with npx -y; or give it the answer in "args" or "env"; try: {program} --help`},
 	{name: "prints-and-ends", pattern: `what is not JSON-RPC: .*exit status 0`,
@@ -182,6 +182,9 @@ func (f *failure) prescribe() (advice, name string) {
 // strayText finds the beginning of stdout in a cause.
 var strayText = regexp.MustCompile(`what is not JSON-RPC: ("(?:[^"\\]|\\.)*")`)
 
+// silent reports whether the server itself wrote nothing: what npm warns of does not count.
+func (f *failure) silent() bool { return len(f.lines()) == 1 }
+
 // isProgress reports whether a line is of a log, and reports no fault that ends a program.
 func isProgress(line string) bool {
 	lower := strings.ToLower(line[:min(len(line), 8)])
@@ -233,7 +236,12 @@ func (f *failure) fill(says string, rest []string) string {
 	if pkg != "" && f.runner() == "npx" {
 		documentation = "; npm docs " + pkg + " opens it"
 	}
-	usage := strings.TrimSpace(rest[0])
+	usage := rest[0]
+	for _, word := range []string{"Usage", "usage", "USAGE"} { // a process id may stand before it
+		if at := strings.Index(usage, word); at > 0 {
+			usage = usage[at:]
+		}
+	}
 	if strings.HasSuffix(usage, ":") && len(rest) > 1 {
 		usage += " " + rest[1]
 	}

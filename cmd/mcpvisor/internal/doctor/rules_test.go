@@ -47,7 +47,12 @@ func (r *recordedFailure) advice(t *testing.T) string {
 	} else {
 		spec.Stdio, status.Transport = &mcpvisor.Stdio{Command: r.Command[0], Args: r.Command[1:]}, "stdio"
 	}
-	return diagnose(&servers.Opener{Invocation: cli.Invocation{Context: t.Context()}}, status, spec, 0).Advice
+	return diagnose(&servers.Opener{Invocation: cli.Invocation{Context: t.Context()}}, status, spec, r.malformed()).Advice
+}
+
+// malformed returns how many messages were none, as far as the record tells.
+func (r *recordedFailure) malformed() uint64 {
+	return uint64(strings.Count(r.Message, "what is not JSON-RPC"))
 }
 
 // Every failure gets the advice that a reader of its messages would give. testdata/failures.json
@@ -120,6 +125,7 @@ func TestPrescribe_variables(t *testing.T) {
 		{"SERVICE_TOKEN is required", "SERVICE_TOKEN", "lacks a setting"},
 		{"set A_KEY or B_KEY", "", `{"A_KEY": "${A_KEY}"}`},
 		{"set A_KEY and B_KEY", "", `{"A_KEY": "${A_KEY}", "B_KEY": "${B_KEY}"}`},
+		{"npm warn config A_KEY is not set", "", "it wrote nothing"},
 		{"using A_KEY of the shell", "", "run the command by hand"},
 	} {
 		f := failure{kind: "exit", message: "server process ended with exit status 1", stderr: strings.Split(c.stderr, "\n"), command: "node", has: func(name string) bool { return name == c.env }}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -131,8 +132,9 @@ func (s ServerSpec) TransportKind() string {
 	return ""
 }
 
-// Target describes in one line, without secrets, what the spec runs or reaches: the
-// command without its arguments, the URL without user, query and fragment and with *** in
+// Target describes in one line, without secrets, what the spec runs or reaches: the package
+// or script that npx, docker, node, python and their like run, another command without its
+// arguments, the URL without user, query and fragment and with *** in
 // place of a token in its path, or Transport.Target, each without Secrets.
 func (s ServerSpec) Target() string {
 	target := s.plainTarget()
@@ -148,7 +150,13 @@ func (s ServerSpec) Target() string {
 func (s ServerSpec) plainTarget() string {
 	switch {
 	case s.Stdio != nil:
-		return secret.RedactCommand(s.Stdio.Command)
+		var secrets secret.List
+		secrets.AddArgs(s.Stdio.Args)
+		shown := display.Command(s.Stdio.Command, s.Stdio.Args)
+		if secrets.Replacer().Replace(shown) != shown { // what looks like a package is a secret
+			shown = s.Stdio.Command
+		}
+		return secret.RedactCommand(shown)
 	case s.HTTP != nil:
 		u, err := url.Parse(s.HTTP.URL)
 		if err != nil {

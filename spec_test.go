@@ -167,6 +167,8 @@ func TestServerSpec_Target_holds_no_secrets(t *testing.T) {
 	}{
 		{ServerSpec{}, "", ""},
 		{ServerSpec{Stdio: &Stdio{Command: "npx", Args: []string{"--key", canary}, Env: map[string]string{"KEY": canary}}}, "stdio", "npx"},
+		{ServerSpec{Stdio: &Stdio{Command: "npx", Args: []string{"-y", "@scope/server@1", "--key", canary}}}, "stdio", "npx @scope/server@1"},
+		{ServerSpec{Stdio: &Stdio{Command: "node", Args: []string{"/opt/weather/dist/index.js", canary}}}, "stdio", "node weather/dist/index.js"},
 		{ServerSpec{HTTP: &HTTP{URL: "https://u:" + canary + "@host:8443/mcp?key=" + canary + "#" + canary,
 			Headers: map[string]string{"Authorization": canary}}}, "http", "https://host:8443/mcp"},
 		{ServerSpec{HTTP: &HTTP{URL: "http://h/%zz" + canary}}, "http", "(unreadable URL)"},

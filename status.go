@@ -26,7 +26,8 @@ type ServerStatus struct {
 	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom" or,
 	// of a WebSocket in a configuration file, "ws".
 	Transport string `json:"transport"`
-	// Target is the command or the URL, without arguments and secrets.
+	// Target is what the server runs or where it is, as ServerSpec.Target says it, such as
+	// "npx @scope/server" or a URL.
 	Target string `json:"target"`
 	// Origin says where the server was configured, as in ".mcp.json:12"; may be empty. See
 	// ServerSpec.Origin.

@@ -185,7 +185,7 @@ func TestDoctor_target_of_an_unusable_entry(t *testing.T) {
 		"lacks": {"command": "node", "args": ["${MCPVISOR_TEST_NOT_SET}"]}, "odd": {"comand": "x"}}}`), 0o600))
 	out, code := runTool(t, "-c", path, "doctor")
 	require.Equal(t, cli.ExitUsage, code)
-	require.Regexp(t, `FAIL  lacks: .*is not set.*\n      target   node\nFAIL  odd: .*unknown key "comand".*\n(mcpvisor|$)`, out)
+	require.Regexp(t, `FAIL  lacks: .*is not set.*\n      target   node \$\{MCPVISOR_TEST_NOT_SET\}\nFAIL  odd: .*unknown key "comand".*\n(mcpvisor|$)`, out)
 	out, _ = runTool(t, "-c", path, "config")
 	require.Regexp(t, `(?m)^off +off-server +\S+:1 +disabled$`, out)
 }

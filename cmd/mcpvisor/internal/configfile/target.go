@@ -32,7 +32,13 @@ func Target(path, name string) string {
 	address := cmp.Or(value("httpUrl"), value("url"), value("serverUrl"))
 	switch {
 	case value("command") != "":
-		return mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: value("command")}}.Target()
+		var args []string
+		list, _ := entry["args"].([]any)
+		for _, arg := range list {
+			word, _ := arg.(string)
+			args = append(args, word)
+		}
+		return mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: value("command"), Args: args}}.Target()
 	case address == "":
 		return ""
 	}

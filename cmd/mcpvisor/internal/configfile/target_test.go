@@ -12,7 +12,7 @@ import (
 func TestTarget(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.json")
 	for entry, want := range map[string]string{
-		`{"command": "node", "args": ["${X}", "--key=canary"]}`:                 "node",
+		`{"command": "node", "args": ["${X}", "--key=canary"]}`:                 "node ${X}",
 		`{"command": "${HOME}/bin/x", "env": {"A": "canary"}}`:                  "${HOME}/bin/x",
 		`{"url": "https://u:canary@${HOST}:8080/${A}/mcp?k=canary"}`:            "https://${HOST}:8080/${A}/mcp",
 		`{"url": "${input:url}"}`:                                               "${input:url}",

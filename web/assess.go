@@ -95,7 +95,7 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 	flapping := ends >= flappingEnds
 	switch s.State {
 	case supervisor.StateEvicted:
-		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "was given up%s: %s", afterAttempts(s), causeText(s))
+		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "%s; given up%s", causeText(s), afterAttempts(s))
 	case supervisor.StateUnauthorized:
 		action := "correct its credentials, then restart it"
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(s.LastCause, &required) { // OAuth is configured
@@ -103,12 +103,12 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 		}
 		add(api.AttentionUnauthorized, api.SeverityError, since, action, "requires authorization: %s", causeText(s))
 	case supervisor.StateParked:
-		add(api.AttentionParked, api.SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "has spent its attempts and is tried slowly: %s", causeText(s))
+		add(api.AttentionParked, api.SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "%s; its attempts are spent, and it is tried slowly", causeText(s))
 	case supervisor.StateBackoff:
 		if flapping {
 			break // one entry is enough
 		}
-		add(api.AttentionBackoff, api.SeverityWarning, since, "nothing, if it recovers; restart it to try at once", "waits for its next attempt: %s", causeText(s))
+		add(api.AttentionBackoff, api.SeverityWarning, since, "nothing, if it recovers; restart it to try at once", "%s; waits for its next attempt", causeText(s))
 	case supervisor.StateConnecting, supervisor.StateDiscovering:
 		if f.at.Sub(s.Since) >= slowStart {
 			add(api.AttentionSlowStart, api.SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
@@ -120,7 +120,7 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 	}
 	switch {
 	case flapping && s.State != supervisor.StateEvicted:
-		add(api.AttentionFlapping, api.SeverityWarning, last, "look at the causes in its history", "has ended %d times within %d min, the last time: %s", ends, int(flappingWindow.Minutes()), causeText(s))
+		add(api.AttentionFlapping, api.SeverityWarning, last, "look at the causes in its history", "%s; has ended %d times within %d min", causeText(s), ends, int(flappingWindow.Minutes()))
 	case s.State == supervisor.StateReady && last != nil && f.at.Sub(*last) < recently:
 		add(api.AttentionRestarted, api.SeverityNotice, last, "nothing; the cause is in its history", "ended and is ready again: %s", causeText(s))
 	}

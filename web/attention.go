@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -27,7 +28,49 @@ func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []api
 		all = append(all, h.opts.attention()...)
 	}
 	sortAttention(all)
-	return all
+	return condense(all)
+}
+
+// condense makes one entry of all about one server, led by the most urgent, and one of the
+// same trouble of several servers.
+func condense(all []api.Attention) []api.Attention {
+	first := map[string]int{} // by server, in list
+	list := make([]api.Attention, 0, len(all))
+	for _, a := range all {
+		i, known := first[a.Server]
+		if a.Server != "" && known {
+			list[i].More = append(list[i].More, a.Text)
+			continue
+		}
+		first[a.Server] = len(list)
+		list = append(list, a)
+	}
+	type trouble struct {
+		kind api.AttentionKind
+		text string
+	}
+	same := map[trouble][]string{}
+	for _, a := range list {
+		if a.Server != "" && len(a.More) == 0 {
+			same[trouble{a.Kind, a.Text}] = append(same[trouble{a.Kind, a.Text}], a.Server)
+		}
+	}
+	grouped := list[:0]
+	for _, a := range list {
+		key := trouble{a.Kind, a.Text}
+		names, counted := same[key]
+		switch {
+		case a.Server == "" || len(a.More) > 0:
+		case !counted:
+			continue // in the entry of the first of them
+		case len(names) > 1:
+			delete(same, key)
+			a.Server, a.Servers, a.Since = "", names, nil
+			a.Text = fmt.Sprintf("%d servers: %s", len(names), a.Text)
+		}
+		grouped = append(grouped, a)
+	}
+	return grouped
 }
 
 // sortAttention puts the most urgent entries first, and keeps the order of servers.

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,15 +59,15 @@ func TestAttention_of_each_kind(t *testing.T) {
 		"ready":      {status: mcpvisor.ServerStatus{State: supervisor.StateReady, Since: ago(time.Hour)}},
 		"connecting": {status: mcpvisor.ServerStatus{State: supervisor.StateConnecting, Since: ago(time.Second)}},
 		"evicted": {mcpvisor.ServerStatus{State: supervisor.StateEvicted, Since: ago(time.Hour), LastCause: cause, Attempt: 3, MaxAttempts: 3}, facts{},
-			api.AttentionEvicted, api.SeverityError, "was given up after 3 of 3 restarts: exited with status 3", time.Hour},
+			api.AttentionEvicted, api.SeverityError, "exited with status 3; given up after 3 of 3 restarts", time.Hour},
 		"unauthorized": {mcpvisor.ServerStatus{State: supervisor.StateUnauthorized, Since: ago(time.Hour), LastCause: cause}, facts{},
 			api.AttentionUnauthorized, api.SeverityError, "requires authorization: exited with status 3", time.Hour},
 		"parked": {mcpvisor.ServerStatus{State: supervisor.StateParked, Since: ago(time.Hour), LastCause: cause}, facts{},
-			api.AttentionParked, api.SeverityWarning, "has spent its attempts and is tried slowly: exited with status 3", time.Hour},
+			api.AttentionParked, api.SeverityWarning, "exited with status 3; its attempts are spent, and it is tried slowly", time.Hour},
 		"backoff": {mcpvisor.ServerStatus{State: supervisor.StateBackoff, Since: ago(time.Second), LastCause: cause}, facts{},
-			api.AttentionBackoff, api.SeverityWarning, "waits for its next attempt: exited with status 3", time.Second},
+			api.AttentionBackoff, api.SeverityWarning, "exited with status 3; waits for its next attempt", time.Second},
 		"flapping": {mcpvisor.ServerStatus{State: supervisor.StateBackoff, LastCause: cause, History: ended(supervisor.CauseExit, 6*time.Minute, 4*time.Minute, 3*time.Minute, time.Minute)}, facts{},
-			api.AttentionFlapping, api.SeverityWarning, "has ended 3 times within 5 min, the last time: exited with status 3", time.Minute},
+			api.AttentionFlapping, api.SeverityWarning, "exited with status 3; has ended 3 times within 5 min", time.Minute},
 		"restarted": {mcpvisor.ServerStatus{State: supervisor.StateReady, LastCause: cause, History: ended(supervisor.CauseExit, 9*time.Minute)}, facts{},
 			api.AttentionRestarted, api.SeverityNotice, "ended and is ready again: exited with status 3", 9 * time.Minute},
 		"restarted long ago":   {status: mcpvisor.ServerStatus{State: supervisor.StateReady, LastCause: cause, History: ended(supervisor.CauseExit, time.Hour)}},
@@ -126,4 +127,26 @@ func TestAttention_order(t *testing.T) {
 	text, err := json.Marshal(all)
 	require.NoError(t, err)
 	require.Regexp(t, `evicted.*flapping.*"b".*"c".*deprecated`, string(text))
+}
+
+// One server has one entry, and the same trouble of several servers is one.
+func TestCondense(t *testing.T) {
+	since := time.Now()
+	entry := func(server string, kind api.AttentionKind, text string) api.Attention {
+		return api.Attention{Server: server, Kind: kind, Severity: api.SeverityWarning, Text: text, Action: "restart it", Since: &since}
+	}
+	got := condense([]api.Attention{
+		entry("a", api.AttentionEvicted, "ECONNREFUSED 10.0.0.1:443"), entry("b", api.AttentionEvicted, "no key"), entry("c", api.AttentionEvicted, "ECONNREFUSED 10.0.0.1:443"),
+		entry("", api.AttentionConfiguration, "c.json cannot be read"), entry("d", api.AttentionEvicted, "no key"), entry("e", api.AttentionEvicted, "ECONNREFUSED 10.0.0.1:443"),
+		entry("", api.AttentionConfiguration, "d.json cannot be read"), entry("f", api.AttentionQueued, "2 calls wait"), entry("b", api.AttentionDiscarded, "1 line"),
+		entry("f", api.AttentionDiscarded, "2 lines"), entry("f", api.AttentionDeprecated, "old"), entry("g", api.AttentionParked, "no key"),
+	})
+	var texts []string
+	for _, a := range got {
+		texts = append(texts, a.Server+"|"+strings.Join(a.Servers, ",")+"|"+a.Text+"|"+strings.Join(a.More, ","))
+	}
+	require.Equal(t, []string{"|a,c,e|3 servers: ECONNREFUSED 10.0.0.1:443|", "b||no key|1 line", "||c.json cannot be read|", "d||no key|",
+		"||d.json cannot be read|", "f||2 calls wait|2 lines,old", "g||no key|"}, texts)
+	require.Nil(t, got[0].Since)
+	require.Equal(t, "restart it", got[0].Action)
 }

@@ -71,7 +71,7 @@ func TestTop_in_terminal(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, process.Kill())
 	await(`▸ files +↻ backoff .* \d\ds`)
-	await(`! files waits for its next attempt: `)
+	await(`! files .*signal: killed`)
 	await(`1 of 2 ready`)
 	_, _ = terminal("send-keys", "-t", "t", "Enter")
 	await(`cause +.*signal: killed`)

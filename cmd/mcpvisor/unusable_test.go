@@ -52,7 +52,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	require.Len(t, answer.Attention, 2)
 	for _, a := range answer.Attention {
 		require.Equal(t, api.AttentionEvicted, a.Kind)
-		require.Regexp(t, `(MCPVISOR_TEST_NOT_SET is not set|"timeouts\.call").*\(.*c\.json:1\)$`, a.Text)
+		require.Regexp(t, `(MCPVISOR_TEST_NOT_SET is not set|"timeouts\.call").*\(.*c\.json:1\); given up$`, a.Text)
 	}
 	status, body := request(t, http.MethodGet, page+"readyz", "")
 	require.Equal(t, http.StatusServiceUnavailable, status)

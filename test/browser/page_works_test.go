@@ -132,6 +132,26 @@ func TestAttention_while_servers_start(t *testing.T) {
 	p.has("#attention", "Nothing. All servers are ready.")
 }
 
+// The same trouble of several servers is one entry, whose button restarts them all.
+func TestAttention_restart_all(t *testing.T) {
+	c := newClient(t)
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		spec := process(name, mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionExit, Code: 3}}})
+		spec.StartSupervised, spec.Policy = true, supervisor.NoRetry()
+		register(t, c, spec)
+	}
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
+	p.has("#attention", "3 servers: ")
+	p.has("#attention", "exit status 3; given up")
+	require.Equal(t, 1, eval[int](p, `document.querySelectorAll("#attention li").length`))
+	require.True(t, eval[bool](p, `document.querySelector("button[data-act=restart-all]").click() === undefined`))
+	p.has("#news", "Restart of 3 servers is under way")
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(names, func(name string) bool { st, _ := c.ServerStatus(name); return st.Epoch != 2 })
+	}, 30*time.Second, time.Millisecond)
+}
+
 // No column prints over another one, in any state and width, and a phone shows which tool was called.
 func TestColumns_do_not_overlap(t *testing.T) {
 	c := newClient(t)

@@ -88,7 +88,7 @@ func TestCLI_with_real_servers(t *testing.T) {
 
 	out, _, code = run(t, bin, "--config", path, "doctor")
 	require.Equal(t, 3, code)
-	require.Contains(t, out, "FAIL  broken: server process ended with exit status 1")
+	require.Contains(t, out, "FAIL  broken: Error: Cannot find module")
 	require.Contains(t, out, "Cannot find module")
 	require.Equal(t, 4, strings.Count(out, "ok    "))
 }

@@ -43,14 +43,19 @@ type Status struct {
 
 // Attention is one thing that an operator should look at.
 type Attention struct {
-	// Server is the name of the server; empty for what is about none.
+	// Server is the name of the server; empty for what is about none, or about several.
 	Server string `json:"server"`
+	// Servers are the names of servers that have the same trouble; then Text begins with their
+	// number.
+	Servers []string `json:"servers,omitempty"`
 	// Kind classifies it.
 	Kind AttentionKind `json:"kind"`
 	// Severity says how urgent it is.
 	Severity Severity `json:"severity"`
 	// Text says in one line what is the matter, without the name of the server.
 	Text string `json:"text"`
+	// More are less urgent things about the same server, a line each.
+	More []string `json:"more,omitempty"`
 	// Action says what to do about it.
 	Action string `json:"action"`
 	// Since is when it began; nil if that is not known.

@@ -259,12 +259,14 @@ function paint() {
 }
 
 document.addEventListener("click", async (e) => {
-	const button = e.target.closest("button[data-act=restart]");
+	const button = e.target.closest("button[data-act=restart], button[data-act=restart-all]");
 	if (!button) return;
 	button.disabled = true;
-	const answer = await post("servers/" + encodeURIComponent(button.dataset.server) + "/restart", "{}").catch((error) => ({ error }));
+	const names = button.dataset.servers ? JSON.parse(button.dataset.servers) : [button.dataset.server];
+	const answers = await Promise.all(names.map((name) => post("servers/" + encodeURIComponent(name) + "/restart", "{}").catch((error) => ({ error }))));
 	button.disabled = false;
-	$("news").textContent = answer.error ? "The restart failed: " + answer.error.message : "Restart of " + button.dataset.server + " is under way";
+	const failed = answers.find((answer) => answer.error);
+	$("news").textContent = failed ? "The restart failed: " + failed.error.message : "Restart of " + (names.length > 1 ? names.length + " servers" : names[0]) + " is under way";
 	refresh();
 });
 

@@ -41,12 +41,14 @@ export function showAttention(el, entries, controls, servers, lost) {
 	}
 	const item = (a) => {
 		const [mark, tone, word] = severities[a.severity] ?? severities.notice;
-		return h("li", { key: a.server + " " + a.kind + " " + a.action, class: "alert " + tone },
+		return h("li", { key: (a.servers ?? [a.server]).join(",") + " " + a.kind + " " + a.action, class: "alert " + tone },
 			glyph(mark), h("span", "hidden", word + ": "),
 			h("div", "alert-text",
-				h("p", null, a.server ? nameOf(a.server) : null, " ", a.text, a.since ? h("span", "note", " for ", age(a.since)) : null),
+				h("p", null, a.server ? nameOf(a.server) : null, " ", a.text, a.since ? h("span", "note", past.has(a.kind) ? [" ", age(a.since), " ago"] : [" for ", age(a.since)]) : null),
+				a.servers ? h("p", "names", a.servers.map((name) => [nameOf(name), " "])) : null,
+				(a.more ?? []).map((text) => h("p", "note", text)),
 				h("p", "do", a.action)),
-			controls && restartable.has(a.kind) ? restartButton(a.server) : null);
+			controls && restartable.has(a.kind) ? (a.servers ? restartAll(a.servers) : a.server ? restartButton(a.server) : null) : null);
 	};
 	const quiet = entries.filter((a) => a.severity === "notice"), first = urgent.slice(0, shownAlerts), more = urgent.slice(shownAlerts);
 	fill(el, title, urgent.length ? h("ul", "alerts", first.map(item)) : null,
@@ -57,6 +59,13 @@ export function showAttention(el, entries, controls, servers, lost) {
 
 const shownAlerts = 12;
 const restartable = new Set(["evicted", "parked", "backoff", "unauthorized", "flapping", "slow_start"]);
+
+// past are the kinds whose time is when something happened; that of the others is since when it is so.
+const past = new Set(["restarted", "flapping", "unknown_outcome"]);
+
+function restartAll(names) {
+	return h("button", { type: "button", "data-act": "restart-all", "data-servers": JSON.stringify(names), label: "Restart all " + names.length + " servers" }, "Restart all");
+}
 
 export function restartButton(name) {
 	return h("button", { type: "button", "data-act": "restart", "data-server": name, label: "Restart " + name }, "Restart");

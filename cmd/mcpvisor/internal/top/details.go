@@ -63,9 +63,12 @@ func (m *model) detailLines() (lines []string) {
 		add(label, style, m.opts.Text(c.Error()))
 	}
 	for _, a := range m.data.status.Attention {
-		if a.Server == s.Name {
+		if a.Server == s.Name || slices.Contains(a.Servers, s.Name) {
 			style, _ := severityStyle(a.Severity)
 			add("attention", style, m.opts.Text(a.Text))
+			for _, text := range a.More {
+				add("", plain, m.opts.Text(text))
+			}
 			add("do", plain, m.opts.Text(a.Action))
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 const (
@@ -188,7 +189,7 @@ func (m *model) attentionLines() (lines []string) {
 		style, symbol := severityStyle(a.Severity)
 		text := symbol + " " + display.Line(strings.TrimSpace(a.Server+" "+m.opts.Text(a.Text)))
 		if a.Since != nil {
-			text = ends(text, display.Duration(m.opts.Now().Sub(*a.Since)), m.width)
+			text = ends(text, sinceText(a.Kind, m.opts.Now().Sub(*a.Since)), m.width)
 		}
 		lines = append(lines, style.Render(fit(text, m.width, false)))
 	}
@@ -196,6 +197,16 @@ func (m *model) attentionLines() (lines []string) {
 		lines = append(lines, "")
 	}
 	return lines
+}
+
+// sinceText says when something happened, or since when it is so.
+func sinceText(kind api.AttentionKind, d time.Duration) string {
+	switch kind {
+	case api.AttentionRestarted, api.AttentionFlapping, api.AttentionUnknownOutcome:
+		return display.Duration(d) + " ago"
+	default:
+		return "for " + display.Duration(d)
+	}
 }
 
 // inFlightLines list calls in flight, the oldest first: those of one server, or of all

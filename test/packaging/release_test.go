@@ -159,6 +159,13 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, cmd.Run()
 })
 
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return text
+}
+
 func TestMain(m *testing.M) {
 	mcptest.Main() // the server of the service
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {

@@ -75,13 +75,6 @@ func configOf(t *testing.T, names ...string) []byte {
 	return text
 }
 
-func readFile(t *testing.T, path string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return text
-}
-
 // install adds a file before the machine is booted.
 func (m *machine) install(path string, text []byte, mode os.FileMode) {
 	m.t.Helper()

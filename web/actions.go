@@ -116,7 +116,7 @@ func (h *Handler) writeFailure(w http.ResponseWriter, err error) {
 		writeError(w, http.StatusInternalServerError, api.ErrorDetail{Message: err.Error()})
 		return
 	}
-	writeError(w, statusOf(e.Kind), api.ErrorDetail{Kind: e.Kind, Outcome: e.Outcome, Server: e.Server,
+	writeError(w, statusOf(e.Kind), api.ErrorDetail{Kind: e.Kind, Outcome: e.Outcome, Retryable: e.Retryable(), Server: e.Server,
 		Message: e.Error(), RetryAfterMs: e.RetryAfter.Milliseconds()})
 }
 

@@ -55,6 +55,9 @@ func (file *openAPI) check(t *testing.T, pattern string, status int, contentType
 	operation, described := file.Paths[path][strings.ToLower(method)]
 	require.True(t, described, pattern)
 	response, described := operation.Responses[strconv.Itoa(status)]
+	if !described && status >= 400 {
+		response, described = operation.Responses["default"]
+	}
 	require.True(t, described, "%s has no answer %d: %s", pattern, status, body)
 	if name, shared := strings.CutPrefix(response.Ref, "#/components/responses/"); shared {
 		response = file.Components.Responses[name]
@@ -158,12 +161,15 @@ func TestOpenAPI_answers(t *testing.T) {
 		{open, "POST /api/call", "/api/call", tool("broken/echo"), nil, 503},
 		{open, "POST /api/call", "/api/call", `{"tool": "fs/hang", "timeoutMs": 50}`, nil, 504},
 		{guarded, "POST /api/call", "/api/call", tool("fs/echo"), nil, 401},
+		{open, "GET /api/status", "/api/status", "", func(r *http.Request) { r.Host = "evil.example" }, 421},
+		{open, "GET /api/tools", "/api/tools?limit=" + strings.Repeat("1", 9<<10), "", nil, 414},
 	} {
 		t.Run(strconv.Itoa(row.status)+" "+row.path, func(t *testing.T) {
 			method, _, _ := strings.Cut(row.pattern, " ")
 			response, body := row.site.do(method, row.path, row.body, row.change)
 			require.Equal(t, row.status, response.StatusCode, body)
 			file.check(t, row.pattern, response.StatusCode, response.Header.Get("Content-Type"), body)
+			require.Equal(t, row.status == 429, strings.Contains(body, `"retryable":true`), "only what was not sent, and can pass, may be repeated")
 		})
 	}
 }

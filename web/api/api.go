@@ -332,6 +332,9 @@ type ErrorDetail struct {
 	Kind mcpvisor.ErrorKind `json:"kind,omitempty"`
 	// Outcome says whether the request reached the server.
 	Outcome mcpvisor.Outcome `json:"outcome,omitempty"`
+	// Retryable: the same request may be made again, safely and with a chance of success. Nothing
+	// was sent, and what was in the way may pass. RetryAfterMs says when.
+	Retryable bool `json:"retryable,omitempty"`
 	// Server is the name of the server that the error is about.
 	Server string `json:"server,omitempty"`
 	// Message is one line: what failed, why, and what to do.

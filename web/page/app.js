@@ -1,14 +1,15 @@
 // The state of the page, and how it is kept up to date: an event stream says that something
 // has changed, and what has changed is fetched.
-import { fill } from "./dom.js";
-import { at, plural, serverNow, setClock, span, stateOf, tick, tickCountdowns } from "./format.js";
-import { byTrouble, showAttention, showRows, showSummary, showTree } from "./servers.js";
+import { fill, h, head } from "./dom.js";
+import { at, count, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
+import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
 import { showCalls, showEvents, showInFlight, showTools } from "./traffic.js";
 import { showDetail } from "./detail.js";
+import { bindKeys } from "./keys.js";
 
 const $ = (id) => document.getElementById(id);
 const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], unknown: [], tools: [], events: [], lost: 0, controls: false, call };
-const view = { name: null, tool: null, detail: null, catalog: null, key: "" };
+const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null };
 const refreshEvery = 100, pollEvery = 1000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
 async function get(path) {
@@ -79,8 +80,10 @@ function takeStatus(s) {
 	app.loaded = true;
 	const urgent = s.attention.filter((a) => a.severity !== "notice").length;
 	$("title").textContent = s.title;
+	$("version").textContent = "mcpvisor " + s.version;
 	document.title = (urgent ? "(" + urgent + ") " : "") + s.title;
 	announce(news);
+	followRestarts();
 	render();
 	fetchDetail();
 }
@@ -200,11 +203,12 @@ function route() {
 	const [, kind, name, tool] = hash.split("/").map((part) => {
 		try { return decodeURIComponent(part); } catch { return part; }
 	});
-	const next = kind === "s" ? name : null;
-	if (next !== view.name) {
+	const next = kind === "s" ? name : null, left = view.name;
+	if (next !== left) {
 		Object.assign(view, { name: next, detail: null, catalog: null, chosen: null, key: "", shown: "" });
 		$("filter").value = "";
 		$("filter").placeholder = next === null ? "Filter servers" : "Filter tools";
+		if (next === null) arrange([...app.servers.values()], $("order").value);
 	}
 	view.tool = tool || null;
 	view.focus = Boolean(tool) && app.loaded;
@@ -213,6 +217,11 @@ function route() {
 	render(true);
 	if (next) fetchDetail();
 	if (!view.tool) scrollTo(0, 0);
+	if (next !== left && app.loaded && !view.tool) { // the focus goes where the reader goes
+		const row = left && document.querySelector("#server-rows > [data-key=" + CSS.escape(left) + "] a.name");
+		const target = next === null ? row ?? $("main") : document.querySelector("#detail h1");
+		target?.focus({ preventScroll: target !== row });
+	}
 }
 
 let frame = 0;
@@ -225,12 +234,14 @@ function render(now) {
 
 function paint() {
 	frame = 0;
-	const servers = [...app.servers.values()].sort(byTrouble);
+	const servers = [...app.servers.values()].sort(byPlace);
 	const first = !document.documentElement.dataset.loaded; // what is on the screen comes first
-	showSummary($("summary"), servers);
-	showTree($("tree"), first ? servers.slice(0, firstRows) : servers, view.name);
 	const wanted = app.wanted = $("filter").value.trim().toLowerCase();
-	if (view.name) {
+	const filtered = view.name === null && Boolean(wanted || view.state);
+	const shown = filtered ? servers.filter((s) => (!view.state || s.state === view.state) && fits(wanted, s.name, s.state, s.target, s.transport)) : servers;
+	showSummary($("summary"), servers, view.state);
+	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), view.name);
+	if (view.name !== null) {
 		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
 		const title = view.focus && $("tool-title");
 		if (title) { // the tool was chosen: its form is next
@@ -240,15 +251,18 @@ function paint() {
 		}
 		return;
 	}
-	const shown = wanted ? servers.filter((s) => [s.name, s.state, s.target, s.transport].some((text) => text.toLowerCase().includes(wanted))) : servers;
-	if (app.loaded) showAttention($("attention"), app.attention, app.controls, servers, lostSince > 0);
+	const only = filtered ? new Set(shown.map((s) => s.name)) : null;
+	const attention = only ? app.attention.filter((a) => only.has(a.server) || a.servers?.some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
+	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
+	else if (app.loaded) showAttention($("attention"), attention, app.controls, servers, lostSince > 0);
 	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value));
-	$("servers-note").textContent = wanted ? shown.length + " of " + servers.length : servers.length ? plural(servers.length, "server") : "";
+	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
+	$("show-all").hidden = !filtered;
 	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
-	showInFlight($("flight"), app.inFlight);
-	showCalls($("calls"), app);
-	showTools($("tools"), app.tools);
-	showEvents($("events"), app.events, app.lost);
+	showInFlight($("flight"), app.inFlight, null, only);
+	showCalls($("calls"), app, null, only);
+	showTools($("tools"), app.tools, only);
+	showEvents($("events"), app.events, app.lost, null, only);
 	if (app.loaded && first) {
 		document.documentElement.dataset.loaded = "true";
 		setTimeout(() => { // after this frame
@@ -258,32 +272,86 @@ function paint() {
 	}
 }
 
-document.addEventListener("click", async (e) => {
-	const button = e.target.closest("button[data-act=restart], button[data-act=restart-all]");
-	if (!button) return;
-	button.disabled = true;
-	const names = button.dataset.servers ? JSON.parse(button.dataset.servers) : [button.dataset.server];
-	const answers = await Promise.all(names.map((name) => post("servers/" + encodeURIComponent(name) + "/restart", "{}").catch((error) => ({ error }))));
-	button.disabled = false;
-	const failed = answers.find((answer) => answer.error);
-	$("news").textContent = failed ? "The restart failed: " + failed.error.message : "Restart of " + (names.length > 1 ? names.length + " servers" : names[0]) + " is under way";
-	refresh();
-});
+// fits tells whether texts have all words of a filter.
+function fits(wanted, ...texts) {
+	const text = texts.join(" ").toLowerCase();
+	return wanted.split(/\s+/).every((word) => text.includes(word));
+}
 
-document.addEventListener("keydown", (e) => {
-	const typing = e.target.closest("input, textarea, select");
-	if (e.key === "/" && !typing && !e.ctrlKey && !e.metaKey && !e.altKey) {
-		e.preventDefault();
-		$("filter").focus();
-	} else if (e.key === "Escape" && e.target === $("filter")) {
-		$("filter").value = "";
-		$("filter").blur();
-		render();
-	} else if (e.key === "Escape" && !typing && view.name) {
-		location.hash = "#/";
+// showState shows the servers of one state, or of all.
+function showState(state) {
+	view.state = state === view.state ? null : state;
+	if (view.name !== null) location.hash = "#/";
+	render(true);
+}
+
+function clearFilter() {
+	$("filter").value = "";
+	view.state = null;
+	render(true);
+}
+
+// Restarts. What became of one is shown until the next, or until it is closed.
+const restarts = new Map(); // by server: its epoch and state before it
+let answerTimer = 0;
+
+function answer(tone, text, seconds) {
+	clearTimeout(answerTimer);
+	$("answer").hidden = !text;
+	fill($("answer"), text ? [tell(tone === "good" ? "✓" : tone === "bad" ? "✗" : "◐", tone, text), h("button", { type: "button", id: "dismiss", label: "Close this message" }, "×")] : null);
+	if (seconds) answerTimer = setTimeout(answer, seconds * 1000);
+}
+
+async function restart(name) {
+	const s = app.servers.get(name);
+	restarts.set(name, { epoch: s?.epoch, since: s?.since, began: performance.now() });
+	answer("busy", "Restart of " + name + " is under way …");
+	const got = await post("servers/" + encodeURIComponent(name) + "/restart", "{}").catch((error) => ({ error }));
+	if (got.error) {
+		restarts.delete(name);
+		answer("bad", "The restart of " + name + " failed: " + got.error.message);
 	}
+	refresh(name);
+}
+
+// followRestarts says what became of restarts.
+function followRestarts() {
+	for (const [name, r] of restarts) {
+		const s = app.servers.get(name), tone = s && stateOf(s.state)[2];
+		if (s && (s.epoch === r.epoch && s.since === r.since || tone === "busy")) continue;
+		restarts.delete(name);
+		if (tone === "good") answer("good", name + " is ready again after " + took((performance.now() - r.began) * 1e6) + ", as epoch " + s.epoch + ".", 15);
+		else answer("bad", s ? name + " did not become ready: it is " + stateOf(s.state)[1] + (s.lastCause ? ". " + s.lastCause.message : ".") : name + " is not registered any more.");
+	}
+}
+
+document.addEventListener("click", (e) => {
+	const button = e.target.closest("button");
+	if (!button) return;
+	if (button.dataset.act === "restart") restart(button.dataset.server);
+	else if (button.dataset.act === "restart-all") {
+		const names = JSON.parse(button.dataset.servers);
+		names.forEach((name) => restart(name));
+		answer("busy", "Restart of " + names.length + " servers is under way …");
+	}
+	else if (button.dataset.state) showState(button.dataset.state);
+	else if (button.id === "show-all") clearFilter();
+	else if (button.id === "dismiss") answer();
+	else if (button.id === "help") $("keys").showModal();
+	else if (button.id === "keys-close") $("keys").close();
 });
 
+$("skip").addEventListener("click", (e) => {
+	e.preventDefault();
+	($("overview").hidden ? document.querySelector("#detail h1") : document.querySelector("#server-rows a.name") ?? $("main")).focus();
+});
+
+bindKeys({ view, controls: () => app.controls, restart, answer, clearFilter, render });
+
+$("order").addEventListener("change", () => {
+	arrange([...app.servers.values()], $("order").value);
+	render(true);
+});
 $("filter").addEventListener("input", () => render());
 $("window").addEventListener("change", () => render());
 addEventListener("hashchange", route);

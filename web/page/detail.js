@@ -7,7 +7,7 @@ import { toolForm } from "./form.js";
 // view holds what was fetched, and the selected tool.
 export function showDetail(el, name, s, view, app) {
 	if (!s) {
-		fill(el, back(), h("h1", null, name), h("p", "calm", app.loaded ? "No server of that name is registered." : "Loading…"));
+		fill(el, back(), h("h1", { tabindex: -1 }, name), h("p", "calm", app.loaded ? "No server of that name is registered." : "Loading…"));
 		return;
 	}
 	const flight = h("section", { key: "flight" }), calls = h("section", { key: "calls" }), events = h("section", { key: "events" });
@@ -16,7 +16,7 @@ export function showDetail(el, name, s, view, app) {
 	showEvents(events, app.events, app.lost, name);
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr), catalog = catalogOf(s, view, app);
 	fill(el, back(),
-		h("div", { class: "title", key: "title" }, h("h1", null, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
+		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
 		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("p", "alert-text", s.lastCause.message, kind(s.lastCause))),
 		well ? null : stderr, facts(s), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
 }

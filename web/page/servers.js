@@ -8,13 +8,15 @@ export function nameOf(server) { return h("a", { href: link(server), class: "nam
 
 function cell(style, ...children) { return h("span", { role: "cell", class: style }, children); }
 
-export function showSummary(el, servers) {
+const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "stopped", "ready"];
+
+// showSummary counts the servers by state. Each count is a button that shows only these.
+export function showSummary(el, servers, chosen) {
 	const counts = new Map();
 	for (const s of servers) counts.set(s.state, (counts.get(s.state) ?? 0) + 1);
-	const order = ["evicted", "unauthorized", "parked", "backoff", "connecting", "discovering", "closing", "stopping", "ready"];
-	fill(el, order.filter((state) => counts.has(state)).map((state) => {
+	fill(el, order.filter((state) => counts.has(state) || state === chosen).map((state) => {
 		const [mark, word, tone] = stateOf(state);
-		return h("li", { key: state }, tell(mark, tone, counts.get(state) + " " + word));
+		return h("li", { key: state }, h("button", { type: "button", class: "state " + tone, "data-state": state, "aria-pressed": String(state === chosen) }, glyph(mark), count(counts.get(state) ?? 0) + " " + word));
 	}));
 }
 
@@ -89,10 +91,25 @@ function node(text, pid) {
 	return h("li", null, h("span", { class: "dash", "aria-hidden": "true" }), text, pid ? " · pid " + pid : "");
 }
 
-const ranks = { bad: 0, warn: 1, busy: 2, off: 3, good: 4 };
-export function byTrouble(a, b) {
-	return ranks[stateOf(a.state)[2]] - ranks[stateOf(b.state)[2]] || (a.name < b.name ? -1 : 1);
+const loudness = { bad: 4, warn: 3, busy: 2, off: 1, good: 0 };
+const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed, calls: (s) => s.calls.total, restarts: (s) => s.restarts };
+const places = { by: "name", of: new Map() };
+
+// arrange chooses the order of the rows. They keep their places until it is called again,
+// whatever happens to the servers: a row must not move while somebody reads it.
+export function arrange(servers, by) {
+	const measure = measures[by];
+	places.by = by;
+	places.of = new Map(measure ? servers.sort((a, b) => measure(b) - measure(a) || byName(a, b)).map((s, i) => [s.name, i]) : []);
 }
+
+// byPlace orders servers; one that was registered later comes after those that have a place.
+export function byPlace(a, b) {
+	const last = places.of.size;
+	return (places.of.get(a.name) ?? last) - (places.of.get(b.name) ?? last) || byName(a, b);
+}
+
+export function byName(a, b) { return a.name < b.name ? -1 : a.name > b.name ? 1 : 0; }
 
 export function showRows(el, servers, seconds) {
 	const period = seconds || autoWindow(servers);

@@ -25,8 +25,12 @@ export function outcome(c) {
 	return tell("✗", "bad", name);
 }
 
-export function showInFlight(el, inFlight, server) {
-	const now = inFlight.filter((c) => !server || c.server === server);
+// of tells whether something is about a server, or about one of the servers that a filter has
+// left; null means all.
+function of(server, only) { return (c) => server ? c.server === server : !only || only.has(c.server); }
+
+export function showInFlight(el, inFlight, server, only) {
+	const now = inFlight.filter(of(server, only));
 	el.hidden = !now.length;
 	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
 		h("tr", { key: [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.epoch),
@@ -35,21 +39,21 @@ export function showInFlight(el, inFlight, server) {
 
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful
 // calls do not push them out.
-export function showCalls(el, app, server) {
-	const mine = (c) => !server || c.server === server;
+export function showCalls(el, app, server, only) {
+	const mine = of(server, only);
 	const unknown = app.unknown.filter(mine).slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
 	const row = (c) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(c.began)), h("td", "grow", what(c, server)), h("td", "outcome", outcome(c)), num(took(c.tookNs)));
 	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
-		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), "No call has ended yet."));
+		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), only ? "No call that fits has ended yet." : "No call has ended yet."));
 }
 
-export function showTools(el, stats) {
-	const top = stats.slice(0, 12);
+export function showTools(el, all, only) {
+	const stats = all.filter(of(null, only)), top = stats.slice(0, 12);
 	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
 		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
 			h("tr", { key: t.server + " " + t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
 				num(count(t.calls)), num(errors(t)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
-				h("td", "wide", t.calls ? spread(t) : null))), "No tool has been called yet."));
+				h("td", "wide", t.calls ? spread(t) : null))), only ? "No tool of these servers is among the busiest." : "No tool has been called yet."));
 }
 
 // errors counts what went wrong with a tool: failed calls, and results with isError.
@@ -78,8 +82,8 @@ function changedNames(change) {
 	return change ? [...all("added"), ...all("removed"), ...all("changed")].join("; ") : null;
 }
 
-export function showEvents(el, events, lost, server) {
-	const own = server ? events.filter((e) => e.server === server) : events;
+export function showEvents(el, events, lost, server, only) {
+	const own = events.filter(of(server, only));
 	const last = own.slice(-60).reverse();
 	fill(el, head("Events", lost ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
 		last.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, last.map((e) => {

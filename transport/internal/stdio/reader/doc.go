@@ -18,8 +18,8 @@
 //	Leading   the leader is answered, and nothing is left to do        Watching
 //	Leading   the leader is answered; other calls are in flight,
 //	          or more has arrived than the answer                      Looping
-//	Leading   the leader stops before its answer                       Looping
 //	Leading   the leader is given up, and nothing is left to do        Watching
+//	Leading   the leader stops before its answer                       Looping
 //	Watching  stdout is readable, or Wake                              Looping
 //	Watching  Begin, of a call whose caller can read                   Leading
 //	any       Stop                                                     Stopped

@@ -303,7 +303,7 @@ func (r *Reader) AllowIdle() {
 	}
 }
 
-// After Stop nobody begins to read. It is called before stdout is closed, which ends the
+// Stop ends the reading: after it nobody begins to read. It is called before stdout is closed, which ends the
 // goroutine that reads.
 func (r *Reader) Stop() {
 	r.mu.Lock()

@@ -146,7 +146,7 @@ func TestAttention_restart_all(t *testing.T) {
 	p.has("#attention", "exit status 3; given up")
 	require.Equal(t, 1, eval[int](p, `document.querySelectorAll("#attention li").length`))
 	require.True(t, eval[bool](p, `document.querySelector("button[data-act=restart-all]").click() === undefined`))
-	p.has("#answer", "Restart of 3 servers is under way")
+	p.has("#answer", "0 of 3 servers are ready again. ")
 	require.Eventually(t, func() bool {
 		return !slices.ContainsFunc(names, func(name string) bool { st, _ := c.ServerStatus(name); return st.Epoch != 2 })
 	}, 30*time.Second, time.Millisecond)

@@ -252,7 +252,7 @@ function paint() {
 		return;
 	}
 	const only = filtered ? new Set(shown.map((s) => s.name)) : null;
-	const attention = only ? app.attention.filter((a) => only.has(a.server) || a.servers?.some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
+	const attention = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
 	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
 	else if (app.loaded) showAttention($("attention"), attention, app.controls, servers, lostSince > 0);
 	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value));
@@ -302,16 +302,30 @@ function answer(tone, text, seconds) {
 	if (seconds) answerTimer = setTimeout(answer, seconds * 1000);
 }
 
-async function restart(name) {
-	const s = app.servers.get(name);
-	restarts.set(name, { epoch: s?.epoch, since: s?.since, began: performance.now() });
-	answer("busy", "Restart of " + name + " is under way …");
-	const got = await post("servers/" + encodeURIComponent(name) + "/restart", "{}").catch((error) => ({ error }));
-	if (got.error) {
-		restarts.delete(name);
-		answer("bad", "The restart of " + name + " failed: " + got.error.message);
-	}
-	refresh(name);
+// batch is what was asked for together: how many servers, how many of them are ready again, and
+// what became of the others.
+let batch = { total: 0, good: 0, bad: [] };
+
+async function restart(...names) {
+	batch = { total: names.length, good: 0, bad: [] };
+	restarts.clear();
+	answer("busy", "Restart of " + (names.length > 1 ? plural(names.length, "server") : names[0]) + " is under way …");
+	await Promise.all(names.map(async (name) => {
+		const s = app.servers.get(name);
+		restarts.set(name, { epoch: s?.epoch, since: s?.since, began: performance.now() });
+		const got = await post("servers/" + encodeURIComponent(name) + "/restart", "{}").catch((error) => ({ error }));
+		if (got.error && restarts.delete(name)) ended("bad", "The restart of " + name + " failed: " + got.error.message);
+	}));
+	refresh();
+}
+
+// ended shows what became of a restart. Of several, it shows how many are ready, and the first that is not.
+function ended(tone, text) {
+	if (tone === "good") batch.good++;
+	else batch.bad.push(text);
+	if (batch.total > 1) text = batch.good + " of " + plural(batch.total, "server") + " are ready again." + (batch.bad.length ? " " + batch.bad[0] : "");
+	tone = batch.bad.length ? "bad" : restarts.size ? "busy" : "good";
+	answer(tone, text, tone === "good" ? 15 : 0);
 }
 
 // followRestarts says what became of restarts.
@@ -320,8 +334,8 @@ function followRestarts() {
 		const s = app.servers.get(name), tone = s && stateOf(s.state)[2];
 		if (s && (s.epoch === r.epoch && s.since === r.since || tone === "busy")) continue;
 		restarts.delete(name);
-		if (tone === "good") answer("good", name + " is ready again after " + took((performance.now() - r.began) * 1e6) + ", as epoch " + s.epoch + ".", 15);
-		else answer("bad", s ? name + " did not become ready: it is " + stateOf(s.state)[1] + (s.lastCause ? ". " + s.lastCause.message : ".") : name + " is not registered any more.");
+		if (tone === "good") ended(tone, name + " is ready again after " + took((performance.now() - r.began) * 1e6) + ", as epoch " + s.epoch + ".");
+		else ended("bad", s ? name + " did not become ready: it is " + stateOf(s.state)[1] + (s.lastCause ? ". " + s.lastCause.message : ".") : name + " is not registered any more.");
 	}
 }
 
@@ -329,11 +343,7 @@ document.addEventListener("click", (e) => {
 	const button = e.target.closest("button");
 	if (!button) return;
 	if (button.dataset.act === "restart") restart(button.dataset.server);
-	else if (button.dataset.act === "restart-all") {
-		const names = JSON.parse(button.dataset.servers);
-		names.forEach((name) => restart(name));
-		answer("busy", "Restart of " + names.length + " servers is under way …");
-	}
+	else if (button.dataset.act === "restart-all") restart(...JSON.parse(button.dataset.servers));
 	else if (button.dataset.state) showState(button.dataset.state);
 	else if (button.id === "show-all") clearFilter();
 	else if (button.id === "dismiss") answer();

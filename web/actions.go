@@ -113,11 +113,11 @@ func (h *Handler) writeResult(w http.ResponseWriter, tool string, result json.Ra
 func (h *Handler) writeFailure(w http.ResponseWriter, err error) {
 	var e *mcpvisor.Error
 	if !errors.As(err, &e) {
-		writeError(w, http.StatusInternalServerError, api.ErrorDetail{Message: err.Error()})
+		writeError(w, http.StatusInternalServerError, api.ErrorDetail{Message: h.inTerms(err.Error())})
 		return
 	}
 	writeError(w, statusOf(e.Kind), api.ErrorDetail{Kind: e.Kind, Outcome: e.Outcome, Retryable: e.Retryable(), Server: e.Server,
-		Message: e.Error(), RetryAfterMs: e.RetryAfter.Milliseconds()})
+		Message: h.inTerms(e.Error()), RetryAfterMs: e.RetryAfter.Milliseconds()})
 }
 
 // statusOf returns the HTTP status of an error.

@@ -28,7 +28,9 @@ func (h *Handler) attention(at time.Time, servers []mcpvisor.ServerStatus) []api
 		all = append(all, h.opts.attention()...)
 	}
 	sortAttention(all)
-	return condense(all)
+	all = condense(all)
+	h.attentionInTerms(all)
+	return all
 }
 
 // condense makes one entry of all about one server, led by the most urgent, and one of the

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -149,4 +154,37 @@ func TestCondense(t *testing.T) {
 		"||d.json cannot be read|", "f||2 calls wait|2 lines,old", "g||no key|"}, texts)
 	require.Nil(t, got[0].Since)
 	require.Equal(t, "restart it", got[0].Action)
+}
+
+// What the page and its API say is in the words of WithTerms.
+func TestWithTerms(t *testing.T) {
+	c, err := facade.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", StartSupervised: true, Timeouts: mcpvisor.Timeouts{Start: 50 * time.Millisecond},
+		InMemory: mcptest.InMemory(mcptest.Script{StartDelay: time.Hour})}))
+	require.ErrorIs(t, c.WaitReady(t.Context(), "s"), mcpvisor.ErrEvicted)
+	answer := func(path string, opts ...Option) string {
+		h, err := New(c, append(opts, WithOwnAuthentication(), WithControls())...)
+		require.NoError(t, err)
+		defer h.Close()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		if path == "/api/call" {
+			r = httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"tool": "s/echo"}`))
+			r.Header.Set("Content-Type", "application/json")
+		}
+		r.Host = "localhost"
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	plain := WithTerms(func(text string) string { return strings.ReplaceAll(text, "Timeouts.Start", "timeouts.start") })
+	for _, path := range []string{"/api/status", "/api/servers/s", "/api/events", "/readyz?server=s", "/api/call"} {
+		require.Contains(t, answer(path), "Timeouts.Start", path)
+		text := answer(path, plain)
+		require.Contains(t, text, "timeouts.start", path)
+		require.NotContains(t, text, "Timeouts.Start", path)
+	}
+	status, _ := c.ServerStatus("s")
+	require.Contains(t, status.LastCause.Message, "Timeouts.Start", "the library keeps its words")
 }

@@ -62,6 +62,7 @@ func (h *Handler) notReady(names []string) (missing []api.NotReady) {
 		case i < 0:
 			missing = append(missing, api.NotReady{Server: name, Reason: "no server of that name is registered"})
 		case all[i].State != supervisor.StateReady:
+			h.statusInTerms(&all[i])
 			missing = append(missing, api.NotReady{Server: name, State: all[i].State, Reason: reasonOf(&all[i]), RetryAt: all[i].RetryAt})
 		}
 	}

@@ -25,6 +25,7 @@ type options struct {
 	requiredSet bool
 	title       string
 	attention   func() []api.Attention
+	terms       func(string) string
 }
 
 // WithControls allows actions: calls of tools and restarts of servers. Every user who can open
@@ -81,6 +82,14 @@ func WithTitle(title string) Option {
 // at once, and must not block. Default, and for nil: nothing is added.
 func WithAttention(list func() []api.Attention) Option {
 	return func(o *options) { o.attention = list }
+}
+
+// WithTerms passes every text about what failed, and what to do about it, through a function:
+// causes, events, errors, and what needs attention. The library's texts name what a Go program
+// sets, such as Timeouts.Start; a host whose users set something else replaces these names. f is
+// called by several goroutines at once. Default, and for nil: texts stay as they are.
+func WithTerms(f func(text string) string) Option {
+	return func(o *options) { o.terms = f }
 }
 
 // anyHost is the name in WithHosts that accepts all names.

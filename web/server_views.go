@@ -28,6 +28,7 @@ func (h *Handler) getServer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerValue(h, w, r, func() api.Server {
+		h.statusInTerms(&status)
 		stderr, _ := h.client.Stderr(name)
 		return api.Server{Status: status, Stderr: stderr, Tools: statsOf(h.client.ToolStats(name))}
 	})

@@ -65,7 +65,7 @@ func (h *Handler) streamEvents(w http.ResponseWriter, r *http.Request) {
 	if seen := h.client.Stats().Events; after > seen {
 		after = 0 // a number of an earlier process; "hello" tells the reader
 	}
-	s := stream{w: w, control: http.NewResponseController(w), instance: h.instance}
+	s := stream{w: w, control: http.NewResponseController(w), handler: h}
 	setStreamHeaders(w.Header())
 	s.add("hello", "", api.Hello{Schema: api.Schema, Instance: h.instance})
 	s.buffer = append(s.buffer, "retry: 1000\n\n"...)
@@ -96,11 +96,11 @@ func (h *Handler) seqOf(id string) (seq uint64, ok bool) {
 
 // stream is one reader of events. One goroutine uses it.
 type stream struct {
-	w        http.ResponseWriter
-	control  *http.ResponseController
-	instance string // of the handler
-	buffer   []byte
-	batch    int // events in buffer
+	w       http.ResponseWriter
+	control *http.ResponseController
+	handler *Handler
+	buffer  []byte
+	batch   int // events in buffer
 }
 
 // run writes events until the reader leaves, the handler is closed, or the client is.
@@ -171,7 +171,7 @@ func (s *stream) addEvent(e *mcpvisor.Event) {
 		s.add("missed", "", api.Missed{Missed: e.Missed})
 		return
 	}
-	s.add("", s.instance+"-"+strconv.FormatUint(e.Seq, 10), eventOf(e))
+	s.add("", s.handler.instance+"-"+strconv.FormatUint(e.Seq, 10), s.handler.eventOf(e))
 }
 
 // add appends one event to the buffer. JSON has no line breaks, so that data is one line.

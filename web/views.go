@@ -24,6 +24,7 @@ func (h *Handler) getStatus(w http.ResponseWriter, r *http.Request) {
 			Controls: h.opts.controls, Attention: h.attention(at, all), Servers: all, Stats: h.client.Stats(), Names: make([]string, 0, len(all))}
 		for i := range all {
 			s.Names = append(s.Names, all[i].Name)
+			h.statusInTerms(&all[i])
 		}
 		if only != nil {
 			s.Servers = slices.DeleteFunc(all, func(one mcpvisor.ServerStatus) bool { return !slices.Contains(only, one.Name) })
@@ -118,10 +119,6 @@ func (h *Handler) getToolUse(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func eventOf(e *mcpvisor.Event) api.Event {
-	return api.Event{Event: *e, Text: e.String(), Severity: e.Severity(), FromServer: e.Kind.FromServer()}
-}
-
 func (h *Handler) getEvents(w http.ResponseWriter, r *http.Request) {
 	after, ok := h.firstEvent(w, r)
 	if !ok {
@@ -133,7 +130,7 @@ func (h *Handler) getEvents(w http.ResponseWriter, r *http.Request) {
 		answer := api.Events{Events: make([]api.Event, 0, len(kept)), Missed: missed}
 		for i := range kept {
 			if len(kinds) == 0 || slices.Contains(kinds, kept[i].Kind) {
-				answer.Events = append(answer.Events, eventOf(&kept[i]))
+				answer.Events = append(answer.Events, h.eventOf(&kept[i]))
 			}
 		}
 		return answer

@@ -69,7 +69,7 @@ var httpStartRows = []httpRow{
 	}),
 	httpSucceeds("start/info-missing"),
 	httpUnstartable("start/instructions-huge", "longer than 1048576 bytes"),
-	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes = 0 }),
+	httpUnstartable("start/capabilities-broad", "holds more than 10000 values").with("", func(s *mcpvisor.ServerSpec) { s.Limits.MaxMessageBytes, s.Timeouts.Start = 0, 30*time.Second }),
 	httpSucceeds("start/events-open"),
 	httpSucceeds("start/answered-twice"),
 	httpSucceeds("start/asks-first"),

@@ -57,7 +57,7 @@ func (cmd *Command) listen() (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &page{options: []web.Option{web.WithTitle("mcpvisor")}}
+	p := &page{options: []web.Option{web.WithTitle("mcpvisor"), web.WithTerms(cli.ConfigTerms)}}
 	switch {
 	case token != "":
 		// The token protects from foreign pages that resolve to this machine, too: their

@@ -1,0 +1,59 @@
+package web
+
+import (
+	"slices"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// inTerms returns a text in the words of [WithTerms].
+func (h *Handler) inTerms(text string) string {
+	if h.opts.terms == nil || text == "" {
+		return text
+	}
+	return h.opts.terms(text)
+}
+
+func (h *Handler) causeInTerms(c *supervisor.Cause) *supervisor.Cause {
+	if h.opts.terms == nil || c == nil {
+		return c
+	}
+	c = c.Clone()
+	c.Message = h.opts.terms(c.Error())
+	return c
+}
+
+// statusInTerms changes a status, which is a copy.
+func (h *Handler) statusInTerms(s *mcpvisor.ServerStatus) {
+	if h.opts.terms == nil {
+		return
+	}
+	s.LastCause = h.causeInTerms(s.LastCause)
+	s.History = slices.Clone(s.History)
+	for i := range s.History {
+		s.History[i].Cause = h.causeInTerms(s.History[i].Cause)
+	}
+	s.Catalog.Warnings = slices.Clone(s.Catalog.Warnings)
+	for i := range s.Catalog.Warnings {
+		s.Catalog.Warnings[i].Text = h.inTerms(s.Catalog.Warnings[i].Text)
+	}
+}
+
+func (h *Handler) attentionInTerms(all []api.Attention) {
+	for i := range all {
+		a := &all[i]
+		a.Text, a.Action = h.inTerms(a.Text), h.inTerms(a.Action)
+		for j := range a.More {
+			a.More[j] = h.inTerms(a.More[j])
+		}
+	}
+}
+
+// eventOf describes an event for readers.
+func (h *Handler) eventOf(e *mcpvisor.Event) api.Event {
+	shown := api.Event{Event: *e, Text: h.inTerms(e.String()), Severity: e.Severity(), FromServer: e.Kind.FromServer()}
+	shown.Cause = h.causeInTerms(e.Cause)
+	return shown
+}

@@ -105,6 +105,20 @@ func TestNotifier_coalesces(t *testing.T) {
 	require.False(t, n.subscribe(resource{"a", "file:///z"}, "file:///z"))
 }
 
+// A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.
+func TestNotifier_reports_what_changed_before_it_was_asked_to(t *testing.T) {
+	n := newNotifier(func() {})
+	n.reportLists(toolList | promptList)
+	require.Nil(t, n.next())
+	first := &listener{lists: toolList | resourceList}
+	require.True(t, n.listen(first))
+	require.Equal(t, "notifications/tools/list_changed", n.next().(*jsonrpc.Request).Method)
+	require.Nil(t, n.next())
+	require.True(t, n.listen(&listener{lists: allLists}))
+	require.Equal(t, "notifications/prompts/list_changed", n.next().(*jsonrpc.Request).Method)
+	require.Nil(t, n.next(), "the first listener has heard of the tools")
+}
+
 // A part of a resource continues with a path, a query or a fragment.
 func TestIsPartOf(t *testing.T) {
 	for _, uri := range []string{"mem://a", "mem://a/b", "mem://a?b", "mem://a#b"} {

@@ -71,6 +71,9 @@ type notifier struct {
 	logBytes  int // of logs
 	partBytes int // of the parts in the updates of listeners
 	closed    bool
+	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
+	// may have read them before it listens: its first listener hears of the change.
+	unheard lists
 }
 
 func newNotifier(signal func()) *notifier {
@@ -100,6 +103,8 @@ func (n *notifier) listen(l *listener) bool {
 		return false
 	}
 	n.joinLocked(l)
+	l.changed |= n.unheard & l.lists
+	n.unheard &^= l.lists
 	n.signal() // the acknowledgement
 	return true
 }
@@ -177,8 +182,10 @@ func (n *notifier) close() (subscribed []resource) {
 // reportLists notes that lists have changed.
 func (n *notifier) reportLists(changed lists) {
 	n.mu.Lock()
+	n.unheard |= changed
 	for _, l := range n.listeners {
 		l.changed |= changed & l.lists
+		n.unheard &^= l.lists
 	}
 	n.mu.Unlock()
 	n.signal()

@@ -45,11 +45,7 @@ type ServerSpec struct {
 
 	// Policy decides what follows when the session ends by itself: how often the
 	// server is started again, and after which delays. The zero value is
-	// supervisor.NoRetry, which evicts the server. Use supervisor.Retry to make one. A
-	// start that fails twice in the same way may evict the server before its attempts are
-	// spent: it has never been ready, and its process exits before the handshake is
-	// complete, with the same exit status and the same lines on stderr. Policies that park
-	// or are unlimited retry that, too.
+	// supervisor.NoRetry, which evicts the server. Use supervisor.Retry to make one.
 	Policy supervisor.Policy
 	// StartSupervised makes Register return at once and applies Policy to the first
 	// start, too. Without it, a first start that fails is an error of Register and

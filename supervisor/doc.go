@@ -37,10 +37,9 @@
 // that never starts. [Intensity], the restart intensity of OTP, bounds the restarts
 // over a window of time beside the budget.
 //
-// A permanent cause ends the retries at once. One is a repeated start failure: the server
-// has never been ready, and its process exits before the handshake is complete, twice in a
-// row, with the same exit status and the same lines on stderr, at least one line. A policy
-// that parks or has no limit does not treat it as permanent.
+// A permanent cause ([Cause.Permanent]) ends the retries at once. An exit is never one:
+// a server that always fails to start alike is tried as often as its policy says, because
+// what it waits for may still come.
 //
 // # Terms
 //

@@ -19,11 +19,7 @@ const Unlimited = -1
 // copied and compared with ==.
 //
 // A permanent cause ([Cause.Permanent]) overrides it: the server is evicted at once, or
-// waits for its authorization, and no attempt is made. One such cause is a repeated
-// start failure: the server has never been ready, and its process exits before the
-// handshake is complete, twice in a row, with the same exit status and the same lines on
-// stderr, at least one line. It counts as misconfigured. If ParkEvery is set or
-// MaxAttempts is Unlimited, a repeated start failure is tried again like any other.
+// waits for its authorization, and no attempt is made.
 type Policy struct {
 	// MaxAttempts is the retry budget: how many attempts in a row are made before the
 	// server is evicted or parked. 0 means none: the server is evicted ([NoRetry]), or
@@ -76,11 +72,6 @@ type RetryOption func(*Policy)
 //	supervisor.Retry(supervisor.Unlimited, time.Second,
 //		supervisor.WithMaxDelay(time.Minute), supervisor.WithJitter(0.2))
 //	supervisor.Retry(5, time.Second, supervisor.WithParking(10*time.Minute))
-//
-// One failure is not retried to the end: a server that has never been ready, and whose
-// process exits before the handshake is complete, twice in a row, with the same exit
-// status and the same lines on stderr (at least one), is evicted at once. A policy that
-// parks or is unlimited retries that, too.
 func Retry(maxAttempts int, base time.Duration, opts ...RetryOption) Policy {
 	p := Policy{MaxAttempts: maxAttempts, Base: base}
 	for _, o := range opts {

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
@@ -27,12 +26,10 @@ type Lifecycle struct {
 	restarts  int
 
 	// The budget. attempt is how much of MaxAttempts is spent. ends are the recent ends
-	// for the restart intensity; tooMany: they exceed it. lastExit is the end of the last
-	// start, if it was a process that exited.
-	attempt  int
-	ends     window
-	tooMany  bool
-	lastExit lastExit
+	// for the restart intensity; tooMany: they exceed it.
+	attempt int
+	ends    window
+	tooMany bool
 
 	restartRequested bool              // dial when the session is released
 	cause            *supervisor.Cause // why the last session ended; nil if none has
@@ -163,9 +160,6 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	switch in.Kind {
 	case InputFailed, InputDied:
 		l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
-		if t.From == supervisor.StateConnecting && !l.everReady && l.lastExit.repeatedBy(in.Cause) {
-			in.Cause = l.permanentExit(in.Cause)
-		}
 	case InputRestart:
 		l.restartRequested = t.To == supervisor.StateClosing
 	case InputStop:
@@ -240,7 +234,6 @@ func (l *Lifecycle) resetBudget(requested bool) {
 	if requested {
 		l.tooMany = false
 		l.ends.reset()
-		l.lastExit = lastExit{}
 	}
 }
 
@@ -258,41 +251,6 @@ func stableAfter(p supervisor.Policy) time.Duration {
 		return p.StableAfter
 	}
 	return defaults.StableAfter
-}
-
-// lastExit recognises a server that cannot start as it is configured: a process that
-// exits before the handshake, with the same status and the same lines on stderr as the
-// time before. Wrong arguments, a missing key and a broken installation look like this.
-//
-// So may a database that is not up yet. Therefore it applies only to servers that were
-// never ready, and only under a policy that would give up for good: a policy that
-// parks, or has no limit, asks to wait.
-type lastExit struct {
-	code   int
-	stderr []string
-}
-
-// repeatedBy remembers the end that c explains, and reports whether it is the same as
-// the one before.
-func (e *lastExit) repeatedBy(c *supervisor.Cause) bool {
-	if c.Kind != supervisor.CauseExit || c.ExitCode == nil || len(c.Stderr) == 0 {
-		*e = lastExit{}
-		return false
-	}
-	same := e.code == *c.ExitCode && slices.Equal(e.stderr, c.Stderr)
-	*e = lastExit{*c.ExitCode, slices.Clone(c.Stderr)}
-	return same
-}
-
-// permanentExit is the cause of an exit that a retry would only repeat.
-func (l *Lifecycle) permanentExit(c *supervisor.Cause) *supervisor.Cause {
-	if l.policy.ParkEvery > 0 || l.policy.MaxAttempts == supervisor.Unlimited {
-		return c
-	}
-	d := c.Clone()
-	d.Permanent = true
-	d.Message += ", twice in a row with the same lines on stderr; correct its command, arguments or environment"
-	return d
 }
 
 // window counts the ends of sessions within a sliding window of time, as OTP's

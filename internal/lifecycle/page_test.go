@@ -40,7 +40,7 @@ unregistered. The package ` + "`internal/lifecycle`" + ` decides it as a pure fu
 the time go in, effects come out, and the supervising actor carries them out. This
 page is generated from the tables that the code runs on.
 
-Five rules hold beside the table:
+Four rules hold beside the table:
 
 - **Stale inputs are dropped and counted.** Each incarnation of a server has a
   number, its *epoch*, and each timer has a *token*. An input about any other
@@ -53,11 +53,6 @@ Five rules hold beside the table:
   resets the budget. Sessions that end by themselves count towards the restart
   intensity, where the policy sets one; only time, or a restart on request, resets
   that count.
-- **A start that fails twice in the same way is not tried a third time.** A process
-  that exits before the handshake, with the same status and the same lines on stderr
-  as the time before, is configured wrongly: its cause becomes permanent. This applies
-  only to servers that were never ready, and not under a policy that parks or has no
-  limit.
 - **` + "`Retry-After`" + ` is respected**: the delay of a retry is the longer of the policy's
   and the server's.
 

@@ -1,0 +1,54 @@
+package lifecycle
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// exit is the cause of a process that ended by itself.
+func exit(code int, stderr ...string) *supervisor.Cause {
+	return &supervisor.Cause{Kind: supervisor.CauseExit, ExitCode: &code, Message: "server process ended", Stderr: stderr}
+}
+
+// starts feeds a supervised lifecycle with starts that end with the given causes, and
+// returns it after the last.
+func starts(p supervisor.Policy, ends ...*supervisor.Cause) *Lifecycle {
+	l := NewLifecycle(p, true, nil)
+	now := time.Unix(0, 0)
+	l.Step(now, Input{Kind: InputRegister})
+	for _, cause := range ends {
+		if !l.RetryAt().IsZero() {
+			now = l.RetryAt()
+			l.Step(now, Input{Kind: InputTimer, Token: l.armed})
+		}
+		l.Step(now, Input{Kind: InputFailed, Epoch: l.Epoch(), Cause: cause})
+		l.Step(now, Input{Kind: InputReleased, Epoch: l.Epoch()})
+	}
+	return l
+}
+
+// A policy is kept however much the starts look alike: what the server waits for may come.
+func TestRetry_of_starts_that_fail_alike(t *testing.T) {
+	alike := []*supervisor.Cause{exit(2, "x"), exit(2, "x"), exit(2, "x"), exit(2, "x"), exit(2, "x"), exit(2, "x")}
+	l := starts(supervisor.Retry(5, time.Second), alike[:5]...)
+	require.Equal(t, supervisor.StateBackoff, l.State())
+	require.Equal(t, 5, l.Attempt())
+	l = starts(supervisor.Retry(5, time.Second), alike...)
+	require.Equal(t, supervisor.StateEvicted, l.State())
+	require.False(t, l.Cause().Permanent)
+}
+
+// The delay is the longer of the policy's and the server's supervisor.Retry-After.
+func TestRetryAfter(t *testing.T) {
+	for asked, want := range map[time.Duration]time.Duration{0: time.Second, time.Millisecond: time.Second, time.Minute: time.Minute} {
+		l := starts(supervisor.Retry(5, time.Second), &supervisor.Cause{Kind: supervisor.CauseSpawn, RetryAfter: asked})
+		require.Equal(t, time.Unix(0, 0).Add(want), l.RetryAt(), "asked for %v", asked)
+		l = starts(supervisor.Retry(1, time.Second, supervisor.WithParking(2*time.Second)), &supervisor.Cause{Kind: supervisor.CauseSpawn}, &supervisor.Cause{Kind: supervisor.CauseSpawn, RetryAfter: asked})
+		require.Equal(t, supervisor.StateParked, l.State())
+		require.Equal(t, time.Unix(1, 0).Add(max(2*time.Second, asked)), l.RetryAt(), "asked for %v", asked)
+	}
+}

@@ -63,6 +63,23 @@ type CallInFlight struct {
 	Queued bool `json:"queued,omitempty"`
 }
 
+// OpenTask is a tool call that its server executes as a task (MCP, tasks) and that has not
+// ended. The id of the task is a secret, and is not here.
+type OpenTask struct {
+	// Server is the name of the server, and Tool the server's own name of the tool.
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	// State is what the server said last: "working" or "input_required". Message is its text
+	// for users; it may be empty.
+	State   string `json:"state"`
+	Message string `json:"message,omitempty"`
+	// Began is when the call was made, and Updated when State or Message changed last.
+	Began   time.Time `json:"began"`
+	Updated time.Time `json:"updated"`
+	// Recovered is at how many later incarnations of the server the task was found again.
+	Recovered int `json:"recovered,omitempty"`
+}
+
 // ToolStats counts the calls of one tool since its server was registered, over all its
 // incarnations. Only tools that the server lists are counted by name.
 type ToolStats struct {

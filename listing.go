@@ -36,6 +36,9 @@ type Tool struct {
 	// facade.WithStickyTools lists such tools. A call fails with ErrUnavailable, or waits
 	// with facade.WithWaitReady.
 	Unavailable bool `json:"unavailable,omitempty"`
+	// TaskSupport is what the server says in execution.taskSupport (MCP 2025-11-25, tasks):
+	// "required", "optional", or empty for none.
+	TaskSupport string `json:"taskSupport,omitempty"`
 	// Definition is what the server declared. Its InputSchema and OutputSchema are
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.

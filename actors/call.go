@@ -59,9 +59,9 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	defer func() { inc.endCall(failed, lost) }()
 	raw, err := inc.session.Request(ctx, r)
 	spent = Spent{Queued: queued, Took: time.Since(began)}
-	if err == nil {
+	if err == nil || err == transport.ErrTask {
 		failed = false
-		return raw, spent, nil
+		return raw, spent, err
 	}
 	e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
@@ -244,6 +244,9 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 // 256, without the secrets in the URI of a resource. It is redacted
 // before it is cut, so that no part of a secret stays.
 func shownTarget(method, target string) string {
+	if strings.HasPrefix(method, "tasks/") { // the id of a task may be all that a server asks for
+		return ""
+	}
 	if strings.HasPrefix(method, "resources/") {
 		target = secret.RedactURI(target)
 	}

@@ -98,9 +98,11 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
-	if q.listed, err = c.checkTool(view, tool, name); err != nil {
+	offered, err := c.checkTool(view, tool, name)
+	if err != nil {
 		return response{}, err
 	}
+	q.listed = offered.Definition != nil
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
 	if err == nil && o.validate {
@@ -109,12 +111,23 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil {
 		return response{}, err
 	}
-	r, err := c.sendWhenReady(ctx, q, view, transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}, o)
+	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
+	if offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
+		params = asTask(params)
+		request.Params, request.AsTask = params, true
+	}
+	r, err := c.sendWhenReady(ctx, q, view, request, o)
 	if cap(params) <= maxPooledParams { // a call that panics gives nothing back
 		*buffer = params
 	}
 	paramsPool.Put(buffer)
 	return r, err
+}
+
+// wantsTask reports whether a call asks for a task, as servers of 2025-11-25 want it: the tool
+// requires that, or allows it to a caller of StartTask.
+func wantsTask(v *actors.View, support string, o callOptions) bool {
+	return !v.Modern() && (support == "required" || o.detached)
 }
 
 // appendToolCallParams appends the params of tools/call. The arguments begin at
@@ -152,18 +165,18 @@ func (c *Client) splitTool(tool string) (v *actors.View, name string, err error)
 	return v, name, nil
 }
 
-// checkTool refuses a call of a tool that the server does not list. While the server is
-// down its tools are not known, and any name is accepted. listed: the server lists it.
-func (c *Client) checkTool(v *actors.View, tool, name string) (listed bool, err error) {
-	_, listed = v.Catalog.Tool(name)
+// checkTool refuses a call of a tool that the server does not list, and returns the tool. While
+// the server is down its tools are not known, and any name is accepted: then the tool is empty.
+func (c *Client) checkTool(v *actors.View, tool, name string) (mcpvisor.Tool, error) {
+	t, listed := v.Catalog.Tool(name)
 	switch {
 	case listed:
 	case !v.Spec.Tools.Allows(name):
-		return false, hiddenTool(v.Name)
+		return t, hiddenTool(v.Name)
 	case v.Catalog != nil:
-		return false, unknownTool(c.rt.Snapshot(), tool)
+		return t, unknownTool(c.rt.Snapshot(), tool)
 	}
-	return listed, nil
+	return t, nil
 }
 
 // CallOption configures one call.
@@ -173,6 +186,7 @@ type callOptions struct {
 	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
 	waitReady bool
 	validate  bool
+	detached  bool                    // of StartTask: a task is returned, and not followed
 	progress  func(mcpvisor.Progress) // nil: reports are not delivered
 }
 

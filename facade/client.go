@@ -65,6 +65,7 @@ type Client struct {
 	applying chan struct{} // holds one element while Apply runs
 
 	authorizers authorizers
+	openTasks   openTasks
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget

@@ -69,7 +69,7 @@ func (r CallResult) decode(ctx context.Context) (*mcp.CallToolResult, error) {
 	}
 	share := r.from.c.intercepted.Share()
 	defer share.Release()
-	return decodeToolResult(ctx, &response{r.JSON, r.from.view, time.Now(), 0, r.from.timeout, &share})
+	return decodeToolResult(ctx, &response{raw: r.JSON, view: r.from.view, began: time.Now(), timeout: r.from.timeout, share: &share})
 }
 
 // CallNext continues with a call: to the next interceptor, or to the server. For CallTool and

@@ -86,9 +86,12 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		r.Began = time.Now()
 		raw, spent, err := c.rt.Request(ctx, v, r, o.timeout)
 		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
-		if err == nil {
+		switch err {
+		case nil:
 			q.answered(v, raw)
-			return response{raw, v, r.Began, spent.Queued, o.timeout, r.Held}, nil
+			return response{raw: raw, view: v, began: r.Began, queued: spent.Queued, timeout: o.timeout, share: r.Held}, nil
+		case transport.ErrTask:
+			return c.begun(ctx, q, v, r, o, raw)
 		}
 		if !o.waitReady {
 			return response{}, err
@@ -111,6 +114,20 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 		}
 		v = next
 	}
+}
+
+// begun continues a call after the server has made a task of it.
+func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions, result json.RawMessage) (response, error) {
+	f, err := c.newFollower(v, r, o, result)
+	r.Held.Release()
+	switch {
+	case err != nil:
+		return response{}, err
+	case o.detached:
+		q.answered(v, result)
+		return response{task: f}, nil
+	}
+	return f.follow(ctx, q, r.Held)
 }
 
 // tracked follows one request of a caller from its start to its end, for the facts and

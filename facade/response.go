@@ -27,6 +27,7 @@ type response struct {
 	began   time.Time
 	queued  time.Duration // of the time since began: the call's timeout begins after it
 	timeout time.Duration // of the call; 0 means the server's
+	task    *follower     // instead of a result, of a detached call
 	share   *budget.Share // of Limits.MaxBufferBytes; its maker releases it after decoding
 }
 

@@ -29,6 +29,8 @@ type ToolDef struct {
 	Structured json.RawMessage `json:"structured,omitempty"`
 	// IsError marks the fixed answer as a failure of the tool.
 	IsError bool `json:"isError,omitempty"`
+	// Task, if set, makes the tool answer with a task. Default: it answers with its result.
+	Task *TaskDef `json:"task,omitempty"`
 }
 
 // definition returns the tool as tools/list lists it.
@@ -43,7 +45,19 @@ func (t ToolDef) definition() json.RawMessage {
 		InputSchema  json.RawMessage `json:"inputSchema"`
 		OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 		Annotations  json.RawMessage `json:"annotations,omitempty"`
-	}{t.Name, t.Description, schema, t.OutputSchema, t.Annotations})
+		Execution    json.RawMessage `json:"execution,omitempty"`
+	}{t.Name, t.Description, schema, t.OutputSchema, t.Annotations, t.execution()})
+}
+
+// execution says whether the tool wants to be called as a task (2025-11-25).
+func (t ToolDef) execution() json.RawMessage {
+	switch {
+	case t.Task == nil:
+		return nil
+	case t.Task.Optional:
+		return json.RawMessage(`{"taskSupport":"optional"}`)
+	}
+	return json.RawMessage(`{"taskSupport":"required"}`)
 }
 
 // ResourceDef is one resource of a [Script].

@@ -81,6 +81,10 @@ func (p *params) decode(raw json.RawMessage) *rpcError {
 			p.Responses = value
 		case "requestState":
 			failure = decodeText("requestState", value, &p.State, failure)
+		case "task":
+			p.Task = value
+		case "taskId":
+			failure = decodeText("taskId", value, &p.TaskID, failure)
 		}
 		return nil
 	})

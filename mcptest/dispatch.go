@@ -44,6 +44,8 @@ func (s *server) dispatch(r *request) (result []byte, failure *rpcError, answere
 		result, failure = s.getPrompt(r)
 	case "tools/call":
 		return s.callTool(r)
+	case "tasks/get", "tasks/result", "tasks/update", "tasks/cancel":
+		result, failure = s.aboutTask(r)
 	default:
 		failure = unknownMethod(r.method)
 	}

@@ -34,6 +34,8 @@ type params struct {
 	Notifications json.RawMessage
 	Responses     json.RawMessage
 	State         string
+	Task          json.RawMessage
+	TaskID        string
 }
 
 // target returns the tool, prompt or resource that a request names.
@@ -56,8 +58,8 @@ type request struct {
 	ctx context.Context
 	// answerFaults holds the faults that change the answer.
 	answerFaults []*Fault
-	// inputRequired: the answer is an input_required result.
-	inputRequired bool
+	// resultType is the type of the result since 2026-07-28; empty means complete.
+	resultType string
 	// uncancellable: the request is answered even if the client cancels it.
 	uncancellable bool
 }
@@ -150,11 +152,7 @@ func (s *server) success(r *request, members []byte) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, `"resultType":"`...)
-		if r.inputRequired {
-			b = append(b, "input_required"...)
-		} else {
-			b = append(b, "complete"...)
-		}
+		b = append(b, orDefault(r.resultType, "complete")...)
 		b = append(b, `","_meta":{"`...)
 		b = append(b, mcp.MetaKeyServerInfo...)
 		b = append(b, `":`...)

@@ -50,6 +50,7 @@ type server struct {
 	// ignoresEOF: the server does not exit when stdin ends.
 	ignoresEOF atomic.Bool
 
+	tasks          sync.Map // of this incarnation only: JSON of a taskRecord, by id
 	plan           plan
 	catalog        *catalog
 	session        session

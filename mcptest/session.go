@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest/internal/rawjson"
 )
 
@@ -121,6 +122,13 @@ func (s *server) capabilities(modern bool) map[string]any {
 	}
 	if !modern {
 		caps["logging"] = struct{}{}
+	}
+	switch {
+	case !s.offersTasks():
+	case modern:
+		caps["extensions"] = map[string]any{task.Extension: struct{}{}}
+	default:
+		caps["tasks"] = json.RawMessage(`{"cancel":{},"requests":{"tools":{"call":{}}}}`)
 	}
 	return caps
 }

@@ -83,7 +83,15 @@ func (s *server) callTool(r *request) (result []byte, failure *rpcError, answere
 	if a.Err != nil {
 		failure = &rpcError{Code: int(a.Err.Code), Message: a.Err.Message}
 	}
-	r.inputRequired = len(a.InputRequests) > 0
+	switch {
+	case len(a.InputRequests) > 0:
+		r.resultType = "input_required"
+	case failure == nil && !a.NoAnswer && r.makesTask(def.Task):
+		result, failure = s.makeTask(r, def.Task, a)
+		return result, failure, false
+	case !r.modern && def.Task != nil && !def.Task.Optional:
+		return nil, &rpcError{Code: jsonrpc.CodeMethodNotFound, Message: "tool " + def.Name + " requires a task"}, false
+	}
 	return a.Members(), failure, a.NoAnswer
 }
 

@@ -28,6 +28,20 @@ func ErrorCode(err error) (int64, bool) {
 	return 0, false
 }
 
+// ErrTask is the error of a tool call whose server has made a task instead of answering. The
+// result that comes with it is the task; tasks/get asks for what became of it.
+var ErrTask = errors.New("the server has made a task of the call")
+
+// TaskFailure is the cause of a request tasks/get that found the task failed: Err is the
+// JSON-RPC error of the task (since 2026-07-28), and not one of the request.
+type TaskFailure struct{ Err error }
+
+// Error implements error.
+func (f *TaskFailure) Error() string { return f.Err.Error() }
+
+// Unwrap returns the error of the task.
+func (f *TaskFailure) Unwrap() error { return f.Err }
+
 // An error of a request can be as large as a message, because it carries what the server
 // sent: the data of a JSON-RPC error, or a text. The caller of the request gets it whole.
 // What is kept beyond that caller, such as the cause of a session's end in the status, in

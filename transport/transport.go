@@ -112,6 +112,13 @@ type ServerRequestSource interface {
 // kept beyond end.
 type ServerRequestObserver func(ctx context.Context, method string, params json.RawMessage) (next context.Context, end func(result json.RawMessage, err error))
 
+// InputSource is a [Session] that can get from the host what a task of its server waits for.
+type InputSource interface {
+	// AnswerInputs answers inputRequests by the handlers of the host, and returns
+	// inputResponses. The error is a *mcpvisor.Error, or that of the context or the session.
+	AnswerInputs(ctx context.Context, requests json.RawMessage) (responses json.RawMessage, err error)
+}
+
 // StderrSource is a [Session] whose server has a stderr.
 type StderrSource interface {
 	// Stderr returns the first and the last lines of stderr so far; see
@@ -147,8 +154,8 @@ func StderrOf(s Session) []string {
 type Request struct {
 	// Method is the JSON-RPC method, as in "tools/call".
 	Method string
-	// Target is the name of the tool or prompt, or the URI of the resource. Streamable HTTP
-	// of 2026-07-28 repeats it in a header.
+	// Target is the name of the tool or prompt, the URI of the resource, or the id of the
+	// task, which is a secret. Streamable HTTP of 2026-07-28 repeats it in a header.
 	Target string
 	// Params is a JSON object without "_meta", or empty. The session adds _meta where the
 	// protocol version requires it.
@@ -156,6 +163,8 @@ type Request struct {
 	// Meta holds further members of _meta, as a JSON object; nil for none. None of them has
 	// the name of a member that the session sets.
 	Meta json.RawMessage
+	// AsTask: the params ask for a task (MCP 2025-11-25, "task"), so the result may be one.
+	AsTask bool
 	// ID, if set, gets the id of the request before it is sent, and before each later round.
 	ID *int64
 	// Began is when the request was made; zero means now. Timeout and TotalTimeout count

@@ -20,6 +20,8 @@ const toolChunk = 64
 type toolDecoder struct {
 	chunk []mcp.Tool // definitions that are not used yet
 	defs  []*mcp.Tool
+	// tasks holds execution.taskSupport of the tools that have one, by definition.
+	tasks map[*mcp.Tool]string
 	// checkSchema, if set, checks the input schema of each tool; see
 	// transport.InputSchemaChecker.
 	checkSchema func(schema json.RawMessage) (kept int, err error)
@@ -31,7 +33,8 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 		d.chunk = make([]mcp.Tool, min(toolChunk, max(4, len(d.defs))))
 	}
 	def := &d.chunk[0]
-	err := readTool(item, def, b)
+	tasks := ""
+	err := readTool(item, def, &tasks, b)
 	if err == nil {
 		err = b.tool(def)
 	}
@@ -46,11 +49,18 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 	}
 	d.chunk = d.chunk[1:]
 	d.defs = append(d.defs, def)
+	if tasks != "" {
+		if d.tasks == nil {
+			d.tasks = map[*mcp.Tool]string{}
+		}
+		d.tasks[def] = tasks
+	}
 	return nil
 }
 
-// readTool decodes one entry into def. Of duplicate members the last one counts.
-func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
+// readTool decodes one entry into def, and its execution.taskSupport, which the go-sdk does
+// not know, into tasks. Of duplicate members the last one counts.
+func readTool(item json.RawMessage, def *mcp.Tool, tasks *string, b *bounds) error {
 	err := jsonscan.EachMember(item, func(key string, value []byte) (err error) {
 		switch key {
 		case "name":
@@ -63,6 +73,8 @@ func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
 			def.InputSchema = readSchema(value)
 		case "outputSchema":
 			def.OutputSchema = readSchema(value)
+		case "execution":
+			*tasks = readTaskSupport(value)
 		case "annotations":
 			if def.Annotations = nil; b.admit(value) {
 				err = json.Unmarshal(value, &def.Annotations)
@@ -90,6 +102,23 @@ func readTool(item json.RawMessage, def *mcp.Tool, b *bounds) error {
 	return err
 }
 
+// readTaskSupport reads the member execution of a tool. What is neither "required" nor
+// "optional" is none.
+func readTaskSupport(execution []byte) (support string) {
+	_ = jsonscan.EachMember(execution, func(key string, value []byte) error {
+		if key == "taskSupport" {
+			switch string(value) {
+			case `"required"`:
+				support = "required"
+			case `"optional"`:
+				support = "optional"
+			}
+		}
+		return nil
+	})
+	return support
+}
+
 // readSchema returns the bytes of a schema; nil for null.
 func readSchema(value []byte) any {
 	if string(value) == "null" {
@@ -106,7 +135,7 @@ func (d *toolDecoder) named(server string) []mcpvisor.Tool {
 	list := make([]mcpvisor.Tool, len(d.defs))
 	for i, def := range d.defs {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(server, def.Name), Alias: mcpvisor.Alias(server, def.Name),
-			Server: server, OriginalName: def.Name, Definition: def}
+			Server: server, OriginalName: def.Name, TaskSupport: d.tasks[def], Definition: def}
 	}
 	return list
 }

@@ -1,7 +1,6 @@
 package inbound
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
@@ -20,6 +19,7 @@ import (
 // use.
 type RequestSender struct {
 	Modern    bool
+	Tasks     bool // the server may answer a tool call with a task (since 2026-07-28)
 	Handler   *Handler
 	Handshake *jsonrpc.HandshakeWatch
 	// Send sends a request once and returns its result.
@@ -28,6 +28,16 @@ type RequestSender struct {
 	Go func(check func(context.Context))
 	// Abort ends the session.
 	Abort func(*supervisor.Cause)
+}
+
+// OffersTasks reports whether the server declares the extension for tasks, and so may answer
+// a tool call with one (since 2026-07-28).
+func OffersTasks(info mcpvisor.SessionInfo) bool {
+	if info.Capabilities == nil {
+		return false
+	}
+	_, offered := info.Capabilities.Extensions[task.Extension]
+	return offered
 }
 
 // Request sends a request of the caller.
@@ -41,46 +51,53 @@ func (s *RequestSender) Request(ctx context.Context, r transport.Request) (json.
 		if list := s.Handshake.Observe(r.Method, err); list != "" {
 			s.Go(func(ctx context.Context) { s.checkHandshake(ctx, list) })
 		}
-		return s.checkTask(r.Method, result, err)
+		return s.checkTask(&r, result, err)
 	}
 	began := time.Now()
 	result, err := s.Send(ctx, r)
 	if err == nil && NeedsInput(r.Method, result) {
 		result, err = s.Handler.ContinueWithInput(ctx, r, began, result, s.Send)
 	}
-	return s.checkTask(r.Method, result, err)
+	return s.checkTask(&r, result, err)
 }
 
-// checkTask refuses a task in place of the result of a tool call (MCP 2025-11-25, tasks;
-// since 2026-07-28 an extension). This client asks for none, so no server may send one: the
-// tool has not ended, and its result cannot be fetched.
-func (s *RequestSender) checkTask(method string, result json.RawMessage, err error) (json.RawMessage, error) {
-	if err != nil || method != "tools/call" || !isTask(result, s.Modern) {
-		return result, err
-	}
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Hint: hintServerFault,
-		Cause: errors.New("the server began a task instead of answering, although the call did not ask for one; the tool may still run, and its result is lost")}
-}
-
-// isTask reports whether the result of a tool call is a task. In 2025-11-25 it has the
-// member "task" and no content; since 2026-07-28 its type says so.
-func isTask(result []byte, modern bool) bool {
-	if bytes.HasPrefix(result, []byte(`{"content":`)) && !modern || !bytes.Contains(result, []byte(`"task"`)) { // nearly all results
-		return false
-	}
-	task, typed, content := false, false, false
-	_ = jsonscan.EachMember(result, func(key string, value []byte) error {
-		switch key {
-		case "task":
-			task = value[0] == '{'
-		case "resultType":
-			typed = modern && string(value) == `"task"`
-		case "content", "structuredContent":
-			content = content || string(value) != "null"
+// checkTask looks at results that are about tasks (MCP 2025-11-25, tasks; since 2026-07-28
+// the extension): a task in place of the result of a tool call, and a task that has failed.
+// See [transport.ErrTask] and [transport.TaskFailure].
+func (s *RequestSender) checkTask(r *transport.Request, result json.RawMessage, err error) (json.RawMessage, error) {
+	switch {
+	case err != nil:
+	case r.Method == "tools/call" && task.Is(result, s.Modern):
+		if s.Modern && s.Tasks || !s.Modern && r.AsTask {
+			return result, transport.ErrTask
 		}
-		return nil
-	})
-	return typed || task && !content
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Hint: hintServerFault, Cause: errUnexpectedTask}
+	case r.Method == "tasks/get" && s.Modern:
+		if t, err := task.Read(result); err == nil && t.Status == task.Failed && len(t.Failure) > 0 {
+			e := jsonrpc.ServerError(t.Failure)
+			e.Cause = &transport.TaskFailure{Err: s.Handler.Redactor.Error(e.Cause)}
+			return result, e
+		}
+	}
+	return result, err
+}
+
+// errUnexpectedTask is the cause of a call whose server had no right to begin a task.
+var errUnexpectedTask = errors.New("the server began a task instead of answering, without the right to do so; the tool may still run, and its result is lost")
+
+// AnswerInputs gets from the handlers of the host what a task waits for (inputRequests of
+// tasks/get), and returns inputResponses, with the same keys. It returns when ctx ends and
+// when the session ends.
+func (s *RequestSender) AnswerInputs(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+	required, err := readInputRequests(requests)
+	if err != nil {
+		return nil, inputError(err, hintServerFault)
+	}
+	answers, err := s.Handler.answerInputs(ctx, required)
+	if err != nil {
+		return nil, err
+	}
+	return appendResponses(nil, required, answers), nil
 }
 
 // checkHandshake ends the session if the server does not know its handshake any more.

@@ -12,7 +12,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// A task in place of a result is no success: the tool has not ended.
+// A task in place of a result is no success: the tool has not ended. It is one that the caller
+// follows if the server offers tasks, or if the call asked for one (2025-11-25).
 func TestRequest_taskInsteadOfResult(t *testing.T) {
 	const either, modern, never = "either", "modern", "never"
 	for result, era := range map[string]string{
@@ -40,6 +41,10 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 				require.Equal(t, mcpvisor.KindProtocol, e.Kind)
 				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				require.ErrorContains(t, err, "began a task")
+				s.Tasks = isModern
+				got, err = s.Request(t.Context(), transport.Request{Method: "tools/call", AsTask: !isModern})
+				require.Equal(t, transport.ErrTask, err)
+				require.Equal(t, result, string(got))
 				continue
 			}
 			require.NoError(t, err, "%s, modern %v", result, isModern)

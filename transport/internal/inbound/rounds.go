@@ -67,34 +67,52 @@ type inputRequest struct {
 
 // readInputRequired reads the result of a round that requests input.
 func readInputRequired(result []byte) (w inputRequired, err error) {
-	err = jsonscan.EachMember(result, func(key string, value []byte) error {
+	err = jsonscan.EachMember(result, func(key string, value []byte) (err error) {
 		switch {
 		case string(value) == "null":
 		case key == "requestState":
 			w.state = value
 		case key == "inputRequests":
-			w.requests = nil
-			return jsonscan.EachMember(value, func(key string, value []byte) error {
-				r := inputRequest{key: key}
-				if len(w.requests) == jsonrpc.MaxInputRequests {
-					return fmt.Errorf("the server requests more than %d inputs at once", jsonrpc.MaxInputRequests)
-				}
-				err := jsonscan.EachMember(value, func(key string, value []byte) (err error) {
-					switch key {
-					case "method":
-						r.method, err = jsonscan.ReadString(value)
-					case "params":
-						r.params = value
-					}
-					return err
-				})
-				w.requests = append(w.requests, r)
-				return err
-			})
+			w.requests, err = readInputRequests(value)
 		}
-		return nil
+		return err
 	})
 	return w, err
+}
+
+// readInputRequests reads inputRequests.
+func readInputRequests(text []byte) (requests []inputRequest, err error) {
+	err = jsonscan.EachMember(text, func(key string, value []byte) error {
+		r := inputRequest{key: key}
+		if len(requests) == jsonrpc.MaxInputRequests {
+			return fmt.Errorf("the server requests more than %d inputs at once", jsonrpc.MaxInputRequests)
+		}
+		err := jsonscan.EachMember(value, func(key string, value []byte) (err error) {
+			switch key {
+			case "method":
+				r.method, err = jsonscan.ReadString(value)
+			case "params":
+				r.params = value
+			}
+			return err
+		})
+		requests = append(requests, r)
+		return err
+	})
+	return requests, err
+}
+
+// appendResponses appends inputResponses.
+func appendResponses(b []byte, requests []inputRequest, responses [][]byte) []byte {
+	b = append(b, '{')
+	for i, r := range requests {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		key, _ := json.Marshal(r.key) // a string always marshals
+		b = append(append(append(b, key...), ':'), responses[i]...)
+	}
+	return append(b, '}')
 }
 
 // nextParams returns the parameters of the next round: those of the first request, the
@@ -113,15 +131,8 @@ func (w *inputRequired) nextParams(first json.RawMessage, responses [][]byte) js
 		b = append(b, name...)
 	}
 	if len(w.requests) > 0 {
-		member(`"inputResponses":{`)
-		for i, r := range w.requests {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			key, _ := json.Marshal(r.key) // a string always marshals
-			b = append(append(append(b, key...), ':'), responses[i]...)
-		}
-		b = append(b, '}')
+		member(`"inputResponses":`)
+		b = appendResponses(b, w.requests, responses)
 	}
 	if w.state != nil {
 		member(`"requestState":`)

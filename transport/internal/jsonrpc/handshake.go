@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
@@ -132,11 +133,16 @@ type DeclaredCapabilities struct {
 	Roots       *mcp.RootCapabilities        `json:"roots,omitempty"`
 	Sampling    *mcp.SamplingCapabilities    `json:"sampling,omitempty"`
 	Elicitation *mcp.ElicitationCapabilities `json:"elicitation,omitempty"`
+	// Extensions names the extensions of the modern era that this client speaks.
+	Extensions map[string]struct{} `json:"extensions,omitempty"`
 }
 
 // Capabilities returns the capabilities of a client with these handlers. It declares
 // roots.listChanged in the legacy era only: the modern era has no such notification.
 func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
+	if !legacy {
+		d.Extensions = map[string]struct{}{task.Extension: {}}
+	}
 	if h.Roots != nil {
 		d.Roots = &mcp.RootCapabilities{ListChanged: legacy}
 	}

@@ -47,7 +47,7 @@ type openState struct {
 // newOpenState makes the state of a session whose negotiation has succeeded.
 func (s *session) newOpenState(p *processConn, meta json.RawMessage) *openState {
 	o := &openState{conn: p.conn, meta: meta}
-	o.sender = inbound.RequestSender{Modern: len(meta) > 0, Handler: p.handler, Handshake: &s.handshake, Send: o.send, Abort: s.Abort,
+	o.sender = inbound.RequestSender{Modern: len(meta) > 0, Tasks: inbound.OffersTasks(s.Info()), Handler: p.handler, Handshake: &s.handshake, Send: o.send, Abort: s.Abort,
 		Go: func(check func(context.Context)) { go check(context.Background()) }} // check has a timeout of its own
 	return o
 }
@@ -63,6 +63,14 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 	}
 	if cause := s.Cause(); cause != nil {
 		return nil, jsonrpc.DeathError(cause, mcpvisor.OutcomeNotSent)
+	}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
+}
+
+// AnswerInputs implements [transport.InputSource].
+func (s *session) AnswerInputs(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+	if o := s.open.Load(); o != nil {
+		return o.sender.AnswerInputs(ctx, requests)
 	}
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }

@@ -137,7 +137,7 @@ func (c *calls) header(a *agreement, r transport.Request) (http.Header, error) {
 	maps.Copy(h, a.header)
 	h["Mcp-Method"] = []string{r.Method}
 	switch r.Method {
-	case "tools/call", "prompts/get", "resources/read":
+	case "tools/call", "prompts/get", "resources/read", "tasks/get", "tasks/update", "tasks/cancel":
 		h["Mcp-Name"] = []string{headerparams.Value(r.Target)}
 	}
 	if r.Method == "tools/call" {

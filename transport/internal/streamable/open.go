@@ -141,7 +141,7 @@ func (n *negotiation) record(send sendFunc) bool {
 	a.meta = meta
 	a.header = n.server.newHeader(a.info.ProtocolVersion)
 	a.header["Content-Type"], a.header["Accept"] = headerJSON, headerBoth
-	a.sender = inbound.RequestSender{Modern: a.modern, Handler: n.receiver.handler, Handshake: &n.watch, Send: send, Abort: n.life.end,
+	a.sender = inbound.RequestSender{Modern: a.modern, Tasks: inbound.OffersTasks(a.info), Handler: n.receiver.handler, Handshake: &n.watch, Send: send, Abort: n.life.end,
 		Go: func(check func(context.Context)) { n.life.goTask(func() { check(n.life.ctx) }) }}
 	n.server.agreed.Store(a)
 	n.receiver.handler.SetSession(n.client)

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // session is one session over Streamable HTTP, or over the older HTTP+SSE. It implements
@@ -138,6 +139,14 @@ func (s *session) Open(ctx context.Context) error {
 // Request implements Session.
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	return s.calls.request(ctx, r)
+}
+
+// AnswerInputs implements [transport.InputSource].
+func (s *session) AnswerInputs(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+	if a := s.server.agreed.Load(); a != nil {
+		return a.sender.AnswerInputs(ctx, requests)
+	}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
 // OnNotice implements Session.

@@ -1,0 +1,42 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// firstModern is the first protocol version of the modern era.
+const firstModern = "2026-07-28"
+
+// Modern reports whether the server is ready and speaks 2026-07-28 or later.
+func (v *View) Modern() bool { return v.protocol >= firstModern }
+
+// Ended returns a channel that is closed when the session of the view has ended; a closed
+// one if there is no session.
+func (v *View) Ended() <-chan struct{} {
+	if v.current == nil {
+		return noSession
+	}
+	return v.current.session.Dead()
+}
+
+// noSession is closed.
+var noSession = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// AnswerInputs has the handlers of the host answer what a task of the server waits for
+// (inputRequests), and returns inputResponses. The error is a *mcpvisor.Error, or that of ctx
+// or of the session.
+func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, requests json.RawMessage) (json.RawMessage, error) {
+	if v.State != supervisor.StateReady {
+		return nil, v.unavailable()
+	}
+	source, ok := v.current.session.(transport.InputSource)
+	if !ok {
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown}
+	}
+	return source.AnswerInputs(ctx, requests)
+}

@@ -1,0 +1,206 @@
+package facade
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/task"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// Task is a tool call that its server executes as a task (MCP 2025-11-25, tasks; since
+// 2026-07-28 the extension io.modelcontextprotocol/tasks), or one that the server has
+// answered at once. It outlives the session in which it was begun. Safe for concurrent use.
+type Task struct {
+	c    *Client
+	tool string // as it was called
+
+	// turn holds one element while no goroutine waits for the task. Its holder owns the
+	// fields below.
+	turn   chan struct{}
+	follow *follower // nil: the server has answered at once
+	result *mcp.CallToolResult
+	err    error // final
+}
+
+// StartTask calls a tool, and returns as soon as the server has made a task of the call. A
+// server that answers instead gives a task that has ended already. The timeouts of the call
+// bound StartTask alone; nothing but its context bounds [Task.Wait]. A server of 2025-11-25 is
+// asked for a task if the tool accepts that. Interceptors do not see the call. Its record and
+// what an observer sees end when StartTask returns.
+//
+// Errors: as those of [Client.CallTool].
+func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...CallOption) (*Task, error) {
+	t := &Task{c: c, tool: tool, turn: make(chan struct{}, 1)}
+	var q tracked
+	defer q.abandon()
+	share := new(budget.Share)
+	defer share.Release()
+	r, err := c.callTool(ctx, &q, tool, toolArguments{value: args}, append(slices.Clip(opts), func(o *callOptions) { o.detached = true }), share)
+	if err == nil && r.task == nil {
+		t.result, err = decodeToolResult(ctx, &r)
+	}
+	if q.end(c, err) != nil {
+		return nil, withOp(err, "start "+tool)
+	}
+	if t.follow = r.task; t.follow != nil {
+		c.openTasks.add(t.follow)
+	}
+	t.turn <- struct{}{}
+	return t, nil
+}
+
+// ID is what the server calls the task; empty if it has answered at once. Some servers accept
+// it as the only credential, so treat it as a secret.
+func (t *Task) ID() string {
+	if t.follow == nil {
+		return ""
+	}
+	return t.follow.id()
+}
+
+// Wait follows the task until it has ended, and returns the result of the call. It asks as
+// often as the server wants, has the handlers of the host answer what the task asks for, and
+// waits for the next incarnation when the server ends. The end of ctx leaves the task alone,
+// and Wait may be called again. Of several callers one follows the task, and the others wait
+// for it.
+//
+// Errors: as those of [Client.CallTool]. ErrCrashed: the task did not survive the end of its
+// server, or the server did not come back.
+func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
+	op := "wait for " + t.tool
+	select {
+	case <-t.turn:
+		defer func() { t.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, &mcpvisor.Error{Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+	}
+	if t.follow == nil || t.result != nil || t.err != nil {
+		return t.result, t.err
+	}
+	share := new(budget.Share)
+	defer share.Release()
+	got, err := t.follow.run(ctx, share)
+	if err == nil {
+		t.result, err = decodeToolResult(ctx, &got)
+	}
+	if err != nil {
+		e := *asError(err)
+		v := t.follow.view
+		e.Server, e.Gen, e.Epoch, e.Op, e.Cause = v.Name, v.Gen, v.Epoch, op, hideID(e.Cause, t.follow.id())
+		err = &e
+		if ctx.Err() != nil {
+			return nil, err // the task goes on
+		}
+		t.err = err
+	}
+	t.c.openTasks.remove(t.follow)
+	return t.result, err
+}
+
+// Cancel asks the server to cancel the task. The server decides whether it does, and [Task.Wait]
+// tells what became of it. A task that has ended stays as it is.
+//
+// Errors: ErrUnavailable and the other errors of a request.
+func (t *Task) Cancel(ctx context.Context) error {
+	if t.follow == nil {
+		return nil
+	}
+	return withOp(t.c.requestCancel(ctx, t.follow.server, t.follow.id()), "cancel "+t.tool)
+}
+
+// Tasks returns the calls that servers execute as tasks and that have not ended, oldest first:
+// those that CallTool and its kind wait for, and those of StartTask. The slice is the caller's.
+func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
+
+// openTasks are the tasks that have not ended. The zero value is empty. Safe for concurrent
+// use.
+type openTasks struct {
+	mu  sync.Mutex
+	all map[*follower]struct{}
+}
+
+func (o *openTasks) add(f *follower) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = map[*follower]struct{}{}
+	}
+	o.all[f] = struct{}{}
+}
+
+func (o *openTasks) remove(f *follower) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.all, f)
+}
+
+func (o *openTasks) list() []mcpvisor.OpenTask {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := make([]mcpvisor.OpenTask, 0, len(o.all))
+	for f := range o.all {
+		all = append(all, f.open())
+	}
+	slices.SortFunc(all, func(a, b mcpvisor.OpenTask) int {
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool))
+	})
+	return all
+}
+
+// open is what is shown of the task.
+func (f *follower) open() mcpvisor.OpenTask {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return mcpvisor.OpenTask{Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
+		Began: f.began, Updated: f.updated, Recovered: f.recovered}
+}
+
+// cancelTimeout bounds a tasks/cancel for which nobody waits.
+const cancelTimeout = 5 * time.Second
+
+// cancelTask asks a server to cancel a task, in the background.
+func (c *Client) cancelTask(server, id string) {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cancelTimeout)
+		defer cancel()
+		_ = c.requestCancel(ctx, server, id) // nobody waits for the answer
+	}()
+}
+
+// requestCancel asks the current incarnation of a server to cancel a task.
+func (c *Client) requestCancel(ctx context.Context, server, id string) error {
+	view := c.rt.Snapshot().Server(server)
+	if view == nil {
+		return unknownServer(c.rt.Snapshot(), server)
+	}
+	_, _, err := c.rt.Request(ctx, view, transport.Request{Method: "tasks/cancel", Target: id, Params: task.Params(id)}, cancelTimeout)
+	if e := asErrorOrNil(err); e != nil {
+		e.Cause = hideID(e.Cause, id)
+		return e
+	}
+	return nil
+}
+
+// asErrorOrNil returns a copy of the error of ours in err.
+func asErrorOrNil(err error) *mcpvisor.Error {
+	if err == nil {
+		return nil
+	}
+	own := *asError(err)
+	return &own
+}
+
+// asTask appends the member of params that asks for a task (MCP 2025-11-25, tasks) to params
+// of tools/call.
+func asTask(params json.RawMessage) json.RawMessage {
+	return append(params[:len(params)-1], `,"task":{}}`...)
+}

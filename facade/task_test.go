@@ -1,0 +1,291 @@
+package facade_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// onTaskServers runs f with a server whose tool "job" counts its executions and answers with
+// a task, in both eras, in memory, behind a transport of the go-sdk, as a process and over HTTP.
+func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, dir string)) {
+	t.Helper()
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		for _, kind := range []string{"memory", "custom", "process", "HTTP"} {
+			t.Run(kind+" "+version, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				script := mcptest.Script{Versions: []string{version}, StateDir: dir,
+					Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "count", Task: &def})}
+				spec := mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}
+				switch kind {
+				case "memory":
+					spec.InMemory = mcptest.InMemory(script)
+				case "custom":
+					spec.Transport = overTransport(mcptest.InMemory(script))
+				case "HTTP":
+					spec.HTTP = &mcpvisor.HTTP{URL: newBridge(t, mcptest.InMemory(script)).URL}
+				default:
+					spec.Stdio = mcptest.Stdio(script)
+				}
+				f(t, spec, dir)
+			})
+		}
+	}
+}
+
+const jobKey = "order"
+
+var jobArgs = map[string]any{"key": jobKey}
+
+// A call is brought to its end where the server makes a task of it, whatever method it is made
+// with, and it is executed once.
+func TestCallTool_as_a_task(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		var progress []string
+		got, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithProgress(func(p mcpvisor.Progress) { progress = append(progress, p.Message) }))
+		require.NoError(t, err)
+		require.Equal(t, `{"executions":1,"key":"order"}`, got.Content[0].(*mcp.TextContent).Text)
+		require.Equal(t, []string{"it is completed"}, progress)
+		raw, err := c.CallToolRaw(t.Context(), "s/job", []byte(`{"key":"raw"}`))
+		require.NoError(t, err)
+		require.Contains(t, string(raw), `"structuredContent":{"executions":1,"key":"raw"}`)
+		answer := c.CallToolForModel(t.Context(), "s/job", []byte(`{"key":"model"}`))
+		require.False(t, answer.IsError, "%+v", answer)
+		require.Equal(t, map[string]int{jobKey: 1, "raw": 1, "model": 1}, mcptest.Executions(dir))
+		require.Empty(t, c.Tasks())
+		calls, _ := c.RecentCalls(0)
+		require.Len(t, calls, 3, "the requests about the task are no calls of their own")
+		require.GreaterOrEqual(t, calls[0].Took, 50*time.Millisecond)
+		require.Positive(t, calls[0].ResultBytes)
+	})
+}
+
+// The server ends while it works on a task: the next incarnation is asked for it.
+func TestCallTool_as_a_task_over_a_crash(t *testing.T) {
+	for name, durable := range map[string]bool{"durable": true, "forgetful": false} {
+		t.Run(name, func(t *testing.T) {
+			def := mcptest.TaskDef{Takes: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: durable}
+			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+				c := newClient(t)
+				require.NoError(t, c.Register(t.Context(), spec))
+				task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+				require.NoError(t, err)
+				called := make(chan error, 1)
+				go func() {
+					_, err := c.CallTool(t.Context(), "s/job", map[string]any{"key": "called"})
+					called <- err
+				}()
+				require.Eventually(t, func() bool { return mcptest.Executions(dir)["called"] == 1 && len(c.Tasks()) == 2 }, 10*time.Second, time.Millisecond)
+				_, err = c.CallTool(t.Context(), "s/crash", nil)
+				require.Error(t, err)
+				got, err := task.Wait(t.Context())
+				if durable {
+					require.NoError(t, err)
+					require.Equal(t, `{"executions":1,"key":"order"}`, got.Content[0].(*mcp.TextContent).Text)
+					require.NoError(t, <-called)
+				} else {
+					for _, err := range []error{err, <-called} {
+						requireLost(t, err, task.ID())
+					}
+				}
+				require.Equal(t, map[string]int{jobKey: 1, "called": 1}, mcptest.Executions(dir))
+				require.Empty(t, c.Tasks())
+			})
+		})
+	}
+}
+
+// requireLost requires the error of a task that did not survive.
+func requireLost(t *testing.T, err error, id string) {
+	t.Helper()
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	require.ErrorContains(t, err, "did not survive")
+	require.NotContains(t, err.Error(), id, "the id is a secret")
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+}
+
+// A server that is given up ends the calls that it made tasks of, without a wait for the next
+// poll.
+func TestCallTool_as_a_task_of_a_server_that_is_given_up(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+		if spec.HTTP != nil {
+			t.Skip("the next request starts the server again")
+		}
+		spec.Policy = supervisor.NoRetry()
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+		require.NoError(t, err)
+		began := time.Now()
+		_, _ = c.CallTool(t.Context(), "s/crash", nil)
+		_, err = task.Wait(t.Context())
+		require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		require.ErrorContains(t, err, "has not come back")
+		require.Less(t, time.Since(began), 10*time.Second)
+	})
+}
+
+// The end of the context cancels the task; nothing else of the call goes to the server.
+func TestCallTool_as_a_task_canceled(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: 10 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		ctx, cancel := context.WithCancel(t.Context())
+		called := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(ctx, "s/job", jobArgs)
+			called <- err
+		}()
+		require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+		open := c.Tasks()[0]
+		require.Equal(t, "s", open.Server)
+		require.Equal(t, "job", open.Tool)
+		require.Equal(t, "working", open.State)
+		cancel()
+		err := <-called
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+		require.Eventually(t, func() bool { return strings.Contains(taskFiles(t, dir), `"Cancelled":true`) }, 10*time.Second, time.Millisecond)
+
+		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+		require.NoError(t, err)
+		require.NoError(t, task.Cancel(t.Context()))
+		_, err = task.Wait(t.Context())
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		require.ErrorContains(t, err, "the server has canceled the task: it is cancelled")
+	})
+}
+
+// A task that has failed gives the error of the call.
+func TestCallTool_as_a_task_that_fails(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Fail: "no such order"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		_, err := c.CallTool(t.Context(), "s/job", jobArgs)
+		require.ErrorIs(t, err, mcpvisor.ErrRPC)
+		require.ErrorContains(t, err, "no such order")
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+	})
+}
+
+// Timeouts.CallTotal bounds a call that has become a task, and not a handle.
+func TestCallTool_as_a_task_bounded(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Takes: 400 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+		spec.Timeouts.CallTotal = 100 * time.Millisecond
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), spec))
+		_, err := c.CallTool(t.Context(), "s/job", jobArgs)
+		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+		require.ErrorContains(t, err, "Timeouts.CallTotal (100ms)")
+		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+		require.NoError(t, err)
+		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err = task.Wait(short)
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		_, err = task.Wait(t.Context())
+		require.NoError(t, err)
+		_, err = task.Wait(t.Context())
+		require.NoError(t, err, "the result is kept")
+	})
+}
+
+// A task asks the handlers of the host, each key once, also when the server ends meanwhile: an
+// answer that the server may have lost is sent again.
+func TestCallTool_as_a_task_that_asks(t *testing.T) {
+	input := `{"a":{"method":"elicitation/create","params":{"mode":"form","message":"A?","requestedSchema":{"type":"object","properties":{}}}},
+		"b":{"method":"elicitation/create","params":{"mode":"form","message":"B?","requestedSchema":{"type":"object","properties":{}}}}}`
+	for name, crash := range map[string]bool{"quiet": false, "crash": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			var asked atomic.Int32
+			var c *facade.Client
+			c = newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+				if asked.Add(1) == 2 && crash {
+					_, _ = c.CallTool(context.Background(), "s/crash", nil)
+				}
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
+			}))
+			script := mcptest.Script{Versions: []string{"2026-07-28"}, StateDir: dir, Tools: append(mcptest.DefaultTools(),
+				mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Durable: true, Poll: 10 * time.Millisecond, Input: []byte(input)}})}
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script),
+				Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}))
+			_, err := c.CallTool(t.Context(), "s/job", jobArgs)
+			require.NoError(t, err)
+			if !crash {
+				require.EqualValues(t, 2, asked.Load())
+			}
+			require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(dir))
+		})
+	}
+	t.Run("no handler", func(t *testing.T) {
+		c := newClient(t)
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"},
+			Tools: []mcptest.ToolDef{{Name: "job", Task: &mcptest.TaskDef{Input: []byte(input)}}}})}))
+		_, err := c.CallTool(t.Context(), "s/job", nil)
+		require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
+		require.ErrorContains(t, err, "WithElicitationHandler")
+	})
+}
+
+// In 2025-11-25 a tool that allows tasks is called without one, but by StartTask.
+func TestStartTask_of_a_tool_that_allows_tasks(t *testing.T) {
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2025-11-25"},
+		Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "echo", Task: &mcptest.TaskDef{Optional: true}})})}))
+	support := map[string]string{}
+	for _, tool := range c.Tools() {
+		support[tool.OriginalName] = tool.TaskSupport
+	}
+	require.Equal(t, "optional", support["job"])
+	require.Empty(t, support["echo"])
+	_, err := c.CallTool(t.Context(), "s/job", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	task, err := c.StartTask(t.Context(), "s/job", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	require.NotEmpty(t, task.ID())
+	got, err := task.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "x", got.Content[0].(*mcp.TextContent).Text)
+	immediate, err := c.StartTask(t.Context(), "s/echo", map[string]any{"text": "y"})
+	require.NoError(t, err)
+	require.Empty(t, immediate.ID(), "the server has answered")
+	require.NoError(t, immediate.Cancel(t.Context()))
+	got, err = immediate.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "y", got.Content[0].(*mcp.TextContent).Text)
+}
+
+// taskFiles returns what the durable tasks of a server have become, as text.
+func taskFiles(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "task-*"))
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, name := range names {
+		text, _ := os.ReadFile(name) // the server may be replacing it
+		all.Write(text)
+	}
+	return all.String()
+}

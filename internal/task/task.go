@@ -1,0 +1,189 @@
+// Package task reads the tasks of servers: calls that outlive the connection on which they
+// were made. There are two generations: the experimental tasks of MCP 2025-11-25, and the
+// extension io.modelcontextprotocol/tasks since 2026-07-28 (SEP-2663). The client follows
+// tasks in package facade.
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// Extension is the name of the extension in the capabilities of client and server, since
+// 2026-07-28.
+const Extension = "io.modelcontextprotocol/tasks"
+
+// Status is the state of a task, in the words of the protocol.
+type Status string
+
+// The states of a task. The last three are final.
+const (
+	Working       Status = "working"
+	InputRequired Status = "input_required"
+	Completed     Status = "completed"
+	Failed        Status = "failed"
+	Cancelled     Status = "cancelled"
+)
+
+// Final reports whether the task has ended.
+func (s Status) Final() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// Bounds of what a server says about a task, in bytes.
+const (
+	// MaxID bounds the id. An id that is cut names another task or none, so a longer one is
+	// an error.
+	MaxID = 1 << 10
+	// maxMessage bounds the message, which is shown. A longer one is cut.
+	maxMessage = 1 << 10
+)
+
+// Task is what a server says about a task at one time. Result, Failure and Requests are
+// slices of the text that was read.
+type Task struct {
+	ID      string // a secret: some servers accept it as the only credential
+	Status  Status
+	Message string        // one line for users; may be empty
+	TTL     time.Duration // from the creation of the task; 0: unlimited, or not said
+	Poll    time.Duration // how often the server wants to be asked; 0: not said
+	// Result is the result of the call (since 2026-07-28, completed), Failure its JSON-RPC
+	// error (failed), and Requests the input that the task waits for, by key
+	// (input_required).
+	Result, Failure, Requests json.RawMessage
+}
+
+// Is reports whether the result of a tool call is a task. In 2025-11-25 it has the member
+// "task" and no content; since 2026-07-28 its type says so. It costs little for all other
+// results.
+func Is(result []byte, modern bool) bool {
+	if bytes.HasPrefix(result, []byte(`{"content":`)) && !modern || !bytes.Contains(result, []byte(`"task"`)) { // nearly all results
+		return false
+	}
+	task, typed, content := false, false, false
+	_ = jsonscan.EachMember(result, func(key string, value []byte) error {
+		switch key {
+		case "task":
+			task = value[0] == '{'
+		case "resultType":
+			typed = modern && string(value) == `"task"`
+		case "content", "structuredContent":
+			content = content || string(value) != "null"
+		}
+		return nil
+	})
+	return typed || task && !content
+}
+
+// Read reads a task: the result of a tool call for which [Is] reports true, the result of
+// tasks/get, or the params of a notification. Both generations are read alike.
+func Read(text []byte) (t Task, err error) {
+	err = jsonscan.EachMember(text, func(key string, value []byte) (err error) {
+		if string(value) == "null" {
+			return nil
+		}
+		switch key {
+		case "task":
+			if value[0] == '{' { // the answer to a call in 2025-11-25
+				t, err = Read(value)
+			}
+		case "taskId":
+			t.ID, err = jsonscan.ReadString(value)
+		case "status":
+			var status string
+			status, err = jsonscan.ReadString(value)
+			t.Status = Status(status)
+		case "statusMessage":
+			var message string
+			if message, err = jsonscan.ReadString(value); err == nil {
+				t.Message = display.Shorten(display.Line(message), maxMessage)
+			}
+		case "ttl", "ttlMs":
+			t.TTL = milliseconds(value)
+		case "pollInterval", "pollIntervalMs":
+			t.Poll = milliseconds(value)
+		case "result":
+			t.Result = value
+		case "error":
+			t.Failure = value
+		case "inputRequests":
+			t.Requests = value
+		}
+		if err != nil {
+			return fmt.Errorf("its member %q: %w", key, err)
+		}
+		return nil
+	})
+	if err == nil {
+		err = t.check()
+	}
+	if err != nil {
+		return Task{}, fmt.Errorf("the server sent a task that cannot be read: %w", err)
+	}
+	return t, nil
+}
+
+// check refuses a task that cannot be followed.
+func (t *Task) check() error {
+	switch {
+	case t.ID == "":
+		return errors.New(`it has no "taskId"`)
+	case len(t.ID) > MaxID:
+		return fmt.Errorf("its id is %d bytes long; at most %d are accepted", len(t.ID), MaxID)
+	}
+	switch t.Status {
+	case Working, InputRequired, Completed, Failed, Cancelled:
+		return nil
+	default:
+		return fmt.Errorf("its status %.40q is unknown", t.Status)
+	}
+}
+
+// maxMilliseconds is the longest time that is believed: about ten years.
+const maxMilliseconds = 10 * 365 * 24 * 3600 * 1000
+
+// milliseconds reads a time. What is no positive number counts as not said.
+func milliseconds(value []byte) time.Duration {
+	ms, err := strconv.ParseFloat(string(value), 64)
+	if err != nil || !(ms > 0) {
+		return 0
+	}
+	return time.Duration(min(ms, maxMilliseconds) * float64(time.Millisecond))
+}
+
+// A server that asks to be polled without a pause, or once a day, gets the nearest of these.
+const (
+	minPoll = 20 * time.Millisecond
+	maxPoll = 30 * time.Second
+)
+
+// unsaid is the series of pauses for a server that does not say how often it wants to be
+// asked.
+var unsaid = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Second}
+
+// Pause is how long to wait before the task is asked for again, after it was asked for n
+// times. Up to a quarter is added at random.
+func (t *Task) Pause(n int) time.Duration {
+	if t.Poll <= 0 {
+		return backoff.WithJitter(unsaid.Delay(n + 1))
+	}
+	return backoff.WithJitter(min(max(t.Poll, minPoll), maxPoll))
+}
+
+// Params returns the params of tasks/get, tasks/result and tasks/cancel.
+func Params(id string) json.RawMessage {
+	quoted, _ := json.Marshal(id) // a string always marshals
+	return append(append([]byte(`{"taskId":`), quoted...), '}')
+}
+
+// UpdateParams returns the params of tasks/update. responses is the JSON of an object.
+func UpdateParams(id string, responses json.RawMessage) json.RawMessage {
+	b := bytes.TrimSuffix(Params(id), []byte("}"))
+	return append(append(append(b, `,"inputResponses":`...), responses...), '}')
+}

@@ -30,6 +30,8 @@
 //   - No call is sent twice, unless nothing was sent the first time and the caller asked
 //     for it with [WithWaitReady]. The Outcome of an [mcpvisor.Error] says whether the
 //     server may have executed it.
+//     A call of which the server has made a task is followed at the next incarnation
+//     of the server, and not sent again: see [Client.StartTask].
 //   - Servers do not affect each other.
 //   - [Client.Unregister] and [Client.Close] leave no process, goroutine or connection
 //     behind, and are bounded in time whatever the servers do.

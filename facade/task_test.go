@@ -289,3 +289,48 @@ func taskFiles(t *testing.T, dir string) string {
 	}
 	return all.String()
 }
+
+// A standby that takes over, a restart on request and another specification are asked for the
+// task, too.
+func TestCallTool_as_a_task_over_a_replacement(t *testing.T) {
+	for name, replace := range map[string]func(t *testing.T, c *facade.Client, spec mcpvisor.ServerSpec){
+		"standby": func(t *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
+			_, err := c.CallTool(t.Context(), "s/crash", nil)
+			require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+		},
+		"restart": func(t *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
+			require.NoError(t, c.Restart(t.Context(), "s"))
+		},
+		"reload": func(t *testing.T, c *facade.Client, spec mcpvisor.ServerSpec) {
+			spec.Timeouts.CallTotal = time.Minute
+			require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			def := mcptest.TaskDef{Takes: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: true}
+			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+				if name == "standby" {
+					if spec.Stdio == nil && spec.InMemory == nil {
+						t.Skip("only servers that the client starts have a standby")
+					}
+					spec.Standby = true
+				}
+				c := newClient(t)
+				ready := watch(t, c, mcpvisor.EventStandby)
+				require.NoError(t, c.Register(t.Context(), spec))
+				if spec.Standby {
+					next(t, ready)
+				}
+				called := make(chan error, 1)
+				go func() {
+					_, err := c.CallTool(t.Context(), "s/job", jobArgs)
+					called <- err
+				}()
+				require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+				replace(t, c, spec)
+				require.NoError(t, <-called)
+				require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(dir))
+			})
+		})
+	}
+}

@@ -29,7 +29,7 @@ func (topCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.Stop()
-	return top.Run(inv.Context, c, top.Options{Title: title, Text: cli.ConfigTerms}, in, out)
+	return top.Run(inv.Context, c, top.Options{Title: title, Text: cli.ConfigTerms, Page: c.Run.URL}, in, out)
 }
 
 // terminal returns stdin and stdout if both are a terminal.

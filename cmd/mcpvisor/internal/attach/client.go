@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -116,6 +117,11 @@ func (c *Client) Stderr(ctx context.Context, name string, after int64) (s api.St
 // ToolUse returns statistics of the tools of all servers.
 func (c *Client) ToolUse(ctx context.Context) (u api.ToolUse, err error) {
 	return u, c.get(ctx, "api/tools", &u)
+}
+
+// Usage returns what the servers use, without the samples behind it.
+func (c *Client) Usage(ctx context.Context) (u api.Usage, err error) {
+	return u, c.get(ctx, fmt.Sprintf("api/usage?after=%d", uint64(math.MaxInt64)), &u)
 }
 
 // Calls returns the calls in flight, and those that ended after number after.

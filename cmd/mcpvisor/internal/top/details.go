@@ -19,7 +19,10 @@ const labelWidth = 11
 // lines are the content of the screens that scroll.
 func (m *model) lines() []string {
 	if m.screen == screenHelp {
-		return helpLines()
+		return m.helpLines()
+	}
+	if m.screen == screenEvents {
+		return m.eventLines()
 	}
 	if m.data.server.Status.Name != m.selected {
 		return []string{quiet.Render("reading …")}
@@ -194,14 +197,20 @@ func (m *model) toolLines() (lines []string) {
 }
 
 // helpLines explain the keys and the columns.
-func helpLines() (lines []string) {
-	for _, row := range [][2]string{
+func (m *model) helpLines() (lines []string) {
+	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
-		{"t", "its tools: calls, outcomes, durations, tokens"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
-		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"}, {"", ""},
-		{"FOR", "how long it has been in its state"}, {"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"},
-		{"NEXT", "time until the next attempt to start it"}, {"UNKNOWN", "failed calls that the server may have executed"},
-	} {
+		{"t", "its tools: calls, outcomes, durations, tokens"}, {"e", "what has happened"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
+		{"s", "sort by the next of: name, trouble, CPU, memory, calls, failures, restarts"},
+		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
+		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
+		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
+		{"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"}, {"UNKNOWN", "failed calls that the server may have executed"},
+	}
+	if m.opts.Page != "" {
+		rows = append(rows, [2]string{"page", m.opts.Page})
+	}
+	for _, row := range rows {
 		lines = append(lines, "  "+strong.Render(cell(row[0], 10, false))+row[1])
 	}
 	return lines

@@ -39,6 +39,8 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return m.show(screenStderr)
 	case "t":
 		return m.show(screenTools)
+	case "e":
+		return m.show(screenEvents)
 	}
 	if m.screen == screenServers {
 		return m.pressInServers(name)
@@ -67,19 +69,21 @@ func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
 func (m *model) pressInServers(name string) tea.Cmd {
 	switch name {
 	case "up", "k":
-		m.move(-1)
+		return m.move(-1)
 	case "down", "j":
-		m.move(1)
+		return m.move(1)
 	case "pgup":
-		m.move(-10)
+		return m.move(-10)
 	case "pgdown":
-		m.move(10)
+		return m.move(10)
 	case "home", "g":
-		m.move(-len(m.data.status.Servers))
+		return m.move(-len(m.data.status.Servers))
 	case "end", "G":
-		m.move(len(m.data.status.Servers))
+		return m.move(len(m.data.status.Servers))
 	case "enter", "right":
 		return m.show(screenDetails)
+	case "s":
+		m.order = (m.order + 1) % len(orders)
 	case "/":
 		m.filtering = true
 		return m.filter.Focus()
@@ -112,7 +116,7 @@ func (m *model) pressInLines(name string) tea.Cmd {
 		}
 		return m.show(screenServers)
 	case "enter":
-		if m.screen != screenDetails && m.screen != screenHelp {
+		if m.screen != screenDetails && m.screen != screenHelp && m.screen != screenEvents {
 			return m.show(screenDetails)
 		}
 	}

@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ const (
 	screenDetails
 	screenTools
 	screenStderr
+	screenEvents
 	screenHelp
 )
 
@@ -39,6 +41,9 @@ type model struct {
 	top           int    // first line that is shown of a long screen
 	follow        bool   // the end of stderr stays in view
 
+	order  int // of the table, an index of orders
+	events []api.Event
+
 	filter    textinput.Model
 	filtering bool
 	confirm   bool   // "restart all?" is asked
@@ -54,14 +59,14 @@ type model struct {
 type data struct {
 	status api.Status
 	use    api.ToolUse
+	usage  api.Usage
 	calls  api.Calls
 	server api.Server // of the selected server, on screens about one
 	tools  api.Tools
 }
 
 type (
-	tickMsg    struct{} // the interval has passed
-	refreshMsg struct{} // something has happened
+	tickMsg struct{} // the interval has passed
 	// dataMsg is what was read for the screens of one server, or of all without a name.
 	dataMsg struct {
 		name string
@@ -113,7 +118,7 @@ func (m *model) read() tea.Cmd {
 	}
 	m.reading, m.again = true, false
 	ctx, source, name, on := m.ctx, m.source, m.selected, m.screen
-	if on == screenServers || on == screenHelp {
+	if on == screenHelp || on == screenEvents {
 		name = ""
 	}
 	return func() tea.Msg {
@@ -122,6 +127,7 @@ func (m *model) read() tea.Cmd {
 		steps := []func() error{
 			func() (err error) { d.status, err = source.Status(ctx); return err },
 			func() (err error) { d.use, err = source.ToolUse(ctx); return err },
+			func() (err error) { d.usage, err = source.Usage(ctx); return err },
 			func() (err error) { d.calls, err = source.Calls(ctx, d.status.Stats.Calls); return err },
 		}
 		if name != "" {
@@ -129,7 +135,10 @@ func (m *model) read() tea.Cmd {
 				func() (err error) { d.tools, err = source.Catalog(ctx, name); return err })
 		}
 		for _, step := range steps {
-			if msg.err = step(); msg.err != nil {
+			if msg.err = step(); errors.Is(msg.err, mcpvisor.ErrUnknownServer) { // it was removed meanwhile
+				msg.err = nil
+			}
+			if msg.err != nil {
 				break
 			}
 		}
@@ -144,8 +153,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tickMsg:
 		return m, tea.Batch(m.read(), m.tick())
-	case refreshMsg:
-		return m, m.read()
+	case eventMsg:
+		m.note(msg.event)
+		if !msg.known {
+			return m, m.read()
+		}
 	case dataMsg:
 		return m, m.take(msg)
 	case restartedMsg:
@@ -174,14 +186,14 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 		m.data = msg.data
 		m.keepSelection()
 	}
-	if m.again {
+	if m.again || m.screen == screenServers && m.selected != msg.name && msg.err == nil && len(m.servers()) > 0 {
 		return m.read()
 	}
 	return nil
 }
 
-// servers returns the servers that the filter accepts, by name: a server in trouble keeps its
-// row.
+// servers returns the servers that the filter accepts, by name unless the user sorts them: a
+// server in trouble keeps its row.
 func (m *model) servers() (all []*mcpvisor.ServerStatus) {
 	wanted := strings.ToLower(strings.TrimSpace(m.filter.Value()))
 	for i := range m.data.status.Servers {
@@ -189,6 +201,9 @@ func (m *model) servers() (all []*mcpvisor.ServerStatus) {
 		if strings.Contains(strings.ToLower(s.Name+" "+string(s.State)), wanted) {
 			all = append(all, s)
 		}
+	}
+	if o := orders[m.order]; o.compare != nil {
+		slices.SortStableFunc(all, func(a, b *mcpvisor.ServerStatus) int { return o.compare(m, a, b) })
 	}
 	return all
 }
@@ -205,18 +220,19 @@ func (m *model) index(all []*mcpvisor.ServerStatus) int {
 	return slices.IndexFunc(all, func(s *mcpvisor.ServerStatus) bool { return s.Name == m.selected })
 }
 
-// move selects the server that is n rows further.
-func (m *model) move(n int) {
+// move selects the server that is n rows further, and reads what is shown of it.
+func (m *model) move(n int) tea.Cmd {
 	all := m.servers()
 	if len(all) == 0 {
-		return
+		return nil
 	}
 	m.selected = all[min(max(m.index(all), 0)+max(n, -max(m.index(all), 0)), len(all)-1)].Name
+	return m.read()
 }
 
 // show changes the screen.
 func (m *model) show(s screen) tea.Cmd {
-	if s != screenServers && s != screenHelp {
+	if s != screenServers && s != screenHelp && s != screenEvents {
 		if m.selected == "" {
 			return nil
 		}

@@ -22,6 +22,7 @@ type Source interface {
 	Server(ctx context.Context, name string) (api.Server, error)
 	Catalog(ctx context.Context, name string) (api.Tools, error)
 	ToolUse(ctx context.Context) (api.ToolUse, error)
+	Usage(ctx context.Context) (api.Usage, error)
 	Calls(ctx context.Context, after uint64) (api.Calls, error)
 	Restart(ctx context.Context, name string) error
 	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error
@@ -33,6 +34,8 @@ type Options struct {
 	Title string
 	// Text translates a text of the library; see the terms of the command line.
 	Text func(string) string
+	// Page is the address of the page for browsers; empty without one.
+	Page string
 	// Now is the clock. Ages are differences to it.
 	Now func() time.Time
 }
@@ -61,8 +64,9 @@ func run(ctx context.Context, source Source, o Options, options ...tea.ProgramOp
 	go func() {
 		defer close(followed)
 		// When the stream ends, the view continues: it reads every second.
-		_ = source.Events(ctx, status.Stats.Events, func(api.Event) bool {
-			p.Send(refreshMsg{})
+		known := status.Stats.Events
+		_ = source.Events(ctx, known-min(known, keptEvents), func(e api.Event) bool {
+			p.Send(eventMsg{e, e.Seq <= known})
 			return true
 		}, changes...)
 	}()

@@ -42,6 +42,7 @@ type fakeSource struct {
 	tools  api.Tools
 	use    api.ToolUse
 	calls  api.Calls
+	usage  api.Usage
 
 	mu        sync.Mutex
 	failure   error
@@ -65,6 +66,7 @@ func (f *fakeSource) Server(_ context.Context, name string) (api.Server, error) 
 }
 func (f *fakeSource) Catalog(context.Context, string) (api.Tools, error) { return f.tools, nil }
 func (f *fakeSource) ToolUse(context.Context) (api.ToolUse, error)       { return f.use, nil }
+func (f *fakeSource) Usage(context.Context) (api.Usage, error)           { return f.usage, nil }
 func (f *fakeSource) Calls(context.Context, uint64) (api.Calls, error)   { return f.calls, nil }
 func (f *fakeSource) Restart(_ context.Context, name string) error {
 	f.mu.Lock()
@@ -170,7 +172,123 @@ func TestScreens(t *testing.T) {
 		t.Run(name, func(t *testing.T) { requireGolden(t, name, shown(t, outage(), 80, 24, keys...)) })
 	}
 	t.Run("wide", func(t *testing.T) { requireGolden(t, "wide", shown(t, outage(), 140, 24)) })
+	t.Run("large", func(t *testing.T) { requireGolden(t, "large", shown(t, outage(), 200, 50)) })
+	t.Run("crowd", func(t *testing.T) { requireGolden(t, "crowd", shown(t, crowd(), 80, 24, "down", "down")) })
+	t.Run("crowd-large", func(t *testing.T) { requireGolden(t, "crowd-large", shown(t, crowd(), 200, 50, "s", "s")) })
+	t.Run("failing", func(t *testing.T) { requireGolden(t, "failing", shown(t, failing(), 80, 24)) })
 	t.Run("empty", func(t *testing.T) { requireGolden(t, "empty", shown(t, &fakeSource{}, 80, 24)) })
+}
+
+// crowd is a source with 70 servers that are used differently, with long names.
+func crowd() *fakeSource {
+	f := outage()
+	for i := range 66 {
+		s := f.status.Servers[0]
+		s.Name, s.Restarts = fmt.Sprintf("team-%02d-knowledge-base-production", i), i%7
+		f.status.Servers = append(f.status.Servers, s)
+		cpu, bytes, rate, share := float64(i%9)/10, int64(i)<<20, float64(i)*1.5, float64(i%3)/1000
+		f.usage.Servers = append(f.usage.Servers, api.ServerUsage{Server: s.Name, CPU: &cpu, MemoryBytes: &bytes, CallsPerMinute: &rate, ErrorShare: &share})
+	}
+	for i := range 30 {
+		f.calls.InFlight = append(f.calls.InFlight, mcpvisor.CallInFlight{Server: "files", Target: fmt.Sprintf("tool-%d", i), Began: clock})
+	}
+	return f
+}
+
+// failing is a source whose servers have all been given up.
+func failing() *fakeSource {
+	f := outage()
+	given := f.status.Servers[2]
+	f.status.Servers, f.status.Attention, f.calls, f.use = nil, nil, api.Calls{}, api.ToolUse{}
+	for _, name := range []string{"files", "search", "web"} {
+		given.Name = name
+		f.status.Servers = append(f.status.Servers, given)
+		f.status.Attention = append(f.status.Attention, api.Attention{Server: name, Kind: api.AttentionEvicted, Severity: api.SeverityError, Text: "missing API_KEY; was given up: exit status 7", Since: ago(26 * time.Hour)})
+	}
+	return f
+}
+
+// What is not shown is counted: rows, columns, and lines of the details.
+func TestView_counts_what_it_hides(t *testing.T) {
+	text := ansi.Strip(shown(t, crowd(), 80, 24).View().Content)
+	require.Regexp(t, `\d+ below, no room for PID, TOOLS`, text)
+	require.Contains(t, text, "team-00-knowledge-base-p", "names come before columns")
+	require.Contains(t, text, "32 in flight", "the list has no room")
+	text = ansi.Strip(shown(t, crowd(), 80, 24, "end").View().Content)
+	require.Regexp(t, `\d+ above`, text)
+	text = ansi.Strip(shown(t, outage(), 80, 24, "enter").View().Content)
+	require.Regexp(t, `lines 1 to 21 of \d\d`, text)
+	text = ansi.Strip(shown(t, outage(), 80, 24).View().Content)
+	require.Contains(t, text, "↵ shows them")
+	for _, width := range []int{80, 60, 40} {
+		last := shown(t, outage(), width, 24).footer()
+		require.Contains(t, ansi.Strip(last), "? help")
+		require.LessOrEqual(t, ansi.StringWidth(last), width)
+	}
+}
+
+// Columns without a value take no room from names.
+func TestColumns_without_values(t *testing.T) {
+	f := outage()
+	f.status.Servers = f.status.Servers[1:2]
+	text := ansi.Strip(shown(t, f, 80, 24).View().Content)
+	require.Contains(t, text, "orders-database")
+	for _, title := range []string{"PID", "TOOLS", "P95", "CPU", "MEMORY"} {
+		require.NotContains(t, text, title)
+	}
+}
+
+func TestSort(t *testing.T) {
+	f := crowd()
+	m := shown(t, f, 200, 50)
+	first := func() string { return m.servers()[0].Name }
+	require.Equal(t, "files", first())
+	for _, want := range []string{"search", "team-08-knowledge-base-production", "team-65-knowledge-base-production", "team-65-knowledge-base-production", "files", "team-06-knowledge-base-production", "files"} {
+		_, cmd := m.Update(press("s"))
+		settle(m, cmd)
+		require.Equal(t, want, first(), orders[m.order].name)
+	}
+	require.NotContains(t, ansi.Strip(m.View().Content), "  by ")
+}
+
+func TestEvents(t *testing.T) {
+	m := shown(t, outage(), 80, 24, "e")
+	require.Contains(t, ansi.Strip(m.View().Content), "nothing has happened yet")
+	for i := range keptEvents + 10 {
+		m.Update(eventMsg{api.Event{Event: mcpvisor.Event{Time: clock, Seq: uint64(i)}, Text: fmt.Sprintf("event %d \x1b[2J", i), Severity: mcpvisor.SeverityError}, true})
+	}
+	require.Len(t, m.events, keptEvents)
+	text := m.View().Content
+	require.Contains(t, ansi.Strip(text), "12:00:00  event 509")
+	require.NotContains(t, text, "\x1b[2J")
+}
+
+// The page's address is where keys are explained.
+func TestHelp_names_the_page(t *testing.T) {
+	m := shown(t, outage(), 80, 30)
+	m.opts.Page = "http://127.0.0.1:7007/"
+	_, cmd := m.Update(press("?"))
+	settle(m, cmd)
+	require.Contains(t, ansi.Strip(m.View().Content), "http://127.0.0.1:7007/")
+}
+
+// A server that is removed while it is read ends nothing.
+func TestRead_of_a_removed_server(t *testing.T) {
+	m := shown(t, outage(), 80, 24)
+	m.selected = "removed"
+	m.source = removedSource{outage()}
+	settle(m, m.read())
+	require.NoError(t, m.lost)
+	require.Equal(t, "files", m.selected)
+}
+
+type removedSource struct{ *fakeSource }
+
+func (removedSource) Server(_ context.Context, name string) (api.Server, error) {
+	if name == "removed" {
+		return api.Server{}, &mcpvisor.Error{Kind: mcpvisor.KindUnknownServer}
+	}
+	return api.Server{}, nil
 }
 
 // No line is longer than the terminal is wide, and there are not more lines than it is high,

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -21,19 +22,23 @@ func (m *model) room() int { return max(m.height-chrome, 1) }
 // or more lines than it is high.
 func (m *model) View() tea.View {
 	var content []string
+	place := ""
 	if m.screen == screenServers {
 		content = m.serverLines()
 	} else {
 		content = m.lines()
-		last := max(len(content)-m.room(), 0)
+		all, last := len(content), max(len(content)-m.room(), 0)
 		first := min(m.top, last)
 		if m.screen == screenStderr && m.follow {
 			first = last
 		}
 		content = content[first:]
+		if last > 0 {
+			place = fmt.Sprintf("lines %d to %d of %d  ", first+1, min(first+m.room(), all), all)
+		}
 	}
 	content = content[:min(len(content), m.room())]
-	lines := append([]string{m.titleLine(), ""}, content...)
+	lines := append([]string{m.titleLine(place), ""}, content...)
 	for len(lines) < m.height-1 {
 		lines = append(lines, "")
 	}
@@ -47,11 +52,22 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// titleLine says what is shown, and how many servers are ready.
-func (m *model) titleLine() string {
+// titleLine says what is shown, which part of it (place), and how many servers are ready.
+func (m *model) titleLine(place string) string {
 	title := strong.Render("mcpvisor") + "  " + quiet.Render(m.opts.Text(m.opts.Title))
-	if m.screen != screenServers && m.screen != screenHelp {
-		title = strong.Render(cell(m.selected, min(ansi.StringWidth(m.selected), m.width/2), false)) + "  " + quiet.Render([]string{"", "details", "tools", "stderr", ""}[m.screen])
+	switch m.screen {
+	case screenServers:
+		if o := orders[m.order]; o.name != "" {
+			place = "by " + o.name + "  "
+		}
+		if n := len(m.data.calls.InFlight); n > 0 {
+			place += fmt.Sprintf("%d in flight  ", n)
+		}
+	case screenEvents:
+		title = strong.Render("events") + "  " + quiet.Render("the last first")
+	case screenDetails, screenTools, screenStderr:
+		title = strong.Render(cell(m.selected, min(ansi.StringWidth(m.selected), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenDetails: "details", screenTools: "tools", screenStderr: "stderr"}[m.screen])
+	default:
 	}
 	ready, all := 0, len(m.data.status.Servers)
 	for i := range m.data.status.Servers {
@@ -63,7 +79,7 @@ func (m *model) titleLine() string {
 	if ready < all {
 		style = warning
 	}
-	right := style.Render(fmt.Sprintf("%d of %d ready", ready, all))
+	right := quiet.Render(place) + style.Render(fmt.Sprintf("%d of %d ready", ready, all))
 	return ends(title, right, m.width)
 }
 
@@ -85,14 +101,24 @@ func (m *model) footer() string {
 		return busy.Render(cell(m.flash, m.width, false))
 	case m.screen == screenHelp:
 		return keys("esc", "back", "q", "quit")
+	case m.screen == screenServers && m.filter.Value() != "":
+		return m.fitKeys("esc", "clear filter "+m.filter.Value(), "↵", "details", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 	case m.screen == screenServers:
-		text := keys("↵", "details", "l", "stderr", "t", "tools", "r", "restart", "R", "restart all", "/", "filter", "?", "help", "q", "quit")
-		if m.filter.Value() != "" {
-			text = keys("esc", "clear filter "+m.filter.Value()) + "  " + text
-		}
-		return text
+		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "s", "sort", "R", "restart all")
 	}
-	return keys("↑↓", "scroll", "↵", "details", "l", "stderr", "t", "tools", "r", "restart", "esc", "back", "?", "help", "q", "quit")
+	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
+}
+
+// fitKeys renders the pairs that fit, the first ones first, and the two that always do: the
+// help has all.
+func (m *model) fitKeys(pairs ...string) string {
+	always := []string{"?", "help", "q", "quit"}
+	for ; len(pairs) > 0; pairs = pairs[:len(pairs)-2] {
+		if text := keys(append(slices.Clone(pairs), always...)...); ansi.StringWidth(text) <= m.width {
+			return text
+		}
+	}
+	return keys(always...)
 }
 
 // keys renders pairs of a key and what it does.

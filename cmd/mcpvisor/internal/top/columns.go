@@ -1,0 +1,257 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// column is a column of the table of servers.
+type column struct {
+	title string
+	width int
+	right bool
+	value func(m *model, s *mcpvisor.ServerStatus) string
+}
+
+// allColumns are the columns between the name and the cause, in the order in which they are
+// shown.
+var allColumns = []column{
+	{"STATE", 14, false, func(_ *model, s *mcpvisor.ServerStatus) string { return glyph(s.State) + " " + string(s.State) }},
+	{"FOR", 7, true, func(m *model, s *mcpvisor.ServerStatus) string { return display.Duration(m.opts.Now().Sub(s.Since)) }},
+	{"NEXT", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
+		if s.RetryAt == nil {
+			return ""
+		}
+		return display.Duration(s.RetryAt.Sub(m.opts.Now()))
+	}},
+	{"RESTARTS", 8, true, func(_ *model, s *mcpvisor.ServerStatus) string { return number(int64(s.Restarts)) }},
+	{"CPU", 5, true, func(m *model, s *mcpvisor.ServerStatus) string {
+		if u := m.usage(s.Name); u.CPU != nil {
+			return fmt.Sprintf("%.0f%%", *u.CPU*100)
+		}
+		return ""
+	}},
+	{"MEMORY", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
+		if u := m.usage(s.Name); u.MemoryBytes != nil {
+			return memory(*u.MemoryBytes)
+		}
+		return ""
+	}},
+	{"CALLS/M", 7, true, func(m *model, s *mcpvisor.ServerStatus) string {
+		if u := m.usage(s.Name); u.CallsPerMinute != nil && *u.CallsPerMinute > 0 {
+			return strconv.FormatFloat(*u.CallsPerMinute, 'f', decimals(*u.CallsPerMinute), 64)
+		}
+		return "·"
+	}},
+	{"FAILED", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
+		if u := m.usage(s.Name); u.ErrorShare != nil && *u.ErrorShare > 0 {
+			return fmt.Sprintf("%.*f%%", decimals(*u.ErrorShare*100), *u.ErrorShare*100)
+		}
+		return "·"
+	}},
+	{"BUSY", 4, true, func(_ *model, s *mcpvisor.ServerStatus) string { return number(s.Calls.InFlight) }},
+	{"P95", 6, true, func(m *model, s *mcpvisor.ServerStatus) string { return m.p95(s.Name) }},
+	{"TOOLS", 5, true, func(_ *model, s *mcpvisor.ServerStatus) string { return number(int64(s.Catalog.Tools)) }},
+	{"PID", 7, true, func(_ *model, s *mcpvisor.ServerStatus) string {
+		if s.Session == nil || s.Session.PID == 0 {
+			return ""
+		}
+		return strconv.Itoa(s.Session.PID)
+	}},
+}
+
+// dropped is the order in which columns are left out where the names would be cut: the least
+// important first. The state is always shown.
+var dropped = []string{"PID", "TOOLS", "P95", "CALLS/M", "MEMORY", "CPU", "FAILED", "RESTARTS", "BUSY", "NEXT", "FOR"}
+
+// minCause is the least width of the column with causes.
+const minCause = 20
+
+// columns returns the columns that have something to show and fit: the first has the name, the
+// last is what is left for the cause. missing are those that do not fit.
+func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap string, missing []string) {
+	longest := len("SERVER")
+	for _, s := range all {
+		longest = max(longest, ansi.StringWidth(display.Line(s.Name)))
+	}
+	wanted := min(longest, max(24, m.width/3))
+	for _, c := range allColumns {
+		if c.title == "STATE" || c.title == "FOR" || slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { v := c.value(m, s); return v != "" && v != "·" }) {
+			shown = append(shown, c)
+		}
+	}
+	gap = " "
+	if m.width >= 96 {
+		gap = "  "
+	}
+	rest := func() int {
+		left := m.width - 2 // the mark of the selection
+		for _, c := range shown {
+			left -= len(gap) + c.width
+		}
+		return left
+	}
+	for _, title := range dropped {
+		if rest() >= wanted {
+			break
+		}
+		if i := slices.IndexFunc(shown, func(c column) bool { return c.title == title }); i >= 0 {
+			shown, missing = slices.Delete(shown, i, i+1), append(missing, title)
+		}
+	}
+	name := column{"SERVER", max(min(longest, rest()), 6), false, func(_ *model, s *mcpvisor.ServerStatus) string { return s.Name }}
+	cause := rest() - name.width - len(gap)
+	shown = slices.Insert(shown, 0, name)
+	if cause >= minCause && slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { return m.causeOf(s) != "" }) {
+		shown = append(shown, column{"CAUSE", cause, false, (*model).causeOf})
+	}
+	return shown, gap, missing
+}
+
+// causeOf is why a server is not ready.
+func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
+	if s.State == supervisor.StateReady || s.LastCause == nil {
+		return ""
+	}
+	return m.opts.Text(s.LastCause.Describe())
+}
+
+// usage is what a server uses; empty if it is not known.
+func (m *model) usage(server string) api.ServerUsage {
+	for _, u := range m.data.usage.Servers {
+		if u.Server == server {
+			return u
+		}
+	}
+	return api.ServerUsage{}
+}
+
+// memory renders a number of bytes.
+func memory(bytes int64) string {
+	const unit = 1024
+	switch {
+	case bytes < unit*unit:
+		return fmt.Sprintf("%dK", bytes/unit)
+	case bytes < unit*unit*unit:
+		return fmt.Sprintf("%dM", bytes/unit/unit)
+	}
+	return fmt.Sprintf("%.1fG", float64(bytes)/unit/unit/unit)
+}
+
+// decimals is how many decimals a number is shown with: small ones need one.
+func decimals(v float64) int {
+	if v < 10 {
+		return 1
+	}
+	return 0
+}
+
+// number renders a count; 0 is a dot, so that the others stand out.
+func number(n int64) string {
+	if n == 0 {
+		return "·"
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// p95 is that of the slowest tool of a server; empty if none was called.
+func (m *model) p95(server string) string {
+	var slowest time.Duration
+	called := false
+	for i := range m.data.use.Tools {
+		if t := &m.data.use.Tools[i]; t.Server == server && t.Calls > 0 {
+			slowest, called = max(slowest, t.P95), true
+		}
+	}
+	if !called {
+		return ""
+	}
+	return latency(slowest)
+}
+
+// latency renders a duration of a call.
+func latency(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "·"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d/time.Microsecond)
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
+	}
+	return display.Duration(d)
+}
+
+// order is an order of the table. Equal servers stay in the order of their names.
+type order struct {
+	name    string // as the title says it; empty for the order of names
+	compare func(m *model, a, b *mcpvisor.ServerStatus) int
+}
+
+// orders are what the key s goes through.
+var orders = []order{
+	{},
+	{"trouble first", func(_ *model, a, b *mcpvisor.ServerStatus) int {
+		return cmp.Compare(trouble(b.State), trouble(a.State))
+	}},
+	{"CPU", func(m *model, a, b *mcpvisor.ServerStatus) int {
+		return cmp.Compare(valueOf(m.usage(b.Name).CPU), valueOf(m.usage(a.Name).CPU))
+	}},
+	{"memory", func(m *model, a, b *mcpvisor.ServerStatus) int {
+		return cmp.Compare(valueOf(m.usage(b.Name).MemoryBytes), valueOf(m.usage(a.Name).MemoryBytes))
+	}},
+	{"calls a minute", func(m *model, a, b *mcpvisor.ServerStatus) int {
+		return cmp.Compare(valueOf(m.usage(b.Name).CallsPerMinute), valueOf(m.usage(a.Name).CallsPerMinute))
+	}},
+	{"failed calls", func(_ *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(b.Calls.Failed, a.Calls.Failed) }},
+	{"restarts", func(_ *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(b.Restarts, a.Restarts) }},
+}
+
+// trouble is how much a state needs somebody.
+func trouble(s supervisor.State) int {
+	switch s {
+	case supervisor.StateEvicted:
+		return 4
+	case supervisor.StateUnauthorized:
+		return 3
+	case supervisor.StateParked, supervisor.StateBackoff:
+		return 2
+	case supervisor.StateReady:
+		return 0
+	default:
+	}
+	return 1
+}
+
+func valueOf[T int64 | float64](v *T) T {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// hiddenLine says what of the table is not shown; empty if all of it is.
+func hiddenLine(above, below int, missing []string) string {
+	var parts []string
+	if above > 0 {
+		parts = append(parts, fmt.Sprintf("%d above", above))
+	}
+	if below > 0 {
+		parts = append(parts, fmt.Sprintf("%d below", below))
+	}
+	if len(missing) > 0 {
+		parts = append(parts, "no room for "+strings.Join(missing, ", "))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"os"
 
@@ -29,7 +31,11 @@ func (topCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.Stop()
-	return top.Run(inv.Context, c, top.Options{Title: title, Text: cli.ConfigTerms, Page: c.Run.URL}, in, out)
+	options := top.Options{Title: title, Text: cli.ConfigTerms, Page: c.Run.URL, Tool: c.SentTool}
+	options.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+		return c.CallTool(ctx, name, arguments, attach.CallOptions{})
+	}
+	return top.Run(inv.Context, c, options, in, out)
 }
 
 // terminal returns stdin and stdout if both are a terminal.

@@ -95,7 +95,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/websocket":   {". supervisor config internal/display", []string{sdk, "github.com/coder/websocket"}},
 	"cmd/mcpvisor/internal/presets":     {folders: "cmd/mcpvisor/internal/configfile"},
 	"cmd/mcpvisor/internal/control":     {". facade internal/ web web/api", []string{sdk}},
-	"cmd/mcpvisor/internal/top":         {". supervisor web web/api internal/", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
+	"cmd/mcpvisor/internal/top":         {". supervisor web web/api internal/ cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":      {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                      {". mcptest internal/ test/hostile", []string{sdk, xsys}},
 	"test":                              {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},

@@ -24,6 +24,9 @@ func (m *model) lines() []string {
 	if m.screen == screenEvents {
 		return m.eventLines()
 	}
+	if m.screen == screenCall {
+		return m.callLines()
+	}
 	if m.data.server.Status.Name != m.selected {
 		return []string{quiet.Render("reading …")}
 	}
@@ -169,9 +172,9 @@ func (m *model) toolLines() (lines []string) {
 	for i := range m.data.server.Tools {
 		stats[m.data.server.Tools[i].OriginalName] = &m.data.server.Tools[i]
 	}
-	width := max(m.width-57, 12)
-	lines = append(lines, heading(cell("TOOL", width, false)+"    CALLS  ERRORS UNKNOWN     P50     P95     MAX  TOKENS"))
-	for _, t := range m.data.tools.Tools {
+	width := max(m.width-59, 12)
+	lines = append(lines, heading("  "+cell("TOOL", width, false)+"    CALLS  ERRORS UNKNOWN     P50     P95     MAX  TOKENS"))
+	for i, t := range m.data.tools.Tools {
 		s := stats[t.OriginalName]
 		if s == nil {
 			s = &api.ToolStats{}
@@ -187,7 +190,11 @@ func (m *model) toolLines() (lines []string) {
 		if failed > 0 {
 			errors = warning.Render(errors)
 		}
-		lines = append(lines, cell(t.OriginalName, width, false)+cell(number(s.Calls), 9, true)+errors+unknown+
+		mark, name := "  ", cell(t.OriginalName, width, false)
+		if i == m.toolAt {
+			mark, name = strong.Render("▸ "), strong.Render(name)
+		}
+		lines = append(lines, mark+name+cell(number(s.Calls), 9, true)+errors+unknown+
 			cell(latency(s.P50), 8, true)+cell(latency(s.P95), 8, true)+cell(latency(s.Max), 8, true)+cell(number(int64(t.Tokens)), 8, true))
 	}
 	if len(m.data.tools.Tools) == 0 {
@@ -200,7 +207,7 @@ func (m *model) toolLines() (lines []string) {
 func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
-		{"t", "its tools: calls, outcomes, durations, tokens"}, {"e", "what has happened"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
+		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has happened"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
 		{"s", "sort by the next of: name, trouble, CPU, memory, calls, failures, restarts"},
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},

@@ -20,6 +20,8 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case m.filtering:
 		return m.pressInFilter(key)
+	case m.screen == screenCall:
+		return m.pressInForm(key)
 	}
 	switch name {
 	case "q":
@@ -97,6 +99,13 @@ func (m *model) pressInServers(name string) tea.Cmd {
 // pressInLines handles keys of the screens that scroll.
 func (m *model) pressInLines(name string) tea.Cmd {
 	page := max(m.room()-1, 1)
+	if m.screen == screenTools {
+		if n, moves := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "space": page,
+			"home": -len(m.data.tools.Tools), "g": -len(m.data.tools.Tools), "end": len(m.data.tools.Tools), "G": len(m.data.tools.Tools)}[name]; moves {
+			m.selectTool(n)
+			return nil
+		}
+	}
 	switch name {
 	case "up", "k":
 		m.scroll(-1)
@@ -115,8 +124,11 @@ func (m *model) pressInLines(name string) tea.Cmd {
 			return m.show(m.back)
 		}
 		return m.show(screenServers)
-	case "enter":
-		if m.screen != screenDetails && m.screen != screenHelp && m.screen != screenEvents {
+	case "enter", "c":
+		switch {
+		case m.screen == screenTools:
+			return m.openForm()
+		case name == "enter" && m.screen == screenStderr:
 			return m.show(screenDetails)
 		}
 	}

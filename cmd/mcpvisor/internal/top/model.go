@@ -24,6 +24,7 @@ const (
 	screenTools
 	screenStderr
 	screenEvents
+	screenCall
 	screenHelp
 )
 
@@ -42,6 +43,8 @@ type model struct {
 	follow        bool   // the end of stderr stays in view
 
 	order  int // of the table, an index of orders
+	toolAt int // the selected tool, an index of data.tools
+	call   *call
 	events []api.Event
 
 	filter    textinput.Model
@@ -166,6 +169,11 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.flash = m.opts.Text(msg.err.Error())
 		}
 		return m, m.read()
+	case formMsg:
+		return m, m.showForm(msg)
+	case calledMsg:
+		m.called(msg)
+		return m, m.read()
 	case tea.KeyPressMsg:
 		return m, m.press(msg)
 	}
@@ -237,7 +245,7 @@ func (m *model) show(s screen) tea.Cmd {
 			return nil
 		}
 		if m.data.server.Status.Name != m.selected { // of another server
-			m.data.server, m.data.tools = api.Server{}, api.Tools{}
+			m.data.server, m.data.tools, m.toolAt = api.Server{}, api.Tools{}, 0
 		}
 	}
 	if s == screenHelp {

@@ -5,6 +5,7 @@ package top
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -36,6 +37,10 @@ type Options struct {
 	Text func(string) string
 	// Page is the address of the page for browsers; empty without one.
 	Page string
+	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once.
+	// Without them no tool can be called.
+	Tool func(ctx context.Context, name string) (json.RawMessage, error)
+	Call func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 	// Now is the clock. Ages are differences to it.
 	Now func() time.Time
 }

@@ -3,11 +3,13 @@ package top
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,6 +137,9 @@ func shown(t *testing.T, source Source, width, height int, keys ...string) *mode
 func settle(m *model, cmd tea.Cmd) {
 	for cmd != nil && !m.filtering {
 		msg := cmd()
+		if both, ok := msg.(tea.BatchMsg); ok { // what is read, and the cursor
+			msg = both[0]()
+		}
 		_, cmd = m.Update(msg)
 	}
 }
@@ -289,6 +294,99 @@ func (removedSource) Server(_ context.Context, name string) (api.Server, error) 
 		return api.Server{}, &mcpvisor.Error{Kind: mcpvisor.KindUnknownServer}
 	}
 	return api.Server{}, nil
+}
+
+// caller has the one tool of outage, whose calls end with answer.
+func caller(t *testing.T, schema string, readOnly bool, answer func(ctx context.Context, arguments string) (string, error), keys ...string) *model {
+	t.Helper()
+	m := shown(t, outage(), 80, 24, "t")
+	m.opts.Tool = func(_ context.Context, name string) (json.RawMessage, error) {
+		require.Equal(t, "files/read", name)
+		return fmt.Appendf(nil, `{"tools":[{"name":%q,"definition":{"inputSchema":%s,"annotations":{"readOnlyHint":%v}}}]}`, name, schema, readOnly), nil
+	}
+	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+		text, err := answer(ctx, string(arguments))
+		return json.RawMessage(text), err
+	}
+	typeKeys(t, m, append([]string{"enter"}, keys...)...)
+	return m
+}
+
+// typeKeys presses keys; a text of several letters is typed.
+func typeKeys(t *testing.T, m *model, keys ...string) {
+	t.Helper()
+	for _, key := range keys {
+		if len(key) > 1 && !slices.Contains([]string{"enter", "esc", "down", "up", "end", "pgdown", "home"}, key) {
+			for _, r := range key {
+				m.Update(tea.KeyPressMsg{Code: r, Text: string(r)})
+			}
+			continue
+		}
+		_, cmd := m.Update(press(key))
+		settle(m, cmd)
+	}
+}
+
+const readSchema = `{"type":"object","required":["path"],"properties":{"path":{"type":"string","description":"The file."},"limit":{"type":"integer","default":10},"mode":{"enum":["text","bytes"]}}}`
+
+// A tool is called with what its form says, once, and its outcome stays beside the form.
+func TestCall(t *testing.T) {
+	var sent []string
+	echo := func(_ context.Context, arguments string) (string, error) {
+		sent = append(sent, arguments)
+		return `{"content":[{"type":"text","text":"one\ntwo \u001b[2J"},{"type":"image"}]}`, nil
+	}
+	m := caller(t, readSchema, true, echo)
+	requireGolden(t, "form", m)
+	typeKeys(t, m, "enter", "enter", "enter")
+	require.Contains(t, ansi.Strip(m.View().Content), "not sent: path is required")
+	typeKeys(t, m, "/tmp", "enter", "many", "enter", "enter")
+	require.Contains(t, ansi.Strip(m.View().Content), "not sent: limit: it must be")
+	require.Empty(t, sent)
+	m.call.values[1] = ""
+	m.call.edit(1)
+	typeKeys(t, m, "3", "enter", "1", "enter")
+	require.Equal(t, []string{`{"path":"/tmp","limit":3,"mode":"text"}`}, sent)
+	requireGolden(t, "called", m)
+	require.NotContains(t, m.View().Content, "\x1b[2J")
+	typeKeys(t, m, "esc", "enter")
+	require.Contains(t, ansi.Strip(m.View().Content), "/tmp", "what was typed is kept")
+}
+
+// A tool that may change something is called after a question only.
+func TestCall_asks(t *testing.T) {
+	sent := 0
+	m := caller(t, `{"type":"object"}`, false, func(context.Context, string) (string, error) {
+		sent++
+		return `{"content":[],"isError":true,"structuredContent":{"a":1}}`, nil
+	}, "enter")
+	require.Contains(t, ansi.Strip(m.View().Content), "call it?")
+	typeKeys(t, m, "n")
+	require.Zero(t, sent)
+	typeKeys(t, m, "enter", "y")
+	require.Equal(t, 1, sent)
+	text := ansi.Strip(m.View().Content)
+	require.Contains(t, text, "the tool reports an error")
+	require.Contains(t, text, `{"a":1}`)
+}
+
+// A call whose outcome is unknown says so. One that runs is cancelled by esc, and the form stays.
+func TestCall_fails(t *testing.T) {
+	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) {
+		return "", &mcpvisor.Error{Op: "call files/read", Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}
+	}, "enter")
+	require.Contains(t, ansi.Strip(m.View().Content), "may have been executed")
+
+	m = caller(t, `{"type":"object"}`, true, func(ctx context.Context, _ string) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	_, cmd := m.Update(press("enter"))
+	require.Contains(t, ansi.Strip(m.View().Content), "esc cancels")
+	m.Update(press("esc"))
+	settle(m, cmd)
+	require.Contains(t, ansi.Strip(m.View().Content), "context canceled")
+	require.Equal(t, screenCall, m.screen)
 }
 
 // No line is longer than the terminal is wide, and there are not more lines than it is high,

@@ -67,6 +67,8 @@ func (m *model) titleLine(place string) string {
 		title = strong.Render("events") + "  " + quiet.Render("the last first")
 	case screenDetails, screenTools, screenStderr:
 		title = strong.Render(cell(m.selected, min(ansi.StringWidth(m.selected), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenDetails: "details", screenTools: "tools", screenStderr: "stderr"}[m.screen])
+	case screenCall:
+		title = strong.Render(cell(m.call.tool, min(ansi.StringWidth(m.call.tool), m.width/2), false)) + "  " + quiet.Render("call")
 	default:
 	}
 	ready, all := 0, len(m.data.status.Servers)
@@ -97,6 +99,12 @@ func (m *model) footer() string {
 		return warning.Render(fmt.Sprintf("restart all %d servers? calls in flight fail  ", len(m.data.status.Names))) + keys("y", "restart", "any other key", "cancel")
 	case m.filtering:
 		return m.filter.View()
+	case m.screen == screenCall && m.call.confirm:
+		return warning.Render("call it? its server does not say that it only reads  ") + keys("y", "call", "any other key", "back")
+	case m.screen == screenCall && m.call.cancel != nil:
+		return keys("esc", "cancel the call")
+	case m.screen == screenCall:
+		return keys(m.call.formPairs()...)
 	case m.flash != "":
 		return busy.Render(cell(m.flash, m.width, false))
 	case m.screen == screenHelp:
@@ -105,6 +113,9 @@ func (m *model) footer() string {
 		return m.fitKeys("esc", "clear filter "+m.filter.Value(), "↵", "details", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 	case m.screen == screenServers:
 		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "s", "sort", "R", "restart all")
+	}
+	if m.screen == screenTools {
+		return m.fitKeys("↑↓", "select", "↵", "call", "esc", "back", "r", "restart", "l", "stderr", "e", "events")
 	}
 	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 }

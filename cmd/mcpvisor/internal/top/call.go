@@ -1,0 +1,335 @@
+package top
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+)
+
+// call is the form of one tool, and what came of its last call. The goroutine of the program
+// owns it.
+type call struct {
+	tool     string // qualified name
+	readOnly bool   // the server says so
+	list     params.List
+	values   []string // what the user has typed, by field
+	at       int      // the field that is edited
+	input    textinput.Model
+	problem  string // why the call was not sent
+	confirm  bool   // "call it?" is asked
+
+	began   time.Time
+	cancel  context.CancelFunc // of the call that runs; nil if none does
+	outcome []string           // lines about the last call
+	failed  bool
+}
+
+type (
+	// formMsg is the form of a tool whose schema was read.
+	formMsg struct {
+		tool table.Tool
+		err  error
+	}
+	// calledMsg is the end of a call.
+	calledMsg struct {
+		tool   string
+		result json.RawMessage
+		took   time.Duration
+		err    error
+	}
+)
+
+// openForm reads the schema of the selected tool.
+func (m *model) openForm() tea.Cmd {
+	if m.toolAt >= len(m.data.tools.Tools) || m.opts.Tool == nil {
+		return nil
+	}
+	ctx, read, name := m.ctx, m.opts.Tool, mcpvisor.Qualify(m.selected, m.data.tools.Tools[m.toolAt].OriginalName)
+	return func() tea.Msg {
+		text, err := read(ctx, name)
+		if err != nil {
+			return formMsg{err: err}
+		}
+		tools, err := table.ParseTools(text)
+		switch {
+		case err != nil:
+			return formMsg{err: err}
+		case len(tools) == 0:
+			return formMsg{err: fmt.Errorf("%s is not listed any more", name)}
+		}
+		return formMsg{tool: tools[0]}
+	}
+}
+
+// showForm shows the form of a tool. What was typed for the same tool is kept.
+func (m *model) showForm(msg formMsg) tea.Cmd {
+	if msg.err != nil {
+		m.flash = m.opts.Text(msg.err.Error())
+		return nil
+	}
+	if m.call == nil || m.call.tool != msg.tool.Name {
+		list := params.New(msg.tool.Definition.InputSchema)
+		a := msg.tool.Definition.Annotations
+		m.call = &call{tool: msg.tool.Name, readOnly: a != nil && a.ReadOnly != nil && *a.ReadOnly, list: list, values: make([]string, len(list.Params))}
+		m.call.input = textinput.New()
+		m.call.input.Prompt = ""
+	}
+	cmd := m.show(screenCall)
+	m.call.edit(m.call.at)
+	return tea.Batch(cmd, m.call.input.Focus())
+}
+
+// edit moves to a field, and keeps what was typed into the one before.
+func (c *call) edit(at int) {
+	if len(c.values) == 0 {
+		return
+	}
+	c.at = min(max(at, 0), len(c.values)-1)
+	c.input.SetValue(c.values[c.at])
+	c.input.CursorEnd()
+}
+
+// arguments makes arguments of what was typed. problem says what is wrong; empty if nothing is.
+func (c *call) arguments(ctx context.Context) (object json.RawMessage, problem string) {
+	b := []byte{'{'}
+	for i, p := range c.list.Params {
+		text := strings.TrimSpace(c.values[i])
+		if text == "" {
+			if p.Required && len(p.Default) == 0 {
+				c.edit(i)
+				return nil, display.Line(p.Name) + " is required"
+			}
+			continue
+		}
+		value, problem := p.Answer(ctx, text)
+		if problem != "" {
+			c.edit(i)
+			return nil, display.Line(p.Name) + ": " + problem
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		name, _ := json.Marshal(p.Name) // a string always marshals
+		b = append(append(append(b, name...), ':'), value...)
+	}
+	b = append(b, '}')
+	if problems := c.list.Check(ctx, b); len(problems) > 0 {
+		return nil, strings.Join(problems, "; ")
+	}
+	return b, ""
+}
+
+// pressInForm handles keys of the form.
+func (m *model) pressInForm(key tea.KeyPressMsg) (cmd tea.Cmd) {
+	c := m.call
+	name := key.String()
+	switch {
+	case c.cancel != nil:
+		if name == "esc" {
+			c.cancel()
+		}
+		return nil
+	case c.confirm:
+		c.confirm = false
+		if name == "y" {
+			return m.send()
+		}
+		return nil
+	}
+	c.problem = ""
+	switch name {
+	case "esc":
+		return m.show(screenTools)
+	case "pgup":
+		m.scroll(-max(m.room()-1, 1))
+		return nil
+	case "pgdown":
+		m.scroll(max(m.room()-1, 1))
+		return nil
+	case "up", "shift+tab":
+		c.edit(c.at - 1)
+	case "down", "tab":
+		c.edit(c.at + 1)
+	case "enter":
+		if c.at+1 < len(c.values) {
+			c.edit(c.at + 1)
+			break
+		}
+		if _, c.problem = c.arguments(m.ctx); c.problem != "" {
+			return nil
+		}
+		if !c.readOnly {
+			c.confirm = true
+			return nil
+		}
+		return m.send()
+	default:
+		if len(c.values) > 0 {
+			c.input, cmd = c.input.Update(key)
+			c.values[c.at] = c.input.Value()
+		}
+	}
+	line := linesPerField * c.at
+	m.top = min(max(m.top, line+linesPerField-m.room()), line)
+	return cmd
+}
+
+// send calls the tool once.
+func (m *model) send() tea.Cmd {
+	c := m.call
+	object, problem := c.arguments(m.ctx)
+	if c.problem = problem; problem != "" {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(m.ctx)
+	c.cancel, c.began, c.outcome = cancel, m.opts.Now(), nil
+	do, tool, now := m.opts.Call, c.tool, m.opts.Now
+	return func() tea.Msg {
+		defer cancel()
+		began := now()
+		result, err := do(ctx, tool, object)
+		return calledMsg{tool, result, now().Sub(began), err}
+	}
+}
+
+// linesPerField is how many lines of the form a field has.
+const linesPerField = 2
+
+// maxResultLines is how many lines of a result are shown.
+const maxResultLines = 500
+
+// called shows what came of a call. It stays until the next one.
+func (m *model) called(msg calledMsg) {
+	c := m.call
+	if c == nil || c.tool != msg.tool {
+		return
+	}
+	c.cancel, c.failed = nil, msg.err != nil
+	m.top = linesPerField * len(c.list.Params) // the view ends there at the latest
+	if msg.err != nil {
+		text := m.opts.Text(msg.err.Error())
+		var e *mcpvisor.Error
+		if errors.As(msg.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown {
+			text += "; it may have been executed: look before you repeat it"
+		}
+		c.outcome = []string{"failed after " + display.Duration(msg.took), text}
+		return
+	}
+	var result struct {
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool            `json:"isError"`
+	}
+	if err := json.Unmarshal(msg.result, &result); err != nil {
+		c.failed, c.outcome = true, []string{"the result cannot be read: " + err.Error()}
+		return
+	}
+	c.failed = result.IsError
+	c.outcome = []string{"answered in " + display.Duration(msg.took)}
+	if c.failed {
+		c.outcome[0] = "the tool reports an error, after " + display.Duration(msg.took)
+	}
+	for _, block := range result.Content {
+		if block.Type != "text" {
+			c.outcome = append(c.outcome, "("+display.Line(block.Type)+", not shown here; mcpvisor call writes it)")
+			continue
+		}
+		c.outcome = append(c.outcome, strings.Split(display.Text(block.Text), "\n")...)
+	}
+	if len(result.Content) == 0 && len(result.Structured) > 0 {
+		c.outcome = append(c.outcome, display.Line(string(result.Structured)))
+	}
+	if more := len(c.outcome) - maxResultLines; more > 0 {
+		c.outcome = append(c.outcome[:maxResultLines], display.Count(more, "line")+" more; mcpvisor call prints them")
+	}
+}
+
+// callLines are the form and what came of the last call.
+func (m *model) callLines() (lines []string) {
+	c := m.call
+	width := 0
+	for _, p := range c.list.Params {
+		width = max(width, len(display.Line(p.Name)))
+	}
+	width = min(width, max(m.width/4, 8))
+	for i, p := range c.list.Params {
+		mark, value := "  ", cell(c.values[i], max(m.width-width-6, 8), false)
+		if i == c.at && c.cancel == nil {
+			mark = strong.Render("▸ ")
+			c.input.SetWidth(max(m.width-width-8, 8))
+			value = c.input.View()
+		}
+		lines = append(lines, mark+strong.Render(cell(p.Name, width, false))+"  "+value)
+		about := p.Type
+		if p.Required {
+			about += ", required"
+		}
+		if len(p.Default) > 0 {
+			about += ", default " + params.Plain(p.Default)
+		}
+		if len(p.Enum) > 0 {
+			about += ", one of " + params.Values(p.Enum)
+		}
+		if p.Description != "" {
+			about += ": " + p.Description
+		}
+		lines = append(lines, strings.Repeat(" ", width+4)+quiet.Render(cell(about, m.width-width-4, false)))
+	}
+	if len(c.list.Params) == 0 {
+		lines = append(lines, quiet.Render("  no parameters"))
+	}
+	switch {
+	case c.problem != "":
+		lines = append(lines, "", failure.Render("  "+cell("not sent: "+m.opts.Text(c.problem), m.width-2, false)))
+	case c.cancel != nil:
+		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", display.Duration(m.opts.Now().Sub(c.began)))))
+	}
+	for i, line := range c.outcome {
+		style := plain
+		switch {
+		case c.failed:
+			style = failure
+		case i == 0:
+			style = good
+		}
+		if i == 0 {
+			lines = append(lines, "")
+		}
+		for _, part := range wrap(line, m.width-2, 0) {
+			lines = append(lines, style.Render("  "+part))
+		}
+	}
+	return lines
+}
+
+// selectTool selects the tool that is n rows further, and keeps it in view.
+func (m *model) selectTool(n int) {
+	last := len(m.data.tools.Tools) - 1
+	m.toolAt = max(min(m.toolAt+n, last), 0)
+	rows := max(m.room()-1, 1) // below the heading
+	m.top = min(max(m.top, m.toolAt+1-rows), m.toolAt)
+}
+
+// formPairs are the keys of the form.
+func (c *call) formPairs() []string {
+	send := "call"
+	if c.at+1 < len(c.values) {
+		send = "next"
+	}
+	return slices.Concat([]string{"↵", send}, []string{"↑↓", "field", "esc", "back"})
+}

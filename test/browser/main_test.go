@@ -17,6 +17,11 @@ import (
 //	go test ./... -run Screenshots -screenshots ../../docs/images
 var screenshots = flag.String("screenshots", "", "write the screenshots of the documentation into this folder")
 
+// widths are those of the screenshots.
+var widths = flag.String("widths", documentationWidth, "widths of the screenshots, with commas between them")
+
+const documentationWidth = "1280"
+
 // browser is the program that shows the page; empty if no browser is installed.
 var browser = findBrowser()
 

@@ -4,13 +4,14 @@ import { fill, h, head } from "./dom.js";
 import { at, count, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
 import { showCalls, showEvents, showInFlight, showTools } from "./traffic.js";
-import { showDetail } from "./detail.js";
+import { followStderr, showDetail } from "./detail.js";
 import { bindKeys } from "./keys.js";
+import { takeUsage } from "./usage.js";
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], unknown: [], tools: [], events: [], lost: 0, controls: false, call };
-const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null };
-const refreshEvery = 100, pollEvery = 1000, keptEvents = 400, keptCalls = 500, firstRows = 40;
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
+const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
+const refreshEvery = 100, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
 async function get(path) {
 	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" } });
@@ -63,6 +64,8 @@ function takeStatus(s) {
 		app.events = [];
 		app.lost = 0;
 		app.recent = [];
+		app.usage.clear();
+		app.usageSeq = 0;
 		view.key = "";
 	}
 	app.instance = s.instance;
@@ -130,6 +133,17 @@ async function poll() {
 		if (view.name) fetchDetail();
 	} catch { /* the next poll tries again */ }
 	polling = false;
+}
+
+// pollUsage reads the samples that are new.
+async function pollUsage() {
+	if (!app.loaded || document.hidden || stale) return;
+	try {
+		const instance = app.instance, answer = await get("usage?after=" + app.usageSeq);
+		if (answer.instance !== instance) return;
+		app.usageSeq = takeUsage(app.usage, answer);
+		render();
+	} catch { /* the next poll tries again */ }
 }
 
 // fetchDetail reads what only the page of a server shows. The catalog is read again only
@@ -243,6 +257,7 @@ function paint() {
 	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), view.name);
 	if (view.name !== null) {
 		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
+		followStderr(view);
 		const title = view.focus && $("tool-title");
 		if (title) { // the tool was chosen: its form is next
 			view.focus = false;
@@ -255,7 +270,7 @@ function paint() {
 	const attention = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
 	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
 	else if (app.loaded) showAttention($("attention"), attention, app.controls, servers, lostSince > 0);
-	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value));
+	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value), app.usage);
 	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
 	$("show-all").hidden = !filtered;
 	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
@@ -267,6 +282,7 @@ function paint() {
 		document.documentElement.dataset.loaded = "true";
 		setTimeout(() => { // after this frame
 			performance.measure("first servers", "status");
+			pollUsage();
 			render();
 		});
 	}
@@ -339,11 +355,37 @@ function followRestarts() {
 	}
 }
 
+// copyStderr copies what is shown of stderr. Without https the browser lets the reader copy it.
+async function copyStderr() {
+	const pre = document.querySelector("#detail pre.tall");
+	try {
+		await navigator.clipboard.writeText(pre.textContent);
+		answer("good", "Copied " + plural(pre.textContent.split("\n").length, "line") + " of stderr.", 8);
+	} catch {
+		getSelection().selectAllChildren(pre);
+		answer("warn", "The browser does not let the page copy. The lines are selected: press Ctrl+C.", 15);
+	}
+}
+
+// Who scrolls up in stderr reads there, and who scrolls to its end follows it.
+document.addEventListener("scroll", (e) => {
+	const pre = e.target;
+	if (!pre.matches?.("#detail pre.tall")) return;
+	const end = pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4;
+	if (end === view.follow) return;
+	view.follow = end;
+	render();
+}, true);
+
 document.addEventListener("click", (e) => {
 	const button = e.target.closest("button");
 	if (!button) return;
 	if (button.dataset.act === "restart") restart(button.dataset.server);
 	else if (button.dataset.act === "restart-all") restart(...JSON.parse(button.dataset.servers));
+	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {
+		view[button.dataset.act] = !view[button.dataset.act];
+		render(true);
+	} else if (button.dataset.act === "copy-stderr") copyStderr();
 	else if (button.dataset.state) showState(button.dataset.state);
 	else if (button.id === "show-all") clearFilter();
 	else if (button.id === "dismiss") answer();
@@ -379,6 +421,7 @@ setInterval(() => { if (!document.hidden && !lostSince) tick(document); }, 1000)
 setInterval(() => { if (!document.hidden && !lostSince) tickCountdowns(document); }, 100);
 setInterval(() => { if (!document.hidden && app.loaded) render(); }, 5000);
 setInterval(poll, pollEvery);
+setInterval(pollUsage, usageEvery);
 if (matchMedia("(max-width: 60rem)").matches) $("tree-box").open = false;
 route();
 refresh();

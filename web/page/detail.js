@@ -3,6 +3,7 @@ import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens 
 import { kind, lane, link, restartButton, when } from "./servers.js";
 import { errors, showCalls, showEvents, showInFlight, table } from "./traffic.js";
 import { toolForm } from "./form.js";
+import { uses } from "./usage.js";
 
 // view holds what was fetched, and the selected tool.
 export function showDetail(el, name, s, view, app) {
@@ -14,18 +15,18 @@ export function showDetail(el, name, s, view, app) {
 	showInFlight(flight, app.inFlight, name);
 	showCalls(calls, app, name);
 	showEvents(events, app.events, app.lost, name);
-	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr), catalog = catalogOf(s, view, app);
+	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
 		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("p", "alert-text", s.lastCause.message, kind(s.lastCause))),
-		well ? null : stderr, facts(s), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
+		well ? null : stderr, facts(s, app.usage.get(s.name)), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
 
 function counts(by) { return Object.entries(by).map(([k, n]) => count(n) + " " + k).join(", "); }
 
-function facts(s) {
+function facts(s, used) {
 	const rows = [
 		["Transport", [s.transport, h("span", "sub mono", s.target)]],
 		["Configured in", s.origin],
@@ -35,6 +36,7 @@ function facts(s) {
 		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
 		["Ends", s.totals?.ends && counts(s.totals.ends)],
 		["Calls", [count(s.calls.total), h("span", "sub", [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
+		...uses(used),
 		["Discarded", s.totals && counts(s.totals.discarded ?? {})],
 	];
 	return h("dl", { class: "facts", key: "facts" }, rows.filter(([, v]) => v).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
@@ -50,11 +52,22 @@ function historyOf(s) {
 		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "wordy") : null);
 }
 
-function stderrOf(s, stderr) {
+// followStderr keeps the last line in view, unless the reader has scrolled up or does not want it.
+export function followStderr(view) {
+	const pre = document.querySelector("#detail pre.tall");
+	if (pre && view.follow) pre.scrollTop = pre.scrollHeight;
+}
+
+function toggle(act, text, on) { return h("button", { type: "button", "data-act": act, "aria-pressed": String(on) }, text); }
+
+function stderrOf(s, stderr, view) {
 	if (s.transport !== "stdio" && !stderr?.total) return null;
 	const lines = stderr?.lines ?? [];
-	return h("section", { key: "stderr" }, head("stderr", stderr?.epoch ? "epoch " + stderr.epoch + (stderr.ended ? ", ended" : ", live") + " · " + plural(stderr.total, "line") : null),
-		lines.length || stderr?.first?.length ? h("pre", { class: "stderr tall", tabindex: 0, label: "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
+	const title = head("stderr", stderr?.epoch ? "epoch " + stderr.epoch + (stderr.ended ? ", ended" : ", live") + " · " + plural(stderr.total, "line") : null);
+	const some = lines.length || stderr?.first?.length;
+	if (some) title.append(h("span", "spring"), h("div", "actions", toggle("follow", "Follow", view.follow), toggle("wrap", "Wrap", view.wrap), h("button", { type: "button", "data-act": "copy-stderr" }, "Copy")));
+	return h("section", { key: "stderr" }, title,
+		some ? h("pre", { class: "stderr tall" + (view.wrap ? "" : " unwrapped"), tabindex: 0, label: "stderr of " + s.name }, [...(stderr.first ?? []), ...(stderr.first?.length ? ["…"] : []), ...lines].join("\n"))
 			: h("p", "calm", "Nothing was written."));
 }
 

@@ -1,6 +1,7 @@
 // What needs attention, the supervision tree, and the servers with their history.
 import { fill, glyph, h, head, list } from "./dom.js";
 import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, until } from "./format.js";
+import { changed, load } from "./usage.js";
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
 
@@ -111,12 +112,12 @@ export function byPlace(a, b) {
 
 export function byName(a, b) { return a.name < b.name ? -1 : a.name > b.name ? 1 : 0; }
 
-export function showRows(el, servers, seconds) {
+export function showRows(el, servers, seconds, usage) {
 	const period = seconds || autoWindow(servers);
 	el.classList.toggle("many", servers.length > 100);
 	const now = serverNow(), step = period * 10; // 100 steps: a lane moves when it has to
-	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step)]),
-		(s) => row(s, now - period * 1000, now));
+	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step), changed(usage.get(s.name))]),
+		(s) => row(s, now - period * 1000, now, usage.get(s.name)));
 	return period;
 }
 
@@ -128,7 +129,7 @@ function autoWindow(servers) {
 	return [60, 300, 900].find((size) => seen <= size) ?? 3600;
 }
 
-function row(s, from, to) {
+function row(s, from, to, used) {
 	const tone = stateOf(s.state)[2];
 	const why = reason(s);
 	return h("div", { role: "row", class: "row is-" + tone, key: s.name },
@@ -140,6 +141,7 @@ function row(s, from, to) {
 			s.calls.failed ? h("span", "sub", count(s.calls.failed) + " failed") : null),
 		cell("num" + (s.restarts ? "" : " off"), count(s.restarts), s.standby ? h("span", "sub good", "standby") : null),
 		cell("num" + (s.catalog.tools ? "" : " off"), s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", "sub", tokens(s.catalog.tokens)) : null),
+		cell("num load" + (used ? "" : " off"), load(used)),
 		why ? h("div", { role: "cell", class: "why" }, why) : null);
 }
 

@@ -86,8 +86,8 @@ func (h *Handler) refuseStranger(r *http.Request) *refusal {
 			return refuse(http.StatusForbidden, "without a token this page is not served through a proxy; the program that serves it can set one with web.WithToken, or use web.WithOwnAuthentication if the proxy authenticates")
 		}
 	}
-	if !h.hasToken(r) && !h.bringsToken(r) {
-		return refuse(http.StatusUnauthorized, "a token is required: send it as \"Authorization: Bearer TOKEN\", or open the page once with ?token=TOKEN")
+	if !h.hasToken(r) && !h.bringsToken(r) && !isLook(r) {
+		return refuse(http.StatusUnauthorized, "a token is required: send it as \"Authorization: Bearer TOKEN\", or open the page and enter it")
 	}
 	return nil
 }
@@ -178,11 +178,7 @@ func (h *Handler) acceptToken(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	requested, _, _ := strings.Cut(r.RequestURI, "?")
-	if !strings.HasPrefix(requested, "/") || strings.ContainsAny(requested, ";") {
-		requested = "/"
-	}
-	http.SetCookie(w, &http.Cookie{Name: h.cookieName(), Value: h.cookieValue(), Path: requested,
-		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	h.setCookie(w, r, requested)
 	query := r.URL.Query()
 	query.Del(tokenParameter)
 	location := "./"
@@ -192,6 +188,15 @@ func (h *Handler) acceptToken(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Location", location)
 	w.WriteHeader(http.StatusSeeOther)
 	return true
+}
+
+// setCookie sets the cookie that stands for the token, for the path of the page.
+func (h *Handler) setCookie(w http.ResponseWriter, r *http.Request, path string) {
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, ";") {
+		path = "/"
+	}
+	http.SetCookie(w, &http.Cookie{Name: h.cookieName(), Value: h.cookieValue(), Path: path,
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 }
 
 // cookieName depends on the token, because browsers share the cookies of a host between

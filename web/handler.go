@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
@@ -32,6 +34,7 @@ type Handler struct {
 	routes   *http.ServeMux // read only
 	origins  *http.CrossOriginProtection
 
+	logins    *rate.Limiter    // attempts to log in by the form
 	usage     usage.Recorder   // what servers use
 	answers   *jsonanswer.Room // of large answers
 	bodies    *jsonanswer.Room // of bodies of requests
@@ -79,7 +82,7 @@ func New(client *facade.Client, opts ...Option) (*Handler, error) {
 	}
 	var instance [8]byte
 	_, _ = rand.Read(instance[:]) // it never fails; see crypto/rand
-	h := &Handler{client: client, opts: o, instance: hex.EncodeToString(instance[:]),
+	h := &Handler{client: client, opts: o, instance: hex.EncodeToString(instance[:]), logins: newLoginLimit(),
 		origins: http.NewCrossOriginProtection(), closed: make(chan struct{}),
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes),
 		requests: make(chan struct{}, maxRequests), streams: make(chan struct{}, maxStreams)}
@@ -158,7 +161,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, api.ErrorDetail{Message: "no such page"})
 		return
 	}
+	if r.URL.Path == loginPath && r.Method == http.MethodPost && h.opts.tokenSet {
+		h.login(w, r)
+		return
+	}
 	if refused := h.refuse(r); refused != nil {
+		if refused.status == http.StatusUnauthorized && offersLogin(r) {
+			writeLogin(w, refused.status, "")
+			return
+		}
 		refused.write(w)
 		return
 	}

@@ -77,7 +77,7 @@ var arrows = map[string]arrow{
 	"mcptest":                           {". mcptest mcptest/ internal/", []string{sdk, xsys}},
 	"mcptest/chaos":                     {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
 	"web/api":                           {folders: ". supervisor"},
-	"web":                               {". supervisor facade internal/ web/api", nil},
+	"web":                               {". supervisor facade internal/ web/api", []string{xtime}},
 	"cmd/demo":                          {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
 	"cmd/mcpvisor":                      {". supervisor facade web web/api config mcptest/chaos internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/cli":         {". supervisor config internal/display cmd/mcpvisor/internal/table", nil},

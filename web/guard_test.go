@@ -70,7 +70,7 @@ func TestToken(t *testing.T) {
 	register(t, c, "s")
 	s := serve(t, c, web.WithToken(token), web.WithControls())
 	for _, path := range []string{"/", "/app.js", "/api/status", "/api/servers/s", "/api/servers/s/tools", "/api/servers/s/stderr", "/api/calls",
-		"/api/tools", "/api/usage", "/api/events", "/api/events/stream", "/metrics", "/api/status?token=" + token, "/?token=wrong"} {
+		"/api/tools", "/api/search?q=x", "/api/usage", "/api/events", "/api/events/stream", "/metrics", "/api/status?token=" + token, "/?token=wrong"} {
 		response, body := s.do(http.MethodGet, path, "", nil)
 		require.Equal(t, http.StatusUnauthorized, response.StatusCode, path)
 		require.Contains(t, response.Header.Get("WWW-Authenticate"), "Bearer", path)

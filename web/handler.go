@@ -110,6 +110,7 @@ func (h *Handler) operations() []route {
 		{"GET /api/servers/{name}/tools", h.getTools},
 		{"GET /api/servers/{name}/stderr", h.getStderr},
 		{"GET /api/tools", h.getToolUse},
+		{"GET /api/search", h.getSearch},
 		{"GET /api/calls", h.getCalls},
 		{"GET /api/usage", h.getUsage},
 		{"GET /api/events", h.getEvents},

@@ -134,6 +134,8 @@ func TestOpenAPI_answers(t *testing.T) {
 		{open, "GET /api/servers/{name}/stderr", "/api/servers/fs/stderr?after=x", "", nil, 400},
 		{open, "GET /api/tools", "/api/tools?limit=2", "", nil, 200},
 		{open, "GET /api/tools", "/api/tools?limit=-2", "", nil, 400},
+		{open, "GET /api/search", "/api/search?q=echo", "", nil, 200},
+		{open, "GET /api/search", "/api/search", "", nil, 400},
 		{open, "GET /api/calls", "/api/calls", "", nil, 200},
 		{open, "GET /api/usage", "/api/usage", "", nil, 200},
 		{open, "GET /api/events", "/api/events?last=50&kind=ready&kind=evicted", "", nil, 200},

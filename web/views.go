@@ -40,7 +40,7 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 	}
 	answerValue(h, w, r, func() api.Calls {
 		recent, missed := h.client.RecentCalls(after)
-		return api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
+		return api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
 	})
 }
 

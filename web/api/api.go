@@ -172,10 +172,29 @@ type ToolUse struct {
 	Total int `json:"total"`
 }
 
+// Search is the answer of GET api/search: the tools of all servers that have all words of ?q=WORDS
+// in their names or at the beginning of their descriptions, at most 50.
+type Search struct {
+	Tools []FoundTool `json:"tools"`
+	// More counts the others.
+	More int `json:"more,omitempty"`
+}
+
+// FoundTool is one tool that a search has found.
+type FoundTool struct {
+	// Server, Name and OriginalName are as in mcpvisor.Tool. Description is cut to one line.
+	Server       string `json:"server"`
+	Name         string `json:"name"`
+	OriginalName string `json:"originalName"`
+	Description  string `json:"description,omitempty"`
+}
+
 // Calls is the answer of GET api/calls.
 type Calls struct {
 	// InFlight are the requests that have not ended.
 	InFlight []mcpvisor.CallInFlight `json:"inFlight"`
+	// Tasks are the calls that servers execute as tasks and that have not ended.
+	Tasks []mcpvisor.OpenTask `json:"tasks,omitempty"`
 	// Recent are the calls that ended after ?after=SEQ, oldest first; without it all that
 	// are kept, at most 500.
 	Recent []mcpvisor.CallRecord `json:"recent"`

@@ -3,13 +3,13 @@
 import { fill, h, head } from "./dom.js";
 import { at, count, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
-import { showCalls, showEvents, showInFlight, showTools } from "./traffic.js";
+import { showCalls, showEvents, showFound, showInFlight, showTools } from "./traffic.js";
 import { followStderr, showDetail } from "./detail.js";
 import { bindKeys } from "./keys.js";
 import { takeUsage } from "./usage.js";
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -120,13 +120,14 @@ async function poll() {
 	polling = true;
 	try {
 		const c = await get("calls?after=" + (app.recent.at(-1)?.seq ?? 0));
-		const active = c.recent.length > 0 || c.inFlight.length > 0 || app.inFlight.length > 0;
+		const active = c.recent.length > 0 || c.inFlight.length > 0 || app.inFlight.length > 0 || app.tasks.length > 0 || c.tasks?.length > 0;
 		app.recent = app.recent.concat(c.recent).slice(-keptCalls);
 		app.inFlight = c.inFlight;
+		app.tasks = c.tasks ?? [];
 		app.unknown = c.unknown;
 		if (c.recent.length || !app.tools.length) app.tools = (await get("tools?limit=20")).tools;
 		if (active) {
-			for (const one of [...c.recent, ...c.inFlight]) changed.add(one.server);
+			for (const one of [...c.recent, ...c.inFlight, ...app.tasks]) changed.add(one.server);
 			refresh(changed.values().next().value);
 			render();
 		}
@@ -274,7 +275,9 @@ function paint() {
 	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
 	$("show-all").hidden = !filtered;
 	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
-	showInFlight($("flight"), app.inFlight, null, only);
+	search(wanted);
+	showFound($("found"), wanted && app.found?.wanted === wanted ? app.found : null);
+	showInFlight($("flight"), app, null, only);
 	showCalls($("calls"), app, null, only);
 	showTools($("tools"), app.tools, only);
 	showEvents($("events"), app.events, app.lost, null, only);
@@ -286,6 +289,23 @@ function paint() {
 			render();
 		});
 	}
+}
+
+// search looks for tools of all servers, once the reader has stopped typing.
+let searchTimer = 0, searched = "";
+
+function search(wanted) {
+	if (wanted === searched) return;
+	searched = wanted;
+	clearTimeout(searchTimer);
+	if (wanted.length < 2 || wanted.length > 60) return;
+	searchTimer = setTimeout(async () => {
+		const found = await get("search?q=" + encodeURIComponent(wanted)).catch(() => null);
+		if (found && searched === wanted) {
+			app.found = { ...found, wanted };
+			render();
+		}
+	}, 200);
 }
 
 // fits tells whether texts have all words of a filter.

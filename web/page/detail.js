@@ -12,7 +12,7 @@ export function showDetail(el, name, s, view, app) {
 		return;
 	}
 	const flight = h("section", { key: "flight" }), calls = h("section", { key: "calls" }), events = h("section", { key: "events" });
-	showInFlight(flight, app.inFlight, name);
+	showInFlight(flight, app, name);
 	showCalls(calls, app, name);
 	showEvents(events, app.events, app.lost, name);
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);

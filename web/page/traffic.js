@@ -29,12 +29,13 @@ export function outcome(c) {
 // left; null means all.
 function of(server, only) { return (c) => server ? c.server === server : !only || only.has(c.server); }
 
-export function showInFlight(el, inFlight, server, only) {
-	const now = inFlight.filter(of(server, only));
-	el.hidden = !now.length;
-	fill(el, head("Calls in flight", count(now.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], now.slice(0, 20).map((c) =>
-		h("tr", { key: [c.server, c.method, c.target, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(c.epoch),
-			td(c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))), "None."));
+export function showInFlight(el, app, server, only) {
+	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only));
+	el.hidden = !now.length && !tasks.length;
+	const row = (c, epoch, state) => h("tr", { key: [c.server, c.method, c.target ?? c.tool, c.began].join(" ") }, td(age(c.began)), h("td", "grow", what(c, server)), td(epoch), td(state));
+	fill(el, head("Calls in flight", count(now.length + tasks.length)), table("Calls in flight", ["Age", "Call", "Epoch", "State"], [
+		...tasks.slice(0, 20).map((t) => row({ ...t, target: t.tool, method: "tools/call" }, "–", [tell("◐", "busy", "task, " + t.state.replaceAll("_", " ")), t.recovered ? h("span", "tag", "found again " + t.recovered + "×") : null, t.message ? h("span", "sub", t.message) : null])),
+		...now.slice(0, 20).map((c) => row(c, c.epoch, c.queued ? tell("◷", "warn", "queued") : tell("◐", "busy", "running")))], "None."));
 }
 
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful
@@ -45,6 +46,14 @@ export function showCalls(el, app, server, only) {
 	const row = (c) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(c.began)), h("td", "grow", what(c, server)), h("td", "outcome", outcome(c)), num(took(c.tookNs)));
 	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
 		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), only ? "No call that fits has ended yet." : "No call has ended yet."));
+}
+
+// showFound lists the tools of all servers that fit the filter.
+export function showFound(el, found) {
+	const tools = found?.tools ?? [];
+	el.hidden = !tools.length;
+	fill(el, head("Tools that fit the filter", found?.more ? "the first " + tools.length + " of " + count(tools.length + found.more) : null), table("Tools that fit the filter", ["Tool", "Description"],
+		tools.map((t) => h("tr", { key: t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? ""))), ""));
 }
 
 export function showTools(el, all, only) {

@@ -145,10 +145,19 @@ func (m *model) inFlightLines(server string, most int) (lines []string) {
 	all := slices.Clone(m.data.calls.InFlight)
 	all = slices.DeleteFunc(all, func(c mcpvisor.CallInFlight) bool { return server != "" && c.Server != server })
 	slices.SortStableFunc(all, func(a, b mcpvisor.CallInFlight) int { return a.Began.Compare(b.Began) })
-	if len(all) == 0 {
+	tasks := slices.DeleteFunc(slices.Clone(m.data.calls.Tasks), func(t mcpvisor.OpenTask) bool { return server != "" && t.Server != server })
+	if len(all)+len(tasks) == 0 {
 		return nil
 	}
-	lines = append(lines, heading(fmt.Sprintf("  IN FLIGHT  %s", display.Count(len(all), "call"))))
+	lines = append(lines, heading(fmt.Sprintf("  IN FLIGHT  %s", display.Count(len(all)+len(tasks), "call"))))
+	for i, t := range tasks {
+		if i == most-1 && len(tasks)+len(all) > most {
+			return append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(tasks)+len(all)-i)))
+		}
+		text := fmt.Sprintf("  %s  %s  task, %s", cell(display.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool), display.Line(t.State+" "+t.Message))
+		lines = append(lines, fit(text, m.width, false))
+	}
+	most -= len(tasks)
 	for i, c := range all {
 		if i == most-1 && len(all) > most {
 			return append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(all)-i)))

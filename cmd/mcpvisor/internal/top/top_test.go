@@ -232,6 +232,16 @@ func TestView_counts_what_it_hides(t *testing.T) {
 	}
 }
 
+// A call that its server executes as a task is in flight.
+func TestTasks(t *testing.T) {
+	f := outage()
+	f.calls.Tasks = []mcpvisor.OpenTask{{Server: "files", Tool: "index", State: "working", Message: "half \x1b[2J done", Began: *ago(time.Minute)}}
+	text := shown(t, f, 80, 24).View().Content
+	require.Regexp(t, `1m00s  files/index  task, working half .*done`, ansi.Strip(text))
+	require.NotContains(t, text, "\x1b[2J")
+	require.Contains(t, ansi.Strip(text), "3 in flight")
+}
+
 // Columns without a value take no room from names.
 func TestColumns_without_values(t *testing.T) {
 	f := outage()

@@ -60,7 +60,7 @@ func (m *model) titleLine(place string) string {
 		if o := orders[m.order]; o.name != "" {
 			place = "by " + o.name + "  "
 		}
-		if n := len(m.data.calls.InFlight); n > 0 {
+		if n := len(m.data.calls.InFlight) + len(m.data.calls.Tasks); n > 0 {
 			place += fmt.Sprintf("%d in flight  ", n)
 		}
 	case screenEvents:

@@ -51,28 +51,53 @@ func condense(all []api.Attention) []api.Attention {
 		kind api.AttentionKind
 		text string
 	}
-	same := map[trouble][]string{}
+	same := map[trouble][]api.Attention{}
 	for _, a := range list {
-		if a.Server != "" && len(a.More) == 0 {
-			same[trouble{a.Kind, a.Text}] = append(same[trouble{a.Kind, a.Text}], a.Server)
+		if a.Server != "" {
+			same[trouble{a.Kind, a.Text}] = append(same[trouble{a.Kind, a.Text}], a)
 		}
 	}
 	grouped := list[:0]
 	for _, a := range list {
 		key := trouble{a.Kind, a.Text}
-		names, counted := same[key]
+		members, counted := same[key]
 		switch {
-		case a.Server == "" || len(a.More) > 0:
+		case a.Server == "":
 		case !counted:
 			continue // in the entry of the first of them
-		case len(names) > 1:
+		case len(members) > 1:
 			delete(same, key)
-			a.Server, a.Servers, a.Since = "", names, nil
-			a.Text = fmt.Sprintf("%d servers: %s", len(names), a.Text)
+			a = together(members)
 		}
 		grouped = append(grouped, a)
 	}
 	return grouped
+}
+
+// maxMore is how many further findings the entry of several servers has; more are counted.
+const maxMore = 8
+
+// together makes one entry of the same trouble of several servers. What else was found about one
+// of them follows, with its name.
+func together(members []api.Attention) api.Attention {
+	a := members[0]
+	a.Server, a.Servers, a.Since, a.More = "", nil, nil, nil
+	a.Text = fmt.Sprintf("%d servers: %s", len(members), a.Text)
+	left := 0
+	for _, m := range members {
+		a.Servers = append(a.Servers, m.Server)
+		for _, text := range m.More {
+			if len(a.More) < maxMore {
+				a.More = append(a.More, m.Server+": "+text)
+			} else {
+				left++
+			}
+		}
+	}
+	if left > 0 {
+		a.More = append(a.More, fmt.Sprintf("and %d more findings", left))
+	}
+	return a
 }
 
 // sortAttention puts the most urgent entries first, and keeps the order of servers.

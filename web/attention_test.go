@@ -150,7 +150,7 @@ func TestCondense(t *testing.T) {
 	for _, a := range got {
 		texts = append(texts, a.Server+"|"+strings.Join(a.Servers, ",")+"|"+a.Text+"|"+strings.Join(a.More, ","))
 	}
-	require.Equal(t, []string{"|a,c,e|3 servers: ECONNREFUSED 10.0.0.1:443|", "b||no key|1 line", "||c.json cannot be read|", "d||no key|",
+	require.Equal(t, []string{"|a,c,e|3 servers: ECONNREFUSED 10.0.0.1:443|", "|b,d|2 servers: no key|b: 1 line", "||c.json cannot be read|",
 		"||d.json cannot be read|", "f||2 calls wait|2 lines,old", "g||no key|"}, texts)
 	require.Nil(t, got[0].Since)
 	require.Equal(t, "restart it", got[0].Action)

@@ -107,18 +107,24 @@ func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 }
 
 // Cancel asks the server to cancel the task. The server decides whether it does, and [Task.Wait]
-// tells what became of it. A task that has ended stays as it is.
+// tells what became of it; [Client.Tasks] does not list it any more. A task that has ended stays
+// as it is.
 //
 // Errors: ErrUnavailable and the other errors of a request.
 func (t *Task) Cancel(ctx context.Context) error {
 	if t.follow == nil {
 		return nil
 	}
-	return withOp(t.c.requestCancel(ctx, t.follow.server, t.follow.id()), "cancel "+t.tool)
+	err := t.c.requestCancel(ctx, t.follow.server, t.follow.id())
+	if err == nil {
+		t.c.openTasks.remove(t.follow)
+	}
+	return withOp(err, "cancel "+t.tool)
 }
 
 // Tasks returns the calls that servers execute as tasks and that have not ended, oldest first:
-// those that CallTool and its kind wait for, and those of StartTask. The slice is the caller's.
+// those that CallTool and its kind wait for, and those of StartTask until Wait has told their
+// end, or Cancel was called. The slice is the caller's.
 func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
 
 // openTasks are the tasks that have not ended. The zero value is empty. Safe for concurrent

@@ -35,10 +35,12 @@ type follower struct {
 	view *actors.View
 	lost bool
 
-	polls    int // answers since the state of the task changed
-	failures int // errors in a row that may pass
-	inputs   taskInputs
-	early    chan error // the end of a tasks/result that was asked for before the end of the task; nil if none is
+	unreachable time.Duration // the last pause before a server that is ready, and that could not be reached
+	polls       int           // answers since the state of the task changed
+	failures    int           // errors in a row that may pass
+	final       bool          // the task has ended
+	inputs      taskInputs
+	early       chan error // the end of a tasks/result that was asked for before the end of the task; nil if none is
 
 	mu        sync.Mutex // guards what Client.Tasks reads
 	task      task.Task  // without result, error and requests
@@ -82,7 +84,7 @@ func (f *follower) finish(err error) error {
 	e := *asError(err)
 	e.Server, e.Gen, e.Epoch = f.view.Name, f.view.Gen, f.view.Epoch
 	e.Cause = hideID(e.Cause, f.id())
-	if e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout || e.Kind == mcpvisor.KindInputRequired {
+	if !f.final && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout || e.Kind == mcpvisor.KindInputRequired) {
 		f.c.cancelTask(f.view.Name, f.id())
 	}
 	return &e
@@ -176,6 +178,10 @@ func (f *follower) awaitNext(ctx context.Context) error {
 		defer cancel()
 	}
 	next, err := f.c.rt.AwaitReady(ctx, f.view.Name)
+	if err == nil && next.Gen == f.view.Gen && next.Epoch == f.view.Epoch { // ready, and it cannot be reached
+		f.unreachable = retryPause.Next(f.unreachable)
+		err = backoff.Sleep(ctx, f.unreachable)
+	}
 	if err == nil {
 		f.view = next
 		return nil
@@ -183,6 +189,9 @@ func (f *follower) awaitNext(ctx context.Context) error {
 	if context.Cause(ctx) != errNotBack {
 		if err := f.ended(ctx); err != nil {
 			return err
+		}
+		if e := asError(err); e.Kind == mcpvisor.KindClosed || e.Kind == mcpvisor.KindUnknownServer {
+			return &mcpvisor.Error{Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeUnknown, Cause: errors.New("the server was removed while it worked on the call as a task")}
 		}
 	}
 	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the server ended while it worked on the call as a task, and has not come back: %w", err)}
@@ -266,6 +275,9 @@ func (f *follower) asked(ctx context.Context, err error) error {
 		return nil
 	case isRPC && (code == sdkrpc.CodeInvalidParams || code == sdkrpc.CodeMethodNotFound):
 		return f.gone(e)
+	case e.Kind == mcpvisor.KindOverloaded: // by other calls of this client
+		_ = backoff.Sleep(ctx, e.RetryAfter) // run looks at ctx
+		return nil
 	case e.Kind == mcpvisor.KindTimeout, e.Kind == mcpvisor.KindAuthRequired, f.failures >= maxTaskFailures:
 		own := *e
 		own.Outcome = mcpvisor.OutcomeUnknown
@@ -293,7 +305,7 @@ func (f *follower) gone(e *mcpvisor.Error) error {
 
 // found notes that the server knows the task, and what it said.
 func (f *follower) found(t task.Task, at time.Time) {
-	f.answered, f.failures = time.Now(), 0
+	f.answered, f.failures, f.unreachable = time.Now(), 0, 0
 	f.mu.Lock()
 	if f.lost {
 		f.recovered++
@@ -302,6 +314,7 @@ func (f *follower) found(t task.Task, at time.Time) {
 	f.mu.Unlock()
 	f.lost = false
 	f.polls++
+	f.final = t.Status.Final()
 	f.note(t, at)
 	if changed {
 		f.polls = 0
@@ -364,8 +377,11 @@ type taskInputs struct {
 	answers chan taskAnswer // of the handlers that run; nil if none does
 	asked   map[string]bool // keys that handlers have got, or are getting
 	ready   map[string]json.RawMessage
-	sent    map[string]uint64 // the epoch that acknowledged the answer, by key
+	sent    map[string]incarnationID // which acknowledged the answer, by key
 }
+
+// incarnationID names an incarnation of a server.
+type incarnationID struct{ gen, epoch uint64 }
 
 // taskAnswer is what the handlers of the host gave for some keys.
 type taskAnswer struct {
@@ -390,7 +406,7 @@ func (f *follower) supply(ctx context.Context, requests json.RawMessage) error {
 	err := jsonscan.EachMember(requests, func(key string, value []byte) error {
 		switch {
 		case in.ready[key] != nil:
-			if in.sent[key] != f.view.Epoch {
+			if in.sent[key] != (incarnationID{f.view.Gen, f.view.Epoch}) {
 				send, sending = appendMember(send, key, in.ready[key]), append(sending, strings.Clone(key))
 			}
 		case !in.asked[key]:
@@ -414,7 +430,7 @@ func (f *follower) supply(ctx context.Context, requests json.RawMessage) error {
 		return f.asked(ctx, err)
 	}
 	for _, key := range sending {
-		in.sent[key] = f.view.Epoch
+		in.sent[key] = incarnationID{f.view.Gen, f.view.Epoch}
 	}
 	f.polls = 0
 	return nil
@@ -435,7 +451,7 @@ func appendMember(b []byte, key string, value []byte) []byte {
 func (f *follower) askHost(ctx context.Context, keys []string, requests json.RawMessage) {
 	in := &f.inputs
 	if in.asked == nil {
-		in.asked, in.ready, in.sent = map[string]bool{}, map[string]json.RawMessage{}, map[string]uint64{}
+		in.asked, in.ready, in.sent = map[string]bool{}, map[string]json.RawMessage{}, map[string]incarnationID{}
 	}
 	for _, key := range keys {
 		in.asked[key] = true

@@ -3,8 +3,11 @@ package facade_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -147,4 +150,32 @@ func TestCallTool_as_a_task_over_HTTP_names_it(t *testing.T) {
 	defer web.mu.Unlock()
 	require.Equal(t, task.ID(), web.names["tasks/get"])
 	require.Equal(t, task.ID(), web.names["tasks/cancel"])
+}
+
+// A server that is ready and cannot be reached is asked again with growing pauses, until it can.
+func TestCallTool_as_a_task_of_a_server_that_cannot_be_reached(t *testing.T) {
+	script := mcptest.Script{Versions: []string{"2026-07-28"}, Tools: []mcptest.ToolDef{{Name: "job", As: "echo",
+		Task: &mcptest.TaskDef{Durable: true, Takes: 10 * time.Millisecond, Poll: 20 * time.Millisecond}}}}
+	web := newBridge(t, mcptest.InMemory(script))
+	var down atomic.Bool
+	var dials atomic.Int32
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if down.Load() {
+			if dials.Add(1) == 4 {
+				down.Store(false)
+			}
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ENETUNREACH}
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: web.URL, Client: &http.Client{Transport: transport}},
+		Probe: mcpvisor.Probe{Interval: time.Hour}}))
+	task, err := c.StartTask(t.Context(), "s/job", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	down.Store(true)
+	began := time.Now()
+	_, err = task.Wait(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond+200*time.Millisecond+400*time.Millisecond)
 }

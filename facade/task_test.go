@@ -334,3 +334,33 @@ func TestCallTool_as_a_task_over_a_replacement(t *testing.T) {
 		})
 	}
 }
+
+// The server, or the client, is closed while it works on a task.
+func TestTask_Wait_of_a_server_that_is_removed(t *testing.T) {
+	for name, end := range map[string]func(c *facade.Client) error{
+		"Unregister": func(c *facade.Client) error { return c.Unregister(context.Background(), "s") },
+		"Close":      func(c *facade.Client) error { return c.Close(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+				c := newClient(t)
+				require.NoError(t, c.Register(t.Context(), spec))
+				task, err := c.StartTask(t.Context(), "s/job", jobArgs)
+				require.NoError(t, err)
+				require.Len(t, c.Tasks(), 1)
+				waited := make(chan error, 1)
+				go func() {
+					_, err := task.Wait(t.Context())
+					waited <- err
+				}()
+				require.NoError(t, end(c))
+				err = <-waited
+				require.ErrorIs(t, err, mcpvisor.ErrClosed)
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
+				require.Empty(t, c.Tasks())
+			})
+		})
+	}
+}

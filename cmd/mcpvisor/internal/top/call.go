@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // call is the form of one tool, and what came of its last call. The goroutine of the program
@@ -37,8 +38,9 @@ type call struct {
 }
 
 type (
-	// formMsg is the form of a tool whose schema was read.
+	// formMsg is the form of the tool with a qualified name, whose schema was read.
 	formMsg struct {
+		name string
 		tool table.Tool
 		err  error
 	}
@@ -60,21 +62,48 @@ func (m *model) openForm() tea.Cmd {
 	return func() tea.Msg {
 		text, err := read(ctx, name)
 		if err != nil {
-			return formMsg{err: err}
+			return formMsg{name: name, err: err}
 		}
 		tools, err := table.ParseTools(text)
 		switch {
 		case err != nil:
-			return formMsg{err: err}
+			return formMsg{name: name, err: err}
 		case len(tools) == 0:
-			return formMsg{err: fmt.Errorf("%s is not listed any more", name)}
+			return formMsg{name: name, err: fmt.Errorf("%s is not listed any more", name)}
 		}
-		return formMsg{tool: tools[0]}
+		return formMsg{name: name, tool: tools[0]}
 	}
 }
 
-// showForm shows the form of a tool. What was typed for the same tool is kept.
+// keepTool keeps the selected tool when the tools were read again. Another server's first tool
+// is selected.
+func (m *model) keepTool(before data) {
+	tools := m.data.tools.Tools
+	if before.server.Status.Name != m.data.server.Status.Name {
+		m.toolAt = 0
+		return
+	}
+	if m.toolAt < len(before.tools.Tools) {
+		name := before.tools.Tools[m.toolAt].OriginalName
+		if i := slices.IndexFunc(tools, func(t api.Tool) bool { return t.OriginalName == name }); i >= 0 {
+			m.toolAt = i
+		}
+	}
+	m.toolAt = max(min(m.toolAt, len(tools)-1), 0)
+}
+
+// chosen reports whether the tool with a qualified name is the selected one of the tools that
+// are shown.
+func (m *model) chosen(name string) bool {
+	return m.screen == screenTools && m.toolAt < len(m.data.tools.Tools) && name == mcpvisor.Qualify(m.selected, m.data.tools.Tools[m.toolAt].OriginalName)
+}
+
+// showForm shows the form of a tool. What was typed for the same tool is kept. A form that comes
+// after the user has turned to something else is dropped: a call that runs keeps its own.
 func (m *model) showForm(msg formMsg) tea.Cmd {
+	if !m.chosen(msg.name) {
+		return nil
+	}
 	if msg.err != nil {
 		m.flash = m.opts.Text(msg.err.Error())
 		return nil

@@ -67,6 +67,23 @@ func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
 	return cmd
 }
 
+// paste types a text into what is edited. Elsewhere text is nothing: it is no key.
+func (m *model) paste(text tea.PasteMsg) (cmd tea.Cmd) {
+	switch {
+	case m.confirm:
+	case m.filtering:
+		m.filter, cmd = m.filter.Update(text)
+		m.keepSelection()
+	case m.screen == screenCall:
+		m.call.problem = ""
+		if c := m.call; c.cancel == nil && !c.confirm && len(c.values) > 0 {
+			c.input, cmd = c.input.Update(text)
+			c.values[c.at] = c.input.Value()
+		}
+	}
+	return cmd
+}
+
 // pressInServers handles keys of the table.
 func (m *model) pressInServers(name string) tea.Cmd {
 	switch name {

@@ -176,6 +176,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.read()
 	case tea.KeyPressMsg:
 		return m, m.press(msg)
+	case tea.PasteMsg:
+		return m, m.paste(msg)
 	}
 	return m, nil
 }
@@ -191,8 +193,10 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 		if msg.name == "" {
 			msg.data.server, msg.data.tools = m.data.server, m.data.tools
 		}
+		before := m.data
 		m.data = msg.data
 		m.keepSelection()
+		m.keepTool(before)
 	}
 	if m.again || m.screen == screenServers && m.selected != msg.name && msg.err == nil && len(m.servers()) > 0 {
 		return m.read()

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -397,6 +398,59 @@ func TestCall_fails(t *testing.T) {
 	settle(m, cmd)
 	require.Contains(t, ansi.Strip(m.View().Content), "context canceled")
 	require.Equal(t, screenCall, m.screen)
+}
+
+// What is pasted is typed into the field that is edited, not into a call that runs.
+func TestPaste(t *testing.T) {
+	m := caller(t, readSchema, true, nil)
+	m.Update(tea.PasteMsg{Content: "/etc/hosts\n"})
+	require.Equal(t, "/etc/hosts", strings.TrimSpace(m.call.values[0]))
+	m.call.confirm = true
+	m.Update(tea.PasteMsg{Content: "more"})
+	require.NotContains(t, m.call.values[0], "more", "a question is open")
+
+	m = shown(t, outage(), 80, 24, "/")
+	m.Update(tea.PasteMsg{Content: "search"})
+	require.Equal(t, "search", m.filter.Value())
+	require.Equal(t, "search", m.selected)
+	m = shown(t, outage(), 80, 24)
+	m.Update(tea.PasteMsg{Content: "R"})
+	require.False(t, m.confirm, "text is no key")
+}
+
+// A form that was read for a tool that is no longer chosen takes the place of nothing: a call
+// that runs keeps its form, and can be cancelled.
+func TestForm_that_comes_late(t *testing.T) {
+	m := caller(t, readSchema, true, nil)
+	require.Equal(t, screenCall, m.screen)
+	canceled := false
+	m.call.cancel = func() { canceled = true }
+	other := formMsg{name: "files/write", tool: table.Tool{Name: "files/write"}}
+	settle(m, m.showForm(other))
+	require.Equal(t, "files/read", m.call.tool)
+	m.Update(press("esc"))
+	require.True(t, canceled)
+
+	m = shown(t, outage(), 80, 24, "t", "esc")
+	settle(m, m.showForm(formMsg{name: "files/read", tool: table.Tool{Name: "files/read"}}))
+	require.Equal(t, screenServers, m.screen)
+}
+
+// The first tool is selected where another server's tools are shown, and one that is listed
+// where tools were removed.
+func TestTools_selection(t *testing.T) {
+	f := outage()
+	m := shown(t, f, 80, 24, "t", "down")
+	require.Equal(t, 1, m.toolAt)
+	typeKeys(t, m, "esc", "down", "t")
+	require.Zero(t, m.toolAt, "of another server")
+	typeKeys(t, m, "down")
+	f.tools.Tools = append([]api.Tool{{Tool: mcpvisor.Tool{OriginalName: "append"}}}, f.tools.Tools...)
+	settle(m, m.read())
+	require.Contains(t, ansi.Strip(m.View().Content), "▸ write", "the same tool, where others came before it")
+	f.tools.Tools = f.tools.Tools[1:2]
+	settle(m, m.read())
+	require.Contains(t, ansi.Strip(m.View().Content), "▸ read")
 }
 
 // No line is longer than the terminal is wide, and there are not more lines than it is high,

@@ -85,7 +85,7 @@ func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap strin
 	for _, s := range all {
 		longest = max(longest, ansi.StringWidth(display.Line(s.Name)))
 	}
-	wanted := min(longest, max(24, m.width/3))
+	wanted := min(longest, max(24, m.width/2))
 	for _, c := range allColumns {
 		if c.title == "STATE" || c.title == "FOR" || slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { v := c.value(m, s); return v != "" && v != "·" }) {
 			shown = append(shown, c)

@@ -183,6 +183,33 @@ func TestScreens(t *testing.T) {
 	t.Run("crowd-large", func(t *testing.T) { requireGolden(t, "crowd-large", shown(t, crowd(), 200, 50, "s", "s")) })
 	t.Run("failing", func(t *testing.T) { requireGolden(t, "failing", shown(t, failing(), 80, 24)) })
 	t.Run("empty", func(t *testing.T) { requireGolden(t, "empty", shown(t, &fakeSource{}, 80, 24)) })
+	for size, at := range map[string][2]int{"middle": {120, 35}, "large": {200, 50}} {
+		for name, source := range map[string]*fakeSource{"crowd": crowd(), "failing": failing(), "empty": {}} {
+			if name == "crowd" && size == "large" {
+				continue // above, sorted
+			}
+			t.Run(name+"-"+size, func(t *testing.T) { requireGolden(t, name+"-"+size, shown(t, source, at[0], at[1])) })
+		}
+	}
+}
+
+// A name is cut only where leaving out all columns but the state does not make room for it, or
+// where it takes more than half of the terminal.
+func TestColumns_names_last(t *testing.T) {
+	text := ansi.Strip(shown(t, crowd(), 80, 24).View().Content)
+	require.Contains(t, text, "team-00-knowledge-base-production ")
+	require.NotContains(t, text, "FAILED ")
+}
+
+// No line of the help is cut.
+func TestHelp_fits(t *testing.T) {
+	require.NotContains(t, ansi.Strip(shown(t, outage(), 80, 24, "?").View().Content), "…")
+}
+
+// The line of keys says that there are more where it has no room for all.
+func TestFooter_more_keys(t *testing.T) {
+	require.Contains(t, ansi.Strip(shown(t, outage(), 80, 24).footer()), "? more keys")
+	require.Contains(t, ansi.Strip(shown(t, outage(), 120, 24).footer()), "? help")
 }
 
 // crowd is a source with 70 servers that are used differently, with long names.
@@ -228,7 +255,7 @@ func TestView_counts_what_it_hides(t *testing.T) {
 	require.Contains(t, text, "↵ shows them")
 	for _, width := range []int{80, 60, 40} {
 		last := shown(t, outage(), width, 24).footer()
-		require.Contains(t, ansi.Strip(last), "? help")
+		require.Contains(t, ansi.Strip(last), "? more keys")
 		require.LessOrEqual(t, ansi.StringWidth(last), width)
 	}
 }

@@ -120,14 +120,15 @@ func (m *model) footer() string {
 	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 }
 
-// fitKeys renders the pairs that fit, the first ones first, and the two that always do: the
-// help has all.
+// fitKeys renders the pairs that fit, the first ones first, and the two that always do. Where
+// some do not fit it says that there are more: the help has all.
 func (m *model) fitKeys(pairs ...string) string {
 	always := []string{"?", "help", "q", "quit"}
 	for ; len(pairs) > 0; pairs = pairs[:len(pairs)-2] {
 		if text := keys(append(slices.Clone(pairs), always...)...); ansi.StringWidth(text) <= m.width {
 			return text
 		}
+		always[1] = "more keys"
 	}
 	return keys(always...)
 }

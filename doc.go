@@ -160,6 +160,9 @@
 //	ErrLeftBehind     the server is removed, but the processes named in the text may
 //	                  still run
 //	ErrClosed         the client or the registration was closed
+//	ErrInterrupted    the host ended during a call with a key, which may have run; another
+//	                  key makes a new call
+//	ErrJournal        the journal of calls with a key failed; the text says why
 //
 // [Error].Outcome answers the question that matters before a call is repeated.
 // [OutcomeNotSent]: the server never saw it. [OutcomeAnswered]: the error is the

@@ -39,6 +39,8 @@ var kinds = map[ErrorKind]struct {
 	KindExists:        {ErrExists, "never"},
 	KindLeftBehind:    {ErrLeftBehind, "never"},
 	KindStart:         {ErrStart, "if not sent"},
+	KindInterrupted:   {ErrInterrupted, "never"},
+	KindJournal:       {ErrJournal, "never"},
 }
 
 func TestErrorKinds_lists_every_kind(t *testing.T) {

@@ -180,6 +180,11 @@ const (
 	// KindStart: the server could not be started, connected or initialized, or did not
 	// list what it offers in time. Cause is a *supervisor.Cause.
 	KindStart ErrorKind = "start"
+	// KindInterrupted: the call has a key, and was sent before the host ended. What came of it
+	// is not known, and it is not sent again.
+	KindInterrupted ErrorKind = "interrupted"
+	// KindJournal: the journal of calls with a key could not be read or written. Nothing was sent.
+	KindJournal ErrorKind = "journal"
 )
 
 // Sentinels for errors.Is, one for each [ErrorKind]. An [Error] matches that of its Kind.
@@ -220,6 +225,10 @@ var (
 	ErrLeftBehind = errors.New("something of the server is left behind")
 	// ErrStart: the server could not be started, connected or initialized.
 	ErrStart = errors.New("server did not start")
+	// ErrInterrupted: the host ended after it had sent the call, and before it had the answer.
+	ErrInterrupted = errors.New("interrupted by the end of the host")
+	// ErrJournal: the journal of calls with a key could not be read or written.
+	ErrJournal = errors.New("the journal of calls failed")
 )
 
 var sentinels = map[ErrorKind]error{
@@ -240,6 +249,8 @@ var sentinels = map[ErrorKind]error{
 	KindExists:        ErrExists,
 	KindLeftBehind:    ErrLeftBehind,
 	KindStart:         ErrStart,
+	KindInterrupted:   ErrInterrupted,
+	KindJournal:       ErrJournal,
 }
 
 // ErrorKinds lists every kind, in no particular order. The slice is the caller's.

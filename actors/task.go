@@ -40,3 +40,13 @@ func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, requests json.RawM
 	}
 	return source.AnswerInputs(ctx, requests)
 }
+
+// Redact returns a JSON value without the secrets that the server's current session knows.
+func (v *View) Redact(raw json.RawMessage) json.RawMessage {
+	if v.current != nil {
+		if r, ok := v.current.session.(transport.Redactor); ok {
+			return r.RedactJSON(raw)
+		}
+	}
+	return raw
+}

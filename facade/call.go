@@ -93,6 +93,18 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		return response{}, err
 	}
 	o := c.callOptions(opts)
+	if o.hasKey {
+		k, err := c.openKey(ctx, o.key, view, name, args)
+		if err != nil {
+			q.replayed = true
+			return response{}, err
+		}
+		defer k.release()
+		if k.known {
+			return k.again(ctx, q, view, o, share)
+		}
+		o.keyed = k
+	}
 	_, listed := view.Catalog.Tool(name)
 	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
@@ -116,7 +128,12 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		params = asTask(params)
 		request.Params, request.AsTask = params, true
 	}
-	r, err := c.sendWhenReady(ctx, q, view, request, o)
+	var r response
+	if o.keyed == nil {
+		r, err = c.sendWhenReady(ctx, q, view, request, o)
+	} else {
+		r, err = o.keyed.send(ctx, q, view, request, o)
+	}
 	if cap(params) <= maxPooledParams { // a call that panics gives nothing back
 		*buffer = params
 	}
@@ -125,9 +142,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 }
 
 // wantsTask reports whether a call asks for a task, as servers of 2025-11-25 want it: the tool
-// requires that, or allows it to a caller of StartTask.
+// requires that, or allows it to a call that is worth it: one of StartTask, or with a key.
 func wantsTask(v *actors.View, support string, o callOptions) bool {
-	return !v.Modern() && (support == "required" || o.detached)
+	return !v.Modern() && (support == "required" || o.detached || o.keyed != nil)
 }
 
 // appendToolCallParams appends the params of tools/call. The arguments begin at
@@ -188,6 +205,9 @@ type callOptions struct {
 	validate  bool
 	detached  bool                    // of StartTask: a task is returned, and not followed
 	progress  func(mcpvisor.Progress) // nil: reports are not delivered
+	key       string                  // of WithKey
+	hasKey    bool                    // with WithKey
+	keyed     *keyedCall              // nil without a key
 }
 
 // WithWaitReady lets the call wait until its server is ready. No timeout of the call ends

@@ -66,6 +66,7 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
+	keys        keys      // of the calls with a key that are made now
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
@@ -82,6 +83,9 @@ func New(opts ...Option) (*Client, error) {
 		if opt != nil {
 			opt(&o)
 		}
+	}
+	if o.err == nil {
+		o.err = o.journal.check()
 	}
 	if o.err != nil {
 		return nil, &mcpvisor.Error{Op: "new client", Kind: mcpvisor.KindInvalid, Cause: o.err}

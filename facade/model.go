@@ -196,6 +196,8 @@ func failureText(tool string, e *mcpvisor.Error) string {
 		return "the call of " + tool + " was canceled."
 	case mcpvisor.KindClosed:
 		return "the server of " + tool + " was shut down."
+	case mcpvisor.KindInterrupted:
+		return "the call of " + tool + " was interrupted."
 	case mcpvisor.KindProtocol:
 		if e.Outcome == mcpvisor.OutcomeUnknown {
 			return "the server of " + tool + " gave no valid answer; perhaps the connection broke."

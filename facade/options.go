@@ -29,6 +29,7 @@ type options struct {
 	interceptors     []Interceptor     // nil: none; the first is the outermost
 	readInterceptors []ReadInterceptor // the same
 	roots            *transport.Roots  // nil: the client declares no roots
+	journal          journalOption
 	err              error             // what is wrong with the options, for New to return
 }
 

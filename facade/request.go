@@ -33,6 +33,9 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
+	if o.hasKey {
+		return response{}, invalidRequest(errors.New("WithKey is for calls of tools only"))
+	}
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
@@ -120,6 +123,9 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions, result json.RawMessage) (response, error) {
 	f, err := c.newFollower(v, r, o, result)
 	r.Held.Release()
+	if err == nil && o.keyed != nil {
+		o.keyed.becameTask(f.id())
+	}
 	switch {
 	case err != nil:
 		return response{}, err
@@ -143,7 +149,9 @@ type tracked struct {
 	// listed: the server lists a tool or prompt of the name in record.Target.
 	listed bool
 	ended  bool
-	record mcpvisor.CallRecord
+	// replayed: the journal has answered the request, so it is not counted.
+	replayed bool
+	record   mcpvisor.CallRecord
 	// observation is nil without an observer.
 	observation *observation
 }
@@ -170,6 +178,9 @@ func (q *tracked) answered(v *actors.View, result json.RawMessage) {
 // end records the end of the request and returns err. If the request named no registered
 // server, end only counts that.
 func (q *tracked) end(c *Client, err error) error {
+	if q.replayed {
+		return err
+	}
 	if q.view == nil {
 		if err != nil {
 			c.rt.RecordUnknownServer()

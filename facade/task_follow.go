@@ -28,12 +28,15 @@ type follower struct {
 	c            *Client
 	o            callOptions
 	server, tool string // tool is the server's own name for it
-	// began is when the call was made, answered when the server last said something about the task.
-	began, answered time.Time
+	// began is when the call was made, answered when the server last said something about the
+	// task. CallTotal counts from since, which is later if another host has made the call.
+	began, since, answered time.Time
 	// view is the incarnation that knew the task last; lost: it has ended since. recovered
 	// counts the incarnations at which the task was found again.
 	view *actors.View
 	lost bool
+	// resumed: another host made the call, and no incarnation was asked yet.
+	resumed bool
 
 	unreachable time.Duration // the last pause before a server that is ready, and that could not be reached
 	polls       int           // answers since the state of the task changed
@@ -55,7 +58,7 @@ func (c *Client) newFollower(v *actors.View, r transport.Request, o callOptions,
 		return nil, unreadableTask(err)
 	}
 	now := time.Now()
-	f := &follower{c: c, o: o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, answered: now, view: v}
+	f := &follower{c: c, o: o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v}
 	f.note(t, now)
 	return f, nil
 }
@@ -71,7 +74,7 @@ func (f *follower) follow(ctx context.Context, q *tracked, share *budget.Share) 
 	f.c.openTasks.add(f)
 	defer f.c.openTasks.remove(f)
 	got, err := f.run(ctx, share)
-	q.view, q.record.Began, q.record.Took = f.view, f.began, time.Since(f.began)
+	q.view, q.record.Began, q.record.Took = f.view, f.since, time.Since(f.since)
 	if err != nil {
 		return response{}, f.finish(err)
 	}
@@ -84,7 +87,8 @@ func (f *follower) finish(err error) error {
 	e := *asError(err)
 	e.Server, e.Gen, e.Epoch = f.view.Name, f.view.Gen, f.view.Epoch
 	e.Cause = hideID(e.Cause, f.id())
-	if !f.final && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout || e.Kind == mcpvisor.KindInputRequired) {
+	givenUp := f.o.keyed == nil && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout)
+	if !f.final && (givenUp || e.Kind == mcpvisor.KindInputRequired) {
 		f.c.cancelTask(f.view.Name, f.id())
 	}
 	return &e
@@ -95,9 +99,24 @@ var errTaskOverdue = errors.New("the task has taken longer than the call may")
 
 // run asks for the task until it has ended, and returns the result of the call.
 func (f *follower) run(ctx context.Context, share *budget.Share) (response, error) {
+	got, err := f.poll(ctx, share)
+	if k := f.o.keyed; k != nil && (err == nil || f.final || asError(err).Kind == mcpvisor.KindInputRequired) {
+		if err != nil {
+			own := *asError(err)
+			own.Cause = hideID(own.Cause, f.id())
+			k.ended(f.view, nil, &own)
+		} else {
+			k.ended(f.view, got.raw, nil)
+		}
+	}
+	return got, err
+}
+
+// poll is run without the journal.
+func (f *follower) poll(ctx context.Context, share *budget.Share) (response, error) {
 	var cancel context.CancelFunc
 	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); total > 0 && !f.o.detached {
-		ctx, cancel = context.WithDeadlineCause(ctx, f.began.Add(total), errTaskOverdue)
+		ctx, cancel = context.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
 	} else {
 		ctx, cancel = context.WithCancel(ctx)
 	}
@@ -178,12 +197,12 @@ func (f *follower) awaitNext(ctx context.Context) error {
 		defer cancel()
 	}
 	next, err := f.c.rt.AwaitReady(ctx, f.view.Name)
-	if err == nil && next.Gen == f.view.Gen && next.Epoch == f.view.Epoch { // ready, and it cannot be reached
+	if err == nil && !f.resumed && next.Gen == f.view.Gen && next.Epoch == f.view.Epoch { // ready, and it cannot be reached
 		f.unreachable = retryPause.Next(f.unreachable)
 		err = backoff.Sleep(ctx, f.unreachable)
 	}
 	if err == nil {
-		f.view = next
+		f.view, f.resumed = next, false
 		return nil
 	}
 	if context.Cause(ctx) != errNotBack {
@@ -290,6 +309,7 @@ func (f *follower) asked(ctx context.Context, err error) error {
 
 // gone is the error of a task that the server does not know.
 func (f *follower) gone(e *mcpvisor.Error) error {
+	f.final = true
 	if f.lost {
 		return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
 			Cause: fmt.Errorf("the task of the call did not survive the end of the server: %w", e.Cause)}

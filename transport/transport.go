@@ -119,6 +119,13 @@ type InputSource interface {
 	AnswerInputs(ctx context.Context, requests json.RawMessage) (responses json.RawMessage, err error)
 }
 
+// Redactor is a [Session] that knows secrets: those of the specification, and the tokens that
+// it uses.
+type Redactor interface {
+	// RedactJSON returns a JSON value without them. One that has none is returned as it is.
+	RedactJSON(raw json.RawMessage) json.RawMessage
+}
+
 // StderrSource is a [Session] whose server has a stderr.
 type StderrSource interface {
 	// Stderr returns the first and the last lines of stderr so far; see

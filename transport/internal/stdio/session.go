@@ -75,6 +75,9 @@ func (s *session) AnswerInputs(ctx context.Context, requests json.RawMessage) (j
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
+// RedactJSON implements [transport.Redactor].
+func (s *session) RedactJSON(raw json.RawMessage) json.RawMessage { return s.dialer.redactor.JSON(raw) }
+
 // Abort implements [transport.Session].
 func (s *session) Abort(cause *supervisor.Cause) {
 	s.mu.Lock()

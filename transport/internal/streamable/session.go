@@ -149,6 +149,11 @@ func (s *session) AnswerInputs(ctx context.Context, requests json.RawMessage) (j
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }
 
+// RedactJSON implements [transport.Redactor].
+func (s *session) RedactJSON(raw json.RawMessage) json.RawMessage {
+	return s.server.endpoint.CleanJSON(raw)
+}
+
 // OnNotice implements Session.
 func (s *session) OnNotice(notify func(transport.Notice)) { s.receiver.notifications.OnNotice(notify) }
 

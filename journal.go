@@ -1,0 +1,115 @@
+package mcpvisor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the
+// host. Package journal, a module of its own, has an implementation in a file. A client asks
+// for nothing but what these four methods do, and never has two of them at work for one key.
+//
+// The methods must be safe for concurrent use and return when ctx ends. An error of Put or
+// Delete means that the entry is, or will be before the next Get of its key, as it was.
+type Journal interface {
+	// Get returns the entry of a key; false if there is none, or if it has expired.
+	Get(ctx context.Context, key string) (JournalEntry, bool, error)
+	// Put stores the entry in place of the one with its key. It returns when the entry would
+	// survive the end of the process and of the machine.
+	Put(ctx context.Context, e JournalEntry) error
+	// Delete removes the entry of a key, if there is one.
+	Delete(ctx context.Context, key string) error
+	// Entries returns all entries without Arguments and Result, the oldest first.
+	Entries(ctx context.Context) ([]JournalEntry, error)
+}
+
+// JournalEntry is what a [Journal] knows of one call.
+type JournalEntry struct {
+	// Key is what the caller named the call.
+	Key string `json:"key"`
+	// Server is the name of the server, and Tool the server's own name of the tool.
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	// State is how far the call came.
+	State JournalState `json:"state"`
+	// Began is when the call was made, Updated when the entry was written last.
+	Began   time.Time `json:"began"`
+	Updated time.Time `json:"updated"`
+	// TaskID is the id of the task that the server has made of the call. It is a secret: some
+	// servers accept it as the only credential.
+	TaskID string `json:"-"`
+	// Digest is the SHA-256 of the arguments in hexadecimal, Arguments their JSON without the
+	// secrets of the server's specification; empty unless they are kept.
+	Digest    string          `json:"digest,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// ResultDigest is the SHA-256 of the result in hexadecimal, ResultBytes its length, Result
+	// its JSON without the secrets of the server's specification; empty unless they are kept.
+	ResultDigest string          `json:"resultDigest,omitempty"`
+	ResultBytes  int             `json:"resultBytes,omitempty"`
+	Result       json.RawMessage `json:"result,omitempty"`
+	// Error is the error in which the call has ended; nil if it has a result.
+	Error *JournalError `json:"error,omitempty"`
+}
+
+// JournalError is the error of a call as a [Journal] keeps it.
+type JournalError struct {
+	Kind    ErrorKind `json:"kind"`
+	Outcome Outcome   `json:"outcome"`
+	// Text is the cause in one line.
+	Text string `json:"text"`
+	// Code and Data are those of the server's error, if Kind is KindRPC.
+	Code int64           `json:"code,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// JournalState is how far a call with a key came.
+type JournalState string
+
+const (
+	// JournalSent: the call may have been sent, and no answer is known.
+	JournalSent JournalState = "sent"
+	// JournalTask: the server executes the call as a task, which can be asked for.
+	JournalTask JournalState = "task"
+	// JournalEnded: the call has a result or an error.
+	JournalEnded JournalState = "ended"
+)
+
+// JournalKeep is what a [Journal] keeps of arguments and results.
+type JournalKeep string
+
+const (
+	// JournalKeepAll keeps arguments and results. The secrets of the server's specification are
+	// replaced by ***, as in the log.
+	JournalKeepAll JournalKeep = "all"
+	// JournalKeepDigests keeps digests: a key that is used for another call is found, and a
+	// result is not returned a second time.
+	JournalKeepDigests JournalKeep = "digests"
+	// JournalKeepNothing keeps neither.
+	JournalKeepNothing JournalKeep = "nothing"
+)
+
+// MaxKeyBytes is the length of the longest key of a call, in bytes.
+const MaxKeyBytes = 256
+
+// CheckKey returns why a text cannot be the key of a call; nil if it can. A key is 1 to 256
+// bytes of printable UTF-8: it is shown to operators, so it must hold no secret.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("the key is empty; name the call, as in %q", "order-4711")
+	case len(key) > MaxKeyBytes:
+		return fmt.Errorf("the key has %d bytes; at most %d are accepted: use a digest of it", len(key), MaxKeyBytes)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("the key %.40q is not UTF-8", key)
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("the key %.40q has the character %q, which cannot be shown", key, r)
+		}
+	}
+	return nil
+}

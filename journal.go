@@ -13,8 +13,8 @@ import (
 // host. Package journal, a module of its own, has an implementation in a file. A client asks
 // for nothing but what these four methods do, and never has two of them at work for one key.
 //
-// The methods must be safe for concurrent use and return when ctx ends. An error of Put or
-// Delete means that the entry is, or will be before the next Get of its key, as it was.
+// The methods must be safe for concurrent use, and return when ctx ends. After an error of Put
+// or Delete the change may have been made, or be made before a later change of the same key.
 type Journal interface {
 	// Get returns the entry of a key; false if there is none, or if it has expired.
 	Get(ctx context.Context, key string) (JournalEntry, bool, error)
@@ -92,8 +92,8 @@ const (
 	JournalKeepNothing JournalKeep = "nothing"
 )
 
-// MaxKeyBytes is the length of the longest key of a call, in bytes.
-const MaxKeyBytes = 256
+// maxKeyBytes is the length of the longest key of a call, in bytes.
+const maxKeyBytes = 256
 
 // CheckKey returns why a text cannot be the key of a call; nil if it can. A key is 1 to 256
 // bytes of printable UTF-8: it is shown to operators, so it must hold no secret.
@@ -101,8 +101,8 @@ func CheckKey(key string) error {
 	switch {
 	case key == "":
 		return fmt.Errorf("the key is empty; name the call, as in %q", "order-4711")
-	case len(key) > MaxKeyBytes:
-		return fmt.Errorf("the key has %d bytes; at most %d are accepted: use a digest of it", len(key), MaxKeyBytes)
+	case len(key) > maxKeyBytes:
+		return fmt.Errorf("the key has %d bytes; at most %d are accepted: use a digest of it", len(key), maxKeyBytes)
 	case !utf8.ValidString(key):
 		return fmt.Errorf("the key %.40q is not UTF-8", key)
 	}

@@ -157,6 +157,8 @@ type keyedCall struct {
 	known bool // the journal knew the key
 	entry mcpvisor.JournalEntry
 	args  json.RawMessage // of this call
+	// forgetting: the entry is being removed in the background, which releases the call.
+	forgetting bool
 }
 
 // lockKey waits for other calls with the key, and reads what the journal knows of it.
@@ -212,7 +214,11 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 }
 
 // release lets other calls with the key go on.
-func (k *keyedCall) release() { k.c.keys.unlock(k.entry.Key) }
+func (k *keyedCall) release() {
+	if !k.forgetting {
+		k.c.keys.unlock(k.entry.Key)
+	}
+}
 
 // again answers a call whose key the journal knows. Nothing is sent but for a task.
 func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o callOptions, share *budget.Share) (response, error) {
@@ -280,17 +286,27 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r tran
 	}
 	k.entry.Updated = k.entry.Began
 	if err := k.c.opts.journal.store.Put(ctx, k.entry); err != nil {
+		k.forgetting = true // the entry may be stored: until it is gone, the key stays taken
+		go func() {
+			k.forget()
+			k.c.keys.unlock(k.entry.Key)
+		}()
 		return response{}, journalError(ctx, err)
 	}
 	got, err := k.c.sendWhenReady(ctx, q, v, r, o)
 	switch {
 	case k.entry.TaskID != "": // the follower writes the end
 	case err != nil && asError(err).Outcome == mcpvisor.OutcomeNotSent:
-		k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Delete(ctx, k.entry.Key) })
+		k.forget()
 	default:
 		k.ended(q.view, got.raw, err)
 	}
 	return got, err
+}
+
+// forget removes the entry.
+func (k *keyedCall) forget() {
+	k.write(func(ctx context.Context) error { return k.c.opts.journal.store.Delete(ctx, k.entry.Key) })
 }
 
 // becameTask notes that the server has made a task of the call.

@@ -260,25 +260,31 @@ func TestWithKey_when_the_journal_fails(t *testing.T) {
 		}
 		return nil
 	}
+	failAt := func(where string) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		failing = where
+	}
 	c := journaled(t, j, "")
 	require.NoError(t, c.Register(t.Context(), countServer(dir)))
-	for _, failing = range []string{"get ", "put sent"} {
+	for _, where := range []string{"get ", "put sent"} {
+		failAt(where)
 		_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
-		require.ErrorIs(t, err, mcpvisor.ErrJournal, failing)
+		require.ErrorIs(t, err, mcpvisor.ErrJournal, where)
 		require.ErrorIs(t, err, full)
 		requireOutcome(t, err, mcpvisor.OutcomeNotSent)
-		_, err = c.CallTool(t.Context(), "s/job", map[string]any{"key": failing})
+		_, err = c.CallTool(t.Context(), "s/job", map[string]any{"key": where})
 		require.NoError(t, err, "calls without a key are not affected")
 	}
 	require.NotContains(t, mcptest.Executions(dir), jobKey)
-	failing = "put ended"
+	failAt("put ended")
 	_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
 	require.NoError(t, err)
 	_, err = c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
 	require.ErrorIs(t, err, mcpvisor.ErrInterrupted)
 	require.ErrorContains(t, err, "or could not write it down")
 	require.Equal(t, 1, mcptest.Executions(dir)[jobKey])
-	failing = "entries "
+	failAt("entries ")
 	_, err = c.JournalEntries(t.Context())
 	require.ErrorIs(t, err, mcpvisor.ErrJournal)
 }

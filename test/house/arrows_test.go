@@ -74,6 +74,7 @@ var arrows = map[string]arrow{
 	"config":                            {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
 	"schema":                            {". internal/display internal/pattern", []string{sdk}},
 	"telemetry":                         {". supervisor facade", []string{sdk, otel}},
+	"journal":                           {". internal/filelock", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                           {". mcptest mcptest/ internal/", []string{sdk, xsys}},
 	"mcptest/chaos":                     {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
 	"web/api":                           {folders: ". supervisor"},

@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/mcpvisor/mcpvisor/internal/filelock"
+)
+
+// Errors of [Open], for errors.Is.
+var (
+	// ErrInUse: another process, or this one, has the journal open.
+	ErrInUse = errors.New("the journal is in use")
+	// ErrDamaged: the file is no journal, or was changed or cut by something else.
+	ErrDamaged = errors.New("the journal is damaged")
+	// ErrNewer: a later version of this package wrote the journal.
+	ErrNewer = errors.New("the journal was written by a later version")
+)
+
+// The buckets of the database.
+var (
+	metaBucket  = []byte("meta")  // formatKey → format
+	callsBucket = []byte("calls") // key → record
+	timesBucket = []byte("times") // timeKey → nothing: the entries by the time of their last write
+)
+
+// formatKey is the key of the format of the file in metaBucket.
+var formatKey = []byte("format")
+
+// format is the format that this version writes, and the latest one that it reads.
+const format = "1"
+
+// lockTimeout is how long Open waits for another process that has the file open.
+const lockTimeout = time.Second
+
+// lock waits until no other process has the journal. The lock is a file of its own, which
+// stays: the database locks itself only after its pages were verified.
+func lock(path string) (unlock func(), err error) {
+	for giveUp := time.Now().Add(lockTimeout); ; time.Sleep(lockTimeout / 20) {
+		unlock, busy, err := filelock.TryLock(path + ".lock")
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			return func() {}, nil
+		case err != nil:
+			return nil, fmt.Errorf("lock the journal %s: %w", path, err)
+		case !busy:
+			return unlock, nil
+		case time.Now().After(giveUp):
+			return nil, fmt.Errorf("%w: %s is open in another process, or twice in this one; end the other one, or give each its own file", ErrInUse, path)
+		}
+	}
+}
+
+// open opens the database, which is locked, and makes it if there is none.
+func open(path string) (*bolt.DB, error) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		if err := create(path); err != nil {
+			return nil, fmt.Errorf("make the journal %s: %w", path, err)
+		}
+	}
+	db, err := openFile(path)
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return nil, fmt.Errorf("%w; move the file %s away, and an empty one is made: calls whose keys were in it may then be executed again", err, path)
+	case err != nil:
+		return nil, fmt.Errorf("open the journal %s: %w", path, err)
+	}
+	return db, nil
+}
+
+// create makes an empty database. It appears under its name when it is whole.
+func create(path string) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	defer func() { _ = os.Remove(f.Name()) }()
+	db, err := bolt.Open(f.Name(), 0o600, nil)
+	if err != nil {
+		return err
+	}
+	err = db.Update(func(tx *bolt.Tx) error {
+		meta, err := tx.CreateBucket(metaBucket)
+		if err != nil {
+			return err
+		}
+		for _, name := range [][]byte{callsBucket, timesBucket} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		return meta.Put(formatKey, []byte(format))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	_ = dir.Sync() // not every system can
+	return nil
+}
+
+// openFile opens the file, and reads all of it.
+func openFile(path string) (*bolt.DB, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: lockTimeout, FreelistType: bolt.FreelistMapType, OpenFile: openVerified})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.View(check); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// openVerified opens a file for the database if its pages can be read.
+func openVerified(name string, flag int, mode os.FileMode) (*os.File, error) {
+	file, err := os.OpenFile(name, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = verify(file, info.Size())
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// check reads the whole database.
+func check(tx *bolt.Tx) error {
+	meta, calls, times := tx.Bucket(metaBucket), tx.Bucket(callsBucket), tx.Bucket(timesBucket)
+	if meta == nil || calls == nil || times == nil {
+		return fmt.Errorf("%w: it is a database, and no journal", ErrDamaged)
+	}
+	switch got := string(meta.Get(formatKey)); {
+	case len(got) > len(format) || len(got) == len(format) && got > format:
+		return fmt.Errorf("%w: format %.20q; this one reads %q", ErrNewer, got, format)
+	case got != format:
+		return fmt.Errorf("%w: its format is %.20q", ErrDamaged, got)
+	}
+	entries := 0
+	err := calls.ForEach(func(key, value []byte) error {
+		e, err := decode(key, value)
+		if err != nil {
+			return err
+		}
+		if times.Get(timeKey(e.Updated, e.Key)) == nil {
+			return damagedEntry(key, errors.New("it is not in the order of time"))
+		}
+		entries++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := times.ForEach(func([]byte, []byte) error { entries--; return nil }); err != nil {
+		return err
+	}
+	if entries != 0 {
+		return fmt.Errorf("%w: its entries and their order of time differ", ErrDamaged)
+	}
+	return nil
+}

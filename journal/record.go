@@ -1,0 +1,98 @@
+package journal
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// record is the head of an entry on disk. A record on disk is
+//
+//	CRC-32C of the rest   4 bytes, little endian
+//	length of the head    uvarint
+//	head                  JSON
+//	length of Arguments   uvarint
+//	Arguments, Result     JSON, as they are
+//
+// The database does not check what is in its pages, so the checksum does.
+type record struct {
+	mcpvisor.JournalEntry
+	TaskID string `json:"taskId,omitempty"` // JournalEntry leaves it out
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode returns the record of an entry.
+func encode(e mcpvisor.JournalEntry) ([]byte, error) {
+	arguments, result := e.Arguments, e.Result
+	e.Arguments, e.Result = nil, nil
+	head, err := json.Marshal(record{e, e.TaskID})
+	if err != nil {
+		return nil, fmt.Errorf("encode the entry %q: %w", e.Key, err)
+	}
+	b := make([]byte, 4, 4+2*binary.MaxVarintLen64+len(head)+len(arguments)+len(result))
+	b = append(binary.AppendUvarint(b, uint64(len(head))), head...)
+	b = append(binary.AppendUvarint(b, uint64(len(arguments))), arguments...)
+	b = append(b, result...)
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	return b, nil
+}
+
+// errRecord is the cause of a record that was changed on disk.
+var errRecord = errors.New("its checksum is wrong")
+
+// decode reads the record of a key. The entry has its own memory.
+func decode(key, b []byte) (mcpvisor.JournalEntry, error) {
+	if len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
+		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
+	}
+	head, rest, ok := cut(b[4:])
+	var r record
+	if !ok {
+		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
+	}
+	if err := json.Unmarshal(head, &r); err != nil {
+		return mcpvisor.JournalEntry{}, damagedEntry(key, err)
+	}
+	arguments, result, ok := cut(rest)
+	if !ok || r.Key != string(key) {
+		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
+	}
+	e := r.JournalEntry
+	e.TaskID = r.TaskID
+	e.Arguments, e.Result = append(e.Arguments, arguments...), append(e.Result, result...)
+	return e, nil
+}
+
+// cut splits off a field that begins with its length.
+func cut(b []byte) (field, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, false
+	}
+	return b[size : size+int(n)], b[size+int(n):], true
+}
+
+func damagedEntry(key []byte, err error) error {
+	return fmt.Errorf("%w: the entry of the key %.256q: %w", ErrDamaged, key, err)
+}
+
+// timeKey is the key of an entry in the bucket that is sorted by time.
+func timeKey(t time.Time, key string) []byte {
+	b := make([]byte, 8, 8+len(key))
+	binary.BigEndian.PutUint64(b, uint64(max(t.UnixNano(), 0)))
+	return append(b, key...)
+}
+
+// splitTimeKey is the reverse of timeKey.
+func splitTimeKey(b []byte) (t time.Time, key []byte) {
+	if len(b) < 8 {
+		return time.Time{}, nil
+	}
+	return time.Unix(0, int64(binary.BigEndian.Uint64(b))), b[8:]
+}

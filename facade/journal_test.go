@@ -229,7 +229,7 @@ func TestWithKey_of_a_call_that_fails(t *testing.T) {
 	require.ErrorIs(t, again, mcpvisor.ErrCrashed)
 	require.ErrorContains(t, again, "of the call with the key")
 	require.NoError(t, c.WaitReady(t.Context(), "s"))
-	require.EqualValues(t, 1, requireStatus(t, c, "s").Restarts, "the second call was not sent")
+	require.Equal(t, 1, requireStatus(t, c, "s").Restarts, "the second call was not sent")
 
 	require.NoError(t, c.Unregister(t.Context(), "s"))
 	spec.InMemory, spec.Stdio = nil, &mcpvisor.Stdio{Command: "no-such-command"}

@@ -30,7 +30,7 @@ type options struct {
 	readInterceptors []ReadInterceptor // the same
 	roots            *transport.Roots  // nil: the client declares no roots
 	journal          journalOption
-	err              error             // what is wrong with the options, for New to return
+	err              error // what is wrong with the options, for New to return
 }
 
 // WithLogger sends the client's log to a zerolog logger: every supervision event

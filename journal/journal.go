@@ -309,7 +309,7 @@ func (j *Journal) apply(tx *bolt.Tx, w *write) error {
 	}
 	if err != nil {
 		w.result = err
-		return nil
+		return nil //nolint:nilerr // it is the error of this change alone
 	}
 	if size := int64(len(w.key) + len(value)); !known && (j.entries >= j.opts.MaxEntries || j.size+size > j.opts.MaxBytes) {
 		w.result = j.full(tx)

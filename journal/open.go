@@ -58,7 +58,7 @@ func lock(path string) (unlock func(), err error) {
 
 // open opens the database, which is locked, and makes it if there is none.
 func open(path string) (*bolt.DB, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) { //nolint:gosec // the host names its file
 		if err := create(path); err != nil {
 			return nil, fmt.Errorf("make the journal %s: %w", path, err)
 		}
@@ -75,7 +75,7 @@ func open(path string) (*bolt.DB, error) {
 
 // create makes an empty database. It appears under its name when it is whole.
 func create(path string) error {
-	dir, err := os.Open(filepath.Dir(path))
+	dir, err := os.Open(filepath.Dir(path)) //nolint:gosec // the host names its file
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func create(path string) error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil { //nolint:gosec // the host names its file
 		return err
 	}
 	_ = dir.Sync() // not every system can

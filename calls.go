@@ -66,6 +66,10 @@ type CallInFlight struct {
 // OpenTask is a tool call that its server executes as a task (MCP, tasks) and that has not
 // ended. The id of the task is a secret, and is not here.
 type OpenTask struct {
+	// Number numbers the tasks of a client, from 1, in the order in which it learned of them.
+	Number uint64 `json:"number"`
+	// Key is the key of the call in the [Journal]; empty if it has none.
+	Key string `json:"key,omitempty"`
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
@@ -204,6 +208,10 @@ type Totals struct {
 	Failed map[ErrorKind]int64 `json:"failed,omitempty"`
 	// Unknown counts those of Failed that the server may have executed (OutcomeUnknown).
 	Unknown int64 `json:"unknown,omitempty"`
+	// TasksRecovered counts the tasks of calls that a later incarnation, or host, has found
+	// again, and TasksLost those that did not survive.
+	TasksRecovered int64 `json:"tasksRecovered,omitempty"`
+	TasksLost      int64 `json:"tasksLost,omitempty"`
 	// StaleMessages counts messages between the actors that came too late to count, such
 	// as one about an earlier incarnation.
 	StaleMessages uint64 `json:"staleMessages,omitempty"`

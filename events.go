@@ -62,6 +62,8 @@ type Event struct {
 	Change *Change `json:"change,omitempty"`
 	// URI names an updated resource.
 	URI string `json:"uri,omitempty"`
+	// Tool is the server's own name of the tool whose task it is about.
+	Tool string `json:"tool,omitempty"`
 	// Log is a log message of the server.
 	Log *LogMessage `json:"log,omitempty"`
 }
@@ -107,6 +109,12 @@ const (
 	// URI is set; it may be that of a part of the resource. A restart is also a gap, but is
 	// not reported so; after EventReady read subscribed resources again.
 	EventResourceUpdated EventKind = "resource_updated"
+	// EventTaskRecovered: a server has gone on with the task of a call that an earlier
+	// incarnation had begun, or that an earlier host had made. Tool is set.
+	EventTaskRecovered EventKind = "task_recovered"
+	// EventTaskLost: the task of a call did not survive the end of its server, or the server did
+	// not come back. The outcome of the call is unknown. Tool is set.
+	EventTaskLost EventKind = "task_lost"
 	// EventLog: the server sent a log message. Log is set. Of more than 200 a second,
 	// some are dropped and counted in Discarded.Dropped.
 	EventLog EventKind = "log"
@@ -176,6 +184,10 @@ var eventRows = []eventRow{
 			return "logs nothing"
 		}
 		return fmt.Sprintf("logs %s: %s", e.Log.Level, e.Log.Text)
+	}},
+	{kind: EventTaskRecovered, severity: SeverityInfo, text: func(e *Event) string { return "has the task of " + e.Tool + " again" }},
+	{kind: EventTaskLost, severity: SeverityWarning, text: func(e *Event) string {
+		return "lost the task of " + e.Tool + ": its outcome is unknown"
 	}},
 	{kind: EventDown, severity: SeverityWarning, text: func(e *Event) string {
 		s := "down: " + e.Cause.Describe()

@@ -320,12 +320,14 @@ type registrationStats struct {
 	// unknown those of the latter whose outcome is unknown.
 	refused, failed facts.KindCounts
 	unknown         atomic.Int64
+	// tasksRecovered and tasksLost count tasks of calls over the end of their server.
+	tasksRecovered, tasksLost atomic.Int64
 }
 
 // totals are the counts as users see them. What the lifecycle counts is in the view.
 func (s *registrationStats) totals() (t mcpvisor.Totals) {
 	s.incarnations.AddTo(&t)
-	t.Unknown = s.unknown.Load()
+	t.Unknown, t.TasksRecovered, t.TasksLost = s.unknown.Load(), s.tasksRecovered.Load(), s.tasksLost.Load()
 	t.Refused, t.Failed = s.refused.Counts(), s.failed.Counts()
 	return t
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -49,4 +50,23 @@ func (v *View) Redact(raw json.RawMessage) json.RawMessage {
 		}
 	}
 	return raw
+}
+
+// TaskRecovered records that the incarnation of the view has the task of a call that an earlier
+// one had begun.
+func (rt *Runtime) TaskRecovered(v *View, tool string) {
+	v.stats.tasksRecovered.Add(1)
+	rt.publishTask(mcpvisor.EventTaskRecovered, v, tool)
+}
+
+// TaskLost records that the task of a call did not survive the end of its server.
+func (rt *Runtime) TaskLost(v *View, tool string) {
+	v.stats.tasksLost.Add(1)
+	rt.publishTask(mcpvisor.EventTaskLost, v, tool)
+}
+
+// publishTask publishes an event about a call. It does not pass through the manager, as it
+// changes nothing there.
+func (rt *Runtime) publishTask(kind mcpvisor.EventKind, v *View, tool string) {
+	rt.hub.Publish(mcpvisor.Event{Time: time.Now(), Kind: kind, Server: v.Name, Gen: v.Gen, Epoch: v.Epoch, Tool: tool})
 }

@@ -11,6 +11,8 @@ require (
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 )
 
+require go.etcd.io/bbolt v1.5.0
+
 require (
 	github.com/Workiva/go-datastructures v1.1.3 // indirect
 	github.com/asynkron/protoactor-go v0.0.0-20240822202345-3c0e61ca19c9 // indirect
@@ -27,6 +29,7 @@ require (
 	github.com/lmittmann/tint v1.0.3 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.20 // indirect
+	github.com/mcpvisor/mcpvisor/journal v0.0.0
 	github.com/mcpvisor/mcpvisor/telemetry v0.0.0
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/orcaman/concurrent-map v1.0.0 // indirect
@@ -59,3 +62,5 @@ require (
 replace github.com/mcpvisor/mcpvisor => ../
 
 replace github.com/mcpvisor/mcpvisor/telemetry => ../telemetry
+
+replace github.com/mcpvisor/mcpvisor/journal => ../journal

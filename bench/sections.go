@@ -25,6 +25,7 @@ func sections() []section {
 		}},
 		{"protocol", compareProtocols},
 		{observeSection, compareObservers},
+		{"journal", compareJournal},
 		{"http", func(ctx context.Context) error { return overHTTP(ctx, "fast server", "http") }},
 		{"stream", func(ctx context.Context) error {
 			return overHTTP(ctx, "fast server that answers by event streams", "stream")

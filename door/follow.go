@@ -43,7 +43,7 @@ func (c *connection) follow(events <-chan mcpvisor.Event, offered map[string]lis
 			c.out.notify.reportLists(allLists)
 			c.out.notify.reportUpdate("", "")
 			c.renewAll()
-		case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted: // not watched
+		case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventParked, mcpvisor.EventAuthRequired, mcpvisor.EventEvicted, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // not watched
 		}
 	}
 	for _, r := range c.out.notify.close() {

@@ -100,9 +100,11 @@ func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) 
 	t.turn <- struct{}{}
 	if k.entry.State != mcpvisor.JournalTask {
 		raw, err := k.answer()
-		if err == nil {
-			t.result, err = decodeWholeToolResult(ctx, raw)
+		if err != nil {
+			return nil, err
 		}
+		t.answer.raw = raw
+		t.result, err = decodeWholeToolResult(ctx, raw)
 		return t, err
 	}
 	o := c.callOptions(opts)
@@ -270,7 +272,7 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 		return nil, unknownServer(s, k.entry.Server)
 	}
 	now := time.Now()
-	o.keyed = k
+	o.keyed, o.key = k, k.entry.Key
 	f := &follower{c: k.c, o: o, server: v.Name, tool: k.entry.Tool, began: k.entry.Began, since: now, answered: now, view: v, lost: true, resumed: true}
 	f.note(task.Task{ID: k.entry.TaskID, Status: task.Working}, now)
 	return f, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -26,9 +27,10 @@ type Task struct {
 	// turn holds one element while no goroutine waits for the task. Its holder owns the
 	// fields below.
 	turn   chan struct{}
-	follow *follower // nil: the server has answered at once
-	result *mcp.CallToolResult
-	err    error // final
+	follow *follower           // nil: the server has answered at once
+	answer response            // its raw is nil until the call has a result
+	result *mcp.CallToolResult // answer decoded; nil until Wait has
+	err    error               // final
 }
 
 // StartTask calls a tool, and returns as soon as the server has made a task of the call. A
@@ -46,6 +48,7 @@ func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...C
 	defer share.Release()
 	r, err := c.callTool(ctx, &q, tool, toolArguments{value: args}, append(slices.Clip(opts), func(o *callOptions) { o.detached = true }), share)
 	if err == nil && r.task == nil {
+		t.answer = r
 		t.result, err = decodeToolResult(ctx, &r)
 	}
 	if q.end(c, err) != nil {
@@ -76,34 +79,67 @@ func (t *Task) ID() string {
 // Errors: as those of [Client.CallTool]. ErrCrashed: the task did not survive the end of its
 // server, or the server did not come back.
 func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
+	err := t.await(ctx, func(share *budget.Share) (err error) {
+		if t.result == nil {
+			r := t.answer
+			r.share = share
+			t.result, err = decodeToolResult(ctx, &r)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t.result, nil
+}
+
+// WaitRaw is [Task.Wait] that returns the result as the server sent it, undecoded. Do not modify
+// it.
+func (t *Task) WaitRaw(ctx context.Context) (json.RawMessage, error) {
+	if err := t.await(ctx, func(*budget.Share) error { return nil }); err != nil {
+		return nil, err
+	}
+	return t.answer.raw, nil
+}
+
+// await follows the task until the call has a result, and calls then with what holds memory for
+// it. Another caller that waits comes first.
+func (t *Task) await(ctx context.Context, then func(share *budget.Share) error) error {
 	op := "wait for " + t.tool
 	select {
 	case <-t.turn:
 		defer func() { t.turn <- struct{}{} }()
 	case <-ctx.Done():
-		return nil, &mcpvisor.Error{Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+		return &mcpvisor.Error{Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
 	}
-	if t.follow == nil || t.result != nil || t.err != nil {
-		return t.result, t.err
+	if t.err != nil {
+		return t.err
 	}
 	share := new(budget.Share)
 	defer share.Release()
-	got, err := t.follow.run(ctx, share)
+	var err error
+	if t.answer.raw == nil {
+		t.answer, err = t.follow.run(ctx, share)
+	}
 	if err == nil {
-		t.result, err = decodeToolResult(ctx, &got)
+		err = then(share)
 	}
 	if err != nil {
 		e := *asError(err)
-		v := t.follow.view
-		e.Server, e.Gen, e.Epoch, e.Op, e.Cause = v.Name, v.Gen, v.Epoch, op, hideID(e.Cause, t.follow.id())
-		err = &e
-		if ctx.Err() != nil {
-			return nil, err // the task goes on
+		e.Op = op
+		if t.follow != nil {
+			v := t.follow.view
+			e.Server, e.Gen, e.Epoch, e.Cause = v.Name, v.Gen, v.Epoch, hideID(e.Cause, t.follow.id())
+		}
+		if err = &e; ctx.Err() != nil {
+			return err // the task goes on
 		}
 		t.err = err
 	}
-	t.c.openTasks.remove(t.follow)
-	return t.result, err
+	if t.follow != nil {
+		t.c.openTasks.remove(t.follow)
+	}
+	return err
 }
 
 // Cancel asks the server to cancel the task. The server decides whether it does, and [Task.Wait]
@@ -127,20 +163,34 @@ func (t *Task) Cancel(ctx context.Context) error {
 // end, or Cancel was called. The slice is the caller's.
 func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
 
+// CancelTask asks a server to cancel the task with a number of [Client.Tasks]. Whoever waits for
+// it learns what the server made of that.
+//
+// Errors: ErrInvalid (no such task is open), ErrUnavailable and the other errors of a request.
+func (c *Client) CancelTask(ctx context.Context, number uint64) error {
+	f := c.openTasks.find(number)
+	if f == nil {
+		return withOp(invalidRequest(fmt.Errorf("no task %d is open", number)), "cancel a task")
+	}
+	return withOp(c.requestCancel(ctx, f.server, f.id()), "cancel "+mcpvisor.Qualify(f.server, f.tool))
+}
+
 // openTasks are the tasks that have not ended. The zero value is empty. Safe for concurrent
 // use.
 type openTasks struct {
-	mu  sync.Mutex
-	all map[*follower]struct{}
+	mu   sync.Mutex
+	all  map[*follower]uint64 // their numbers
+	last uint64               // the number that was given last
 }
 
 func (o *openTasks) add(f *follower) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
-		o.all = map[*follower]struct{}{}
+		o.all = map[*follower]uint64{}
 	}
-	o.all[f] = struct{}{}
+	o.last++
+	o.all[f] = o.last
 }
 
 func (o *openTasks) remove(f *follower) {
@@ -149,15 +199,29 @@ func (o *openTasks) remove(f *follower) {
 	delete(o.all, f)
 }
 
+// find returns the task with a number; nil if it is not open.
+func (o *openTasks) find(number uint64) *follower {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for f, n := range o.all {
+		if n == number {
+			return f
+		}
+	}
+	return nil
+}
+
 func (o *openTasks) list() []mcpvisor.OpenTask {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := make([]mcpvisor.OpenTask, 0, len(o.all))
-	for f := range o.all {
-		all = append(all, f.open())
+	for f, number := range o.all {
+		open := f.open()
+		open.Number = number
+		all = append(all, open)
 	}
 	slices.SortFunc(all, func(a, b mcpvisor.OpenTask) int {
-		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool))
+		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Number, b.Number))
 	})
 	return all
 }
@@ -166,7 +230,7 @@ func (o *openTasks) list() []mcpvisor.OpenTask {
 func (f *follower) open() mcpvisor.OpenTask {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return mcpvisor.OpenTask{Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
+	return mcpvisor.OpenTask{Key: f.o.key, Server: f.server, Tool: f.tool, State: string(f.task.Status), Message: f.task.Message,
 		Began: f.began, Updated: f.updated, Recovered: f.recovered}
 }
 

@@ -100,6 +100,9 @@ var errTaskOverdue = errors.New("the task has taken longer than the call may")
 // run asks for the task until it has ended, and returns the result of the call.
 func (f *follower) run(ctx context.Context, share *budget.Share) (response, error) {
 	got, err := f.poll(ctx, share)
+	if err != nil && asError(err).Kind == mcpvisor.KindCrashed && (f.final || f.o.keyed == nil) {
+		f.c.rt.TaskLost(f.view, f.tool)
+	}
 	if k := f.o.keyed; k != nil && (err == nil || f.final || asError(err).Kind == mcpvisor.KindInputRequired) {
 		if err != nil {
 			own := *asError(err)
@@ -329,6 +332,7 @@ func (f *follower) found(t task.Task, at time.Time) {
 	f.mu.Lock()
 	if f.lost {
 		f.recovered++
+		f.c.rt.TaskRecovered(f.view, f.tool)
 	}
 	changed := f.task.Status != t.Status || f.task.Message != t.Message
 	f.mu.Unlock()

@@ -2,9 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,6 +47,7 @@ type Journal struct {
 	entries int       // how many there are
 	size    int64     // of their keys and records, in bytes
 	latest  time.Time // of the entry that was written last
+	swept   []byte    // the key up to which expired entries were looked for
 	broken  error     // the database has panicked; nothing is written any more
 }
 
@@ -86,10 +90,11 @@ func Open(path string, o Options) (*Journal, error) {
 	}
 	j := &Journal{db: db, unlock: unlock, opts: o, writes: make(chan *write, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	err = db.View(func(tx *bolt.Tx) error {
-		last, _ := tx.Bucket(timesBucket).Cursor().Last()
-		j.latest, _ = splitTimeKey(last)
 		return tx.Bucket(callsBucket).ForEach(func(key, value []byte) error {
 			j.entries, j.size = j.entries+1, j.size+int64(len(key)+len(value))
+			if at := updatedOf(value); at.After(j.latest) {
+				j.latest = at
+			}
 			return nil
 		})
 	})
@@ -134,19 +139,24 @@ func (j *Journal) Get(ctx context.Context, key string) (e mcpvisor.JournalEntry,
 // Entries implements [mcpvisor.Journal].
 func (j *Journal) Entries(ctx context.Context) (all []mcpvisor.JournalEntry, err error) {
 	err = j.view(ctx, func(tx *bolt.Tx) error {
-		calls, cursor := tx.Bucket(callsBucket), tx.Bucket(timesBucket).Cursor()
-		for k, _ := cursor.Seek(timeKey(j.expiry(), "")); k != nil && ctx.Err() == nil; k, _ = cursor.Next() {
-			_, key := splitTimeKey(k)
-			e, err := decode(key, calls.Get(key))
-			if err != nil {
-				return err
+		expiry := j.expiry()
+		return tx.Bucket(callsBucket).ForEach(func(key, value []byte) error {
+			if ctx.Err() != nil || updatedOf(value).Before(expiry) {
+				return ctx.Err()
 			}
+			e, err := decode(key, value)
 			e.Arguments, e.Result = nil, nil
 			all = append(all, e)
-		}
-		return ctx.Err()
+			return err
+		})
 	})
-	return all, err
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b mcpvisor.JournalEntry) int {
+		return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.Key, b.Key))
+	})
+	return all, nil
 }
 
 // view reads from the database.
@@ -242,7 +252,7 @@ func (j *Journal) commit(batch []*write) {
 	if err == nil {
 		err = guarded(func() error {
 			return j.db.Update(func(tx *bolt.Tx) error {
-				if err := j.expire(tx); err != nil {
+				if err := j.sweep(tx, swept); err != nil {
 					return err
 				}
 				for _, w := range batch {
@@ -268,19 +278,24 @@ func (j *Journal) commit(batch []*write) {
 	}
 }
 
-// maxExpired is how many entries one transaction removes because of their age.
-const maxExpired = 1000
+// swept is how many entries one transaction looks at, to find some that have expired.
+const swept = 16
 
-// expire removes entries that have expired.
-func (j *Journal) expire(tx *bolt.Tx) error {
-	limit := timeKey(j.expiry(), "")
-	for range maxExpired {
-		oldest, _ := tx.Bucket(timesBucket).Cursor().First()
-		if oldest == nil || bytes.Compare(oldest, limit) >= 0 {
-			return nil
+// sweep removes those of the next n entries that have expired.
+func (j *Journal) sweep(tx *bolt.Tx, n int) error {
+	var expired []string
+	expiry := j.expiry()
+	cursor := tx.Bucket(callsBucket).Cursor()
+	key, value := cursor.Seek(j.swept)
+	for ; n > 0 && key != nil; n-- {
+		if updatedOf(value).Before(expiry) {
+			expired = append(expired, string(key))
 		}
-		_, key := splitTimeKey(oldest)
-		if err := j.remove(tx, string(key)); err != nil {
+		key, value = cursor.Next()
+	}
+	j.swept = bytes.Clone(key) // nil begins again
+	for _, key := range expired {
+		if err := j.remove(tx, key); err != nil {
 			return err
 		}
 	}
@@ -311,18 +326,27 @@ func (j *Journal) apply(tx *bolt.Tx, w *write) error {
 		w.result = err
 		return nil //nolint:nilerr // it is the error of this change alone
 	}
-	if size := int64(len(w.key) + len(value)); !known && (j.entries >= j.opts.MaxEntries || j.size+size > j.opts.MaxBytes) {
-		w.result = j.full(tx)
-		return nil
+	size := int64(len(w.key) + len(value))
+	full := func() bool { return j.entries >= j.opts.MaxEntries || j.size+size > j.opts.MaxBytes }
+	if !known && full() {
+		j.swept = nil
+		if err := j.sweep(tx, j.entries); err != nil {
+			return err
+		}
+		if full() {
+			w.result = j.full(tx)
+			return nil
+		}
 	}
-	if err := j.remove(tx, w.key); err != nil {
+	calls := tx.Bucket(callsBucket)
+	if before := calls.Get([]byte(w.key)); before != nil {
+		j.entries, j.size = j.entries-1, j.size-int64(len(w.key)+len(before))
+	}
+	if err := calls.Put([]byte(w.key), value); err != nil {
 		return err
 	}
-	if err := tx.Bucket(callsBucket).Put([]byte(w.key), value); err != nil {
-		return err
-	}
-	j.entries, j.size, j.latest = j.entries+1, j.size+int64(len(w.key)+len(value)), e.Updated
-	return tx.Bucket(timesBucket).Put(timeKey(e.Updated, w.key), []byte{})
+	j.entries, j.size, j.latest = j.entries+1, j.size+size, e.Updated
+	return nil
 }
 
 // remove removes the entry of a key, if there is one.
@@ -332,28 +356,25 @@ func (j *Journal) remove(tx *bolt.Tx, key string) error {
 	if value == nil {
 		return nil
 	}
-	e, err := decode([]byte(key), value)
-	if err != nil {
-		return err
-	}
 	j.entries, j.size = j.entries-1, j.size-int64(len(key)+len(value))
-	if err := calls.Delete([]byte(key)); err != nil {
-		return err
-	}
-	return tx.Bucket(timesBucket).Delete(timeKey(e.Updated, key))
+	return calls.Delete([]byte(key))
 }
 
 // full is the error of an entry for which there is no room.
 func (j *Journal) full(tx *bolt.Tx) error {
-	oldest, _ := tx.Bucket(timesBucket).Cursor().First()
-	at, _ := splitTimeKey(oldest)
-	now := j.opts.now()
+	oldest, now := j.latest, j.opts.now()
+	_ = tx.Bucket(callsBucket).ForEach(func(_, value []byte) error {
+		if at := updatedOf(value); at.Before(oldest) {
+			oldest = at
+		}
+		return nil
+	})
 	text := ""
 	if j.latest.After(now.Add(time.Hour)) {
 		text = fmt.Sprintf("; its last entry is of %s, so the clock was set back since", j.latest.UTC().Format(time.RFC3339))
 	}
 	return fmt.Errorf("the journal %s is full: %d entries (at most %d) with %d bytes (at most %d); the oldest one expires in %v%s; raise MaxEntries or MaxBytes, or shorten Retention",
-		j.db.Path(), j.entries, j.opts.MaxEntries, j.size, j.opts.MaxBytes, at.Add(j.opts.Retention).Sub(now).Round(time.Second), text)
+		j.db.Path(), j.entries, j.opts.MaxEntries, j.size, j.opts.MaxBytes, oldest.Add(j.opts.Retention).Sub(now).Round(time.Second), text)
 }
 
 // guarded calls a function of the database, and turns a panic into ErrDamaged: bbolt panics

@@ -26,7 +26,6 @@ var (
 var (
 	metaBucket  = []byte("meta")  // formatKey → format
 	callsBucket = []byte("calls") // key → record
-	timesBucket = []byte("times") // timeKey → nothing: the entries by the time of their last write
 )
 
 // formatKey is the key of the format of the file in metaBucket.
@@ -85,7 +84,7 @@ func create(path string) error {
 		return err
 	}
 	_ = f.Close()
-	defer func() { _ = os.Remove(f.Name()) }()
+	defer func() { _ = os.Remove(f.Name()) }() //nolint:gosec // the host names its file
 	db, err := bolt.Open(f.Name(), 0o600, nil)
 	if err != nil {
 		return err
@@ -95,10 +94,8 @@ func create(path string) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range [][]byte{callsBucket, timesBucket} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return err
-			}
+		if _, err := tx.CreateBucket(callsBucket); err != nil {
+			return err
 		}
 		return meta.Put(formatKey, []byte(format))
 	})
@@ -143,8 +140,8 @@ func openVerified(name string, flag int, mode os.FileMode) (*os.File, error) {
 
 // check reads the whole database.
 func check(tx *bolt.Tx) error {
-	meta, calls, times := tx.Bucket(metaBucket), tx.Bucket(callsBucket), tx.Bucket(timesBucket)
-	if meta == nil || calls == nil || times == nil {
+	meta, calls := tx.Bucket(metaBucket), tx.Bucket(callsBucket)
+	if meta == nil || calls == nil {
 		return fmt.Errorf("%w: it is a database, and no journal", ErrDamaged)
 	}
 	switch got := string(meta.Get(formatKey)); {
@@ -153,26 +150,8 @@ func check(tx *bolt.Tx) error {
 	case got != format:
 		return fmt.Errorf("%w: its format is %.20q", ErrDamaged, got)
 	}
-	entries := 0
-	err := calls.ForEach(func(key, value []byte) error {
-		e, err := decode(key, value)
-		if err != nil {
-			return err
-		}
-		if times.Get(timeKey(e.Updated, e.Key)) == nil {
-			return damagedEntry(key, errors.New("it is not in the order of time"))
-		}
-		entries++
-		return nil
+	return calls.ForEach(func(key, value []byte) error {
+		_, err := decode(key, value)
+		return err
 	})
-	if err != nil {
-		return err
-	}
-	if err := times.ForEach(func([]byte, []byte) error { entries--; return nil }); err != nil {
-		return err
-	}
-	if entries != 0 {
-		return fmt.Errorf("%w: its entries and their order of time differ", ErrDamaged)
-	}
-	return nil
 }

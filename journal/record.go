@@ -14,6 +14,7 @@ import (
 // record is the head of an entry on disk. A record on disk is
 //
 //	CRC-32C of the rest   4 bytes, little endian
+//	Updated               8 bytes, little endian: nanoseconds since 1970
 //	length of the head    uvarint
 //	head                  JSON
 //	length of Arguments   uvarint
@@ -25,6 +26,9 @@ type record struct {
 	TaskID string `json:"taskId,omitempty"` // JournalEntry leaves it out
 }
 
+// prefixBytes is the length of what is before the head.
+const prefixBytes = 4 + 8
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // encode returns the record of an entry.
@@ -35,10 +39,11 @@ func encode(e mcpvisor.JournalEntry) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the entry %q: %w", e.Key, err)
 	}
-	b := make([]byte, 4, 4+2*binary.MaxVarintLen64+len(head)+len(arguments)+len(result))
+	b := make([]byte, prefixBytes, prefixBytes+2*binary.MaxVarintLen64+len(head)+len(arguments)+len(result))
 	b = append(binary.AppendUvarint(b, uint64(len(head))), head...)
 	b = append(binary.AppendUvarint(b, uint64(len(arguments))), arguments...)
 	b = append(b, result...)
+	binary.LittleEndian.PutUint64(b[4:], uint64(e.Updated.UnixNano()))
 	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 	return b, nil
 }
@@ -48,10 +53,10 @@ var errRecord = errors.New("its checksum is wrong")
 
 // decode reads the record of a key. The entry has its own memory.
 func decode(key, b []byte) (mcpvisor.JournalEntry, error) {
-	if len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
+	if len(b) < prefixBytes || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
 		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
 	}
-	head, rest, ok := cut(b[4:])
+	head, rest, ok := cut(b[prefixBytes:])
 	var r record
 	if !ok {
 		return mcpvisor.JournalEntry{}, damagedEntry(key, errRecord)
@@ -82,17 +87,7 @@ func damagedEntry(key []byte, err error) error {
 	return fmt.Errorf("%w: the entry of the key %.256q: %w", ErrDamaged, key, err)
 }
 
-// timeKey is the key of an entry in the bucket that is sorted by time.
-func timeKey(t time.Time, key string) []byte {
-	b := make([]byte, 8, 8+len(key))
-	binary.BigEndian.PutUint64(b, uint64(max(t.UnixNano(), 0)))
-	return append(b, key...)
-}
-
-// splitTimeKey is the reverse of timeKey.
-func splitTimeKey(b []byte) (t time.Time, key []byte) {
-	if len(b) < 8 {
-		return time.Time{}, nil
-	}
-	return time.Unix(0, int64(binary.BigEndian.Uint64(b))), b[8:]
+// updatedOf is when a record was written, which decode has read before.
+func updatedOf(b []byte) time.Time {
+	return time.Unix(0, int64(binary.LittleEndian.Uint64(b[4:])))
 }

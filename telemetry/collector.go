@@ -28,8 +28,10 @@ func (c *collector) collect(_ context.Context, observer metric.Observer) error {
 	o.count(nameStale, int64(stats.StaleMessages), none)
 	o.count(nameRefused, stats.UnknownServer, c.instruments.with(keyErrorType.String(string(mcpvisor.KindUnknownServer))))
 	now := time.Now()
+	tasks := c.client.Tasks()
 	for _, status := range c.client.Status() {
 		o.server(&status, now)
+		o.tasks(&status, tasks, now)
 	}
 	return nil
 }
@@ -85,6 +87,25 @@ func (o *observation) server(s *mcpvisor.ServerStatus, now time.Time) {
 	o.count(nameCatalogCost, int64(s.Catalog.Tokens), alone)
 	o.count(nameStandby, oneIf(s.Standby != nil), alone)
 	o.count(nameStale, int64(s.Totals.StaleMessages), alone)
+}
+
+// tasks observes what became of calls that a server executes as tasks. all are those of all
+// servers that are open, the oldest first.
+func (o *observation) tasks(s *mcpvisor.ServerStatus, all []mcpvisor.OpenTask, now time.Time) {
+	open, age := int64(0), time.Duration(0)
+	for _, t := range all {
+		if t.Server != s.Name {
+			continue
+		}
+		if open++; open == 1 {
+			age = max(now.Sub(t.Began), 0)
+		}
+	}
+	with := o.instruments.with(keyServer.String(s.Name))
+	o.count(nameTasks, open, with)
+	o.seconds(nameTaskAge, age, with)
+	o.count(nameTaskRecovered, s.Totals.TasksRecovered, with)
+	o.count(nameTaskLost, s.Totals.TasksLost, with)
 }
 
 func oneIf(is bool) int64 {

@@ -56,6 +56,9 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 		clear(l.servers) // what they do now is not known
 		return
 	}
+	if e.Kind == mcpvisor.EventTaskRecovered || e.Kind == mcpvisor.EventTaskLost { // of calls; Totals count them
+		return
+	}
 	server := l.attribute(e.Server)
 	phase := l.servers[e.Server]
 	if phase == nil || phase.gen != e.Gen {
@@ -106,7 +109,7 @@ func (l *lifecycle) record(ctx context.Context, e *mcpvisor.Event) {
 		}
 		l.withdrawn(ctx, server, phase, e.Cause)
 		delete(l.servers, e.Server)
-	case mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventAuthRequired, mcpvisor.EventMissed: // nothing is counted
+	case mcpvisor.EventStable, mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventAuthRequired, mcpvisor.EventMissed, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // nothing is counted
 	}
 }
 

@@ -46,6 +46,10 @@ const (
 	nameQueued          = "mcpvisor.call.queued"
 	nameRefused         = "mcpvisor.call.refused"
 	nameUnknown         = "mcpvisor.call.unknown"
+	nameTasks           = "mcpvisor.task.open"
+	nameTaskAge         = "mcpvisor.task.age"
+	nameTaskRecovered   = "mcpvisor.task.recovered"
+	nameTaskLost        = "mcpvisor.task.lost"
 	nameDiscarded       = "mcpvisor.discarded"
 	nameCatalogSize     = "mcpvisor.catalog.size"
 	nameCatalogCost     = "mcpvisor.catalog.tokens"
@@ -100,6 +104,14 @@ var table = []metricDef{
 		description: "Calls that failed before anything was sent. Without a server's name: calls that named no registered server."},
 	{name: nameUnknown, kind: counter, unit: "{call}", attributes: perServer(), series: "S", observed: true,
 		description: "Calls that failed after they were sent, and that the server may have executed."},
+	{name: nameTasks, kind: upDownCounter, unit: "{task}", attributes: perServer(), series: "S", observed: true,
+		description: "Calls that the server executes as tasks and that have not ended."},
+	{name: nameTaskAge, kind: gauge, unit: "s", attributes: perServer(), series: "S", observed: true,
+		description: "How long ago the oldest of these calls was made; 0 if there is none."},
+	{name: nameTaskRecovered, kind: counter, unit: "{task}", attributes: perServer(), series: "S", observed: true,
+		description: "Tasks that a later incarnation of the server, or a later host, has found again."},
+	{name: nameTaskLost, kind: counter, unit: "{task}", attributes: perServer(), series: "S", observed: true,
+		description: "Tasks that did not survive the end of their server: calls of unknown outcome."},
 	{name: nameDiscarded, kind: counter, unit: "{message}", attributes: perServer(keyDiscarded), series: "4·S", observed: true,
 		description: "What servers sent and the client could not use: malformed lines, oversize messages, unmatched (late, repeated, invented) answers, dropped notifications."},
 	{name: nameCatalogSize, kind: gauge, unit: "{entry}", attributes: perServer(keyList), series: "4·S", observed: true,

@@ -49,6 +49,9 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	if call.WaitReady {
 		options = append(options, facade.WithWaitReady())
 	}
+	if call.Key != "" {
+		options = append(options, facade.WithKey(call.Key))
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	began := time.Now()
@@ -133,7 +136,7 @@ func statusOf(kind mcpvisor.ErrorKind) int {
 		return http.StatusGatewayTimeout
 	case mcpvisor.KindExists:
 		return http.StatusConflict
-	case mcpvisor.KindUnavailable, mcpvisor.KindEvicted, mcpvisor.KindStart, mcpvisor.KindAuthRequired, mcpvisor.KindClosed, mcpvisor.KindCanceled:
+	case mcpvisor.KindUnavailable, mcpvisor.KindEvicted, mcpvisor.KindStart, mcpvisor.KindAuthRequired, mcpvisor.KindClosed, mcpvisor.KindCanceled, mcpvisor.KindJournal:
 		return http.StatusServiceUnavailable
 	default:
 	}

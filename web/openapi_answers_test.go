@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
 )
@@ -82,7 +83,9 @@ func (file *openAPI) check(t *testing.T, pattern string, status int, contentType
 // The answers to real requests are what openapi.json says of them.
 func TestOpenAPI_answers(t *testing.T) {
 	file := readOpenAPI(t)
-	c := newClient(t)
+	j := newJournal()
+	j.entries["interrupted"] = mcpvisor.JournalEntry{Key: "interrupted", Server: "fs", Tool: "echo", State: mcpvisor.JournalSent}
+	c := newClient(t, facade.WithJournal(j, ""))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	registerBroken(t, c, "broken")
 	register(t, c, "deaf")
@@ -163,6 +166,18 @@ func TestOpenAPI_answers(t *testing.T) {
 		{open, "POST /api/call", "/api/call", tool("broken/echo"), nil, 503},
 		{open, "POST /api/call", "/api/call", `{"tool": "fs/hang", "timeoutMs": 50}`, nil, 504},
 		{guarded, "POST /api/call", "/api/call", tool("fs/echo"), nil, 401},
+		{open, "POST /api/call", "/api/call", `{"tool": "fs/echo", "arguments": {"text": "x"}, "key": "k"}`, nil, 200},
+		{open, "POST /api/call", "/api/call", `{"tool": "fs/echo", "arguments": {"text": "other"}, "key": "k"}`, nil, 400},
+		{open, "POST /api/call", "/api/call", `{"tool": "fs/echo", "key": "interrupted"}`, nil, 502},
+		{open, "GET /api/tasks", "/api/tasks", "", nil, 200},
+		{open, "POST /api/tasks/wait", "/api/tasks/wait", `{"key": "k"}`, nil, 200},
+		{open, "POST /api/tasks/wait", "/api/tasks/wait", `{"key": "none"}`, nil, 400},
+		{open, "POST /api/tasks/wait", "/api/tasks/wait", `{"key": "interrupted"}`, nil, 502},
+		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"key": "k"}`, nil, 202},
+		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"number": 9}`, nil, 400},
+		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"number": "` + strings.Repeat("1", 9<<10) + `"}`, nil, 413},
+		{open, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"number": 9}`, plainText, 415},
+		{readOnly, "POST /api/tasks/cancel", "/api/tasks/cancel", `{"number": 9}`, nil, 403},
 		{open, "GET /api/status", "/api/status", "", func(r *http.Request) { r.Host = "evil.example" }, 421},
 		{open, "GET /api/tools", "/api/tools?limit=" + strings.Repeat("1", 9<<10), "", nil, 414},
 	} {
@@ -180,7 +195,7 @@ func TestOpenAPI_answers(t *testing.T) {
 func TestHTTPAPIPage_commands(t *testing.T) {
 	text, err := os.ReadFile("../docs/http-api.md")
 	require.NoError(t, err)
-	c := newClient(t)
+	c := newClient(t, facade.WithJournal(newJournal(), ""))
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "fs", Stdio: mcptest.Stdio(mcptest.Script{})}))
 	s := serve(t, c, web.WithControls(), web.WithToken("secret"))
 	joined := strings.ReplaceAll(string(text), "\\\n", " ")

@@ -23,6 +23,7 @@ type callCmd struct {
 	Arguments []string     `arg:"" optional:"" help:"key=value with a value of the type that the tool declares, key:=json, key=@file; or one JSON object, or - to read it from standard input." placeholder:"key=value" complete:"argument"`
 	Timeout   timeoutValue `help:"How long the call may take without progress (default: the server's own timeout, 60s)." placeholder:"DURATION"`
 	NoCheck   bool         `help:"Send the arguments without comparing them with the parameters of the tool."`
+	Key       string       `help:"Name of the call, for mcpvisor run --journal: a call with a name is executed at most once, and asked for again it returns the same result." placeholder:"KEY"`
 }
 
 // Run implements kong's command.
@@ -37,11 +38,14 @@ func (cmd *callCmd) Run(inv *invocation) error {
 		return err
 	}
 	defer c.Stop()
+	if cmd.Key != "" && !c.Attached() {
+		return cli.UsageError("--key is for the servers of mcpvisor run --journal FILE, which does not run for this configuration")
+	}
 	arguments, err := cmd.prepare(inv, c, object)
 	if err != nil {
 		return err
 	}
-	options := attach.CallOptions{Timeout: cmd.Timeout.Duration}
+	options := attach.CallOptions{Timeout: cmd.Timeout.Duration, Key: cmd.Key}
 	if inv.Progress != nil {
 		options.Progress = inv.Progress.Show
 	}

@@ -63,6 +63,7 @@ type commandLine struct {
 	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
 	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Tasks     tasksCmd       `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Restart   restartCmd     `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Reload    reloadCmd      `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
 	Authorize authorizeCmd   `cmd:"" help:"Authorize this program at a server, in a browser."`

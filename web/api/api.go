@@ -294,6 +294,37 @@ type CallRequest struct {
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
 	// WaitReady waits until the server is ready, as facade.WithWaitReady does.
 	WaitReady bool `json:"waitReady,omitempty"`
+	// Key names the call, so that it is executed at most once, as facade.WithKey does: 1 to 256
+	// printable bytes. The client needs a journal. Empty means no key.
+	Key string `json:"key,omitempty"`
+}
+
+// Tasks is the answer of GET api/tasks.
+type Tasks struct {
+	// Tasks are the calls that servers execute as tasks and that have not ended.
+	Tasks []mcpvisor.OpenTask `json:"tasks"`
+	// Journal is what the journal knows of the last 500 calls with a key, oldest first, without
+	// arguments and results; left out without a journal.
+	Journal []mcpvisor.JournalEntry `json:"journal,omitempty"`
+	// Earlier counts the entries of the journal before these.
+	Earlier int `json:"earlier,omitempty"`
+	// Problem says why the journal could not be read; empty if it could.
+	Problem string `json:"problem,omitempty"`
+}
+
+// TaskRequest is the body of POST api/tasks/cancel and POST api/tasks/wait. One field is set.
+type TaskRequest struct {
+	// Number is that of an open task; only for api/tasks/cancel.
+	Number uint64 `json:"number,omitempty"`
+	// Key is that of a call in the journal.
+	Key string `json:"key,omitempty"`
+}
+
+// CancelAnswer is the answer to POST api/tasks/cancel: the server was asked to cancel the task,
+// and decides whether it does.
+type CancelAnswer struct {
+	// Asked is false if the call had ended, so that nothing was sent.
+	Asked bool `json:"asked"`
 }
 
 // CallAnswer is the answer to POST api/call when the server gave a result.

@@ -82,7 +82,7 @@ function spread(t) {
 }
 
 // marks are the marks of kinds of events; all others have a circle. The tone comes from the severity.
-const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", log: "≡" };
+const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", task_recovered: "●", task_lost: "▲", log: "≡" };
 const tones = { error: "bad", warning: "warn" };
 
 // changedNames names what a server lists otherwise than before.

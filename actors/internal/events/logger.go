@@ -145,6 +145,9 @@ func addFields(record *zerolog.Event, e *mcpvisor.Event) {
 	if e.StartTook != 0 {
 		record.Dur("start", e.StartTook)
 	}
+	if e.Tool != "" {
+		record.Str("tool", e.Tool)
+	}
 	addChange(record, e.Change)
 	if e.FailedCalls != 0 {
 		record.Int("failed_calls", e.FailedCalls)

@@ -20,6 +20,8 @@ type CallOptions struct {
 	// Progress is called for each report of the server, in the goroutine of the call; nil
 	// asks for none.
 	Progress func(mcpvisor.Progress)
+	// Key names the call in the journal; empty names none.
+	Key string
 }
 
 // CallTool calls a tool. The result is what the server sent, byte for byte.
@@ -27,6 +29,9 @@ func (c *Client) CallTool(ctx context.Context, tool string, arguments json.RawMe
 	query := url.Values{"tool": {tool}}
 	if o.Timeout != 0 {
 		query.Set("timeout", o.Timeout.String())
+	}
+	if o.Key != "" {
+		query.Set("key", o.Key)
 	}
 	if o.Progress != nil {
 		query.Set("progress", "true")

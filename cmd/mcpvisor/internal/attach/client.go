@@ -129,6 +129,31 @@ func (c *Client) Calls(ctx context.Context, after uint64) (calls api.Calls, err 
 	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
 }
 
+// Tasks returns the open tasks, and what the journal knows.
+func (c *Client) Tasks(ctx context.Context) (t api.Tasks, err error) {
+	return t, c.get(ctx, "api/tasks", &t)
+}
+
+// CancelTask asks the server of a task to cancel it.
+func (c *Client) CancelTask(ctx context.Context, task api.TaskRequest) (answer api.CancelAnswer, err error) {
+	data, err := c.post(ctx, "api/tasks/cancel", task)
+	if err != nil {
+		return answer, err
+	}
+	return answer, json.Unmarshal(data, &answer)
+}
+
+// WaitForTask waits for the call of a key, and returns its result as the server sent it.
+func (c *Client) WaitForTask(ctx context.Context, key string) (json.RawMessage, error) {
+	data, err := c.post(ctx, "api/tasks/wait", api.TaskRequest{Key: key})
+	if err != nil {
+		return nil, err
+	}
+	var answer api.CallAnswer
+	err = json.Unmarshal(data, &answer)
+	return answer.Result, err
+}
+
 // Tools returns the tools of one server, as --json prints them, or those of all servers if
 // server is empty.
 func (c *Client) Tools(ctx context.Context, server string) (json.RawMessage, error) {

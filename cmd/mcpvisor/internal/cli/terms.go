@@ -24,6 +24,8 @@ var (
 		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it (mcpvisor --fresh call asks on a terminal what a form or a URL needs)`,
 		`; Refresh reads its lists`, ``,
 		`; StartTask waits longer`, ``,
+		`a client with a journal; make it with facade.WithJournal`, `a journal; start mcpvisor run with --journal FILE`,
+		`; raise MaxEntries or MaxBytes, or shorten Retention`, ``,
 		`register it first`, `mcpvisor status lists the servers`,
 		`; Tools lists them`, `; mcpvisor tools lists them`,
 		`leave Era empty`, `remove "era"`,

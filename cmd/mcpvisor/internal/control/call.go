@@ -25,7 +25,7 @@ type CallMessage struct {
 }
 
 // postCall calls the tool ?tool=NAME with the body as arguments. ?timeout=DURATION replaces
-// the server's own timeout of calls, and with ?progress=true the answer has the progress
+// the server's own timeout of calls, ?key=KEY names the call, and with ?progress=true the answer has the progress
 // that the server reports. The answer is a sequence of [CallMessage]. The call ends with the
 // request.
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
@@ -42,6 +42,9 @@ func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		writeError(w, bodyError(err))
 		return
+	}
+	if key := query.Get("key"); key != "" {
+		opts = append(opts, facade.WithKey(key))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	stream := http.NewResponseController(w)

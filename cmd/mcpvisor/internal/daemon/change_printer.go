@@ -241,6 +241,10 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 		return "standby", fmt.Sprintf("ready to take over, pid %d", ev.PID)
 	case mcpvisor.EventStandbyLost:
 		return "standby lost", ev.Cause.Describe()
+	case mcpvisor.EventTaskRecovered:
+		return "task", "has the task of " + ev.Tool + " again"
+	case mcpvisor.EventTaskLost:
+		return "TASK LOST", "the task of " + ev.Tool + " did not survive; its outcome is unknown"
 	case mcpvisor.EventChanged:
 		return "changed", describeLists(ev.Change)
 	case mcpvisor.EventLog:

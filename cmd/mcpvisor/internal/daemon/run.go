@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/journal"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -28,6 +29,8 @@ type Command struct {
 	TokenFile string   `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
 	Controls  bool     `help:"Allow users of the page to call tools and restart servers."`
 	Require   []string `help:"Servers that must be ready for /readyz to answer 200. Probes that ask about these need no token (default: all servers)." sep:"," placeholder:"NAME" complete:"server"`
+
+	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist." placeholder:"FILE" complete:"file"`
 
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
@@ -61,10 +64,11 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		info.URL = page.url()
 		defer func() { _ = page.Close() }()
 	}
-	c, err := facade.New()
+	c, closeJournal, err := cmd.newClient()
 	if err != nil {
 		return err
 	}
+	defer closeJournal()
 	r := newReloader(inv, c, info, file)
 	if page != nil { // metrics are read from the page only
 		measured, err := newMetrics(c, r.usableConfig)
@@ -81,6 +85,23 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return err
 	}
 	return errors.Join(supervise(inv, c, r, signals), serving.close())
+}
+
+// newClient makes the client with its journal, which is closed after the client.
+func (cmd *Command) newClient() (c *facade.Client, closeJournal func(), err error) {
+	if cmd.Journal == "" {
+		c, err = facade.New()
+		return c, func() {}, err
+	}
+	calls, err := journal.Open(cmd.Journal, journal.Options{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("--journal: %w", err)
+	}
+	closeJournal = func() { _ = calls.Close() } // all that was written is on the disk
+	if c, err = facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {
+		closeJournal()
+	}
+	return c, closeJournal, err
 }
 
 // warnRequired warns of required servers that the files do not have, because no probe would

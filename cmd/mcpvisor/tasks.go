@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+type tasksCmd struct {
+	List   tasksListCmd   `cmd:"" default:"1" help:"List them. Tasks are numbered; calls with a key have their key."`
+	Wait   tasksWaitCmd   `cmd:"" help:"Wait for the call of a key, also one that was made before mcpvisor run was started again, and print its result."`
+	Cancel tasksCancelCmd `cmd:"" help:"Ask the server of a task to cancel it. The server decides whether it does."`
+}
+
+type tasksListCmd struct{}
+
+// Run implements kong's command.
+func (cmd *tasksListCmd) Run(inv *invocation) error {
+	c, err := inv.AttachOnly("tasks")
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	tasks, err := c.Tasks(inv.Context)
+	if err != nil {
+		return err
+	}
+	if tasks.Problem != "" {
+		inv.Warn("", "the journal: %s", tasks.Problem)
+	}
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, tasks)
+	}
+	return inv.printTasks(&tasks, time.Now())
+}
+
+// printTasks prints the open tasks, and the calls of the journal that have no such task.
+func (inv *invocation) printTasks(tasks *api.Tasks, now time.Time) error {
+	if len(tasks.Tasks)+len(tasks.Journal) == 0 {
+		inv.Note("no server executes a call as a task, and the journal knows no call")
+		return nil
+	}
+	header := []string{"TASK", "KEY", "TOOL", "STATE", "AGE", "MESSAGE"}
+	var rows [][]any
+	open := map[string]bool{}
+	for _, t := range tasks.Tasks {
+		open[t.Key] = t.Key != ""
+		rows = append(rows, []any{t.Number, t.Key, mcpvisor.Qualify(t.Server, t.Tool), t.State, display.Duration(now.Sub(t.Began)), t.Message})
+	}
+	for _, e := range tasks.Journal {
+		if !open[e.Key] {
+			rows = append(rows, []any{"", e.Key, mcpvisor.Qualify(e.Server, e.Tool), entryState(e), display.Duration(now.Sub(e.Began)), entryMessage(e)})
+		}
+	}
+	if err := table.Write(inv.Out, table.Colored(inv.Out), header, rows); err != nil {
+		return err
+	}
+	if tasks.Earlier > 0 {
+		inv.Note("the journal knows %s before these", display.Count(tasks.Earlier, "call"))
+	}
+	return nil
+}
+
+// entryState is how far the call of an entry came, in one or two words.
+func entryState(e mcpvisor.JournalEntry) string {
+	switch {
+	case e.State == mcpvisor.JournalEnded && e.Error == nil:
+		return "result"
+	case e.State == mcpvisor.JournalEnded:
+		return string(e.Error.Kind)
+	}
+	return string(e.State)
+}
+
+// entryMessage says what became of the call of an entry.
+func entryMessage(e mcpvisor.JournalEntry) string {
+	switch {
+	case e.State == mcpvisor.JournalSent:
+		return "sent, and not answered"
+	case e.State == mcpvisor.JournalTask:
+		return "nobody waits for it; see: mcpvisor tasks wait"
+	case e.Error != nil:
+		return e.Error.Text
+	}
+	return fmt.Sprintf("%d bytes", e.ResultBytes)
+}
+
+type tasksWaitCmd struct {
+	Key string `arg:"" help:"Key of the call."`
+}
+
+// Run implements kong's command.
+func (cmd *tasksWaitCmd) Run(inv *invocation) error {
+	c, err := inv.AttachOnly("tasks wait")
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	raw, err := c.WaitForTask(inv.Context, cmd.Key)
+	if err != nil {
+		return err
+	}
+	return inv.printResult(cmd.Key, raw, true)
+}
+
+type tasksCancelCmd struct {
+	Task string `arg:"" help:"Number of the task, or key of the call."`
+}
+
+// Run implements kong's command.
+func (cmd *tasksCancelCmd) Run(inv *invocation) error {
+	c, err := inv.AttachOnly("tasks cancel")
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	// A number is a task if one has it, and a key otherwise.
+	request := api.TaskRequest{Key: cmd.Task}
+	if number, err := strconv.ParseUint(cmd.Task, 10, 64); err == nil {
+		tasks, err := c.Tasks(inv.Context)
+		if err != nil {
+			return err
+		}
+		for _, t := range tasks.Tasks {
+			if t.Number == number {
+				request = api.TaskRequest{Number: number}
+			}
+		}
+	}
+	answer, err := c.CancelTask(inv.Context, request)
+	if err != nil {
+		return err
+	}
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, answer)
+	}
+	if !answer.Asked {
+		inv.Note("the call has ended; nothing was sent")
+		return nil
+	}
+	inv.Note("the server was asked to cancel it")
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// taskServer counts executions in a directory; job is a task that survives the server.
+func taskServer(dir string, takes time.Duration) map[string]any {
+	return map[string]any{"s": entry(mcptest.Script{StateDir: dir, Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "plain", As: "count"},
+		mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: takes, Poll: 10 * time.Millisecond, Durable: true}})})}
+}
+
+// A call with a key is executed once, also over the end of mcpvisor run, and is found by its key.
+func TestCall_with_key_over_two_runs(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "calls.db")
+	for i := range 2 {
+		b := startRun(t, taskServer(dir, time.Millisecond), "run", "--journal", file, "--http", "127.0.0.1:0", "--controls")
+		page := pageOf(b)
+		b.await(" ready  ")
+		for _, tool := range []string{"plain", "job"} {
+			code, out, errs := b.command("call", "s/"+tool, "key="+tool, "--key", "order-"+tool)
+			require.Equal(t, cli.ExitOK, code, errs)
+			require.Contains(t, out, `"executions":1`)
+		}
+		body := post(t, page+"api/call", `{"tool":"s/plain","arguments":{"key":"http"},"key":"order-http"}`, http.StatusOK)
+		require.Contains(t, body, `"executions":1`)
+
+		code, out, errs := b.command("tasks")
+		require.Equal(t, cli.ExitOK, code, errs)
+		require.Regexp(t, `(?m)^TASK +KEY +TOOL +STATE +AGE +MESSAGE$`, out)
+		require.Regexp(t, `(?m)^ +order-job +s/job +result +\S+.* +\d+ bytes$`, out)
+		code, out, errs = b.command("tasks", "wait", "order-job")
+		require.Equal(t, cli.ExitOK, code, errs)
+		require.Contains(t, out, `"executions":1`)
+		code, _, errs = b.command("tasks", "cancel", "order-job")
+		require.Equal(t, cli.ExitOK, code, errs)
+		require.Contains(t, errs, "the call has ended; nothing was sent")
+		if i == 0 {
+			// One process at a time has the journal.
+			config, err := os.ReadFile(b.config)
+			require.NoError(t, err)
+			other := filepath.Join(t.TempDir(), "other.json")
+			require.NoError(t, os.WriteFile(other, config, 0o600))
+			var errs bytes.Buffer
+			require.Equal(t, cli.ExitFailed, run(t.Context(), []string{"--config", other, "run", "--journal", file}, strings.NewReader(""), io.Discard, &errs))
+			require.Contains(t, errs.String(), "--journal: the journal is in use: "+file)
+		}
+		b.stop()
+		require.Zero(t, b.code, b.errs.String())
+	}
+	require.Equal(t, map[string]int{"plain": 1, "job": 1, "http": 1}, mcptest.Executions(dir))
+}
+
+func post(t *testing.T, url, body string, status int) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Close = true
+	r.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	var answer json.RawMessage
+	require.NoError(t, json.NewDecoder(response.Body).Decode(&answer))
+	require.Equal(t, status, response.StatusCode, "%s", answer)
+	return string(answer)
+}
+
+// A task that runs is listed and can be canceled, by its number and by the key of its call.
+func TestTasks(t *testing.T) {
+	dir := t.TempDir()
+	b := startRun(t, taskServer(dir, time.Hour), "run", "--journal", filepath.Join(dir, "calls.db"), "--http", "127.0.0.1:0", "--controls")
+	page := pageOf(b)
+	b.await(" ready  ")
+	code, _, errs := b.command("tasks")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Contains(t, errs, "no server executes a call as a task")
+
+	ended := make(chan string, 2)
+	call := func(args ...string) {
+		_, _, errs := b.command(append([]string{"call", "s/job"}, args...)...)
+		ended <- errs
+	}
+	open := func() (tasks api.Tasks) {
+		code, out, errs := b.command("--json", "tasks", "list")
+		require.Equal(t, cli.ExitOK, code, errs)
+		require.NoError(t, json.Unmarshal([]byte(out), &tasks))
+		return tasks
+	}
+	go call("key=a")
+	require.Eventually(t, func() bool { return len(open().Tasks) == 1 }, 20*time.Second, 10*time.Millisecond)
+	go call("key=b", "--key", "order-b")
+	require.Eventually(t, func() bool { return len(open().Tasks) == 2 && len(open().Journal) == 1 }, 20*time.Second, 10*time.Millisecond)
+	tasks := open().Tasks
+	require.Equal(t, []any{uint64(1), "", uint64(2), "order-b"}, []any{tasks[0].Number, tasks[0].Key, tasks[1].Number, tasks[1].Key})
+	code, out, errs := b.command("tasks")
+	require.Equal(t, cli.ExitOK, code, errs)
+	require.Regexp(t, `(?m)^2 +order-b +s/job +working `, out)
+
+	for _, task := range []string{"1", "2"} {
+		code, _, errs = b.command("tasks", "cancel", task)
+		require.Equal(t, cli.ExitOK, code, errs)
+		require.Contains(t, errs, "the server was asked to cancel it")
+		require.Contains(t, <-ended, "the server has canceled the task")
+	}
+	code, _, errs = b.command("tasks", "wait", "order-b")
+	require.NotZero(t, code)
+	require.Contains(t, errs, "the server has canceled the task")
+	require.Contains(t, errs, `of the call with the key "order-b"`)
+
+	require.Contains(t, post(t, page+"api/tasks/cancel", `{"number":77}`, http.StatusBadRequest), "no task 77 is open")
+	for _, body := range []string{`{}`, `{"number":1,"key":"x"}`} {
+		require.Contains(t, post(t, page+"api/tasks/cancel", body, http.StatusBadRequest), `either \"number\" or \"key\"`)
+	}
+	require.Contains(t, post(t, page+"api/tasks/wait", `{"number":1}`, http.StatusBadRequest), "takes only")
+	require.Contains(t, post(t, page+"api/tasks/wait", `{"key":"none"}`, http.StatusBadRequest), "does not know the key")
+}
+
+// A key needs a journal, and servers that mcpvisor run has.
+func TestCall_with_key_without_journal(t *testing.T) {
+	b := startRun(t, taskServer(t.TempDir(), 0), "run")
+	b.await(" ready  ")
+	code, _, errs := b.command("call", "s/plain", "key=a", "--key", "k")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "--journal")
+	code, _, errs = b.command("--fresh", "call", "s/plain", "key=a", "--key", "k")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, errs, "mcpvisor run --journal FILE")
+}

@@ -1,0 +1,95 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// maxEntries is how many entries of the journal are shown.
+const maxEntries = 500
+
+// getTasks answers with the open tasks, and with what the journal knows.
+func (h *Handler) getTasks(w http.ResponseWriter, r *http.Request) {
+	entries, err := h.client.JournalEntries(r.Context())
+	answerValue(h, w, r, func() api.Tasks {
+		tasks := api.Tasks{Tasks: orEmpty(h.client.Tasks()), Earlier: max(len(entries)-maxEntries, 0)}
+		tasks.Journal = entries[tasks.Earlier:]
+		if err != nil {
+			tasks.Problem = h.inTerms(err.Error())
+		}
+		return tasks
+	})
+}
+
+// postTaskCancel asks a server to cancel a task.
+func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
+	request, ok := h.taskRequest(w, r)
+	if !ok {
+		return
+	}
+	answer := api.CancelAnswer{Asked: true}
+	if request.Key == "" {
+		if err := h.client.CancelTask(r.Context(), request.Number); err != nil {
+			h.writeFailure(w, err)
+			return
+		}
+	} else {
+		task, err := h.client.ResumeTask(r.Context(), request.Key)
+		if err == nil {
+			answer.Asked = task.ID() != ""
+			err = task.Cancel(r.Context())
+		}
+		if err != nil {
+			h.writeFailure(w, err)
+			return
+		}
+	}
+	writeJSON(w, http.StatusAccepted, answer)
+}
+
+// postTaskWait waits for the call of a key, and answers with its result. The end of the request
+// leaves the call alone.
+func (h *Handler) postTaskWait(w http.ResponseWriter, r *http.Request) {
+	request, ok := h.taskRequest(w, r)
+	if !ok {
+		return
+	}
+	began := time.Now()
+	task, err := h.client.ResumeTask(r.Context(), request.Key)
+	if err != nil {
+		h.writeFailure(w, err)
+		return
+	}
+	result, err := task.WaitRaw(r.Context())
+	if err != nil {
+		h.writeFailure(w, err)
+		return
+	}
+	h.writeResult(w, request.Key, result, time.Since(began))
+}
+
+// errTask is the cause of a body that names no task, or two.
+var errTask = errors.New(`it has to have either "number" or "key"; api/tasks/wait takes only "key"`)
+
+// taskRequest reads the body of a request about a task. If it is wrong, the request is answered.
+func (h *Handler) taskRequest(w http.ResponseWriter, r *http.Request) (request api.TaskRequest, ok bool) {
+	body := h.bodies.NewBody(w, r, maxTaskBytes)
+	defer body.Release()
+	request, err := jsonanswer.Decode[api.TaskRequest](body)
+	waits := r.URL.Path == "/api/tasks/wait"
+	if err == nil && ((request.Key == "") == (request.Number == 0) || waits && request.Key == "") {
+		err = errTask
+	}
+	if err != nil {
+		refuseBody(w, err)
+		return request, false
+	}
+	return request, true
+}
+
+// maxTaskBytes bounds the body of a request about a task.
+const maxTaskBytes = 4 << 10

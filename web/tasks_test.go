@@ -1,0 +1,85 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// memoryJournal is a journal without a file.
+type memoryJournal struct {
+	mu      sync.Mutex
+	entries map[string]mcpvisor.JournalEntry
+	err     error // of Entries
+}
+
+func newJournal() *memoryJournal {
+	return &memoryJournal{entries: map[string]mcpvisor.JournalEntry{}}
+}
+
+func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntry, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, ok := j.entries[key]
+	return e, ok, nil
+}
+
+func (j *memoryJournal) Put(_ context.Context, e mcpvisor.JournalEntry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e.Result = slices.Clone(e.Result)
+	j.entries[e.Key] = e
+	return nil
+}
+
+func (j *memoryJournal) Delete(_ context.Context, key string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.entries, key)
+	return nil
+}
+
+func (j *memoryJournal) Entries(context.Context) ([]mcpvisor.JournalEntry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.SortedFunc(maps.Values(j.entries), func(a, b mcpvisor.JournalEntry) int { return strings.Compare(a.Key, b.Key) }), j.err
+}
+
+// The last 500 entries of the journal are shown, without the ids of tasks; a journal that cannot
+// be read is a problem that is shown, too.
+func TestTasks(t *testing.T) {
+	j := newJournal()
+	for i := range 503 {
+		e := mcpvisor.JournalEntry{Key: fmt.Sprintf("k%03d", i), Server: "s", Tool: "t", State: mcpvisor.JournalTask, TaskID: "task-secret"}
+		require.NoError(t, j.Put(t.Context(), e))
+	}
+	s := serve(t, newClient(t, facade.WithJournal(j, "")))
+	response, body := s.do(http.MethodGet, "/api/tasks", "", nil)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.NotContains(t, body, "secret")
+	var got api.Tasks
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Len(t, got.Journal, 500)
+	require.Equal(t, "k003", got.Journal[0].Key)
+	require.Equal(t, 3, got.Earlier)
+	for _, path := range []string{"/api/tasks/cancel", "/api/tasks/wait"} {
+		response, _ = s.do(http.MethodPost, path, `{"key":"k000"}`, nil)
+		require.Equal(t, http.StatusForbidden, response.StatusCode, "without controls")
+	}
+	j.err = errors.New("the disk is gone")
+	_, body = s.do(http.MethodGet, "/api/tasks", "", nil)
+	require.Contains(t, body, "the disk is gone")
+}

@@ -25,6 +25,7 @@ type bridge struct {
 	mu      sync.Mutex
 	session int
 	current *bridged
+	closed  bool // no incarnation begins any more
 	names   map[string]string // by method: the last Mcp-Name
 }
 
@@ -43,6 +44,7 @@ func newBridge(t *testing.T, server *mcpvisor.InMemory) *bridge {
 	b.Server = httptest.NewServer(b)
 	t.Cleanup(func() {
 		b.mu.Lock()
+		b.closed = true
 		if b.current != nil {
 			b.current.cancel()
 			<-b.current.ended
@@ -64,7 +66,7 @@ func (b *bridge) incarnation() (*bridged, string) {
 		default:
 		}
 	}
-	if b.current == nil {
+	if b.current == nil && !b.closed {
 		b.session++
 		b.current = startBridged(b.server)
 	}
@@ -112,6 +114,10 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	i, session := b.incarnation()
+	if i == nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	modern := r.Header.Get("Mcp-Method") != ""
 	switch given := r.Header.Get("Mcp-Session-Id"); {
 	case modern:

@@ -20,14 +20,14 @@ import (
 
 // onTaskServers runs f with a server whose tool "job" counts its executions and answers with
 // a task, in both eras, in memory, behind a transport of the go-sdk, as a process and over HTTP.
-func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, dir string)) {
+func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, dir string), faults ...mcptest.Fault) {
 	t.Helper()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		for _, kind := range []string{"memory", "custom", "process", "HTTP"} {
 			t.Run(kind+" "+version, func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				script := mcptest.Script{Versions: []string{version}, StateDir: dir,
+				script := mcptest.Script{Versions: []string{version}, StateDir: dir, Faults: faults,
 					Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "count", Task: &def})}
 				spec := mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}
 				switch kind {
@@ -73,41 +73,6 @@ func TestCallTool_as_a_task(t *testing.T) {
 		require.GreaterOrEqual(t, calls[0].Took, 50*time.Millisecond)
 		require.Positive(t, calls[0].ResultBytes)
 	})
-}
-
-// The server ends while it works on a task: the next incarnation is asked for it.
-func TestCallTool_as_a_task_over_a_crash(t *testing.T) {
-	for name, durable := range map[string]bool{"durable": true, "forgetful": false} {
-		t.Run(name, func(t *testing.T) {
-			def := mcptest.TaskDef{Takes: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: durable}
-			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
-				c := newClient(t)
-				require.NoError(t, c.Register(t.Context(), spec))
-				task, err := c.StartTask(t.Context(), "s/job", jobArgs)
-				require.NoError(t, err)
-				called := make(chan error, 1)
-				go func() {
-					_, err := c.CallTool(t.Context(), "s/job", map[string]any{"key": "called"})
-					called <- err
-				}()
-				require.Eventually(t, func() bool { return mcptest.Executions(dir)["called"] == 1 && len(c.Tasks()) == 2 }, 10*time.Second, time.Millisecond)
-				_, err = c.CallTool(t.Context(), "s/crash", nil)
-				require.Error(t, err)
-				got, err := task.Wait(t.Context())
-				if durable {
-					require.NoError(t, err)
-					require.Equal(t, `{"executions":1,"key":"order"}`, got.Content[0].(*mcp.TextContent).Text)
-					require.NoError(t, <-called)
-				} else {
-					for _, err := range []error{err, <-called} {
-						requireLost(t, err, task.ID())
-					}
-				}
-				require.Equal(t, map[string]int{jobKey: 1, "called": 1}, mcptest.Executions(dir))
-				require.Empty(t, c.Tasks())
-			})
-		})
-	}
 }
 
 // requireLost requires the error of a task that did not survive.
@@ -288,51 +253,6 @@ func taskFiles(t *testing.T, dir string) string {
 		all.Write(text)
 	}
 	return all.String()
-}
-
-// A standby that takes over, a restart on request and another specification are asked for the
-// task, too.
-func TestCallTool_as_a_task_over_a_replacement(t *testing.T) {
-	for name, replace := range map[string]func(t *testing.T, c *facade.Client, spec mcpvisor.ServerSpec){
-		"standby": func(t *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
-			_, err := c.CallTool(t.Context(), "s/crash", nil)
-			require.ErrorIs(t, err, mcpvisor.ErrCrashed)
-		},
-		"restart": func(t *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
-			require.NoError(t, c.Restart(t.Context(), "s"))
-		},
-		"reload": func(t *testing.T, c *facade.Client, spec mcpvisor.ServerSpec) {
-			spec.Timeouts.CallTotal = time.Minute
-			require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{spec}))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			def := mcptest.TaskDef{Takes: 300 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: true}
-			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
-				if name == "standby" {
-					if spec.Stdio == nil && spec.InMemory == nil {
-						t.Skip("only servers that the client starts have a standby")
-					}
-					spec.Standby = true
-				}
-				c := newClient(t)
-				ready := watch(t, c, mcpvisor.EventStandby)
-				require.NoError(t, c.Register(t.Context(), spec))
-				if spec.Standby {
-					next(t, ready)
-				}
-				called := make(chan error, 1)
-				go func() {
-					_, err := c.CallTool(t.Context(), "s/job", jobArgs)
-					called <- err
-				}()
-				require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
-				replace(t, c, spec)
-				require.NoError(t, <-called)
-				require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(dir))
-			})
-		})
-	}
 }
 
 // The server, or the client, is closed while it works on a task.

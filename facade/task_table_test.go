@@ -1,0 +1,181 @@
+package facade_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// taskMoment is when a server ends, in the life of a call that it executes as a task.
+type taskMoment string
+
+const (
+	beforeTask taskMoment = "before the task"
+	working    taskMoment = "while working"
+	asking     taskMoment = "while asking"
+	completed  taskMoment = "after completion"
+	onCancel   taskMoment = "on cancel"
+)
+
+// taskEnds are the ways in which a server is replaced.
+var taskEnds = map[string]func(t *testing.T, c *facade.Client, spec mcpvisor.ServerSpec){
+	"cold": func(_ *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
+		_, _ = c.CallTool(context.Background(), "s/crash", nil)
+	},
+	"standby": func(_ *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
+		_, _ = c.CallTool(context.Background(), "s/crash", nil)
+	},
+	"restart": func(t *testing.T, c *facade.Client, _ mcpvisor.ServerSpec) {
+		require.NoError(t, c.Restart(context.Background(), "s"))
+	},
+	"reload": func(t *testing.T, c *facade.Client, spec mcpvisor.ServerSpec) {
+		spec.Timeouts.CallTotal = time.Minute
+		require.NoError(t, c.Apply(context.Background(), []mcpvisor.ServerSpec{spec}))
+	},
+}
+
+// What becomes of a call is the same wherever the server runs: the result if the server has kept
+// the task, and otherwise an error of unknown outcome. Docs/tasks.md has this table. The tool is
+// executed once in every row, by the count of the server.
+func TestCallTool_as_a_task_whose_server_ends(t *testing.T) {
+	for _, at := range []taskMoment{beforeTask, working, asking, completed, onCancel} {
+		for way, end := range taskEnds {
+			for name, durable := range map[string]bool{"durable": true, "forgetful": false} {
+				t.Run(string(at)+", "+way+", "+name, func(t *testing.T) {
+					def, faults := taskOf(at, way)
+					def.Durable = durable
+					onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+						row := taskRow{at: at, way: way, end: func(c *facade.Client) { end(t, c, spec) }, spec: spec, dir: dir,
+							// A session over HTTP ends without its server.
+							kept: durable || spec.HTTP != nil && (way == "reload" || way == "restart")}
+						row.run(t)
+					}, faults...)
+				})
+			}
+		}
+	}
+}
+
+// taskOf returns the task of a row, and what the server does wrong.
+func taskOf(at taskMoment, way string) (mcptest.TaskDef, []mcptest.Fault) {
+	switch at {
+	case beforeTask:
+		do := mcptest.ActionExit
+		if way == "reload" || way == "restart" {
+			do = mcptest.ActionHang
+		}
+		return mcptest.TaskDef{}, []mcptest.Fault{{At: mcptest.StageCall, Tool: "job", Do: do}}
+	case working, onCancel:
+		return mcptest.TaskDef{Takes: 200 * time.Millisecond, Poll: 20 * time.Millisecond}, nil
+	case asking:
+		return mcptest.TaskDef{Poll: 10 * time.Millisecond, Input: []byte(`{"a":{"method":"elicitation/create","params":{"mode":"form","message":"A?","requestedSchema":{"type":"object","properties":{}}}}}`)}, nil
+	case completed: // it has ended when it is asked for first, which is later
+	}
+	return mcptest.TaskDef{Poll: time.Second}, nil
+}
+
+// taskRow is one row of the table, with one kind of server.
+type taskRow struct {
+	at   taskMoment
+	way  string
+	end  func(c *facade.Client)
+	spec mcpvisor.ServerSpec
+	dir  string
+	kept bool // the next incarnation knows the task
+}
+
+func (r *taskRow) run(t *testing.T) {
+	if r.at == asking && r.legacy(t) {
+		t.Skip("what a task of 2025-11-25 asks for comes as a request of its own")
+	}
+	if r.way == "standby" {
+		if r.spec.Stdio == nil && r.spec.InMemory == nil {
+			t.Skip("only servers that the client starts have a standby")
+		}
+		r.spec.Standby = true
+	}
+	var c *facade.Client
+	var once sync.Once
+	c = newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		once.Do(func() { r.end(c) })
+		return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
+	}))
+	standby := watch(t, c, mcpvisor.EventStandby)
+	require.NoError(t, c.Register(t.Context(), r.spec))
+	if r.spec.Standby {
+		next(t, standby)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	called := make(chan error, 1)
+	go func() {
+		got, err := c.CallTool(ctx, "s/job", jobArgs)
+		if err == nil && got.Content[0].(*mcp.TextContent).Text != `{"executions":1,"key":"order"}` {
+			err = context.DeadlineExceeded
+		}
+		called <- err
+	}()
+	switch r.at {
+	case beforeTask:
+		if r.way == "reload" || r.way == "restart" {
+			require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, 10*time.Second, time.Millisecond)
+			r.end(c)
+		}
+		err := <-called
+		require.Error(t, err)
+		requireOutcome(t, err, mcpvisor.OutcomeUnknown)
+		require.Empty(t, mcptest.Executions(r.dir))
+		return
+	case onCancel:
+		require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+		cancel()
+		r.end(c)
+		err := <-called
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		requireOutcome(t, err, mcpvisor.OutcomeUnknown)
+	case working, completed:
+		require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+		r.end(c)
+		r.requireEnd(t, c, <-called)
+	case asking: // the handler ends the server
+		r.requireEnd(t, c, <-called)
+	}
+	require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(r.dir))
+	require.Empty(t, c.Tasks())
+}
+
+// requireEnd requires the end of a call whose server has ended after it made the task.
+func (r *taskRow) requireEnd(t *testing.T, c *facade.Client, err error) {
+	t.Helper()
+	status, ok := c.ServerStatus("s")
+	require.True(t, ok)
+	if r.kept {
+		require.NoError(t, err)
+		require.Zero(t, status.Totals.TasksLost)
+		// A reload begins a registration, and a server of 2026-07-28 over HTTP may end without a sign.
+		if r.way != "reload" && r.spec.HTTP == nil {
+			require.EqualValues(t, 1, status.Totals.TasksRecovered)
+		}
+		return
+	}
+	requireLost(t, err, "task-")
+	require.EqualValues(t, 1, status.Totals.TasksLost)
+	require.Zero(t, status.Totals.TasksRecovered)
+}
+
+// legacy reports whether the server speaks 2025-11-25.
+func (r *taskRow) legacy(t *testing.T) bool {
+	t.Helper()
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), r.spec))
+	s, _ := c.ServerStatus("s")
+	return s.Session.ProtocolVersion < "2026-07-28"
+}

@@ -25,7 +25,7 @@ type bridge struct {
 	mu      sync.Mutex
 	session int
 	current *bridged
-	closed  bool // no incarnation begins any more
+	closed  bool              // no incarnation begins any more
 	names   map[string]string // by method: the last Mcp-Name
 }
 

@@ -34,14 +34,16 @@ type Handler struct {
 	routes   *http.ServeMux // read only
 	origins  *http.CrossOriginProtection
 
-	logins    *rate.Limiter    // attempts to log in by the form
-	usage     usage.Recorder   // what servers use
-	answers   *jsonanswer.Room // of large answers
-	bodies    *jsonanswer.Room // of bodies of requests
-	requests  chan struct{}    // holds one value for each request that is served, without streams and probes
-	streams   chan struct{}    // holds one value for each open event stream
-	closeOnce sync.Once
-	closed    chan struct{} // closed by Close
+	logins *rate.Limiter  // attempts to log in by the form
+	usage  usage.Recorder // what servers use
+	// unfinished are calls of earlier processes.
+	unfinished unfinished
+	answers    *jsonanswer.Room // of large answers
+	bodies     *jsonanswer.Room // of bodies of requests
+	requests   chan struct{}    // holds one value for each request that is served, without streams and probes
+	streams    chan struct{}    // holds one value for each open event stream
+	closeOnce  sync.Once
+	closed     chan struct{} // closed by Close
 }
 
 // What readers can make a handler hold. Beyond it the answer is 503 with Retry-After.

@@ -1,10 +1,15 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -93,3 +98,41 @@ func (h *Handler) taskRequest(w http.ResponseWriter, r *http.Request) (request a
 
 // maxTaskBytes bounds the body of a request about a task.
 const maxTaskBytes = 4 << 10
+
+const (
+	// unfinishedEvery is how often the journal is read for all readers together.
+	unfinishedEvery = 5 * time.Second
+	// maxUnfinished is how many of these calls are shown.
+	maxUnfinished = 20
+)
+
+// unfinished are the calls with a key that an earlier process has made and that have not ended.
+// The zero value is ready. Safe for concurrent use.
+type unfinished struct {
+	mu    sync.Mutex
+	until time.Time // when the journal is read again
+	calls []mcpvisor.JournalEntry
+}
+
+// read returns the calls, which were read a few seconds ago at most. A journal that cannot be
+// read gives none; GET api/tasks says why.
+func (u *unfinished) read(ctx context.Context, c *facade.Client) []mcpvisor.JournalEntry {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now := time.Now(); now.After(u.until) {
+		u.until = now.Add(unfinishedEvery)
+		all, err := c.JournalEntries(ctx)
+		if err != nil {
+			return nil
+		}
+		waited := map[string]bool{}
+		for _, t := range c.Tasks() {
+			waited[t.Key] = true
+		}
+		started := c.Stats().Started
+		u.calls = slices.DeleteFunc(all, func(e mcpvisor.JournalEntry) bool {
+			return e.State == mcpvisor.JournalEnded || !e.Began.Before(started) || waited[e.Key]
+		})
+	}
+	return u.calls
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -82,4 +83,22 @@ func TestTasks(t *testing.T) {
 	j.err = errors.New("the disk is gone")
 	_, body = s.do(http.MethodGet, "/api/tasks", "", nil)
 	require.Contains(t, body, "the disk is gone")
+}
+
+// Calls of an earlier process that have no end are shown beside the calls in flight; calls of this
+// process, and those that have ended, are not.
+func TestCalls_unfinished(t *testing.T) {
+	j := newJournal()
+	for i := range 23 {
+		j.entries[fmt.Sprintf("k%02d", i)] = mcpvisor.JournalEntry{Key: fmt.Sprintf("k%02d", i), Server: "s", Tool: "t", State: mcpvisor.JournalSent, Began: time.Now().Add(-time.Hour)}
+	}
+	j.entries["ended"] = mcpvisor.JournalEntry{Key: "ended", State: mcpvisor.JournalEnded, Began: time.Now().Add(-time.Hour)}
+	j.entries["later"] = mcpvisor.JournalEntry{Key: "later", State: mcpvisor.JournalSent, Began: time.Now().Add(time.Hour)}
+	s := serve(t, newClient(t, facade.WithJournal(j, "")))
+	_, body := s.do(http.MethodGet, "/api/calls", "", nil)
+	var got api.Calls
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Len(t, got.Unfinished, 20)
+	require.Equal(t, "k00", got.Unfinished[0].Key)
+	require.Equal(t, 3, got.MoreUnfinished)
 }

@@ -38,9 +38,13 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	unfinished := h.unfinished.read(r.Context(), h.client)
 	answerValue(h, w, r, func() api.Calls {
 		recent, missed := h.client.RecentCalls(after)
-		return api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
+		calls := api.Calls{InFlight: orEmpty(h.client.CallsInFlight()), Tasks: h.client.Tasks(), Recent: orEmpty(recent), Unknown: orEmpty(h.client.UnknownCalls()), Missed: missed}
+		calls.Unfinished = unfinished[:min(len(unfinished), maxUnfinished)]
+		calls.MoreUnfinished = len(unfinished) - len(calls.Unfinished)
+		return calls
 	})
 }
 

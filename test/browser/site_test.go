@@ -20,9 +20,9 @@ import (
 const prefix = "/ops/mcp"
 
 // newClient makes a client that is closed at the end of the test.
-func newClient(t *testing.T) *facade.Client {
+func newClient(t *testing.T, opts ...facade.Option) *facade.Client {
 	t.Helper()
-	c, err := facade.New()
+	c, err := facade.New(opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	return c

@@ -195,6 +195,11 @@ type Calls struct {
 	InFlight []mcpvisor.CallInFlight `json:"inFlight"`
 	// Tasks are the calls that servers execute as tasks and that have not ended.
 	Tasks []mcpvisor.OpenTask `json:"tasks,omitempty"`
+	// Unfinished are calls with a key that an earlier process has made, oldest first, at most 20:
+	// they were interrupted, or are tasks for which nobody waits. It is read every 5 s at most.
+	Unfinished []mcpvisor.JournalEntry `json:"unfinished,omitempty"`
+	// MoreUnfinished counts those after them.
+	MoreUnfinished int `json:"moreUnfinished,omitempty"`
 	// Recent are the calls that ended after ?after=SEQ, oldest first; without it all that
 	// are kept, at most 500.
 	Recent []mcpvisor.CallRecord `json:"recent"`

@@ -3,13 +3,13 @@
 import { fill, h, head } from "./dom.js";
 import { at, count, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
-import { showCalls, showEvents, showFound, showInFlight, showTools } from "./traffic.js";
+import { showCalls, showEvents, showFound, showInFlight, showUnfinished, showTools } from "./traffic.js";
 import { followStderr, showDetail } from "./detail.js";
 import { bindKeys } from "./keys.js";
 import { takeUsage } from "./usage.js";
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -125,8 +125,11 @@ async function poll() {
 		app.inFlight = c.inFlight;
 		app.tasks = c.tasks ?? [];
 		app.unknown = c.unknown;
+		const before = app.unfinished.length;
+		app.unfinished = c.unfinished ?? [];
+		app.moreUnfinished = c.moreUnfinished ?? 0;
 		if (c.recent.length || !app.tools.length) app.tools = (await get("tools?limit=20")).tools;
-		if (active) {
+		if (active || before !== app.unfinished.length) {
 			for (const one of [...c.recent, ...c.inFlight, ...app.tasks]) changed.add(one.server);
 			refresh(changed.values().next().value);
 			render();
@@ -278,6 +281,7 @@ function paint() {
 	search(wanted);
 	showFound($("found"), wanted && app.found?.wanted === wanted ? app.found : null);
 	showInFlight($("flight"), app, null, only);
+	showUnfinished($("unfinished"), app, null, only);
 	showCalls($("calls"), app, null, only);
 	showTools($("tools"), app.tools, only);
 	showEvents($("events"), app.events, app.lost, null, only);

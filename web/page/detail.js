@@ -1,7 +1,7 @@
 import { fill, h, head, num, td } from "./dom.js";
 import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens } from "./format.js";
 import { kind, lane, link, restartButton, when } from "./servers.js";
-import { errors, showCalls, showEvents, showInFlight, table } from "./traffic.js";
+import { errors, showCalls, showEvents, showInFlight, showUnfinished, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 import { uses } from "./usage.js";
 
@@ -11,15 +11,16 @@ export function showDetail(el, name, s, view, app) {
 		fill(el, back(), h("h1", { tabindex: -1 }, name), h("p", "calm", app.loaded ? "No server of that name is registered." : "Loading…"));
 		return;
 	}
-	const flight = h("section", { key: "flight" }), calls = h("section", { key: "calls" }), events = h("section", { key: "events" });
+	const flight = h("section", { key: "flight" }), unfinished = h("section", { key: "unfinished" }), calls = h("section", { key: "calls" }), events = h("section", { key: "events" });
 	showInFlight(flight, app, name);
+	showUnfinished(unfinished, app, name);
 	showCalls(calls, app, name);
 	showEvents(events, app.events, app.lost, name);
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
 		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("p", "alert-text", s.lastCause.message, kind(s.lastCause))),
-		well ? null : stderr, facts(s, app.usage.get(s.name)), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, h("div", { class: "pair", key: "pair" }, calls, events));
+		well ? null : stderr, facts(s, app.usage.get(s.name)), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }

@@ -96,7 +96,7 @@ func (m *model) detailLines() (lines []string) {
 	}
 	add("calls", style, calls)
 	lines = append(lines, m.stderrTail(8)...)
-	if flight := m.inFlightLines(s.Name, 20); len(flight) > 0 {
+	if flight := append(m.inFlightLines(s.Name, 20), m.unfinishedLines(s.Name, 20)...); len(flight) > 0 {
 		lines = append(append(lines, ""), flight...)
 	}
 	return append(lines, m.historyLines()...)

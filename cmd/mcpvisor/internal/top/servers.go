@@ -15,13 +15,15 @@ import (
 const (
 	maxAttention = 4 // lines
 	maxInFlight  = 5 // lines
+	// maxUnfinished is how many lines calls of an earlier run have.
+	maxUnfinished = 3
 )
 
 // serverLines are the lines of the first screen: what needs attention, the table, calls in
 // flight and, where there is room, what is known of the selected server.
 func (m *model) serverLines() (lines []string) {
 	lines = m.attentionLines()
-	flight := m.inFlightLines("", maxInFlight)
+	flight := append(m.inFlightLines("", maxInFlight), m.unfinishedLines("", maxUnfinished)...)
 	all := m.servers()
 	columns, gap, missing := m.columns(all)
 	var head []string
@@ -139,6 +141,40 @@ func sinceText(kind api.AttentionKind, d time.Duration) string {
 	}
 }
 
+// keyOf shows the key of a call, if it has one.
+func keyOf(key string) string {
+	if key == "" {
+		return ""
+	}
+	return " " + key
+}
+
+// unfinishedLines list calls with a key that an earlier process has made and that have no end:
+// those of one server, or of all without a name.
+func (m *model) unfinishedLines(server string, most int) (lines []string) {
+	all := slices.DeleteFunc(slices.Clone(m.data.calls.Unfinished), func(e mcpvisor.JournalEntry) bool { return server != "" && e.Server != server })
+	if len(all) == 0 {
+		return nil
+	}
+	total := len(all)
+	if server == "" {
+		total += m.data.calls.MoreUnfinished
+	}
+	lines = append(lines, heading(fmt.Sprintf("  WITHOUT AN END  %s of an earlier run", display.Count(total, "call"))))
+	for i, e := range all {
+		if i == most-1 && total > most {
+			return append(lines, quiet.Render(fmt.Sprintf("  and %d more; see: mcpvisor tasks", total-i)))
+		}
+		style, state := warning, "interrupted, may have been executed"
+		if e.State == mcpvisor.JournalTask {
+			style, state = plain, "task, nobody waits for it"
+		}
+		text := fmt.Sprintf("  %s  %s  %s", cell(display.Duration(m.opts.Now().Sub(e.Began)), 7, true), display.Line(e.Server+"/"+e.Tool+keyOf(e.Key)), state)
+		lines = append(lines, style.Render(fit(text, m.width, false)))
+	}
+	return lines
+}
+
 // inFlightLines list calls in flight, the oldest first: those of one server, or of all
 // without a name.
 func (m *model) inFlightLines(server string, most int) (lines []string) {
@@ -154,7 +190,7 @@ func (m *model) inFlightLines(server string, most int) (lines []string) {
 		if i == most-1 && len(tasks)+len(all) > most {
 			return append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(tasks)+len(all)-i)))
 		}
-		text := fmt.Sprintf("  %s  %s  task, %s", cell(display.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool), display.Line(t.State+" "+t.Message))
+		text := fmt.Sprintf("  %s  %s  task, %s", cell(display.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), display.Line(t.State+" "+t.Message))
 		lines = append(lines, fit(text, m.width, false))
 	}
 	most -= len(tasks)

@@ -270,6 +270,21 @@ func TestTasks(t *testing.T) {
 	require.Contains(t, ansi.Strip(text), "3 in flight")
 }
 
+// Calls with a key that an earlier run has left without an end are listed with their keys.
+func TestUnfinished_calls(t *testing.T) {
+	f := outage()
+	for _, key := range []string{"order-1", "order-2", "order-3", "order-4"} {
+		f.calls.Unfinished = append(f.calls.Unfinished, mcpvisor.JournalEntry{Key: key, Server: "files", Tool: "charge", State: mcpvisor.JournalSent, Began: *ago(time.Hour)})
+	}
+	f.calls.Unfinished[1].State = mcpvisor.JournalTask
+	f.calls.MoreUnfinished = 5
+	text := ansi.Strip(shown(t, f, 120, 40).View().Content)
+	require.Contains(t, text, "WITHOUT AN END  9 calls of an earlier run")
+	require.Contains(t, text, "files/charge order-1  interrupted, may have been executed")
+	require.Contains(t, text, "files/charge order-2  task, nobody waits for it")
+	require.Contains(t, text, "and 7 more; see: mcpvisor tasks")
+}
+
 // Columns without a value take no room from names.
 func TestColumns_without_values(t *testing.T) {
 	f := outage()

@@ -55,7 +55,7 @@ type Misbehaviour struct {
 // Misbehaviours returns every misbehaviour of a stdio server, sorted by name. Some
 // exist on Linux only.
 func Misbehaviours() []Misbehaviour {
-	all := slices.Concat(spawnRows, negotiationRows, handshakeRows, listRows, callRows, answerRows, resultRows, trafficRows, streamRows, processRows)
+	all := slices.Concat(spawnRows, negotiationRows, handshakeRows, listRows, callRows, answerRows, resultRows, taskRows, trafficRows, streamRows, processRows)
 	slices.SortFunc(all, func(a, b Misbehaviour) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
@@ -72,7 +72,7 @@ func MisbehaviourNamed(name string) (m Misbehaviour, ok bool) {
 }
 
 // Stage returns the first part of the name. It is spawn, negotiation, handshake or list
-// for a start; call, answer, id, error, result, read or prompt for a call;
+// for a start; call, answer, id, error, result, task, read or prompt for a call;
 // notification, request or stream for other output of the server; and process, liveness
 // or shutdown.
 func (m Misbehaviour) Stage() string {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMisbehaviours_names(t *testing.T) {
-	stages := []string{"spawn", "negotiation", "handshake", "list", "call", "answer", "id", "error", "result", "read", "prompt",
+	stages := []string{"spawn", "negotiation", "handshake", "list", "call", "answer", "id", "error", "result", "task", "read", "prompt",
 		"notification", "request", "stream", "process", "liveness", "shutdown"}
 	seen, about := map[string]bool{}, map[string]string{}
 	for _, m := range Misbehaviours() {

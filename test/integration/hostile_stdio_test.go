@@ -134,7 +134,7 @@ const hostileServer = "hostile"
 func allStdioRows(t *testing.T) map[string]stdioRow {
 	t.Helper()
 	rows := map[string]stdioRow{}
-	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioAnswerRows, stdioResultRows, stdioTrafficRows, stdioProcessRows} {
+	for _, part := range []map[string]stdioRow{stdioSpawnRows, stdioHandshakeRows, stdioListRows, stdioCallRows, stdioAnswerRows, stdioResultRows, stdioTaskRows, stdioTrafficRows, stdioProcessRows} {
 		for name, row := range part {
 			require.NotContains(t, rows, name, "two rows for one misbehaviour")
 			rows[name] = row

@@ -161,6 +161,7 @@ type keyedCall struct {
 	args  json.RawMessage // of this call
 	// forgetting: the entry is being removed in the background, which releases the call.
 	forgetting bool
+	released   bool
 }
 
 // lockKey waits for other calls with the key, and reads what the journal knows of it.
@@ -217,7 +218,7 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 
 // release lets other calls with the key go on.
 func (k *keyedCall) release() {
-	if !k.forgetting {
+	if k.released = true; !k.forgetting {
 		k.c.keys.unlock(k.entry.Key)
 	}
 }
@@ -322,6 +323,13 @@ const maxJournalErrorBytes = 4 << 10
 
 // ended notes the end of the call. The error is without the id of a task.
 func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
+	if k.released { // a handle: another one of the same task may have noted its end
+		unlock, known := k.lockAgain()
+		defer unlock()
+		if known {
+			return
+		}
+	}
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
 	if err != nil {
@@ -351,6 +359,19 @@ func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
 	}
 	k.put()
 	entry.Result = nil // another handle of the task may have the entry
+}
+
+// lockAgain waits until no other call with the key is made, for as long as a write may take, and
+// reports whether the journal has the end of this one.
+func (k *keyedCall) lockAgain() (unlock func(), ended bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
+	defer cancel()
+	unlock = func() {}
+	if k.c.keys.lock(ctx, k.entry.Key) == nil {
+		unlock = func() { k.c.keys.unlock(k.entry.Key) }
+	}
+	stored, known, err := k.c.opts.journal.store.Get(ctx, k.entry.Key)
+	return unlock, err == nil && known && stored.State == mcpvisor.JournalEnded
 }
 
 // put stores the entry.

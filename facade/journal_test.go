@@ -420,3 +420,28 @@ func TestWithKey_of_a_task_over_the_end_of_the_host(t *testing.T) {
 		})
 	}
 }
+
+// Of two handles on one task the one that ends first tells the journal its result; that the server
+// has forgotten the task when the other one asks does not change it.
+func TestWithKey_of_two_handles(t *testing.T) {
+	dir := t.TempDir()
+	script := mcptest.Script{StateDir: dir, Versions: []string{"2026-07-28"}, Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Poll: time.Millisecond}})}
+	j := new(memoryJournal)
+	c := journaled(t, j, "")
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond), InMemory: mcptest.InMemory(script)}))
+	first, err := c.StartTask(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
+	require.NoError(t, err)
+	second, err := c.ResumeTask(t.Context(), "k")
+	require.NoError(t, err)
+	_, err = first.Wait(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, c.Restart(t.Context(), "s"))
+	_, err = second.Wait(t.Context())
+	requireLost(t, err, "task-")
+	require.Nil(t, j.entries["k"].Error)
+	third, err := c.ResumeTask(t.Context(), "k")
+	require.NoError(t, err)
+	got, err := third.Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, `{"executions":1,"key":"order"}`, text(t, got))
+}

@@ -56,7 +56,7 @@ var _ mcpvisor.Journal = (*Journal)(nil)
 // write is one change that waits for the writer.
 type write struct {
 	key    string
-	entry  *mcpvisor.JournalEntry // nil: delete
+	value  []byte // a record; nil: delete
 	result error
 	done   chan struct{} // closed when the change is durable, or has failed
 }
@@ -174,7 +174,11 @@ func (j *Journal) view(ctx context.Context, f func(tx *bolt.Tx) error) error {
 
 // Put implements [mcpvisor.Journal].
 func (j *Journal) Put(ctx context.Context, e mcpvisor.JournalEntry) error {
-	return j.write(ctx, &write{key: e.Key, entry: &e})
+	value, err := encode(e)
+	if err != nil {
+		return err
+	}
+	return j.write(ctx, &write{key: e.Key, value: value})
 }
 
 // Delete implements [mcpvisor.Journal].
@@ -226,7 +230,9 @@ func (j *Journal) run() {
 		case w := <-j.writes:
 			batch = append(batch, w)
 		case <-j.closed:
-			return
+			if batch = j.gather(nil); len(batch) == 0 {
+				return
+			}
 		}
 		j.commit(j.gather(batch))
 	}
@@ -307,24 +313,27 @@ func (j *Journal) expiry() time.Time { return j.opts.now().Add(-j.opts.Retention
 
 // apply makes one change. The error ends the transaction; one of the change alone is in it.
 func (j *Journal) apply(tx *bolt.Tx, w *write) error {
-	if w.entry == nil {
+	if w.value == nil {
 		return j.remove(tx, w.key)
 	}
 	known := tx.Bucket(callsBucket).Get([]byte(w.key)) != nil
-	e := *w.entry
+	value := w.value
+	if j.size+int64(len(value)) > j.opts.MaxBytes { // a result that finds no room is left out
+		e, err := decode([]byte(w.key), value)
+		if err == nil {
+			e.Result = nil
+			value, err = encode(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	// A clock that was set back must not make entries old: they would expire too soon when it
 	// is set right.
-	if e.Updated.Before(j.latest) {
-		e.Updated = j.latest
-	}
-	value, err := encode(e)
-	if err == nil && len(e.Result) > 0 && j.size+int64(len(value)) > j.opts.MaxBytes {
-		e.Result = nil
-		value, err = encode(e)
-	}
-	if err != nil {
-		w.result = err
-		return nil //nolint:nilerr // it is the error of this change alone
+	at := updatedOf(value)
+	if at.Before(j.latest) {
+		at = j.latest
+		setUpdated(value, at)
 	}
 	size := int64(len(w.key) + len(value))
 	full := func() bool { return j.entries >= j.opts.MaxEntries || j.size+size > j.opts.MaxBytes }
@@ -345,7 +354,7 @@ func (j *Journal) apply(tx *bolt.Tx, w *write) error {
 	if err := calls.Put([]byte(w.key), value); err != nil {
 		return err
 	}
-	j.entries, j.size, j.latest = j.entries+1, j.size+size, e.Updated
+	j.entries, j.size, j.latest = j.entries+1, j.size+size, at
 	return nil
 }
 

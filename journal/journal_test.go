@@ -288,3 +288,25 @@ func TestJournal_panic(t *testing.T) {
 	require.ErrorIs(t, j.Put(t.Context(), sent("b", time.Now())), ErrDamaged)
 	require.ErrorIs(t, j.Put(t.Context(), sent("c", time.Now())), ErrDamaged)
 }
+
+// Close writes what was asked for before.
+func TestJournal_Close_writes(t *testing.T) {
+	for range 50 {
+		path := tempFile(t)
+		j, err := Open(path, Options{})
+		require.NoError(t, err)
+		stored := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range stored {
+			wg.Go(func() { stored[i] = j.Put(context.Background(), sent(fmt.Sprint(i), time.Now())) })
+		}
+		require.NoError(t, j.Close())
+		wg.Wait()
+		j = openTest(t, path, Options{})
+		for i, err := range stored {
+			_, ok := get(t, j, fmt.Sprint(i))
+			require.Equal(t, err == nil, ok, "%d: %v", i, err)
+		}
+		require.NoError(t, j.Close())
+	}
+}

@@ -43,9 +43,14 @@ func encode(e mcpvisor.JournalEntry) ([]byte, error) {
 	b = append(binary.AppendUvarint(b, uint64(len(head))), head...)
 	b = append(binary.AppendUvarint(b, uint64(len(arguments))), arguments...)
 	b = append(b, result...)
-	binary.LittleEndian.PutUint64(b[4:], uint64(e.Updated.UnixNano()))
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	setUpdated(b, e.Updated)
 	return b, nil
+}
+
+// setUpdated sets when a record was written.
+func setUpdated(b []byte, at time.Time) {
+	binary.LittleEndian.PutUint64(b[4:], uint64(at.UnixNano()))
+	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 }
 
 // errRecord is the cause of a record that was changed on disk.
@@ -70,6 +75,9 @@ func decode(key, b []byte) (mcpvisor.JournalEntry, error) {
 	}
 	e := r.JournalEntry
 	e.TaskID = r.TaskID
+	if at := updatedOf(b); !at.Equal(e.Updated) { // setUpdated has set it
+		e.Updated = at
+	}
 	e.Arguments, e.Result = append(e.Arguments, arguments...), append(e.Result, result...)
 	return e, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -484,8 +485,21 @@ func (f *follower) askHost(ctx context.Context, keys []string, requests json.Raw
 	into, view := in.answers, f.view
 	go func() {
 		responses, err := f.c.rt.AnswerInputs(ctx, view, requests)
+		if err != nil && hasEnded(view, err) { // which ends the handlers, too
+			err = &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+		}
 		into <- taskAnswer{keys, responses, err}
 	}()
+}
+
+// hasEnded reports whether the session of a view has ended, perhaps with that error.
+func hasEnded(v *actors.View, err error) bool {
+	select {
+	case <-v.Ended():
+		return true
+	default:
+		return errors.As(err, new(*supervisor.Cause))
+	}
 }
 
 // keep keeps what the handlers answered, until the server acknowledges it. When the session

@@ -2,6 +2,7 @@ package facade_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,6 +57,9 @@ func TestCallTool_as_a_task_whose_server_ends(t *testing.T) {
 						row := taskRow{at: at, way: way, end: func(c *facade.Client) { end(t, c, spec) }, spec: spec, dir: dir,
 							// A session over HTTP ends without its server.
 							kept: durable || spec.HTTP != nil && (way == "reload" || way == "restart")}
+						if spec.Stdio != nil && way != "cold" && way != "standby" {
+							t.Skip("a server in memory is replaced in the same way, and costs less to start")
+						}
 						row.run(t)
 					}, faults...)
 				})
@@ -93,7 +97,7 @@ type taskRow struct {
 }
 
 func (r *taskRow) run(t *testing.T) {
-	if r.at == asking && r.legacy(t) {
+	if r.at == asking && strings.Contains(t.Name(), "2025-11-25") {
 		t.Skip("what a task of 2025-11-25 asks for comes as a request of its own")
 	}
 	if r.way == "standby" {
@@ -169,13 +173,4 @@ func (r *taskRow) requireEnd(t *testing.T, c *facade.Client, err error) {
 	requireLost(t, err, "task-")
 	require.EqualValues(t, 1, status.Totals.TasksLost)
 	require.Zero(t, status.Totals.TasksRecovered)
-}
-
-// legacy reports whether the server speaks 2025-11-25.
-func (r *taskRow) legacy(t *testing.T) bool {
-	t.Helper()
-	c := newClient(t)
-	require.NoError(t, c.Register(t.Context(), r.spec))
-	s, _ := c.ServerStatus("s")
-	return s.Session.ProtocolVersion < "2026-07-28"
 }

@@ -60,7 +60,6 @@ var taskRows = []Misbehaviour{
 		task(`{"resultType":"task","taskId":"`+TaskID+`","status":"working","pollIntervalMs":1,"ttlMs":1}`, taskWorks, taskWorks, taskWorks, taskIsFine)),
 	handWritten("task/forgotten", "Does not know the task that it has just made.", task(newTask)),
 	handWritten("task/oversize", "Has a result that exceeds the message limit.", task(newTask, taskOf+`"status":"completed","result":{"content":[{"type":"text","text":"`+repeated("x", 2<<20)+`"}]}}`)),
-	handWritten("task/broad", "Has a result with 700,000 empty content blocks.", task(newTask, taskOf+`"status":"completed","result":{"content":[{"type":"text","text":"fine"}`+repeated(`,{"type":"text","text":""}`, 700_000)+`]}}`)),
 	handWritten("task/notices", "Answers each question about the task after 10,000 notifications about tasks that the client does not know.", func(s *stdioServer) {
 		s.handleTask(newTask, []string{taskIsFine})
 		get := s.handlers["tasks/get"]

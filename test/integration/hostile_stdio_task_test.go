@@ -48,6 +48,5 @@ var stdioTaskRows = map[string]stdioRow{
 	"task/ttl-over":       taskRow(harmless),
 	"task/forgotten":      taskRow(stdioRow{end: failsWith(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)}, "does not know the task"),
 	"task/oversize":       taskRow(withSmallMessages(checked(stdioRow{end: ending{oneOf: []error{mcpvisor.ErrProtocol}}}, requireOversize))),
-	"task/broad":          taskRow(undecodable, "too large to decode"),
 	"task/notices":        taskRow(harmless),
 }

@@ -1,9 +1,12 @@
 package facade_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +59,39 @@ func overTransport(server *mcpvisor.InMemory) *mcpvisor.Transport {
 		}()
 		return &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil
 	}}
+}
+
+// countCalls returns a server that counts the tool calls that it has read, over all its
+// incarnations. A test waits for the count before it ends the server in the middle of a call:
+// a call is in flight before its first byte is sent.
+func countCalls(server *mcpvisor.InMemory) (*mcpvisor.InMemory, *atomic.Int64) {
+	count := new(atomic.Int64)
+	return &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
+		return server.Serve(ctx, &callCounter{stdin, bufio.NewReader(stdin), nil, count}, stdout, stderr)
+	}}, count
+}
+
+// callCounter is a stdin that counts the lines with a tool call.
+type callCounter struct {
+	io.Closer
+	from  *bufio.Reader
+	line  []byte // the rest of the last line
+	count *atomic.Int64
+}
+
+func (c *callCounter) Read(p []byte) (int, error) {
+	if len(c.line) == 0 {
+		var err error
+		if c.line, err = c.from.ReadBytes('\n'); err != nil {
+			return copy(p, c.line), err
+		}
+		if bytes.Contains(c.line, []byte(`"tools/call"`)) {
+			c.count.Add(1)
+		}
+	}
+	n := copy(p, c.line)
+	c.line = c.line[n:]
+	return n, nil
 }
 
 // watch buffers the events of some kinds.

@@ -133,14 +133,15 @@ func TestWithKey_by_many_callers(t *testing.T) {
 func TestWithKey_waits_within_its_context(t *testing.T) {
 	j := new(memoryJournal)
 	c := journaled(t, j, "")
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	server, calls := countCalls(mcptest.InMemory(mcptest.Script{}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server}))
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() {
 		_, err := c.CallTool(ctx, "s/hang", nil, facade.WithKey("k"))
 		first <- err
 	}()
-	require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return calls.Load() == 1 }, 10*time.Second, time.Millisecond)
 	ended, end := context.WithCancel(t.Context())
 	second := make(chan error, 1)
 	go func() {
@@ -363,7 +364,7 @@ func TestWithKey_of_a_task_over_the_end_of_the_host(t *testing.T) {
 	for name, durable := range map[string]bool{"durable": true, "forgetful": false} {
 		t.Run(name, func(t *testing.T) {
 			def := mcptest.TaskDef{Takes: 200 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: durable}
-			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
 				if spec.HTTP != nil && !durable {
 					t.Skip("the server outlives the host, and knows its tasks")
 				}
@@ -401,7 +402,7 @@ func TestWithKey_of_a_task_over_the_end_of_the_host(t *testing.T) {
 					requireLost(t, err, "task-")
 					requireLost(t, err2, "task-")
 				}
-				require.Equal(t, map[string]int{jobKey: 1, "started": 1}, mcptest.Executions(dir))
+				require.Equal(t, map[string]int{jobKey: 1, "started": 1}, mcptest.Executions(saw.dir))
 				require.Empty(t, second.Tasks())
 				for key, e := range j.entries {
 					require.Equal(t, mcpvisor.JournalEnded, e.State, key)

@@ -53,8 +53,8 @@ func TestCallTool_as_a_task_whose_server_ends(t *testing.T) {
 				t.Run(string(at)+", "+way+", "+name, func(t *testing.T) {
 					def, faults := taskOf(at, way)
 					def.Durable = durable
-					onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
-						row := taskRow{at: at, way: way, end: func(c *facade.Client) { end(t, c, spec) }, spec: spec, dir: dir,
+					onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
+						row := taskRow{at: at, way: way, end: func(c *facade.Client) { end(t, c, spec) }, spec: spec, saw: saw,
 							// A session over HTTP ends without its server.
 							kept: durable || spec.HTTP != nil && (way == "reload" || way == "restart")}
 						if spec.Stdio != nil && way != "cold" && way != "standby" {
@@ -92,7 +92,7 @@ type taskRow struct {
 	way  string
 	end  func(c *facade.Client)
 	spec mcpvisor.ServerSpec
-	dir  string
+	saw  taskLedger
 	kept bool // the next incarnation knows the task
 }
 
@@ -130,13 +130,13 @@ func (r *taskRow) run(t *testing.T) {
 	switch r.at {
 	case beforeTask:
 		if r.way == "reload" || r.way == "restart" {
-			require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.saw.calls.Load() == 1 }, 10*time.Second, time.Millisecond)
 			r.end(c)
 		}
 		err := <-called
 		require.Error(t, err)
 		requireOutcome(t, err, mcpvisor.OutcomeUnknown)
-		require.Empty(t, mcptest.Executions(r.dir))
+		require.Empty(t, mcptest.Executions(r.saw.dir))
 		return
 	case onCancel:
 		require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
@@ -152,7 +152,7 @@ func (r *taskRow) run(t *testing.T) {
 	case asking: // the handler ends the server
 		r.requireEnd(t, c, <-called)
 	}
-	require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(r.dir))
+	require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(r.saw.dir))
 	require.Empty(t, c.Tasks())
 }
 

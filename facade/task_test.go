@@ -20,7 +20,7 @@ import (
 
 // onTaskServers runs f with a server whose tool "job" counts its executions and answers with
 // a task, in both eras, in memory, behind a transport of the go-sdk, as a process and over HTTP.
-func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, dir string), faults ...mcptest.Fault) {
+func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger), faults ...mcptest.Fault) {
 	t.Helper()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		for _, kind := range []string{"memory", "custom", "process", "HTTP"} {
@@ -30,20 +30,28 @@ func onTaskServers(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, spec 
 				script := mcptest.Script{Versions: []string{version}, StateDir: dir, Faults: faults,
 					Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "count", Task: &def})}
 				spec := mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}
+				server, calls := countCalls(mcptest.InMemory(script))
 				switch kind {
 				case "memory":
-					spec.InMemory = mcptest.InMemory(script)
+					spec.InMemory = server
 				case "custom":
-					spec.Transport = overTransport(mcptest.InMemory(script))
+					spec.Transport = overTransport(server)
 				case "HTTP":
-					spec.HTTP = &mcpvisor.HTTP{URL: newBridge(t, mcptest.InMemory(script)).URL}
+					spec.HTTP = &mcpvisor.HTTP{URL: newBridge(t, server).URL}
 				default:
-					spec.Stdio = mcptest.Stdio(script)
+					spec.Stdio, calls = mcptest.Stdio(script), nil
 				}
-				f(t, spec, dir)
+				f(t, spec, taskLedger{dir: dir, calls: calls})
 			})
 		}
 	}
+}
+
+// taskLedger is what a server of onTaskServers has seen: dir has its executions. calls counts
+// the tool calls that it has read; nil for a process.
+type taskLedger struct {
+	dir   string
+	calls *atomic.Int64
 }
 
 const jobKey = "order"
@@ -53,7 +61,7 @@ var jobArgs = map[string]any{"key": jobKey}
 // A call is brought to its end where the server makes a task of it, whatever method it is made
 // with, and it is executed once.
 func TestCallTool_as_a_task(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+	onTaskServers(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
 		var progress []string
@@ -66,7 +74,7 @@ func TestCallTool_as_a_task(t *testing.T) {
 		require.Contains(t, string(raw), `"structuredContent":{"executions":1,"key":"raw"}`)
 		answer := c.CallToolForModel(t.Context(), "s/job", []byte(`{"key":"model"}`))
 		require.False(t, answer.IsError, "%+v", answer)
-		require.Equal(t, map[string]int{jobKey: 1, "raw": 1, "model": 1}, mcptest.Executions(dir))
+		require.Equal(t, map[string]int{jobKey: 1, "raw": 1, "model": 1}, mcptest.Executions(saw.dir))
 		require.Empty(t, c.Tasks())
 		calls, _ := c.RecentCalls(0)
 		require.Len(t, calls, 3, "the requests about the task are no calls of their own")
@@ -89,7 +97,7 @@ func requireLost(t *testing.T, err error, id string) {
 // A server that is given up ends the calls that it made tasks of, without a wait for the next
 // poll.
 func TestCallTool_as_a_task_of_a_server_that_is_given_up(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		if spec.HTTP != nil {
 			t.Skip("the next request starts the server again")
 		}
@@ -109,7 +117,7 @@ func TestCallTool_as_a_task_of_a_server_that_is_given_up(t *testing.T) {
 
 // The end of the context cancels the task; nothing else of the call goes to the server.
 func TestCallTool_as_a_task_canceled(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: 10 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, dir string) {
+	onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: 10 * time.Millisecond, Durable: true}, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -129,7 +137,7 @@ func TestCallTool_as_a_task_canceled(t *testing.T) {
 		var e *mcpvisor.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
-		require.Eventually(t, func() bool { return strings.Contains(taskFiles(t, dir), `"Cancelled":true`) }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Contains(taskFiles(t, saw.dir), `"Cancelled":true`) }, 10*time.Second, time.Millisecond)
 
 		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
 		require.NoError(t, err)
@@ -142,7 +150,7 @@ func TestCallTool_as_a_task_canceled(t *testing.T) {
 
 // A task that has failed gives the error of the call.
 func TestCallTool_as_a_task_that_fails(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Fail: "no such order"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+	onTaskServers(t, mcptest.TaskDef{Fail: "no such order"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
 		_, err := c.CallTool(t.Context(), "s/job", jobArgs)
@@ -156,7 +164,7 @@ func TestCallTool_as_a_task_that_fails(t *testing.T) {
 
 // Timeouts.CallTotal bounds a call that has become a task, and not a handle.
 func TestCallTool_as_a_task_bounded(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Takes: 400 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+	onTaskServers(t, mcptest.TaskDef{Takes: 400 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 		spec.Timeouts.CallTotal = 100 * time.Millisecond
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
@@ -262,7 +270,7 @@ func TestTask_Wait_of_a_server_that_is_removed(t *testing.T) {
 		"Close":      func(c *facade.Client) error { return c.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour}, func(t *testing.T, spec mcpvisor.ServerSpec, _ string) {
+			onTaskServers(t, mcptest.TaskDef{Takes: time.Hour, Poll: time.Hour}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
 				c := newClient(t)
 				require.NoError(t, c.Register(t.Context(), spec))
 				task, err := c.StartTask(t.Context(), "s/job", jobArgs)

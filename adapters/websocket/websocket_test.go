@@ -44,7 +44,8 @@ func serve() http.Handler {
 	mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, a text) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.Text}}}, nil, nil
 	})
-	mcp.AddTool(server, &mcp.Tool{Name: "hang"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(server, &mcp.Tool{Name: "hang"}, func(ctx context.Context, request *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		_ = request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: request.Params.GetProgressToken(), Progress: 1})
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	})
@@ -106,12 +107,17 @@ func TestTransport_kill_and_restart(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, "hello", result.Content[0].(*mcp.TextContent).Text)
 
-				failed := make(chan error, 1)
+				failed, working := make(chan error, 1), make(chan struct{}, 1)
 				go func() {
-					_, err := client.CallTool(ctx, name+"/hang", nil)
+					_, err := client.CallTool(ctx, name+"/hang", nil,
+						facade.WithProgress(func(mcpvisor.Progress) { working <- struct{}{} })) // the server has the call
 					failed <- err
 				}()
-				require.Eventually(t, func() bool { return len(client.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+				select {
+				case <-working:
+				case err := <-failed:
+					require.NoError(t, err, "the call ended before its server did")
+				}
 				kill(t, process)
 				err = <-failed
 				require.ErrorIs(t, err, mcpvisor.ErrCrashed)

@@ -47,7 +47,8 @@ func newServer(t *testing.T) *server {
 	mcp.AddTool(m, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, a text) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: a.Text}}}, nil, nil
 	})
-	mcp.AddTool(m, &mcp.Tool{Name: "hang"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(m, &mcp.Tool{Name: "hang"}, func(ctx context.Context, request *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		_ = request.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: request.Params.GetProgressToken(), Progress: 1})
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
 	})
@@ -118,12 +119,17 @@ func TestServer_behind_a_WebSocket(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, result.Content[0].(*mcp.TextContent).Text, 120_000)
 		events := c.Watch(ctx, mcpvisor.EventDown)
-		failed := make(chan error, 1)
+		failed, working := make(chan error, 1), make(chan struct{}, 1)
 		go func() {
-			_, err := c.CallTool(ctx, "remote/hang", nil)
+			_, err := c.CallTool(ctx, "remote/hang", nil,
+				facade.WithProgress(func(mcpvisor.Progress) { working <- struct{}{} })) // the server has the call
 			failed <- err
 		}()
-		require.Eventually(t, func() bool { return len(c.CallsInFlight()) == 1 }, time.Minute, time.Millisecond)
+		select {
+		case <-working:
+		case err := <-failed:
+			require.NoError(t, err, "the call ended before its server did")
+		}
 		s.drop()
 		err = <-failed
 		require.ErrorIs(t, err, mcpvisor.ErrCrashed)

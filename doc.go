@@ -191,7 +191,7 @@
 //
 //	mcpvisor            this package: the values of the API
 //	facade              Client: register servers, call, list, watch, authorize
-//	door                all servers as one session of the go-sdk, for frameworks
+//	gateway             all servers as one session of the go-sdk, for frameworks
 //	supervisor          retry policies and the lifecycle of a server, without I/O
 //	schema              tools as the parameters of model providers want them
 //	telemetry           OpenTelemetry metrics and traces of a client; a module of its own

@@ -16,7 +16,7 @@ const develVersion = "devel"
 // know it, as with go run, go test, and a replace directive to a folder.
 //
 // [New] sends it to servers unless [WithClientInfo] says otherwise; sessions of the package
-// door, the page of the package web, and mcpvisor --version show the same. Safe for
+// gateway, the page of the package web, and mcpvisor --version show the same. Safe for
 // concurrent use.
 func Version() string { return buildVersion() }
 

@@ -2,12 +2,12 @@
 // (github.com/mark3labs/mcp-go), and so all servers of a facade.Client to the hosts and
 // frameworks that are built on mcp-go:
 //
-//	c := client.NewClient(mcpgo.New(door.Transport(supervised)))
+//	c := client.NewClient(mcpgo.New(gateway.Transport(supervised)))
 //	err := c.Start(ctx)
 //	_, err = c.Initialize(ctx, mcp.InitializeRequest{})
 //	result, err := c.CallTool(ctx, request)
 //
-// The session survives every crash of a server; package door says what calls return then.
+// The session survives every crash of a server; package gateway says what calls return then.
 package mcpgo
 
 import (
@@ -48,7 +48,7 @@ type Transport struct {
 
 var _ transport.Interface = (*Transport)(nil)
 
-// New returns a transport for client.NewClient of mcp-go, such as of door.Transport. It
+// New returns a transport for client.NewClient of mcp-go, such as of gateway.Transport. It
 // connects when it is started, once.
 func New(inner sdk.Transport) *Transport {
 	return &Transport{inner: inner, starting: make(chan struct{}, 1), pending: map[jsonrpc.ID]chan *jsonrpc.Response{}, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
@@ -126,7 +126,7 @@ func (t *Transport) read(conn sdk.Connection) {
 				answer <- m // it has room for one
 			}
 		case *jsonrpc.Request:
-			if m.ID.IsValid() { // no handler of requests: a door sends none
+			if m.ID.IsValid() { // no handler of requests: a gateway sends none
 				_ = conn.Write(context.Background(), &jsonrpc.Response{ID: m.ID,
 					Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "this client answers no requests"}})
 				continue
@@ -279,7 +279,7 @@ func (t *Transport) SetNotificationHandler(handler func(mcp.JSONRPCNotification)
 }
 
 // SetConnectionLostHandler sets the function that is called when the session ends by itself,
-// which a session of package door does only when its facade.Client is closed.
+// which a session of package gateway does only when its facade.Client is closed.
 func (t *Transport) SetConnectionLostHandler(handler func(error)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/door"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/adaptertest"
@@ -42,7 +42,7 @@ func inBothEras(t *testing.T, f func(t *testing.T, c *client.Client, supervised 
 			t.Cleanup(func() { require.NoError(t, supervised.Close(context.Background())) })
 			require.NoError(t, supervised.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}),
 				Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond)}))
-			c := client.NewClient(New(door.Transport(supervised)), client.WithProtocolVersion(version))
+			c := client.NewClient(New(gateway.Transport(supervised)), client.WithProtocolVersion(version))
 			t.Cleanup(func() { _ = c.Close() })
 			require.NoError(t, c.Start(ctx))
 			require.NoError(t, c.Start(ctx), "a second Start does nothing")
@@ -265,7 +265,7 @@ func TestTransport_Close_while_connecting(t *testing.T) {
 }
 
 func TestTransport_has_no_hidden_characters(t *testing.T) {
-	c := client.NewClient(New(door.Transport(adaptertest.HiddenText(t))))
+	c := client.NewClient(New(gateway.Transport(adaptertest.HiddenText(t))))
 	t.Cleanup(func() { _ = c.Close() })
 	require.NoError(t, c.Start(t.Context()))
 	_, err := c.Initialize(t.Context(), mcp.InitializeRequest{})

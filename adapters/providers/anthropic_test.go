@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/door"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -92,7 +92,7 @@ func TestToolRunner_survives_a_crash(t *testing.T) {
 	require.NoError(t, client.Register(ctx, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}),
 		Policy: supervisor.Retry(5, time.Millisecond)}))
 
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(ctx, door.Transport(client), nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil).Connect(ctx, gateway.Transport(client), nil)
 	require.NoError(t, err)
 	defer func() { _ = session.Close() }()
 	listed, err := session.ListTools(ctx, nil)

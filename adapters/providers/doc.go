@@ -8,7 +8,7 @@
 // session of the go-sdk, so they need no adapter:
 //
 //	host := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, nil)
-//	session, err := host.Connect(ctx, door.Transport(client), nil)
+//	session, err := host.Connect(ctx, gateway.Transport(client), nil)
 //	listed, err := session.ListTools(ctx, nil)
 //	tools, err := anthropicmcp.NewBetaTools(listed.Tools, session)
 //	runner := model.Beta.Messages.NewToolRunner(tools, params)

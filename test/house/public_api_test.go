@@ -34,7 +34,7 @@ const apiFile = "docs/api.txt"
 // with the reason. All other packages outside internal, cmd and test are public.
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
-	"door":                "becomes the gateway",
+	"gateway":             "an MCP server in front of a client; its options grow",
 	"mcptest/chaos":       "the storm of `mcpvisor chaos`; its report grows",
 	"mcptest/oauthtest":   "an authorization server for tests, which follows the specification",
 	"messages":            "what actors send each other",

@@ -113,7 +113,7 @@ func parseSnippet(place, text string) snippet {
 // known are the packages whose import a snippet may leave out.
 var known = map[string]string{
 	"mcpvisor": strings.TrimSuffix(module, "/"), "supervisor": module + "supervisor",
-	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "chaos": module + "mcptest/chaos", "web": module + "web", "schema": module + "schema", "journal": module + "journal", "door": module + "door", "mcp": sdk + "mcp", "zerolog": zerolog,
+	"facade": module + "facade", "config": module + "config", "mcptest": module + "mcptest", "chaos": module + "mcptest/chaos", "web": module + "web", "schema": module + "schema", "journal": module + "journal", "gateway": module + "gateway", "mcp": sdk + "mcp", "zerolog": zerolog,
 	"json": "encoding/json", "http": "net/http", "slog": "log/slog", "exec": "os/exec", "signal": "os/signal",
 }
 

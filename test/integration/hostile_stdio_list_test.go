@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/door"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/schema"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/hostile"
@@ -138,7 +138,7 @@ var stdioListRows = map[string]stdioRow{
 				requireVisible(v.t, function)
 			}
 		}
-		session, err := door.Transport(v.c).Connect(v.within())
+		session, err := gateway.Transport(v.c).Connect(v.within())
 		require.NoError(v.t, err)
 		for i, method := range []string{"initialize", "tools/list", "resources/list", "prompts/list"} {
 			id, err := jsonrpc.MakeID(float64(i))

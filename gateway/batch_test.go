@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// line is a peer behind a stream that writes and reads JSON.
+type line struct {
+	t       *testing.T
+	stream  net.Conn
+	answers *json.Decoder
+	ended   chan error // what Serve returns
+}
+
+// serveLine serves a session of a transport on a stream.
+func serveLine(t *testing.T, transport mcp.Transport, wrap func(mcp.Transport) mcp.Transport) line {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _ = far.Close() })
+	l := line{t, far, json.NewDecoder(far), make(chan error, 1)}
+	go func() { l.ended <- Serve(t.Context(), transport, wrap(&mcp.IOTransport{Reader: near, Writer: near})) }()
+	return l
+}
+
+// asIs is a transport that is not wrapped.
+func asIs(transport mcp.Transport) mcp.Transport { return transport }
+
+// send writes a message, or several, in one line.
+func (l line) send(text string) {
+	l.t.Helper()
+	require.NoError(l.t, write(l.stream, text+"\n"))
+}
+
+// receive reads a message that must be the answer with that id, and returns it.
+func (l line) receive(id int) (answer struct {
+	ID     int
+	Error  *struct{ Message string }
+	Result json.RawMessage
+}) {
+	l.t.Helper()
+	if l.stream != nil {
+		require.NoError(l.t, l.stream.SetReadDeadline(time.Now().Add(patience)))
+	}
+	require.NoError(l.t, l.answers.Decode(&answer))
+	require.Equal(l.t, id, answer.ID)
+	return answer
+}
+
+// The answers of a batch are sent one by one, and the session holds none of them for others that
+// never come: neither a canceled request nor a notification is answered.
+func TestServe_batch_with_canceled_calls(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	transport := Transport(c, WithLimits(hostileLimits))
+	l := serveLine(t, transport, asIs)
+	heap := heapBytes()
+	for i := 1; i < 50; i += 2 {
+		l.send(fmt.Sprintf(`[{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a/big","arguments":{"bytes":1000000}}},`+
+			`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a/hang"}}]`, i, i+1))
+		require.Greater(t, len(l.receive(i).Result), 1_000_000)
+		l.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i+1))
+	}
+	until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+	require.Less(t, heapBytes()-heap, 8<<20)
+	for id := 1000; id < 1010; id++ {
+		l.send(fmt.Sprintf(`[{"jsonrpc":"2.0","id":%d,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]`, id))
+		require.JSONEq(t, "{}", string(l.receive(id).Result))
+	}
+	require.NoError(t, l.stream.Close())
+	require.NoError(t, receive(t, l.ended))
+}
+
+// A batch is split whatever leads to the stream.
+func TestServe_batch_of_each_transport(t *testing.T) {
+	c := newClient(t)
+	const batch = `[ {"jsonrpc":"2.0","id":1,"method":"ping"} , {"jsonrpc":"2.0","method":"notifications/initialized"} ]`
+	t.Run("logged", func(t *testing.T) {
+		var log bytes.Buffer
+		l := serveLine(t, Transport(c), func(peer mcp.Transport) mcp.Transport {
+			return &mcp.LoggingTransport{Transport: peer, Writer: &log}
+		})
+		l.send(batch)
+		l.receive(1)
+		require.NoError(t, l.stream.Close())
+		require.NoError(t, receive(t, l.ended))
+		require.Contains(t, log.String(), `read: {"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	})
+	t.Run("stdio", func(t *testing.T) {
+		stdin, toPeer, err := os.Pipe()
+		require.NoError(t, err)
+		fromPeer, stdout, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, fromPeer.SetDeadline(time.Now().Add(patience)))
+		realIn, realOut := os.Stdin, os.Stdout
+		defer func() { os.Stdin, os.Stdout = realIn, realOut }()
+		os.Stdin, os.Stdout = stdin, stdout
+		ended := make(chan error, 1)
+		go func() { ended <- Serve(t.Context(), Transport(c), &mcp.StdioTransport{MaxLineLength: 1 << 10}) }()
+		_, err = io.WriteString(toPeer, batch+"\n")
+		require.NoError(t, err)
+		line := line{t: t, answers: json.NewDecoder(fromPeer)}
+		line.receive(1)
+		_, err = io.WriteString(toPeer, `{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"`+strings.Repeat("x", 2<<10)+`"}}`+"\n")
+		require.NoError(t, err)
+		require.ErrorContains(t, receive(t, ended), "maximum line length")
+		_, err = stdout.WriteString("open")
+		require.NoError(t, err, "the standard output stays open")
+		for _, file := range []*os.File{toPeer, fromPeer, stdout} {
+			require.NoError(t, file.Close())
+		}
+	})
+}
+
+func TestBatchSplitter(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a": [1, {"b":"]"}, []]}`:           `{"a": [1, {"b":"]"}, []]}`,
+		`[{"a":"\"[,"}, {"b":[ ]}]`:           "\n" + `{"a":"\"[,"}` + "\n\n" + `{"b":[ ]}` + "\n",
+		"[[{}],\t[{\"\\\\\":[{}]}]]\n{ }":     "\n\n{}\n\n\n\n{\"\\\\\":[{}]}\n\n\n{ }",
+		`[1, "a, b", true]`:                   "\n1\n\n" + `"a, b"` + "\n\ntrue\n",
+		"[]":                                  "\n\n",
+		"}]{":                                 "}\n{",
+		strings.Repeat("[", 1000) + `{"a":1}`: strings.Repeat("\n", 1000) + `{"a":1}`,
+	} {
+		for name, stream := range map[string]io.Reader{"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
+			got, err := io.ReadAll(&batchSplitter{stream: io.NopCloser(stream)})
+			require.NoError(t, err)
+			require.Equal(t, want, string(got), "%s, %s", text, name)
+		}
+	}
+}

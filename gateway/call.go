@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// toolCall are the params of tools/call.
+type toolCall struct {
+	name          string
+	arguments     json.RawMessage
+	progressToken json.RawMessage
+	version       string
+}
+
+// readToolCall reads the params of tools/call without building values of the arguments.
+func readToolCall(raw json.RawMessage) (t toolCall, err error) {
+	err = jsonscan.EachMember(raw, func(key string, value []byte) (err error) {
+		switch key {
+		case "name":
+			t.name, err = jsonscan.ReadString(value)
+		case "arguments":
+			t.arguments = value
+		case "_meta":
+			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
+				switch key {
+				case "progressToken":
+					t.progressToken = value
+				case "io.modelcontextprotocol/protocolVersion":
+					t.version, err = jsonscan.ReadString(value)
+				}
+				return err
+			})
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return t, invalidParams("params of tools/call cannot be read: " + err.Error())
+	case t.name == "":
+		return t, invalidParams("params of tools/call have no name of a tool")
+	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
+		return t, invalidParams("the arguments in params of tools/call are not an object")
+	}
+	t.name = strings.Clone(t.name) // it would keep the arguments
+	return t, checkVersion(t.version)
+}
+
+// callTool answers tools/call (MCP, server, tools). Arguments that the tool does not take are an
+// error of the tool, which the model can correct; a request that is not one of tools/call, and
+// an unknown tool, are JSON-RPC errors (there: error handling).
+func (c *connection) callTool(r *request) (json.RawMessage, error) {
+	t, err := readToolCall(r.Params)
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.client.CallToolRaw(r.ctx, t.name, t.arguments, c.callOptions(r, t.progressToken)...)
+	switch {
+	case err == nil:
+		return result, nil
+	case isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC):
+		return nil, c.protocolError(t.name, err)
+	}
+	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)
+}
+
+// callOptions are the options of a request whose progress is reported if it has a token
+// (MCP, basic, utilities, progress).
+func (c *connection) callOptions(r *request, token json.RawMessage) []facade.CallOption {
+	if !isProgressToken(token) {
+		return c.opts.call
+	}
+	r.token = token
+	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) { c.out.addProgress(r, p) }))
+}
+
+// progressParams are the params of notifications/progress.
+type progressParams struct {
+	ProgressToken json.RawMessage `json:"progressToken"`
+	mcpvisor.Progress
+}
+
+// isProgressToken reports whether a value may be a token: text or a number.
+func isProgressToken(token json.RawMessage) bool {
+	return len(token) > 0 && (token[0] == '"' || token[0] == '-' || token[0] >= '0' && token[0] <= '9')
+}

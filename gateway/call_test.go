@@ -1,0 +1,300 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// What goes wrong with a server is failure to the model; mistakes are JSON-RPC errors.
+func TestCallTool_errors(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		ctx := t.Context()
+		fragile := fixture("a", mcptest.Script{})
+		fragile.Policy = supervisor.Retry(1, time.Hour)
+		c := newClient(t, fragile, mcpvisor.ServerSpec{Name: "raw", InMemory: rawServer(`"error":{"code":-32042,"message":"visit the URL","data":{"a":1}}`)})
+		s := connect(t, Transport(c, WithCallOptions(facade.WithTimeout(time.Minute))), version, nil)
+		wire := func(name string, args any) *jsonrpc.Error {
+			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
+			var e *jsonrpc.Error
+			require.ErrorAs(t, err, &e)
+			return e
+		}
+		e := wire("mcp__a__ecko", nil)
+		require.EqualValues(t, jsonrpc.CodeInvalidParams, e.Code)
+		require.Contains(t, e.Message, "Did you mean mcp__a__echo")
+		require.JSONEq(t, `"unknown_tool"`, member(t, e.Data, "code"))
+		require.EqualValues(t, jsonrpc.CodeInvalidParams, wire("z/x", nil).Code)
+		e = wire("a/echo", []int{1})
+		require.EqualValues(t, jsonrpc.CodeInvalidParams, e.Code)
+		require.Contains(t, e.Message, "are not an object")
+		e = wire("raw/x", nil)
+		require.EqualValues(t, -32042, e.Code)
+		require.Equal(t, "visit the URL", e.Message)
+		require.JSONEq(t, `{"a":1}`, string(e.Data))
+
+		r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "a/crash"})
+		failure := modelError(t, r, err)
+		require.Equal(t, "crashed", failure.Code)
+		require.False(t, failure.Retryable)
+		require.Contains(t, failure.Message, "Whether it had an effect is not known; check before you repeat it.")
+		r, err = s.CallTool(ctx, &mcp.CallToolParams{Name: "a/echo"})
+		failure = modelError(t, r, err)
+		require.Equal(t, "unavailable", failure.Code)
+		require.True(t, failure.Retryable)
+		require.Contains(t, failure.Message, "nothing was done. Try again")
+
+		_, err = s.GetPrompt(ctx, &mcp.GetPromptParams{Name: "mcp__a__greet"})
+		var down *jsonrpc.Error
+		require.ErrorAs(t, err, &down)
+		require.EqualValues(t, jsonrpc.CodeInternalError, down.Code)
+		require.Contains(t, down.Message, "nothing was done. Try again")
+	})
+}
+
+func member(t *testing.T, object json.RawMessage, name string) string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(object, &members))
+	return string(members[name])
+}
+
+// What the host refuses is an error of the tool, which the model can act on.
+func TestCallTool_refused_by_the_host(t *testing.T) {
+	c, err := facade.New(facade.WithValidation(), facade.WithInterceptor(
+		func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			if call.Tool == "add" {
+				return facade.CallResult{}, errors.New("the user has not agreed")
+			}
+			if call.Tool == "count" {
+				return facade.CallResult{JSON: json.RawMessage(`{"content":[`)}, nil
+			}
+			return next(ctx, call)
+		}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+	s := connect(t, Transport(c), "2026-07-28", nil)
+	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": 7}})
+	failure := modelError(t, r, err)
+	require.Equal(t, "invalid", failure.Code)
+	require.Contains(t, failure.Message, "The arguments for a/echo cannot be used")
+	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/add", Arguments: map[string]any{"a": 1, "b": 2}})
+	require.Contains(t, modelError(t, r, err).Message, "the user has not agreed")
+	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/count", Arguments: map[string]any{"key": "x"}})
+	require.Equal(t, "invalid", modelError(t, r, err).Code, "a result that is not JSON cannot be passed on")
+	r, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": "on"}})
+	require.Equal(t, "on", text(t, r, err))
+}
+
+// A call whose context ends is canceled at the server.
+func TestCallTool_cancel(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		c := newClient(t, fixture("a", mcptest.Script{}))
+		s := connect(t, Transport(c), version, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "a/hang"})
+			ended <- err
+		}()
+		until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+		cancel()
+		require.ErrorIs(t, receive(t, ended), context.Canceled)
+		until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+		until(t, func() bool {
+			calls, _ := c.RecentCalls(0)
+			return len(calls) == 1 && calls[0].Kind == mcpvisor.KindCanceled
+		})
+		r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "a/echo", Arguments: map[string]any{"text": "on"}})
+		require.Equal(t, "on", text(t, r, err))
+	})
+}
+
+// A canceled request gets no answer.
+func TestCancelled_request_is_not_answered(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	s := openRaw(t, Transport(c))
+	s.send(5, "tools/call", `{"name":"a/hang"}`)
+	until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+	s.notify("notifications/cancelled", `{"requestId":6}`)
+	s.notify("notifications/cancelled", `{"requestId":5}`)
+	s.notify("notifications/cancelled", `{"requestId":5}`)
+	until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+	require.NoError(t, s.callWith(8, "ping", "").Error)
+}
+
+// Progress of a call with a token arrives before its result, in order. What is not read in
+// time is replaced by what follows.
+func TestCallTool_progress(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	s := openRaw(t, Transport(c, WithCallOptions(facade.WithTimeout(time.Minute))))
+	for _, token := range []string{`"t\u0041"`, `-7.5`} {
+		s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":100},"_meta":{"progressToken":`+token+`}}`)
+		last := 0
+		for last < 100 {
+			r, ok := s.read().(*jsonrpc.Request)
+			require.True(t, ok, "progress comes before the result")
+			require.Equal(t, "notifications/progress", r.Method)
+			require.Equal(t, token, member(t, r.Params, "progressToken"))
+			n, err := strconv.Atoi(member(t, r.Params, "progress"))
+			require.NoError(t, err)
+			require.Greater(t, n, last)
+			require.Equal(t, "100", member(t, r.Params, "total"))
+			last = n
+		}
+		require.NoError(t, s.read().(*jsonrpc.Response).Error)
+	}
+	s.send(1, "tools/call", `{"name":"a/slow_progress","arguments":{"steps":3},"_meta":{"progressToken":{}}}`)
+	require.NoError(t, s.read().(*jsonrpc.Response).Error, "that is not a token")
+}
+
+// A session of the go-sdk gets the progress, too.
+func TestCallTool_progress_of_the_sdk(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		c := newClient(t, fixture("a", mcptest.Script{}))
+		reports := make(chan float64, 10)
+		s := connect(t, Transport(c), version, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			reports <- r.Params.Progress
+		}})
+		params := &mcp.CallToolParams{Name: "a/slow_progress", Arguments: map[string]any{"steps": 2}}
+		params.SetProgressToken("t")
+		r, err := s.CallTool(t.Context(), params)
+		text(t, r, err)
+		for receive(t, reports) != 2 { // the first one may have been replaced
+		}
+	})
+}
+
+// Requests that cannot be served get the right error, and the session continues.
+func TestMalformed(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	s := openRaw(t, Transport(c))
+	for name, m := range map[string]struct {
+		method, params string
+		code           int64
+	}{
+		"unknown method":           {"tools/run", `{}`, jsonrpc.CodeMethodNotFound},
+		"no method":                {"", `{}`, jsonrpc.CodeMethodNotFound},
+		"notification as request":  {"notifications/initialized", `{}`, jsonrpc.CodeMethodNotFound},
+		"request of a server":      {"sampling/createMessage", `{}`, jsonrpc.CodeMethodNotFound},
+		"call without params":      {"tools/call", ``, jsonrpc.CodeInvalidParams},
+		"call, params not JSON":    {"tools/call", `{"name":`, jsonrpc.CodeInvalidParams},
+		"call, params a list":      {"tools/call", `["a/echo"]`, jsonrpc.CodeInvalidParams},
+		"call without a name":      {"tools/call", `{"arguments":{}}`, jsonrpc.CodeInvalidParams},
+		"call, name a number":      {"tools/call", `{"name":7}`, jsonrpc.CodeInvalidParams},
+		"call, arguments a list":   {"tools/call", `{"name":"a/echo","arguments":[]}`, jsonrpc.CodeInvalidParams},
+		"call, arguments a text":   {"tools/call", `{"name":"a/echo","arguments":"{}"}`, jsonrpc.CodeInvalidParams},
+		"call, meta a list":        {"tools/call", `{"name":"a/echo","_meta":[]}`, jsonrpc.CodeInvalidParams},
+		"call, unknown version":    {"tools/call", `{"name":"a/echo","_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}`, mcp.CodeUnsupportedProtocolVersion},
+		"list, unknown version":    {"tools/list", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2099-01-01"}}`, mcp.CodeUnsupportedProtocolVersion},
+		"list, params a number":    {"tools/list", `7`, jsonrpc.CodeInvalidParams},
+		"ping, params a list":      {"ping", `[1]`, jsonrpc.CodeInvalidParams},
+		"list, cursor a number":    {"tools/list", `{"cursor":7}`, jsonrpc.CodeInvalidParams},
+		"list, cursor made up":     {"tools/list", `{"cursor":"x!"}`, jsonrpc.CodeInvalidParams},
+		"list, cursor of another":  {"tools/list", `{"cursor":"eHg"}`, jsonrpc.CodeInvalidParams},
+		"prompt without a name":    {"prompts/get", `{}`, jsonrpc.CodeInvalidParams},
+		"prompt, unknown":          {"prompts/get", `{"name":"nothing"}`, jsonrpc.CodeInvalidParams},
+		"prompt, argument a list":  {"prompts/get", `{"name":"mcp__a__greet","arguments":{"name":[]}}`, jsonrpc.CodeInvalidParams},
+		"read without a URI":       {"resources/read", `{}`, codeResourceNotFound},
+		"read, unknown":            {"resources/read", `{"uri":"file:///nothing"}`, codeResourceNotFound},
+		"read, unknown server":     {"resources/read", `{"uri":"mcpvisor://z/file:///nothing"}`, jsonrpc.CodeInvalidParams},
+		"subscribe, unknown":       {"resources/subscribe", `{"uri":"file:///nothing"}`, codeResourceNotFound},
+		"complete without ref":     {"completion/complete", `{}`, jsonrpc.CodeInvalidParams},
+		"complete, unknown prompt": {"completion/complete", `{"ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a"}}`, jsonrpc.CodeInvalidParams},
+		"complete, no argument":    {"completion/complete", `{"ref":{"type":"ref/prompt","name":"mcp__a__greet"}}`, jsonrpc.CodeInvalidParams},
+		"level, unknown":           {"logging/setLevel", `{"level":"loud"}`, jsonrpc.CodeInvalidParams},
+		"listen to nothing":        {"subscriptions/listen", `{}`, jsonrpc.CodeInvalidParams},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var wire *jsonrpc.Error
+			require.ErrorAs(t, s.call(m.method, m.params).Error, &wire)
+			require.Equal(t, m.code, wire.Code, wire.Message)
+			require.NotEmpty(t, wire.Message)
+			require.NotContains(t, wire.Message, "Go ")
+		})
+	}
+	for _, m := range []struct{ method, params string }{
+		{"notifications/cancelled", `{`}, {"notifications/cancelled", ``}, {"notifications/cancelled", `{"requestId":[]}`},
+		{"notifications/nonsense", `[]`}, {"tools/call", `{"name":"a/count","arguments":{"key":"x"}}`}, {"", ""},
+	} {
+		s.notify(m.method, m.params)
+	}
+	for _, m := range []jsonrpc.Message{nil, (*jsonrpc.Request)(nil), (*jsonrpc.Response)(nil), &jsonrpc.Response{}} {
+		require.NoError(t, s.conn.Write(t.Context(), m))
+	}
+	require.NoError(t, s.call("ping", `null`).Error)
+	require.Empty(t, c.CallsInFlight())
+}
+
+// FuzzWrite: whatever a peer sends, each request gets one answer.
+func FuzzWrite(f *testing.F) {
+	for _, seed := range []struct{ method, params string }{
+		{"tools/call", `{"name":"raw/x","arguments":{},"_meta":{"progressToken":1}}`},
+		{"initialize", `{"protocolVersion":"2025-06-18"}`}, {"tools/list", `{"cursor":"YS9i"}`}, {"resources/read", `{"uri":"mcpvisor://raw/x"}`},
+		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"x"}}`}, {"notifications/cancelled", `{"requestId":1}`},
+	} {
+		f.Add(seed.method, seed.params)
+	}
+	c, err := facade.New()
+	require.NoError(f, err)
+	f.Cleanup(func() { _ = c.Close(context.Background()) })
+	require.NoError(f, c.Register(f.Context(), mcpvisor.ServerSpec{Name: "raw", InMemory: rawServer(`{"content":[]}`)}))
+	f.Fuzz(func(t *testing.T, method, params string) {
+		if method == "subscriptions/listen" {
+			return // it is answered at the end
+		}
+		s := openRaw(t, Transport(c))
+		s.notify(method, params)
+		s.send(1, method, params)
+		for {
+			answer, ok := s.read().(*jsonrpc.Response)
+			if !ok {
+				continue
+			}
+			if answer.Error == nil {
+				require.True(t, json.Valid(answer.Result))
+			}
+			var wire *jsonrpc.Error
+			require.True(t, answer.Error == nil || errors.As(answer.Error, &wire))
+			return
+		}
+	})
+}
+
+// A request whose goroutine ends in code of the host is answered, as is one that panics.
+func TestCallTool_interceptor_ends_the_goroutine(t *testing.T) {
+	for what, end := range map[string]func(){
+		"tools/call panicked: no": func() { panic("no") },
+		"tools/call ended its goroutine without an answer (runtime.Goexit)": runtime.Goexit,
+	} {
+		c, err := facade.New(facade.WithInterceptor(func(ctx context.Context, call facade.ToolCall, next facade.CallNext) (facade.CallResult, error) {
+			if call.Tool == "crash" {
+				end()
+			}
+			return next(ctx, call)
+		}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+		require.NoError(t, c.Register(t.Context(), fixture("a", mcptest.Script{})))
+		s := openRaw(t, Transport(c))
+		var failed *jsonrpc.Error
+		require.ErrorAs(t, s.call("tools/call", `{"name":"a/crash"}`).Error, &failed)
+		require.EqualValues(t, jsonrpc.CodeInternalError, failed.Code)
+		require.Equal(t, what, failed.Message)
+		require.NoError(t, s.call("tools/call", `{"name":"a/echo"}`).Error, "the id is free, and the session works")
+	}
+}

@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// completionRef is what has the argument: a prompt or a resource template.
+type completionRef struct {
+	Type string `json:"type"`
+	Name string `json:"name"`
+	URI  string `json:"uri"`
+}
+
+type completionArgument struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type completionContext struct {
+	Arguments map[string]string `json:"arguments"`
+}
+
+// complete answers completion/complete (MCP, server, utilities, completion).
+func (c *connection) complete(r *request, p *params) (any, error) {
+	request := facade.CompletionRequest{Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}
+	var server string
+	switch p.Ref.Type {
+	case "ref/prompt":
+		var err error
+		if server, request.Prompt, err = c.findPrompt(p.Ref.Name); err != nil {
+			return nil, err
+		}
+	case "ref/resource":
+		found, err := c.findTemplate(p.Ref.URI)
+		if err != nil {
+			return nil, err
+		}
+		server, request.Template = found.server, found.uri
+	default:
+		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
+	}
+	details, err := c.client.Complete(r.ctx, server, request, c.callOptions(r, p.Meta.ProgressToken)...)
+	if err != nil {
+		return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err)
+	}
+	return &mcp.CompleteResult{Completion: *details}, nil
+}
+
+// maxQuote is how much of a name that the peer sent is repeated in an error, in bytes.
+const maxQuote = 200
+
+func quote(text string) string { return strconv.Quote(shorten(text)) }
+
+func shorten(text string) string {
+	if len(text) > maxQuote {
+		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// connection is one session. Each request in flight has a goroutine, and one more follows the
+// events of the client.
+type connection struct {
+	*gateway
+
+	ctx      context.Context // ends with the session; its cause is why
+	cancel   context.CancelCauseFunc
+	requests *requests
+	out      *outbox
+
+	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
+	levelling chan struct{} // holds a value while the level of log messages is being set
+	slots     chan struct{} // holds a value for each subscription of the session
+}
+
+func newConnection(g *gateway) *connection {
+	limits := g.opts.limits
+	c := &connection{gateway: g, out: newOutbox(limits), listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1),
+		slots: make(chan struct{}, limits.MaxSubscriptions)}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	context.AfterFunc(c.ctx, c.out.close) // even if nobody reads to the end
+	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
+	events := g.client.Watch(c.ctx, watchedKinds...) // before the lists are read, so that no change is missed
+	go c.follow(events, c.readOffers())
+	return c
+}
+
+// errEnded is the cause of a session that has ended as it should.
+var errEnded = errors.New("the session has ended")
+
+func (c *connection) end() { c.cancel(errEnded) }
+
+// SessionID implements [mcp.Connection]. It is empty.
+func (c *connection) SessionID() string { return "" }
+
+// Read implements [mcp.Connection]. After the end of the session it returns io.EOF, or
+// [ErrPeerDoesNotRead].
+func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		if c.ctx.Err() != nil {
+			return nil, c.endError(io.EOF)
+		}
+		m, ended := c.out.next()
+		if ended != nil {
+			c.endRequest(ended)
+		}
+		if m != nil {
+			return m, nil
+		}
+		select {
+		case <-c.out.wake:
+		case <-c.ctx.Done():
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// endError is why the session has ended; usual if it has ended as it should.
+func (c *connection) endError(usual error) error {
+	if cause := context.Cause(c.ctx); cause != nil && !errors.Is(cause, errEnded) {
+		return cause
+	}
+	return usual
+}
+
+// Write implements [mcp.Connection]. It waits for no server. A request waits while the
+// session has as many as its [Limits] allow; what is no request does not.
+func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
+	r, ok := m.(*jsonrpc.Request)
+	if c.ctx.Err() != nil {
+		return c.endError(fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed))
+	}
+	switch {
+	case !ok || r == nil: // an answer, though nothing was asked
+	case !r.ID.IsValid():
+		c.receiveNotification(r)
+	default:
+		made := newRequest(c.ctx, r)
+		made.turn = newTurn(made)
+		if err := c.requests.admit(ctx, made); err != nil {
+			return c.endError(err)
+		}
+	}
+	return nil
+}
+
+// Close implements [mcp.Connection]. It cancels the requests in flight and does not wait
+// for them.
+func (c *connection) Close() error {
+	c.end()
+	return nil
+}
+
+// serve answers one request, when it is its turn.
+func (c *connection) serve(r *request) {
+	if r.refusal != "" {
+		c.respond(r, &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.refusal}})
+		return
+	}
+	r.turn.await()
+	// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
+	response := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}}
+	defer c.respond(r, response)
+	result, err := c.answerSafely(r)
+	response.Result, response.Error = result, nil
+	if err != nil {
+		response.Result, response.Error = nil, err
+	}
+}
+
+// respond lets the next request of the row begin, and passes the answer to the peer if it
+// expects one: then the request ends when that is read, or else now.
+func (c *connection) respond(r *request, response *jsonrpc.Response) {
+	c.requests.endTurn(r)
+	r.cancel()
+	switch {
+	case r.canceled.Load():
+		c.out.dropProgress(r)
+		c.endRequest(r)
+	case !c.out.addAnswer(r, response):
+		c.cancel(c.opts.limits.unreadError())
+	}
+}
+
+// endRequest frees what a request holds.
+func (c *connection) endRequest(r *request) {
+	if r.lists {
+		<-c.listing
+	}
+	c.requests.end(r)
+}
+
+// answerSafely is answer with a panic as an error.
+func (c *connection) answerSafely(r *request) (result []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("%s panicked: %v", r.Method, p)}
+		}
+	}()
+	return c.answer(r)
+}
+
+// acquire waits for a place in a channel that holds a value for each that is taken.
+func (r *request) acquire(places chan<- struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-r.ctx.Done():
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was canceled"}
+	}
+}
+
+// drain ends the session as soon as no request is in flight.
+func (c *connection) drain() {
+	c.out.notify.endListeners()
+	c.requests.drain()
+}

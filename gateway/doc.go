@@ -1,0 +1,89 @@
+// Package gateway is not part of the stable API. It offers everything that a facade.Client
+// supervises as one MCP session: an mcp.Transport of the go-sdk that answers from the client,
+// with no server and no pipe between. What takes a transport or a session of the go-sdk gets the
+// tools, resources and prompts of all servers, over a session that survives every crash of them.
+//
+//	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+//	session, err := host.Connect(ctx, gateway.Transport(client), nil)
+//	tools, err := session.ListTools(ctx, nil)
+//	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "mcp__fs__list_directory"})
+//
+// [Serve] offers the same to another process.
+//
+// # Names
+//
+// Tools and prompts are listed by their alias (mcpvisor.Alias), which is unique among all
+// servers and fits what model providers accept. Calls take the alias or the qualified name
+// ("fs/list_directory"). A resource keeps its URI. If several servers list the same URI or
+// template, it is listed as mcpvisor://SERVER/URI for each of them. That form names a resource
+// of one server in any case.
+//
+// A URI belongs to the server that lists it, or else to the one with the template that it may
+// be an expansion of; of several templates, the one with the longest literal beginning
+// counts. If servers are equal in that, the URI is refused with an error that names them. A
+// server owns what it offered last until it is unregistered: while it is down, was given up
+// or is being replaced, its URIs are answered with an error, and never by another server. So
+// a server whose template matches everything gets what no other server has. A server that has
+// never been ready owns nothing, as nobody knows what it has.
+//
+// Lists have no characters that a model reads and people do not see: control characters with
+// escape sequences, marks of the text direction, tag characters and other invisible ones. They are
+// removed from names of resources, titles, descriptions and instructions. In schemas, names and
+// values that have some are left out. URIs and _meta are not changed.
+//
+// # Results and errors
+//
+// The result of a tool is passed on byte for byte, such characters included: it is data, and
+// may be a file that is to be written back. The same holds for what resources and prompts
+// contain. Who shows a result to a model or on a terminal removes them there. What goes wrong is told in the way in
+// which the caller can act on it:
+//
+//   - The server is down, crashed, was given up, is overloaded or did not answer in time: a
+//     result with IsError, whose text says what happened, and whether the call may have had
+//     an effect or is safe to repeat. Its structured content is a facade.ModelError.
+//   - The tool does not take these arguments (facade.WithValidation), or an interceptor
+//     refused the call (facade.WithInterceptor): a result with IsError, too.
+//   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
+//   - A JSON-RPC error of the server: the same error, with its code and data.
+//
+// No call is repeated. A framework that repeats calls by itself after an error must not do
+// so here: the outcome of the first attempt may be unknown. (Switch off the replay of
+// eino's officialmcp.)
+//
+// # Notifications
+//
+// A change of the lists (a server became ready, went down, or changed its lists) is one
+// list_changed notification for each kind of list; changes that the session has not read yet
+// are one. An update of a resource is reported to the sessions that subscribed to it; after
+// a restart of its server each subscribed resource counts as updated. Subscriptions also
+// survive that the host replaces the server: when a server of that name is ready, they are
+// made again, and each resource counts as updated. Progress is passed on
+// if the request has a progress token; a report that the session has not read when the next one
+// comes is left out. Log messages are passed on after logging/setLevel,
+// which sets the level of all servers registered then; servers registered later keep theirs.
+// The level stays after the session: MCP has no request that resets it, so the host sets the
+// one that it wants with facade.Client.SetLoggingLevel.
+//
+// # Requests of servers
+//
+// Sampling, elicitation and roots are answered by the handlers of the facade.Client. They
+// belong to the host, and the session behind the gateway is not asked: it may be one of many.
+//
+// # What a peer may cost
+//
+// [Limits] bound what one session costs, whatever its peer sends and does not read: requests in
+// flight and in line, their bytes, answers that are not read, subscriptions, and requests
+// subscriptions/listen. A request beyond them waits in Write, so a peer behind a stream is
+// read no further; what is refused has a JSON-RPC error that names the bound. A session whose
+// unread answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no
+// bound of their own: those that say the same are one, updates of many parts of a resource
+// become one of the whole, and of log messages the newest stay. Lists are made one at a
+// time. When the session has lost events of the client, all lists and subscribed resources
+// count as changed. Nothing that a peer does delays another one, but they share the places
+// of the servers (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
+//
+// # Versions
+//
+// The session speaks the versions from 2024-11-05 to 2025-11-25, and 2026-07-28 with
+// subscriptions/listen, whatever the servers speak.
+package gateway

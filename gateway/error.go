@@ -1,0 +1,53 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+func invalidParams(text string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
+}
+
+// protocolError returns the JSON-RPC error of a request that the client could not answer:
+// the error of the server, if it answered with one, and otherwise the text for a model, with
+// a facade.ModelError as data.
+func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
+	var wire *jsonrpc.Error
+	if errors.Is(err, mcpvisor.ErrRPC) && errors.As(err, &wire) {
+		same := *wire
+		return &same
+	}
+	result := c.client.ErrorForModel(target, err)
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
+	var failed *mcpvisor.Error
+	if errors.As(err, &failed) && failed.Kind == mcpvisor.KindUnavailable {
+		if status, ok := c.client.ServerStatus(failed.Server); ok {
+			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
+		}
+	}
+	if isUnknown(err) || errors.Is(err, mcpvisor.ErrInvalid) {
+		e.Code = jsonrpc.CodeInvalidParams
+	}
+	e.Data, _ = json.Marshal(result.StructuredContent) // a ModelError always marshals
+	return e
+}
+
+// isUnknown reports whether the name of the request stands for nothing.
+func isUnknown(err error) bool {
+	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer)
+}
+
+func textOf(result *mcp.CallToolResult) string {
+	for _, content := range result.Content {
+		if text, ok := content.(*mcp.TextContent); ok {
+			return text.Text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+)
+
+// The functions below return what a server lists as a model may read it: prose without the
+// characters that people do not see ([display.ForModel]). They copy what they change:
+// definitions are shared. Results are not changed.
+
+// visible returns prose as a model may read it.
+func visible(text string) string {
+	text, _ = display.ForModel(text)
+	return text
+}
+
+func visibleTool(t mcp.Tool) *mcp.Tool {
+	t.Title, t.Description = visible(t.Title), visible(t.Description)
+	if t.Annotations != nil {
+		annotations := *t.Annotations
+		annotations.Title = visible(annotations.Title)
+		t.Annotations = &annotations
+	}
+	t.InputSchema, t.OutputSchema = visibleSchema(t.InputSchema), visibleSchema(t.OutputSchema)
+	return &t
+}
+
+func visiblePrompt(p mcp.Prompt) *mcp.Prompt {
+	p.Title, p.Description = visible(p.Title), visible(p.Description)
+	var arguments []*mcp.PromptArgument
+	for _, a := range p.Arguments {
+		if a != nil {
+			shown := *a
+			shown.Title, shown.Description = visible(a.Title), visible(a.Description)
+			arguments = append(arguments, &shown)
+		}
+	}
+	p.Arguments = arguments
+	return &p
+}
+
+func visibleResource(r mcp.Resource) *mcp.Resource {
+	r.Name, r.Title, r.Description = visible(r.Name), visible(r.Title), visible(r.Description)
+	return &r
+}
+
+func visibleTemplate(t mcp.ResourceTemplate) *mcp.ResourceTemplate {
+	t.Name, t.Title, t.Description = visible(t.Name), visible(t.Title), visible(t.Description)
+	return &t
+}
+
+// visibleSchema returns a schema as a model may read it, byte for byte the same if it has no
+// such characters. Descriptions and titles are cleaned. Names and values that have some are
+// removed as a whole: a cleaned one would mean nothing to the server.
+func visibleSchema(schema any) any {
+	raw, ok := schema.(json.RawMessage)
+	if !ok {
+		return schema
+	}
+	if _, removed := display.ForModel(string(raw)); removed == "" && !bytes.Contains(raw, []byte(`\u`)) {
+		return schema
+	}
+	var value any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // numbers stay as they are written
+	if d.Decode(&value) != nil {
+		return schema // the client has checked that it is JSON
+	}
+	if !dropHidden(value) {
+		return schema
+	}
+	clean, err := encodeResult(value, false)
+	if err != nil {
+		return schema
+	}
+	return clean
+}
+
+// dropHidden cleans a value of JSON in place, and reports whether it had anything to clean.
+func dropHidden(value any) (changed bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			text, isText := member.(string)
+			list, isList := member.([]any)
+			switch {
+			case isHidden(name):
+				delete(value, name)
+			case isText && isHidden(text) && (name == "description" || name == "title" || name == "$comment"):
+				value[name] = visible(text)
+			case isText && isHidden(text):
+				delete(value, name)
+			case isList:
+				kept := visibleItems(list)
+				value[name] = kept
+				changed = dropHidden(kept) || len(kept) < len(list) || changed
+				continue
+			default:
+				changed = dropHidden(member) || changed
+				continue
+			}
+			changed = true
+		}
+	case []any:
+		for i, item := range value {
+			if list, ok := item.([]any); ok {
+				kept := visibleItems(list)
+				value[i] = kept
+				changed = len(kept) < len(list) || changed
+			}
+			changed = dropHidden(value[i]) || changed
+		}
+	}
+	return changed
+}
+
+// visibleItems returns the items of a list without texts that have hidden characters.
+func visibleItems(list []any) []any {
+	kept := make([]any, 0, len(list))
+	for _, item := range list {
+		if text, ok := item.(string); !ok || !isHidden(text) {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
+func isHidden(text string) bool {
+	_, removed := display.ForModel(text)
+	return removed != ""
+}

@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// What the victim lists in the rows of TestHostileTenant.
+var victimScript = mcptest.Script{
+	Resources: []mcptest.ResourceDef{{URI: "file:///home/listed", Name: "listed", Text: "of the victim"}},
+	Templates: []mcptest.TemplateDef{{URITemplate: "file:///home/{path}", Name: "home"}},
+	Prompts:   []mcptest.PromptDef{{Name: "odd prompt!", Text: "of the victim"}},
+}
+
+// A server that lists more than its own must not answer for its neighbour: neither while that
+// is ready, nor while it is down, whatever the reason.
+func TestHostileTenant(t *testing.T) {
+	template := func(uris ...string) (script mcptest.Script) {
+		script = mcptest.Script{NoPrompts: true, Resources: []mcptest.ResourceDef{{URI: "tenant://own", Name: "own", Text: "of the tenant"}}}
+		for _, uri := range uris {
+			script.Templates = append(script.Templates, mcptest.TemplateDef{URITemplate: uri, Name: uri})
+		}
+		return script
+	}
+	resource := func(uri string) mcptest.Script {
+		return mcptest.Script{NoPrompts: true, Resources: []mcptest.ResourceDef{{URI: uri, Name: "copy", Text: "forged"}}, Templates: template("tenant://{x}").Templates}
+	}
+	var expensive []string
+	for i := range 2000 {
+		expensive = append(expensive, strings.Repeat("{a}", i%100)+strings.Repeat("{a}i", i/100))
+	}
+	const both = "use one of"
+	for _, row := range []struct {
+		name   string
+		tenant mcptest.Script
+		// What the peer gets while the victim is ready; empty: its own. "use one of" is the
+		// error that names both servers. While the victim is down that stays, and everything
+		// else is unavailable.
+		listed, expanded string
+	}{
+		{name: "a template matches everything", tenant: template("{+uri}")},
+		{name: "a template matches every file", tenant: template("file://{+path}")},
+		{name: "a template of all letters", tenant: template("{a}{b}{c}{d}{e}", "f{a}", "fi{a}", "{a}listed")},
+		{name: "many expensive templates", tenant: template(append(expensive, "{+uri}")...)},
+		{name: "the template of the victim", tenant: template("file:///home/{path}"), expanded: both},
+		{name: "another template with its beginning", tenant: template("file:///home/{+everything}"), expanded: both},
+		{name: "the resource of the victim", tenant: resource("file:///home/listed"), listed: both},
+		{name: "a template that is the resource", tenant: template("file:///home/listed")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for state, bringDown := range victimStates {
+				t.Run(state, func(t *testing.T) {
+					victim := fixture("victim", victimScript)
+					victim.Policy = supervisor.Retry(1, time.Hour)
+					if state == "evicted" {
+						victim.Policy = supervisor.NoRetry()
+					}
+					if state == "parked" {
+						victim.Policy = supervisor.Retry(0, time.Millisecond, supervisor.WithParking(time.Hour))
+					}
+					c := newClient(t, victim, fixture("tenant", row.tenant))
+					s := openRaw(t, Transport(c))
+					ask := func(uri, want string) {
+						t.Helper()
+						for _, method := range []string{"resources/read", "resources/subscribe", "resources/unsubscribe"} {
+							answer := s.call(method, `{"uri":"`+uri+`"}`)
+							switch {
+							case method == "resources/unsubscribe":
+								require.NoError(t, answer.Error)
+							case want == both:
+								require.ErrorContains(t, answer.Error, both+" mcpvisor://tenant/"+uri+" mcpvisor://victim/"+uri)
+							case want != "" && method == "resources/read":
+								require.ErrorContains(t, answer.Error, want)
+							case want == "":
+								require.NoError(t, answer.Error, method)
+								require.NotContains(t, string(answer.Result), "forged")
+							}
+						}
+					}
+					ask("file:///home/listed", row.listed)
+					ask("file:///home/other", row.expanded)
+					down := bringDown(t, c)
+					for uri, want := range map[string]string{"file:///home/listed": row.listed, "file:///home/other": row.expanded} {
+						if want == "" {
+							want = down
+						}
+						ask(uri, want)
+					}
+					require.ErrorContains(t, s.call("prompts/get", `{"name":"`+mcpvisor.Alias("victim", "odd prompt!")+`"}`).Error, down)
+					complete := s.call("completion/complete", `{"ref":{"type":"ref/resource","uri":"file:///home/{path}"},"argument":{"name":"path","value":""}}`)
+					if row.name == "the template of the victim" {
+						require.ErrorContains(t, complete.Error, both)
+					} else {
+						require.ErrorContains(t, complete.Error, down)
+					}
+					calls, _ := c.RecentCalls(0)
+					for _, call := range calls {
+						require.NotEqual(t, "tenant", call.Server, "%s %s", call.Method, call.Target)
+					}
+				})
+			}
+		})
+	}
+}
+
+// victimStates are ways to bring a server down. Each returns what the error says then.
+var victimStates = map[string]func(t *testing.T, c *facade.Client) string{
+	"restarting": func(t *testing.T, c *facade.Client) string {
+		crash(t, c, mcpvisor.EventRetry)
+		return "Try again in 60 min. (Server victim is backoff.)"
+	},
+	"parked": func(t *testing.T, c *facade.Client) string {
+		crash(t, c, mcpvisor.EventParked)
+		return "Try again in 60 min. (Server victim is parked.)"
+	},
+	"evicted": func(t *testing.T, c *facade.Client) string {
+		crash(t, c, mcpvisor.EventEvicted)
+		return "failed too often and was given up"
+	},
+	"replaced": func(t *testing.T, c *facade.Client) string {
+		script := victimScript
+		script.StartDelay = time.Hour
+		next := fixture("victim", script)
+		next.StartSupervised = true
+		require.NoError(t, c.Apply(t.Context(), []mcpvisor.ServerSpec{next}, "tenant"))
+		return "is not available at the moment; nothing was done"
+	},
+}
+
+// crash ends the session of the victim, and waits for what its policy makes of that.
+func crash(t *testing.T, c *facade.Client, until mcpvisor.EventKind) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	events := c.Watch(ctx, until)
+	_, err := c.CallTool(t.Context(), "victim/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	receive(t, events)
+}
+
+// The URIs by which resources are listed do not change while one of the servers that have them
+// is down.
+func TestHostileTenant_listed_names_stay(t *testing.T) {
+	victim := fixture("victim", victimScript)
+	victim.Policy = supervisor.Retry(1, time.Hour)
+	c := newClient(t, victim, fixture("tenant", victimScript))
+	s := openRaw(t, Transport(c))
+	list := func() string {
+		t.Helper()
+		return string(s.call("resources/list", "").Result) + string(s.call("resources/templates/list", "").Result)
+	}
+	require.Contains(t, list(), `"uri":"mcpvisor://tenant/file:///home/listed"`)
+	require.Contains(t, list(), `"uri":"mcpvisor://victim/file:///home/listed"`)
+	crash(t, c, mcpvisor.EventRetry)
+	require.Contains(t, list(), `"uri":"mcpvisor://tenant/file:///home/listed"`)
+	require.Contains(t, list(), `"uriTemplate":"mcpvisor://tenant/file:///home/{path}"`)
+	require.NotContains(t, list(), "victim")
+}
+
+// An alias that two prompts share belongs to none of them.
+func TestHostileTenant_prompt_with_the_alias_of_another(t *testing.T) {
+	seen := map[string]string{}
+	var one, two string
+	for i := 0; two == ""; i++ { // names that differ in characters which aliases do not have
+		name := strings.NewReplacer("0", "!", "1", "?").Replace(fmt.Sprintf("%032b", i))
+		alias := mcpvisor.Alias("a", name)
+		if seen[alias] != "" {
+			one, two = seen[alias], name
+		}
+		seen[alias] = name
+	}
+	c := newClient(t, fixture("a", mcptest.Script{Prompts: []mcptest.PromptDef{{Name: one, Text: "1"}, {Name: two, Text: "2"}}}))
+	s := openRaw(t, Transport(c))
+	require.ErrorContains(t, s.call("prompts/get", `{"name":"`+mcpvisor.Alias("a", one)+`"}`).Error, "several prompts have the name")
+	require.NoError(t, s.call("prompts/get", `{"name":"a/`+two+`"}`).Error)
+}
+
+// Templates cost a bounded number of steps at a lookup, and one server's do not count
+// against another's.
+func TestMatchTemplate_steps(t *testing.T) {
+	uri := strings.Repeat("a", maxURIBytes)
+	var templates []mcpvisor.ResourceTemplate
+	for i := range 10_000 {
+		templates = append(templates, mcpvisor.ResourceTemplate{URITemplate: strings.Repeat("{x}", 1+i%100) + "b{y}"})
+	}
+	steps, matched := maxMatchSteps, 0
+	for _, template := range append(templates, mcpvisor.ResourceTemplate{URITemplate: "{+uri}"}) {
+		before := steps
+		if _, ok := matchTemplate(template.URITemplate, uri, &steps); ok {
+			matched++
+		}
+		require.LessOrEqual(t, before-steps, len(uri)+2*len(template.URITemplate))
+		if before < 0 {
+			require.LessOrEqual(t, before-steps, 2, "nothing is searched any more")
+		}
+	}
+	require.Negative(t, steps)
+	require.Zero(t, matched)
+	require.Equal(t, -1, longestMatch(templates, uri))
+}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Limits bound what one peer, which has one session, may cost this process and the other
+// peers. In each field 0, and a negative value, means the default.
+type Limits struct {
+	// MaxRequests is how many requests of the session are in flight at once, from their
+	// beginning until their answers are read. Further ones wait, and can be canceled while
+	// they do. Default 128.
+	MaxRequests int
+	// MaxWaiting is how many requests wait for one of MaxRequests. Beyond it the Write of
+	// the connection waits for room with a request; cancellations and other notifications
+	// pass. Default 1,024.
+	MaxWaiting int
+	// MaxRequestBytes bounds the params and ids of all these requests together, in bytes.
+	// Beyond it Write waits, too. One request may exceed it. Default 16 MiB.
+	MaxRequestBytes int
+	// MaxUnreadBytes bounds the answers that the peer has not read, in bytes. Beyond it the
+	// session ends: the peer does not read. One answer may exceed it. Default 64 MiB.
+	MaxUnreadBytes int
+	// MaxSubscriptions is how many subscriptions to resources the session has at once. Further
+	// ones are refused. A subscription counts until its server has been told that it ended.
+	// Default 1,000.
+	MaxSubscriptions int
+	// MaxListens is how many requests subscriptions/listen the session has in flight at
+	// once, beside MaxRequests. Further ones are refused. Default 16.
+	MaxListens int
+}
+
+// The defaults of [Limits].
+const (
+	DefaultMaxRequests      = 128
+	DefaultMaxWaiting       = 1_024
+	DefaultMaxRequestBytes  = 16 << 20
+	DefaultMaxUnreadBytes   = 64 << 20
+	DefaultMaxSubscriptions = 1_000
+	DefaultMaxListens       = 16
+)
+
+// ErrPeerDoesNotRead is the error of a session that was ended because its answers were not
+// read. See [Limits].
+var ErrPeerDoesNotRead = errors.New("the peer does not read its answers")
+
+// WithLimits sets what one session may cost.
+func WithLimits(l Limits) Option { return func(o *options) { o.limits = l.withDefaults() } }
+
+func (l Limits) withDefaults() Limits {
+	for _, field := range []struct {
+		value     *int
+		otherwise int
+	}{
+		{&l.MaxRequests, DefaultMaxRequests}, {&l.MaxWaiting, DefaultMaxWaiting}, {&l.MaxRequestBytes, DefaultMaxRequestBytes},
+		{&l.MaxUnreadBytes, DefaultMaxUnreadBytes}, {&l.MaxSubscriptions, DefaultMaxSubscriptions}, {&l.MaxListens, DefaultMaxListens},
+	} {
+		if *field.value <= 0 {
+			*field.value = field.otherwise
+		}
+	}
+	return l
+}
+
+// unreadError ends a session.
+func (l Limits) unreadError() error {
+	return fmt.Errorf("gateway: %w: more than %d bytes wait for it; read faster, or raise Limits.MaxUnreadBytes", ErrPeerDoesNotRead, l.MaxUnreadBytes)
+}

@@ -1,0 +1,59 @@
+package gateway
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
+// reports it until the request is canceled. The answer comes when the client is closed. A
+// server that does not accept a subscription in time is not in the acknowledgement, nor is what
+// the session may not have.
+func (c *connection) listen(r *request, p *params) (any, error) {
+	if p.Notifications == nil {
+		return nil, invalidParams("params of subscriptions/listen have no notifications")
+	}
+	if n := len(p.Notifications.ResourceSubscriptions); n > cap(c.slots) {
+		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, cap(c.slots)))
+	}
+	ended := make(chan struct{})
+	l := &listener{id: r.ID, ended: ended}
+	granted := mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
+		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged}
+	for _, wanted := range []struct {
+		on   bool
+		list lists
+	}{{granted.ToolsListChanged, toolList}, {granted.PromptsListChanged, promptList}, {granted.ResourcesListChanged, resourceList}} {
+		if wanted.on {
+			l.lists |= wanted.list
+		}
+	}
+	wanted := map[string]resource{}
+	for _, uri := range p.Notifications.ResourceSubscriptions {
+		found, err := c.findResource(uri)
+		if _, twice := wanted[uri]; err == nil && !twice && r.ctx.Err() == nil && c.holdSubscription(found) {
+			wanted[uri] = found
+		}
+	}
+	l.uris = c.subscriptions.subscribeAll(r.ctx, wanted)
+	for uri, r := range wanted {
+		if _, stands := l.uris[uri]; stands {
+			defer c.releaseSubscription(r)
+		} else {
+			c.releaseSubscription(r)
+		}
+	}
+	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
+	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
+	if c.out.notify.listen(l) {
+		defer c.out.notify.leave(l)
+		select {
+		case <-r.ctx.Done():
+		case <-ended:
+		}
+	}
+	return map[string]any{"_meta": map[string]any{mcp.MetaKeySubscriptionID: r.ID.Raw()}}, nil
+}

@@ -1,0 +1,313 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// lists are the kinds of lists of a server, as a set.
+type lists uint8
+
+const (
+	toolList lists = 1 << iota
+	promptList
+	resourceList // resources and templates
+	allLists     = toolList | promptList | resourceList
+)
+
+// listChanged are the notifications about the lists.
+var listChanged = []struct {
+	list   lists
+	method string
+}{
+	{toolList, "notifications/tools/list_changed"},
+	{promptList, "notifications/prompts/list_changed"},
+	{resourceList, "notifications/resources/list_changed"},
+}
+
+// listener is one stream of notifications: a request subscriptions/listen, or a session
+// before 2026-07-28 as a whole.
+type listener struct {
+	id    jsonrpc.ID          // of subscriptions/listen; not valid for a whole session
+	lists lists               // of which changes are reported
+	uris  map[string]resource // the subscriptions, by the URI that the peer used
+
+	ack     jsonrpc.Message // to be read first; nil when it was read, and for a whole session
+	changed lists           // to be reported
+	updated []string        // URIs to be reported, the oldest first
+	waiting map[string]int  // those of updated, with their share of partBytes
+	ended   chan struct{}   // closed when the client is closed; nil then, and for a whole session
+}
+
+// maxLogs and maxLogBytes bound the log messages that wait to be read. The oldest are dropped.
+const (
+	maxLogs     = 256
+	maxLogBytes = 1 << 20
+)
+
+// maxPartBytes bounds the updated parts of resources that wait to be read. Further parts count
+// as updates of what the session has subscribed to.
+const (
+	maxPartBytes = 256 << 10
+	partCost     = 64 // beside the URI
+)
+
+// notifier holds the notifications of a session until they are read. What is reported twice
+// before it is read is one notification.
+type notifier struct {
+	signal func() // called when something is to be read
+
+	mu        sync.Mutex // guards the fields below
+	listeners []*listener
+	session   *listener // the whole session before 2026-07-28; one of listeners after startSession
+	logLevel  int       // messages below it are not passed on
+	logs      []mcpvisor.LogMessage
+	logBytes  int // of logs
+	partBytes int // of the parts in the updates of listeners
+	closed    bool
+	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
+	// may have read them before it listens: its first listener hears of the change.
+	unheard lists
+}
+
+func newNotifier(signal func()) *notifier {
+	return &notifier{signal: signal, session: &listener{uris: map[string]resource{}}, logLevel: noLogs}
+}
+
+// startSession begins to report changes to a session before 2026-07-28.
+func (n *notifier) startSession() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.session.lists = allLists
+	n.joinLocked(n.session)
+}
+
+// joinLocked adds a listener once.
+func (n *notifier) joinLocked(l *listener) {
+	if !slices.Contains(n.listeners, l) {
+		n.listeners = append(n.listeners, l)
+	}
+}
+
+// listen adds a listener. It reports false if the session has ended.
+func (n *notifier) listen(l *listener) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.joinLocked(l)
+	l.changed |= n.unheard & l.lists
+	n.unheard &^= l.lists
+	n.signal() // the acknowledgement
+	return true
+}
+
+// leave removes a listener.
+func (n *notifier) leave(l *listener) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.listeners = slices.DeleteFunc(n.listeners, func(other *listener) bool { return other == l })
+	for _, cost := range l.waiting {
+		n.partBytes -= cost
+	}
+}
+
+// endListeners ends the requests subscriptions/listen, which get their answers.
+func (n *notifier) endListeners() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.listeners {
+		if l.ended != nil {
+			close(l.ended)
+			l.ended = nil
+		}
+	}
+}
+
+// subscribe adds a subscription of a session before 2026-07-28. It reports false if it
+// stands already, or the session has ended.
+func (n *notifier) subscribe(r resource, uri string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, stands := n.session.uris[uri]; stands || n.closed {
+		return false
+	}
+	n.session.uris[uri] = r
+	n.joinLocked(n.session)
+	return true
+}
+
+// unsubscribe removes a subscription of a session before 2026-07-28, and its updates that have
+// not been read. Those of another subscription stay.
+func (n *notifier) unsubscribe(uri string) (r resource, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r, ok = n.session.uris[uri]
+	delete(n.session.uris, uri)
+	n.session.updated = slices.DeleteFunc(n.session.updated, func(updated string) bool {
+		if !isPartOf(updated, uri) {
+			return false
+		}
+		for other := range n.session.uris {
+			if isPartOf(updated, other) {
+				return false
+			}
+		}
+		n.partBytes -= n.session.waiting[updated]
+		delete(n.session.waiting, updated)
+		return true
+	})
+	return r, ok
+}
+
+// close ends all subscriptions of the session before 2026-07-28, and returns them.
+func (n *notifier) close() (subscribed []resource) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closed = true
+	for _, r := range n.session.uris {
+		subscribed = append(subscribed, r)
+	}
+	n.session.uris = nil
+	return subscribed
+}
+
+// reportLists notes that lists have changed.
+func (n *notifier) reportLists(changed lists) {
+	n.mu.Lock()
+	n.unheard |= changed
+	for _, l := range n.listeners {
+		l.changed |= changed & l.lists
+		n.unheard &^= l.lists
+	}
+	n.mu.Unlock()
+	n.signal()
+}
+
+// reportUpdate notes that a resource was updated, or a part of it. An empty URI stands for
+// all subscribed resources of the server, and an empty server for all servers.
+func (n *notifier) reportUpdate(server, uri string) {
+	n.mu.Lock()
+	for _, l := range n.listeners {
+		for name, r := range l.uris {
+			if server != "" && r.server != server || uri != "" && !isPartOf(uri, r.uri) {
+				continue
+			}
+			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.uri))
+		}
+	}
+	n.mu.Unlock()
+	n.signal()
+}
+
+// addUpdateLocked notes that the part of a subscribed resource was updated; all of it if the
+// part is empty.
+func (n *notifier) addUpdateLocked(l *listener, uri, part string) {
+	cost := 0
+	if part != "" {
+		cost = len(uri) + len(part) + partCost
+		if _, waits := l.waiting[uri+part]; !waits && n.partBytes+cost > maxPartBytes {
+			part, cost = "", 0
+		}
+		uri += part
+	}
+	if _, waits := l.waiting[uri]; waits {
+		return
+	}
+	if l.waiting == nil {
+		l.waiting = map[string]int{}
+	}
+	l.waiting[uri] = cost
+	l.updated = append(l.updated, uri)
+	n.partBytes += cost
+}
+
+// isPartOf reports whether a URI is a resource, or below it: after its URI the path, the query
+// or the fragment continues.
+func isPartOf(uri, resource string) bool {
+	rest, ok := strings.CutPrefix(uri, resource)
+	return ok && (rest == "" || strings.HasSuffix(resource, "/") || strings.ContainsRune("/?#", rune(rest[0])))
+}
+
+// setLogLevel passes on messages of that level and above; see loggingLevels.
+func (n *notifier) setLogLevel(level int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.logLevel = level
+}
+
+// reportLog notes a log message.
+func (n *notifier) reportLog(m mcpvisor.LogMessage) {
+	level := slices.Index(loggingLevels, m.Level)
+	n.mu.Lock()
+	if level >= n.logLevel {
+		n.logs = append(n.logs, m)
+		n.logBytes += len(m.Text)
+		for len(n.logs) > maxLogs || n.logBytes > maxLogBytes {
+			n.logBytes -= len(n.logs[0].Text)
+			n.logs = slices.Delete(n.logs, 0, 1)
+		}
+	}
+	n.mu.Unlock()
+	n.signal()
+}
+
+// next returns the next notification; nil if all have been read.
+func (n *notifier) next() jsonrpc.Message {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.listeners {
+		if m := l.ack; m != nil {
+			l.ack = nil
+			return m
+		}
+		for _, kind := range listChanged {
+			if l.changed&kind.list != 0 {
+				l.changed &^= kind.list
+				return notification(kind.method, l.params(nil))
+			}
+		}
+		if len(l.updated) > 0 {
+			uri := l.updated[0]
+			if l.updated = l.updated[1:]; len(l.updated) == 0 {
+				l.updated = nil
+			}
+			n.partBytes -= l.waiting[uri]
+			delete(l.waiting, uri)
+			return notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
+		}
+	}
+	if len(n.logs) > 0 {
+		m := n.logs[0]
+		n.logBytes -= len(m.Text)
+		n.logs = slices.Delete(n.logs, 0, 1)
+		return notification("notifications/message", logParams(m))
+	}
+	return nil
+}
+
+// params adds to params which request they belong to.
+func (l *listener) params(params map[string]any) map[string]any {
+	if params == nil {
+		params = map[string]any{}
+	}
+	if l.id.IsValid() {
+		params["_meta"] = map[string]any{mcp.MetaKeySubscriptionID: l.id.Raw()}
+	}
+	return params
+}
+
+func notification(method string, params any) jsonrpc.Message {
+	text, err := encodeResult(params, false)
+	if err != nil {
+		return nil
+	}
+	return &jsonrpc.Request{Method: method, Params: text}
+}

@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// outbox holds what a session has for its peer until Read takes it. Nothing waits for a peer
+// that does not read: of the progress of a request only the newest report is kept, other
+// notifications are bounded by the notifier, and the bytes of answers by MaxUnreadBytes.
+type outbox struct {
+	wake     chan struct{} // holds a value while something may be there
+	maxBytes int           // read only
+	notify   *notifier     // all notifications but progress
+
+	mu       sync.Mutex // guards the fields below
+	queue    []outgoing // oldest first
+	bytes    int        // of the answers in queue
+	noteNext bool       // a notification is before the next of queue, so that neither waits for many of the others
+	closed   bool       // the session has ended
+}
+
+// outgoing is the answer to a request or, without one, its progress.
+type outgoing struct {
+	request *request
+	answer  *jsonrpc.Response
+}
+
+func newOutbox(limits Limits) *outbox {
+	o := &outbox{wake: make(chan struct{}, 1), maxBytes: limits.MaxUnreadBytes}
+	o.notify = newNotifier(o.signal)
+	return o
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// answerCost is what an answer holds beside its text, in bytes.
+const answerCost = 512
+
+func answerBytes(a *jsonrpc.Response) int {
+	n := answerCost + len(a.Result)
+	if wire, ok := a.Error.(*jsonrpc.Error); ok {
+		n += len(wire.Message) + len(wire.Data)
+	}
+	if id, ok := a.ID.Raw().(string); ok {
+		n += len(id)
+	}
+	return n
+}
+
+// addAnswer adds the answer to a request. It reports false if more waits than the peer may
+// leave unread: the session ends then.
+func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.signal()
+	n := answerBytes(a)
+	if o.closed {
+		return true
+	}
+	fits := o.bytes == 0 || o.bytes+n <= o.maxBytes
+	if fits {
+		o.bytes += n
+		o.queue = append(o.queue, outgoing{r, a})
+	}
+	return fits
+}
+
+// addProgress adds a report of the progress of a request. It replaces one that is not read yet.
+func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if r.progress == nil {
+		o.queue = append(o.queue, outgoing{request: r})
+		o.signal()
+	}
+	r.progress = &p
+}
+
+// dropProgress drops the progress of a request that ends without an answer.
+func (o *outbox) dropProgress(r *request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r.progress != nil {
+		r.progress = nil
+		o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.request == r && waits.answer == nil })
+	}
+}
+
+// next returns what the peer gets next; nil if there is nothing. ended is the request that
+// ends with it; nil if it does not end one.
+func (o *outbox) next() (m jsonrpc.Message, ended *request) {
+	o.mu.Lock()
+	notesFirst := o.noteNext
+	o.noteNext = !notesFirst
+	o.mu.Unlock()
+	defer func() {
+		if m != nil {
+			o.signal() // there may be more
+		}
+	}()
+	if notesFirst {
+		if m = o.notify.next(); m != nil {
+			return m, nil
+		}
+	}
+	if m, ended = o.nextOfQueue(); m != nil || notesFirst {
+		return m, ended
+	}
+	return o.notify.next(), nil
+}
+
+func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.queue) > 0 {
+		first := o.queue[0]
+		o.queue[0] = outgoing{}
+		if o.queue = o.queue[1:]; len(o.queue) == 0 {
+			o.queue = nil
+		}
+		if first.answer != nil {
+			o.bytes -= answerBytes(first.answer)
+			return first.answer, first.request
+		}
+		progress := first.request.progress
+		first.request.progress = nil
+		if first.request.canceled.Load() { // canceled: the peer has forgotten the token
+			continue
+		}
+		if text, err := json.Marshal(progressParams{ProgressToken: first.request.token, Progress: *progress}); err == nil {
+			return &jsonrpc.Request{Method: "notifications/progress", Params: text}, nil
+		}
+	}
+	return nil, nil
+}
+
+// close drops everything, and what follows, when the session has ended.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed, o.queue, o.bytes = true, nil, 0
+}

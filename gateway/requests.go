@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
+)
+
+// request is one request of the peer, from Write until its answer is read, or until it ends
+// without one.
+type request struct {
+	*jsonrpc.Request
+	ctx    context.Context // ends with the session, and when the peer cancels the request
+	cancel context.CancelFunc
+	bytes  int   // that it holds
+	turn   *turn // nil unless it changes a subscription
+
+	// Set before it begins.
+	refusal  string // why it is refused; empty otherwise
+	isListen bool   // it is one of MaxListens, and none of MaxRequests
+
+	canceled atomic.Bool // by the peer, which expects no answer
+	lists    bool        // it holds connection.listing until it ends; owned by its goroutine, and then by Read
+
+	progress *mcpvisor.Progress // not read yet; guarded by outbox.mu
+	token    []byte             // of the progress; set before the first report
+}
+
+// requestCost is what a request holds beside its text, in bytes.
+const requestCost = 1 << 10
+
+func newRequest(ctx context.Context, r *jsonrpc.Request) *request {
+	made := &request{Request: r, bytes: requestCost + len(r.Method) + len(r.Params)}
+	if id, ok := r.ID.Raw().(string); ok {
+		made.bytes += len(id)
+	}
+	made.ctx, made.cancel = context.WithCancel(ctx)
+	return made
+}
+
+// requests accounts for the requests of a session that have not ended. At most MaxRequests
+// are in flight, MaxWaiting wait in line, and further ones wait outside, in Write. A request
+// ends when its answer has been read, so a peer that does not read gets no further ones served.
+type requests struct {
+	limits Limits         // read only
+	begin  func(*request) // serves a request; it does not wait
+	idle   func()         // called when no request is left after drain
+
+	mu       sync.Mutex              // guards the fields below
+	byID     map[jsonrpc.ID]*request // without those that are refused
+	inFlight int                     // without the listens
+	listens  int
+	bytes    int
+	line     []*request // that wait for a place, the oldest first
+	outside  waitqueue.Queue[*request]
+	turns    map[string]chan struct{} // of each URI that changes: ends with the last request about it
+	draining bool                     // the client is closed: what is in flight is answered, the rest refused
+}
+
+func newRequests(limits Limits, begin func(*request), idle func()) *requests {
+	return &requests{limits: limits, begin: begin, idle: idle, byID: map[jsonrpc.ID]*request{}, turns: map[string]chan struct{}{}}
+}
+
+// admit takes a request over. It waits for room. If ctx or the session ends first, the
+// request is not taken.
+func (q *requests) admit(ctx context.Context, r *request) error {
+	q.mu.Lock()
+	if q.outside.Len() == 0 && q.takeLocked(r) {
+		q.mu.Unlock()
+		return nil
+	}
+	waiter := q.outside.Add(r)
+	q.mu.Unlock()
+	var err error
+	select {
+	case <-waiter.Admitted():
+		return nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-r.ctx.Done():
+		err = fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.outside.Remove(waiter) { // it was taken at the same moment
+		return nil
+	}
+	r.cancel()
+	q.outside.Admit(q.takeLocked) // a smaller one behind it may have room
+	return err
+}
+
+// takeLocked takes a request over if there is room.
+func (q *requests) takeLocked(r *request) bool {
+	held := q.inFlight + len(q.line)
+	if held >= q.limits.MaxRequests+q.limits.MaxWaiting || q.bytes > 0 && q.bytes+r.bytes > q.limits.MaxRequestBytes {
+		return false
+	}
+	q.bytes += r.bytes
+	switch _, twice := q.byID[r.ID]; {
+	case twice:
+		r.refusal = "a request with this id is in flight"
+	case q.draining:
+		r.refusal = "the client is closed"
+	case r.Method != "subscriptions/listen":
+	case q.listens == q.limits.MaxListens:
+		r.refusal = fmt.Sprintf("%d requests subscriptions/listen are in flight, which is the most; cancel one, or ask for more in one request", q.listens)
+	default:
+		r.isListen = true
+		q.listens++
+	}
+	if r.refusal == "" {
+		q.byID[r.ID] = r
+		q.takeTurnLocked(r)
+	}
+	switch {
+	case r.isListen:
+		q.begin(r)
+	case q.inFlight < q.limits.MaxRequests:
+		q.inFlight++
+		q.begin(r)
+	default:
+		q.line = append(q.line, r)
+	}
+	return true
+}
+
+// cancel ends a request that the peer has canceled (MCP, basic, utilities, cancellation). It
+// gets no answer, unless that waits to be read.
+func (q *requests) cancel(id jsonrpc.ID) {
+	q.mu.Lock()
+	r := q.byID[id]
+	q.mu.Unlock()
+	if r != nil {
+		r.canceled.Store(true)
+		r.cancel()
+	}
+}
+
+// end frees what a request holds. The peer may use its id again, and those that wait may begin.
+func (q *requests) end(r *request) {
+	r.cancel()
+	q.mu.Lock()
+	if q.byID[r.ID] == r {
+		delete(q.byID, r.ID)
+	}
+	q.bytes -= r.bytes
+	if r.isListen {
+		q.listens--
+	} else {
+		q.inFlight--
+	}
+	for len(q.line) > 0 && q.inFlight < q.limits.MaxRequests {
+		next := q.line[0]
+		q.line[0] = nil
+		q.line = q.line[1:]
+		q.inFlight++
+		q.begin(next)
+	}
+	q.outside.Admit(q.takeLocked)
+	idle := q.isIdleLocked()
+	q.mu.Unlock()
+	if idle {
+		q.idle()
+	}
+}
+
+func (q *requests) isIdleLocked() bool { return q.draining && q.inFlight+q.listens == 0 }
+
+// drain refuses further requests. Those in flight, and in line, are served.
+func (q *requests) drain() {
+	q.mu.Lock()
+	q.draining = true
+	idle := q.isIdleLocked()
+	q.mu.Unlock()
+	if idle {
+		q.idle()
+	}
+}
+
+// turn is the place of a request in the queue of its URI. Requests that change a
+// subscription take effect in the order in which the client wrote them; all others are
+// served at once. A nil turn waits for nothing.
+type turn struct {
+	uri    string
+	before <-chan struct{} // closed when the request before it has ended; nil without one
+	ended  chan struct{}
+}
+
+// newTurn returns the turn of a request; nil if it needs none.
+func newTurn(r *request) *turn {
+	if r.Method != "resources/subscribe" && r.Method != "resources/unsubscribe" {
+		return nil
+	}
+	p, err := readParams(r.ctx, r.Params)
+	if err != nil {
+		return nil
+	}
+	return &turn{uri: p.URI, ended: make(chan struct{})}
+}
+
+// takeTurnLocked puts a request at the end of its row.
+func (q *requests) takeTurnLocked(r *request) {
+	if t := r.turn; t != nil {
+		t.before, q.turns[t.uri] = q.turns[t.uri], t.ended
+	}
+}
+
+// await waits for the request before it, even if this request was canceled: those after it
+// count on that. The request before it ends with the session at the latest.
+func (t *turn) await() {
+	if t != nil && t.before != nil {
+		<-t.before
+	}
+}
+
+// endTurn lets the next request of the row begin.
+func (q *requests) endTurn(r *request) {
+	t := r.turn
+	if t == nil || r.refusal != "" {
+		return
+	}
+	close(t.ended)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.turns[t.uri] == t.ended { // none after it
+		delete(q.turns, t.uri)
+	}
+}

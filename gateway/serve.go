@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Serve answers a peer outside this program, such as a host that has started it as a server:
+// it opens one session of each transport and passes the messages on. The first is one of
+// [Transport], the second leads to the peer:
+//
+//	err := gateway.Serve(ctx, gateway.Transport(client), &mcp.StdioTransport{})
+//
+// A program with many peers calls Serve for each of them with the same transport of a client,
+// and an mcp.IOTransport for a connection of its listener. The second example does it for
+// Streamable HTTP. Serve authenticates no peer: each may call all tools.
+//
+// What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length
+// of a message: those of the go-sdk do. While a request waits for room (Limits.MaxWaiting,
+// Limits.MaxRequestBytes), Serve reads nothing further from the peer, cancellations included.
+//
+// The messages of a JSON-RPC batch are answered one by one, as version 2025-03-26 allows and
+// newer ones demand, if the peer is behind an mcp.IOTransport or an mcp.StdioTransport. Another
+// transport has to split batches itself.
+//
+// It returns nil when the peer has closed its side, which cancels the requests in flight, and
+// when the client was closed, after their answers were sent. It returns the error of ctx when
+// that ends, [ErrPeerDoesNotRead], and the error of a transport that cannot connect, read or write. Both
+// sessions are closed then. A peer that does not read its messages delays the return by 5 seconds at
+// most. Safe for concurrent use.
+func Serve(ctx context.Context, session, peer mcp.Transport) error {
+	far, err := splitBatches(peer).Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("gateway: connect to the peer: %w", err)
+	}
+	near, err := session.Connect(ctx)
+	if err != nil {
+		_ = far.Close()
+		return fmt.Errorf("gateway: open the session: %w", err)
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	go func() { ended <- passOn(both, far, near) }()
+	go func() { ended <- passOn(both, near, far) }()
+	select {
+	case err = <-ended:
+	case err = <-failure(near):
+	}
+	cancel()
+	_ = near.Close()
+	_ = far.Close()
+	select {
+	case <-ended: //nolint:errcheck // the first error counts
+	case <-time.After(closeTimeout):
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// failure returns a channel with the error that ends a session while nothing is passed on. A
+// session that ends as it should sends nothing: its last answers are on their way.
+func failure(session mcp.Connection) <-chan error {
+	c, ok := session.(*connection)
+	if !ok {
+		return nil
+	}
+	failed := make(chan error, 1)
+	context.AfterFunc(c.ctx, func() {
+		if err := c.endError(nil); err != nil {
+			failed <- err
+		}
+	})
+	return failed
+}
+
+// closeTimeout bounds the wait for a peer that does not read.
+const closeTimeout = 5 * time.Second
+
+// passOn passes messages on until a session ends. It returns nil if one was closed.
+func passOn(ctx context.Context, from, to mcp.Connection) error {
+	for {
+		m, err := from.Read(ctx)
+		if err == nil {
+			err = to.Write(ctx, m)
+		}
+		switch {
+		case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
+			return nil
+		case errors.Is(err, ErrPeerDoesNotRead):
+			return err
+		case err != nil:
+			return fmt.Errorf("gateway: pass a message on: %w", err)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// subscriptions counts the sessions of one transport that subscribed to each resource. The
+// client is asked by the first and by the last of them. The zero value is not usable; Transport fills it.
+type subscriptions struct {
+	client *facade.Client
+	bound  time.Duration // of subscribeAll; read only
+
+	mu       sync.Mutex // guards the fields below
+	sessions map[resource]int
+	renewals map[string]*renewal // the last one of each server
+}
+
+// hold counts one more session. Each has to release the resource once, whether or not the
+// client accepts the subscription.
+func (s *subscriptions) hold(r resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions[r]++
+}
+
+// subscribe asks the client, which does nothing if the subscription stands.
+func (s *subscriptions) subscribe(ctx context.Context, r resource) error {
+	return s.client.Subscribe(ctx, r.server, r.uri)
+}
+
+// subscribeAllTimeout is the bound of a transport.
+const subscribeAllTimeout = 5 * time.Second
+
+// subscribeAll asks the client for all of them at once, and returns those that stand in time.
+func (s *subscriptions) subscribeAll(ctx context.Context, wanted map[string]resource) map[string]resource {
+	ctx, cancel := context.WithTimeout(ctx, s.bound)
+	defer cancel()
+	stand := make(map[string]resource, len(wanted))
+	var mu sync.Mutex // guards stand
+	var all sync.WaitGroup
+	for uri, r := range wanted {
+		all.Go(func() {
+			if s.subscribe(ctx, r) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				stand[uri] = r
+			}
+		})
+	}
+	all.Wait()
+	return stand
+}
+
+// unsubscribeTimeout bounds the request that ends a subscription. Nothing waits for it.
+const unsubscribeTimeout = 5 * time.Second
+
+// release counts one session less. It does not wait for the server: ended is called when
+// that has been told, if this was the last session.
+func (s *subscriptions) release(r resource, ended func()) {
+	s.mu.Lock()
+	s.sessions[r]--
+	last := s.sessions[r] == 0
+	if last {
+		delete(s.sessions, r)
+	}
+	s.mu.Unlock()
+	if !last {
+		ended()
+		return
+	}
+	go func() {
+		defer ended()
+		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
+		defer cancel()
+		_ = s.client.Unsubscribe(ctx, r.server, r.uri) // it fails if the server or the client is gone
+		s.mu.Lock()
+		again := s.sessions[r] > 0
+		s.mu.Unlock()
+		if again { // a session has subscribed meanwhile, perhaps before the line above
+			_ = s.client.Subscribe(ctx, r.server, r.uri)
+		}
+	}()
+}

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// DefaultPageSize is how many entries one page of a list has.
+const DefaultPageSize = 1000
+
+// Option configures a [Transport].
+type Option func(*options)
+
+type options struct {
+	name, version string
+	instructions  *string // nil: those of the servers
+	pageSize      int
+	call          []facade.CallOption
+	limits        Limits
+}
+
+// WithServerInfo sets the name and version by which the session introduces itself. Default:
+// "mcpvisor" and [facade.Version].
+func WithServerInfo(name, version string) Option {
+	return func(o *options) { o.name, o.version = name, version }
+}
+
+// WithInstructions sets the instructions of the session, its advice to a model. Default:
+// the instructions of the servers that are ready when the session begins, each after the
+// name of its server.
+func WithInstructions(text string) Option { return func(o *options) { o.instructions = &text } }
+
+// WithPageSize sets how many entries one page of a list has. Default, and for values below
+// 1: [DefaultPageSize].
+func WithPageSize(entries int) Option {
+	return func(o *options) {
+		if o.pageSize = entries; entries < 1 {
+			o.pageSize = DefaultPageSize
+		}
+	}
+}
+
+// WithCallOptions sets the options of every call, read, prompt and completion, such as
+// facade.WithTimeout, or facade.WithWaitReady to let calls wait for a server that is
+// restarting. Default: those of the client. facade.WithProgress has no effect on requests
+// that have a progress token.
+func WithCallOptions(opts ...facade.CallOption) Option {
+	return func(o *options) { o.call = append(o.call, opts...) }
+}
+
+// Transport returns a transport whose sessions answer from client. It may be connected any
+// number of times, one after another and at once; its sessions share nothing but the
+// subscriptions to resources, which are made once for all of them and end with the last one.
+// Two transports of one client do not know each other's subscriptions, nor those of the
+// host: the first that unsubscribes ends a subscription for all.
+//
+// Sessions end with Close, and when the client is closed, after the answers to the requests in
+// flight have been read: a session that no caller reads ends with Close only. Transport panics if
+// client is nil. Connect does not fail. Safe for concurrent use.
+func Transport(client *facade.Client, opts ...Option) mcp.Transport {
+	if client == nil {
+		panic("gateway.Transport: the client is nil")
+	}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults()}
+	for _, opt := range opts {
+		if opt != nil {
+			opt(&o)
+		}
+	}
+	return &gateway{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
+}
+
+// gateway is what the sessions of one transport share.
+type gateway struct {
+	client        *facade.Client
+	opts          options // read only
+	subscriptions subscriptions
+}
+
+// Connect implements [mcp.Transport]. It does not wait for any server.
+func (g *gateway) Connect(context.Context) (mcp.Connection, error) { return newConnection(g), nil }

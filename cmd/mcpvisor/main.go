@@ -61,6 +61,7 @@ type commandLine struct {
 	Read      readCmd        `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
 	Prompt    promptCmd      `cmd:"" help:"Get a prompt."`
 	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
+	Stdio     stdioCmd       `cmd:"" help:"Serve all servers of mcpvisor run to the host that has started this command, as one MCP server on stdin and stdout. Starts mcpvisor run if it is not running; several hosts share it. The session outlives a restart of mcpvisor run."`
 	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Tasks     tasksCmd       `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`

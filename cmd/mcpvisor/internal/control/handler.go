@@ -62,10 +62,11 @@ type Unusable struct {
 
 // Handler serves a client. Safe for concurrent use.
 type Handler struct {
-	client *facade.Client
-	web    *web.Handler
-	routes *http.ServeMux
-	reload func(dryRun bool) Reload // nil if there is nothing to read again
+	client   *facade.Client
+	web      *web.Handler
+	sessions *sessions
+	routes   *http.ServeMux
+	reload   func(dryRun bool) Reload // nil if there is nothing to read again
 
 	mu    sync.Mutex
 	info  Info
@@ -95,7 +96,7 @@ func NewReloading(client *facade.Client, reload func(dryRun bool) Reload, info I
 }
 
 func newHandler(client *facade.Client, reload func(dryRun bool) Reload, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
-	h := &Handler{client: client, routes: http.NewServeMux(), reload: reload,
+	h := &Handler{client: client, sessions: newSessions(client), routes: http.NewServeMux(), reload: reload,
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.Update(info, specs...)
 	page, err := web.New(client, web.WithControls(), web.WithAttention(func() []api.Attention {
@@ -108,6 +109,7 @@ func newHandler(client *facade.Client, reload func(dryRun bool) Reload, info Inf
 	h.web = page
 	h.routes.Handle("/", page)
 	h.routes.HandleFunc("GET /run/info", h.getInfo)
+	h.routes.HandleFunc("GET /run/mcp", h.getMCP)
 	h.routes.HandleFunc("GET /run/tools", h.getTools)
 	h.routes.HandleFunc("GET /run/resources", h.getResources)
 	h.routes.HandleFunc("GET /run/prompts", h.getPrompts)
@@ -118,8 +120,12 @@ func newHandler(client *facade.Client, reload func(dryRun bool) Reload, info Inf
 	return h, nil
 }
 
-// Close ends the event streams. Call it before http.Server.Shutdown, which waits for them.
-func (h *Handler) Close() { h.web.Close() }
+// Close ends the event streams and the MCP sessions. Call it before http.Server.Shutdown, which
+// waits for the former and does not know the latter.
+func (h *Handler) Close() {
+	h.web.Close()
+	h.sessions.close()
+}
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }

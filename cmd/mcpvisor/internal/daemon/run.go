@@ -32,6 +32,8 @@ type Command struct {
 
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist." placeholder:"FILE" complete:"file"`
 
+	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts a run so if there is none."`
+
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
 
@@ -83,6 +85,12 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
+	}
+	if cmd.UntilUnused {
+		if err := endUnused(inv, r.socket); err != nil {
+			_ = c.Close(context.Background()) // it has no servers yet
+			return errors.Join(err, serving.close())
+		}
 	}
 	return errors.Join(supervise(inv, c, r, signals), serving.close())
 }

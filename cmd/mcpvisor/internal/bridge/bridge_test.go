@@ -1,0 +1,339 @@
+package bridge
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// peer is the far end of a pair of pipes of lines.
+type peer struct {
+	t     *testing.T
+	conn  net.Conn
+	lines chan string
+}
+
+func newPeer(t *testing.T, conn net.Conn) *peer {
+	p := &peer{t: t, conn: conn, lines: make(chan string, 100)}
+	go func() {
+		defer close(p.lines)
+		for scan := bufio.NewScanner(conn); scan.Scan(); {
+			p.lines <- scan.Text()
+		}
+	}()
+	return p
+}
+
+func (p *peer) send(lines ...string) {
+	p.t.Helper()
+	for _, line := range lines {
+		_, err := io.WriteString(p.conn, line+"\n")
+		require.NoError(p.t, err)
+	}
+}
+
+// next requires the next line to be this JSON.
+func (p *peer) next(want string) {
+	p.t.Helper()
+	line, ok := <-p.lines
+	require.True(p.t, ok, "ended, want %s", want)
+	require.JSONEq(p.t, want, line)
+}
+
+// none requires that nothing else has been sent.
+func (p *peer) none() {
+	p.t.Helper()
+	synctest.Wait()
+	select {
+	case line := <-p.lines:
+		require.Fail(p.t, "unexpected", "%s", line)
+	default:
+	}
+}
+
+// scene is a bridge between a host and processes that the test plays.
+type scene struct {
+	t     *testing.T
+	host  *peer
+	dials chan chan dialed
+	ended chan error
+}
+
+type dialed struct {
+	rw  io.ReadWriteCloser
+	err error
+}
+
+// play runs f with a bridge, in a bubble.
+func play(t *testing.T, f func(t *testing.T, s *scene)) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		s := &scene{t: t, host: newPeer(t, far), dials: make(chan chan dialed), ended: make(chan error, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			s.ended <- Run(ctx, near, near, Options{Log: t.Logf, Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+				answer := make(chan dialed)
+				select {
+				case s.dials <- answer:
+					got := <-answer
+					return got.rw, got.err
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}})
+			_ = near.Close()
+		}()
+		f(t, s)
+		cancel()
+		_ = far.Close()
+		synctest.Wait()
+	})
+}
+
+// connect answers the next dial.
+func (s *scene) connect() *peer {
+	near, far := net.Pipe()
+	p := newPeer(s.t, far)
+	(<-s.dials) <- dialed{rw: near}
+	return p
+}
+
+func ask(id any, method, params string) string {
+	text, _ := json.Marshal(id)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`, text, method, params)
+}
+
+func answer(id any, result string) string {
+	text, _ := json.Marshal(id)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, text, result)
+}
+
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+// setUp has the host initialize its session.
+func (s *scene) setUp(p *peer) {
+	s.host.send(ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
+	p.next(ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`))
+	p.send(answer(0, `{"protocolVersion":"2025-11-25"}`))
+	s.host.next(answer(0, `{"protocolVersion":"2025-11-25"}`))
+	s.host.send(initialized)
+	p.next(initialized)
+}
+
+// resume answers what the bridge repeats on a new connection, from the id of its number.
+func (s *scene) resume(p *peer, number int, more ...string) {
+	p.next(ask(fmt.Sprintf("mcpvisor-%d", number), "initialize", `{"protocolVersion":"2025-11-25"}`))
+	p.send(answer(fmt.Sprintf("mcpvisor-%d", number), `{"protocolVersion":"2025-11-25"}`))
+	p.next(initialized)
+	for i, line := range more {
+		p.next(line)
+		p.send(answer(fmt.Sprintf("mcpvisor-%d", number+1+i), `{}`))
+	}
+}
+
+// Messages pass in both directions, and the requests of the process keep apart from those of
+// the host.
+func TestRun_passes_messages(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(ask("a", "tools/call", `{"name":"x","arguments":{"n":1.0}}`))
+		require.Equal(t, ask("a", "tools/call", `{"name":"x","arguments":{"n":1.0}}`), <-p.lines)
+		p.send(ask("a", "elicitation/create", `{}`))
+		s.host.next(ask("mcpvisor-1", "elicitation/create", `{}`))
+		s.host.send(answer("mcpvisor-1", `{"action":"accept"}`))
+		p.next(answer("a", `{"action":"accept"}`))
+		p.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+		s.host.next(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+		p.send(answer("a", `{"content":[]}`))
+		s.host.next(answer("a", `{"content":[]}`))
+		// A message over several lines of text, and a batch, are messages of one line each.
+		s.host.send(`[` + ask(1, "ping", `{}`) + `,` + ask(2, "ping", `{}`) + `]`)
+		p.next(ask(1, "ping", `{}`))
+		p.next(ask(2, "ping", `{}`))
+		p.send(answer(2, `{}`), answer(1, `{}`))
+		s.host.next(answer(2, `{}`))
+		s.host.next(answer(1, `{}`))
+		s.host.send(`{"id":`)
+		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message: it is not JSON"}}`)
+		p.none()
+	})
+}
+
+// When the process ends, the session is set up at the next one, what only reads is sent again,
+// and a call is answered with what is known of it.
+func TestRun_connection_ends(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(ask(1, "logging/setLevel", `{"level":"info"}`), ask(2, "resources/subscribe", `{"uri":"a:b"}`), ask(3, "resources/subscribe", `{"uri":"c:d"}`), ask(4, "resources/unsubscribe", `{"uri":"c:d"}`))
+		for id := 1; id <= 4; id++ {
+			<-p.lines
+			p.send(answer(id, `{}`))
+			s.host.next(answer(id, `{}`))
+		}
+		s.host.send(ask(5, "tools/call", `{"name":"x"}`), ask(6, "tools/list", `{}`), ask(7, "tools/call", `{"name":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}`), ask(8, "tasks/cancel", `{}`))
+		for range 4 {
+			<-p.lines
+		}
+		p.send(ask(1, "sampling/createMessage", `{}`))
+		s.host.next(ask("mcpvisor-1", "sampling/createMessage", `{}`))
+		_ = p.conn.Close()
+		const text = "Internal Error: mcpvisor run ended during the request. It may have been executed, so do not repeat it blindly."
+		result := `"isError":true,"content":[{"type":"text","text":"` + text + `"}],"structuredContent":{"code":"crashed","message":"` + text + `","isRetryable":false}`
+		s.host.next(answer(5, `{`+result+`}`))
+		s.host.next(answer(7, `{`+result+`,"resultType":"complete"}`))
+		s.host.next(`{"jsonrpc":"2.0","id":8,"error":{"code":-32603,"message":"mcpvisor run ended during the request. It may have been executed, so do not repeat it blindly.","data":{"outcome":"unknown"}}}`)
+		s.host.next(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"mcpvisor-1","reason":"mcpvisor run has ended"}}`)
+
+		s.host.send(ask(9, "tools/call", `{"name":"later"}`))
+		s.host.send(answer("mcpvisor-1", `{"late":true}`)) // for nobody
+		p = s.connect()
+		s.resume(p, 2, ask("mcpvisor-3", "logging/setLevel", `{"level":"info"}`), ask("mcpvisor-4", "resources/subscribe", `{"uri":"a:b"}`))
+		p.next(ask(6, "tools/list", `{}`))
+		p.next(ask(9, "tools/call", `{"name":"later"}`))
+		p.send(answer(9, `{"content":[]}`), answer(6, `{"tools":[]}`))
+		s.host.next(answer(9, `{"content":[]}`))
+		s.host.next(answer(6, `{"tools":[]}`))
+		p.none()
+		s.host.none()
+	})
+}
+
+// The host hears of a change of a list only if the list differs from the one that it has read.
+func TestRun_compares_lists(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(ask(1, "tools/list", `{}`), ask(2, "prompts/list", `{}`), ask(3, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`))
+		for range 3 {
+			<-p.lines
+		}
+		p.send(answer(1, `{"tools":[1]}`), answer(2, `{"prompts":[1]}`), `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`)
+		for range 3 {
+			<-s.host.lines
+		}
+		_ = p.conn.Close()
+		p = s.connect()
+		s.resume(p, 1)
+		p.next(ask(3, "subscriptions/listen", `{"notifications":{"promptsListChanged":true}}`))
+		p.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`)
+		for range 2 {
+			var m struct{ ID, Method string }
+			require.NoError(t, json.Unmarshal([]byte(<-p.lines), &m))
+			switch m.Method {
+			case "tools/list":
+				p.send(answer(m.ID, `{"tools":[1]}`))
+			case "prompts/list":
+				p.send(answer(m.ID, `{"prompts":[2]}`))
+			default:
+				require.Fail(t, "unexpected", m.Method)
+			}
+		}
+		s.host.next(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}`)
+		s.host.next(`{"jsonrpc":"2.0","method":"notifications/prompts/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3}}}`)
+		s.host.none()
+	})
+}
+
+// A request waits for the next process within a bound, and its cancellation is kept from a
+// process that does not know it.
+func TestRun_requests_wait(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		_ = p.conn.Close()
+		dial := <-s.dials
+		s.host.send(ask(1, "tools/call", `{"name":"x"}`), ask(2, "tools/call", `{"name":"y"}`), ask(3, "ping", `{}`))
+		s.host.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+		synctest.Wait()
+		time.Sleep(defaultHoldFor)
+		got := map[string]bool{}
+		for range 2 {
+			line := <-s.host.lines
+			require.Contains(t, line, "has not come back within 10s")
+			got[line[:strings.Index(line, ",")+8]] = true
+		}
+		s.host.send(ask(4, "ping", `{}`))
+		synctest.Wait()
+		near, far := net.Pipe()
+		p = newPeer(t, far)
+		dial <- dialed{rw: near}
+		s.resume(p, 1)
+		p.next(ask(4, "ping", `{}`))
+		p.none()
+	})
+}
+
+// An error of Dial is the answer to what waits, and Dial is called again.
+func TestRun_dial_fails(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		dial := <-s.dials
+		s.host.send(ask(0, "initialize", `{}`), ask(1, "tools/call", `{"name":"x"}`))
+		synctest.Wait()
+		dial <- dialed{err: errors.New("no servers")}
+		s.host.next(`{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"no servers","data":{"outcome":"not_sent"}}}`)
+		require.Contains(t, <-s.host.lines, "Internal Error: no servers. Nothing was sent")
+		s.setUp(s.connect())
+	})
+}
+
+// A process that ends while a session is set up, again and again, costs a pause each time.
+func TestRun_set_up_fails(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		_ = p.conn.Close()
+		dial := <-s.dials
+		for range 3 {
+			near, far := net.Pipe()
+			p = newPeer(t, far)
+			dial <- dialed{rw: near}
+			<-p.lines // initialize
+			began := time.Now()
+			_ = p.conn.Close()
+			dial = <-s.dials
+			require.GreaterOrEqual(t, time.Since(began), dialPause.First)
+		}
+		dial <- dialed{err: context.Canceled}
+	})
+}
+
+// What waits for a connection is bounded.
+func TestRun_bounds(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		dial := <-s.dials
+		for id := range maxKept {
+			s.host.send(ask(id, "ping", `{}`))
+		}
+		s.host.send(ask("more", "ping", `{}`))
+		s.host.next(`{"jsonrpc":"2.0","id":"more","error":{"code":-32603,"message":"too many requests wait for mcpvisor run","data":{"outcome":"not_sent"}}}`)
+		s.host.send(ask(0, "ping", `{}`))
+		s.host.next(`{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"a request with this id is in flight"}}`)
+		dial <- dialed{err: context.Canceled}
+	})
+}
+
+// The end of the host ends the bridge.
+func TestRun_host_ends(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		_ = s.host.conn.Close()
+		require.NoError(t, <-s.ended)
+		_, ok := <-p.lines
+		require.False(t, ok)
+		s.ended <- nil
+	})
+}

@@ -1,0 +1,251 @@
+package bridge
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// list is the first page of a list, as the host has read it last.
+type list struct {
+	line   []byte // the request
+	digest [sha256.Size]byte
+	read   bool // digest is set
+}
+
+// listKinds are the lists, and how the host is told that one has changed.
+var listKinds = map[string]struct{ notification, filter string }{
+	"tools/list":               {"notifications/tools/list_changed", "toolsListChanged"},
+	"prompts/list":             {"notifications/prompts/list_changed", "promptsListChanged"},
+	"resources/list":           {"notifications/resources/list_changed", "resourcesListChanged"},
+	"resources/templates/list": {"notifications/resources/list_changed", "resourcesListChanged"},
+}
+
+// maxSubscriptions bounds what is remembered of subscriptions; a gateway admits no more.
+const maxSubscriptions = 1000
+
+// noteLocked remembers what the host sets up.
+func (b *bridge) noteLocked(m message) {
+	switch m.method {
+	case "initialize":
+		b.initialize = m.line
+	case "notifications/initialized":
+		b.initialized = m.line
+	case "logging/setLevel":
+		b.level = m.line
+	case "resources/subscribe", "resources/unsubscribe":
+		uri := ""
+		_ = jsonscan.EachMember(m.params, func(key string, value []byte) (err error) {
+			if key == "uri" {
+				uri, err = jsonscan.ReadString(value)
+			}
+			return err
+		})
+		switch {
+		case m.method == "resources/unsubscribe":
+			delete(b.subscriptions, uri)
+		case len(b.subscriptions) < maxSubscriptions:
+			b.subscriptions[string([]byte(uri))] = m.line
+		}
+	}
+	if _, ok := listKinds[m.method]; ok && !hasMember(m.params, "cursor") {
+		b.lists[m.method] = &list{line: m.line}
+	}
+}
+
+// noteAnswerLocked remembers what an answer to the host has set up, and the list that it holds.
+func (b *bridge) noteAnswerLocked(r *request, answer message) {
+	if r.method == "initialize" && answer.result != nil {
+		b.established = true
+	}
+	if l := b.lists[r.method]; l != nil && answer.result != nil && !hasMember(r.params, "cursor") {
+		l.digest, l.read = sha256.Sum256(answer.result), true
+	}
+}
+
+func hasMember(object []byte, name string) (found bool) {
+	_ = jsonscan.EachMember(object, func(key string, _ []byte) error {
+		found = found || key == name
+		return nil
+	})
+	return found
+}
+
+// nextIDLocked returns an id that no other request of the bridge has.
+func (b *bridge) nextIDLocked() []byte {
+	b.next++
+	return fmt.Appendf(nil, `"mcpvisor-%d"`, b.next)
+}
+
+// setUp repeats on a new connection what the host has set up. Answers are not passed on. An
+// initialize that the host waits for is not repeated here: flush sends it.
+func (b *bridge) setUp(l *link, lines *lineReader) error {
+	b.mu.Lock()
+	initialize, initialized, level := b.initialize, b.initialized, b.level
+	subscriptions := slices.Collect(maps.Values(b.subscriptions))
+	established := b.established
+	b.mu.Unlock()
+	if !established {
+		return nil
+	}
+	if err := b.exchange(l, lines, initialize); err != nil {
+		return err
+	}
+	if initialized != nil {
+		if _, err := l.write(initialized); err != nil {
+			return err
+		}
+	}
+	for _, line := range append([][]byte{level}, subscriptions...) {
+		if line == nil {
+			continue
+		}
+		if err := b.exchange(l, lines, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange sends a request of the host again and drops its answer.
+func (b *bridge) exchange(l *link, lines *lineReader, line []byte) error {
+	request, err := parseObject(bytes.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	id := b.nextIDLocked()
+	b.mu.Unlock()
+	if _, err := l.write(request.withID(id)); err != nil {
+		return err
+	}
+	for {
+		line, err := lines.next()
+		if err != nil {
+			return err
+		}
+		messages, err := parse(line)
+		if err != nil {
+			return err
+		}
+		for _, m := range messages {
+			if m.method == "" && bytes.Equal(m.id, id) {
+				return nil
+			}
+		}
+	}
+}
+
+// flush makes a connection that is set up the current one, and sends the requests that wait.
+func (b *bridge) flush(l *link) {
+	b.mu.Lock()
+	b.current = l
+	var waiting []*request
+	for _, r := range b.requests {
+		if r.link == nil {
+			r.link = l
+			if r.expiry != nil {
+				r.expiry.Stop()
+			}
+			waiting = append(waiting, r)
+		}
+	}
+	b.mu.Unlock()
+	slices.SortFunc(waiting, bySeq)
+	for _, r := range waiting {
+		b.send(l, r)
+	}
+	if l.number > 1 {
+		b.compareLists(l)
+	}
+}
+
+// compareLists reads the lists again that the host has read, and tells it which have changed.
+func (b *bridge) compareLists(l *link) {
+	b.mu.Lock()
+	var own []*request
+	for method, before := range b.lists {
+		if !before.read {
+			continue
+		}
+		m, err := parseObject(bytes.TrimSpace(before.line))
+		if err != nil { // it was read before
+			continue
+		}
+		m.id = b.nextIDLocked()
+		m.line = m.withID(m.id)
+		r := &request{message: m, link: l, own: func(answer message) {
+			if answer.result != nil && sha256.Sum256(answer.result) != before.digest {
+				b.tellChanged(method)
+			}
+		}}
+		b.addLocked(r)
+		own = append(own, r)
+	}
+	b.mu.Unlock()
+	for _, r := range own {
+		b.send(l, r)
+	}
+}
+
+// tellChanged tells the host that a list has changed: since 2026-07-28 in each stream that has
+// asked for it (MCP, basic, subscriptions).
+func (b *bridge) tellChanged(method string) {
+	kind := listKinds[method]
+	b.mu.Lock()
+	legacy := b.established
+	var listens [][]byte
+	for _, r := range b.requests {
+		if r.method == "subscriptions/listen" && asksFor(r.params, kind.filter) {
+			listens = append(listens, r.id)
+		}
+	}
+	b.mu.Unlock()
+	if legacy {
+		b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`+"\n", kind.notification))
+	}
+	for _, id := range listens {
+		b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`+"\n", kind.notification, id))
+	}
+}
+
+// asksFor reports whether the params of subscriptions/listen ask for a kind of notifications.
+func asksFor(params []byte, filter string) (asked bool) {
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
+		if key != "notifications" {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, value []byte) error {
+			asked = asked || key == filter && string(value) == "true"
+			return nil
+		})
+	})
+	return asked
+}
+
+// isRepeatedListen reports whether the acknowledgement of subscriptions/listen is one that the
+// host has had before.
+func (b *bridge) isRepeatedListen(m message) (repeated bool) {
+	_ = jsonscan.EachMember(m.params, func(key string, value []byte) error {
+		if key != "_meta" {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, value []byte) error {
+			if key == "io.modelcontextprotocol/subscriptionId" {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				r := b.requests[string(value)]
+				repeated = r != nil && r.acknowledged
+				if r != nil {
+					r.acknowledged = true
+				}
+			}
+			return nil
+		})
+	})
+	return repeated
+}

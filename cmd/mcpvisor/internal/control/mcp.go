@@ -1,0 +1,153 @@
+package control
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// UpgradeMCP is the protocol that GET /run/mcp switches to: messages of MCP, one a line, as
+// over stdio.
+const UpgradeMCP = "mcp"
+
+// UntilUnusedHeader is in the answer of a run that ends when it is unused; see
+// [Handler.FollowSessions].
+const UntilUnusedHeader = "Mcpvisor-Until-Unused"
+
+// settleTimeout bounds how long a session waits for servers that start, before it begins. A host
+// that connects again then sees the lists that it had.
+const settleTimeout = 20 * time.Second
+
+// sessions are the MCP sessions of one client over the socket. Safe for concurrent use.
+type sessions struct {
+	client    *facade.Client
+	transport mcp.Transport
+	ctx       context.Context // ends with close
+	cancel    context.CancelFunc
+
+	mu      sync.Mutex // guards the fields below
+	open    int
+	closed  bool
+	changed func(open int) // called with mu; nil if nobody asks
+	wg      sync.WaitGroup
+}
+
+func newSessions(c *facade.Client) *sessions {
+	s := &sessions{client: c, transport: gateway.Transport(c)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// FollowSessions calls changed with the number of MCP sessions that are open: now, and whenever
+// it changes. changed must not wait.
+func (h *Handler) FollowSessions(changed func(open int)) {
+	s := h.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed = changed
+	changed(s.open)
+}
+
+func (s *sessions) isFollowed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed != nil
+}
+
+// add counts a session, or the end of one. It reports false if the handler is closed.
+func (s *sessions) add(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case n < 0:
+		s.wg.Done()
+	case s.closed:
+		return false
+	default:
+		s.wg.Add(1)
+	}
+	s.open += n
+	if s.changed != nil {
+		s.changed(s.open)
+	}
+	return true
+}
+
+// close ends all sessions and waits for them.
+func (s *sessions) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.wg.Wait()
+}
+
+// getMCP switches the connection to MCP and serves one session on it.
+func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
+	s := h.sessions
+	if r.Header.Get("Upgrade") != UpgradeMCP {
+		w.Header().Set("Upgrade", UpgradeMCP)
+		http.Error(w, "ask for an upgrade to "+UpgradeMCP, http.StatusUpgradeRequired)
+		return
+	}
+	if !s.add(1) {
+		http.Error(w, "the servers are being stopped", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.add(-1)
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "this connection cannot be switched", http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Time{}); err != nil { // of the request
+		return
+	}
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + UpgradeMCP + "\r\n"
+	if s.isFollowed() {
+		head += UntilUnusedHeader + ": true\r\n"
+	}
+	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
+		return
+	}
+	s.settle(h.present().Servers)
+	_ = gateway.Serve(s.ctx, s.transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: conn}) // its error is that of the peer
+}
+
+// settle waits until each of these servers has been started once, and is ready or has failed,
+// within a bound.
+func (s *sessions) settle(names []string) {
+	ctx, cancel := context.WithTimeout(s.ctx, settleTimeout)
+	defer cancel()
+	changes := s.client.Watch(ctx)
+	for slices.ContainsFunc(names, s.isStarting) {
+		if _, ok := <-changes; !ok {
+			return
+		}
+	}
+}
+
+func (s *sessions) isStarting(name string) bool {
+	server, ok := s.client.ServerStatus(name)
+	return !ok || server.Epoch <= 1 && (server.State == supervisor.StateConnecting || server.State == supervisor.StateDiscovering)
+}
+
+// streamReader reads what is buffered of a connection, and then the connection.
+type streamReader struct {
+	io.Reader
+	conn net.Conn
+}
+
+// Close implements io.Closer.
+func (r streamReader) Close() error { return r.conn.Close() }

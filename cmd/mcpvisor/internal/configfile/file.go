@@ -13,7 +13,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// listKeys are the keys below which a file lists its servers. The first one is written.
+// listKeys are the keys below which a file of mcpvisor lists its servers. The first one is
+// written.
 var listKeys = []string{"mcpServers", "servers"}
 
 // bom is a byte order mark, which stays at the start of a file.
@@ -27,19 +28,26 @@ type File struct {
 	root  hujson.Value
 	mark  []byte // bom, or nothing
 	style style
+	keys  []string // below which it lists its servers; the first one is written
 }
 
 // Open reads a file. A file that does not exist is like one with an empty list, and
 // [File.Write] makes it.
-func Open(path string) (*File, error) {
+func Open(path string) (*File, error) { return openFile(path, listKeys, Starter()) }
+
+// OpenHost reads the file of another host, which lists its servers below key. A file that does
+// not exist, or is empty, is like one with an empty object.
+func OpenHost(path, key string) (*File, error) { return openFile(path, []string{key}, "{\n}\n") }
+
+func openFile(path string, keys []string, starter string) (*File, error) {
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		f, err := parse(path, []byte(Starter()))
+		f, err := parse(path, []byte(starter))
 		if err != nil {
 			return nil, err
 		}
-		f.mode = newMode
+		f.mode, f.keys = newMode, keys
 		return f, nil
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read; check its permissions: %w", path, err)
@@ -48,16 +56,20 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read; check its permissions: %w", path, err)
 	}
-	f, err := parse(path, data)
+	text := data
+	if len(bytes.TrimSpace(data)) == 0 && starter != Starter() {
+		text = []byte(starter)
+	}
+	f, err := parse(path, text)
 	if err != nil {
 		return nil, err
 	}
-	f.read, f.mode = data, info.Mode().Perm()
+	f.read, f.mode, f.keys = data, info.Mode().Perm(), keys
 	return f, nil
 }
 
 func parse(path string, data []byte) (*File, error) {
-	f := &File{path: path}
+	f := &File{path: path, keys: listKeys}
 	if bytes.HasPrefix(data, bom) {
 		f.mark, data = bom, data[len(bom):]
 	}
@@ -126,7 +138,7 @@ func (f *File) Set(name string, entry Object) error {
 func (f *File) makeLists() error {
 	members := f.listMembers()
 	if len(members) == 0 {
-		return f.style.add(f.top(), listKeys[0], Object{})
+		return f.style.add(f.top(), f.keys[0], Object{})
 	}
 	var empty []listMember
 	for _, m := range members {
@@ -226,7 +238,7 @@ type listMember struct {
 func (f *File) listMembers() (found []listMember) {
 	add := func(parent *list, prefix string) {
 		for i := range parent.object.Members {
-			if key := memberName(&parent.object.Members[i]); slices.Contains(listKeys, key) {
+			if key := memberName(&parent.object.Members[i]); slices.Contains(f.keys, key) {
 				found = append(found, listMember{parent, i, prefix + key})
 			}
 		}

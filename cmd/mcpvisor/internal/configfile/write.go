@@ -43,6 +43,28 @@ func (f *File) Write() error {
 	return nil
 }
 
+// Backup copies the file as it was read to path, which it replaces.
+func (f *File) Backup(path string) error { return Replace(path, f.read) }
+
+// Replace writes a file, as [File.Write] does, whatever it held before.
+func Replace(path string, text []byte) error {
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return ReplaceUnchanged(path, before, text)
+}
+
+// ReplaceUnchanged is Replace if the file still holds what it did before; nil if it must not
+// exist. Otherwise it returns [ErrChanged].
+func ReplaceUnchanged(path string, before, after []byte) error {
+	mode := newMode
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	return replaceFile(path, before, after, mode)
+}
+
 // Create makes a new file. It returns an error that wraps fs.ErrExist if there is one.
 func Create(path string, text []byte) error {
 	if _, err := os.Lstat(path); err == nil {

@@ -94,12 +94,8 @@ func listOf[T any](list []T) []T {
 func findSources(ids []string, e hosts.Environment) (sources []hosts.Source, err error) {
 	var looked []string
 	for _, id := range ids {
-		if _, known := hosts.ByID(id); !known {
-			hint := "name one of: " + strings.Join(Hosts(), ", ")
-			if near := nearest.Names(id, Hosts()); len(near) > 0 {
-				hint = "did you mean " + near[0] + "?"
-			}
-			return nil, cli.UsageError("there is no host %q; %s", id, hint)
+		if _, err := findHost(id); err != nil {
+			return nil, err
 		}
 	}
 	for _, h := range hosts.All() {
@@ -113,6 +109,19 @@ func findSources(ids []string, e hosts.Environment) (sources []hosts.Source, err
 		return nil, cli.UsageError("no file of these hosts was found; these do not exist: %s", strings.Join(looked, ", "))
 	}
 	return sources, nil
+}
+
+// findHost returns a host by its name on the command line.
+func findHost(id string) (hosts.Host, error) {
+	host, known := hosts.ByID(id)
+	if known {
+		return host, nil
+	}
+	hint := "name one of: " + strings.Join(Hosts(), ", ")
+	if near := nearest.Names(id, Hosts()); len(near) > 0 {
+		hint = "did you mean " + near[0] + "?"
+	}
+	return hosts.Host{}, cli.UsageError("there is no host %q; %s", id, hint)
 }
 
 // Hosts returns the names of the hosts that Import knows.

@@ -27,6 +27,11 @@ type Host struct {
 	bareVariables bool
 	// noVariables says that the host replaces none, so that ${ is text there.
 	noVariables bool
+
+	// list is the key below which the host lists its servers, and fixed what an entry has beside
+	// "command" and "args", before them.
+	list  string
+	fixed object
 }
 
 // All are the hosts, in the order in which they are read.
@@ -42,9 +47,9 @@ func ByID(id string) (Host, bool) {
 }
 
 var table = []Host{
-	{ID: "claude-desktop", Name: "Claude Desktop", read: readMember("mcpServers"), convert: common, noVariables: true,
+	{ID: "claude-desktop", Name: "Claude Desktop", list: "mcpServers", read: readMember("mcpServers"), convert: common, noVariables: true,
 		user: func(e Environment) []string { return []string{e.appDir("Claude", "claude_desktop_config.json")} }},
-	{ID: "claude-code", Name: "Claude Code", read: readClaudeCode, convert: withMilliseconds,
+	{ID: "claude-code", Name: "Claude Code", list: "mcpServers", fixed: object{{Key: "type", Value: "stdio"}}, read: readClaudeCode, convert: withMilliseconds,
 		user: func(e Environment) []string {
 			if e.ClaudeConfig != "" {
 				return []string{filepath.Join(e.ClaudeConfig, ".claude.json")}
@@ -52,10 +57,10 @@ var table = []Host{
 			return []string{e.home(".claude.json")}
 		},
 		project: func(e Environment) []string { return []string{e.project(".mcp.json")} }},
-	{ID: "cursor", Name: "Cursor", read: readMember("mcpServers"), convert: common,
+	{ID: "cursor", Name: "Cursor", list: "mcpServers", read: readMember("mcpServers"), convert: common,
 		user:    func(e Environment) []string { return []string{e.home(".cursor", "mcp.json")} },
 		project: func(e Environment) []string { return []string{e.project(".cursor", "mcp.json")} }},
-	{ID: "vscode", Name: "VS Code", read: readVSCode, convert: common,
+	{ID: "vscode", Name: "VS Code", list: "servers", fixed: object{{Key: "type", Value: "stdio"}}, read: readVSCode, convert: common,
 		user: func(e Environment) (files []string) {
 			for _, edition := range []string{"Code", "Code - Insiders", "VSCodium"} {
 				files = append(files, e.appDir(edition, "User", "mcp.json"), e.appDir(edition, "User", "settings.json"))
@@ -73,15 +78,15 @@ var table = []Host{
 			return []string{e.home(".codex", "config.toml")}
 		},
 		project: func(e Environment) []string { return []string{e.project(".codex", "config.toml")} }},
-	{ID: "gemini", Name: "Gemini CLI", read: readMember("mcpServers"), convert: gemini, bareVariables: true,
+	{ID: "gemini", Name: "Gemini CLI", list: "mcpServers", read: readMember("mcpServers"), convert: gemini, bareVariables: true,
 		user:    func(e Environment) []string { return []string{e.home(".gemini", "settings.json")} },
 		project: func(e Environment) []string { return []string{e.project(".gemini", "settings.json")} }},
 	// zed.dev/docs/ai/mcp shows "command", "args", "env", "url" and "headers" with plain values,
 	// and names no variable. Issue 60459 of zed-industries/zed: "sent to the server verbatim".
-	{ID: "zed", Name: "Zed", read: readMember("context_servers"), convert: zed, noVariables: true,
+	{ID: "zed", Name: "Zed", list: "context_servers", fixed: object{{Key: "source", Value: "custom"}}, read: readMember("context_servers"), convert: zed, noVariables: true,
 		user:    func(e Environment) []string { return []string{e.zedDir()} },
 		project: func(e Environment) []string { return []string{e.project(".zed", "settings.json")} }},
-	{ID: "windsurf", Name: "Windsurf", read: readMember("mcpServers"), convert: common,
+	{ID: "windsurf", Name: "Windsurf", list: "mcpServers", read: readMember("mcpServers"), convert: common,
 		user: func(e Environment) []string { return []string{e.home(".codeium", "windsurf", "mcp_config.json")} }},
 }
 

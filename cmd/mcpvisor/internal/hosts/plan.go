@@ -164,6 +164,9 @@ func (i *Item) place() string {
 
 // convert makes the entry for the configuration. Its secrets are variables.
 func (p *Plan) convert(s Source, r raw, item *Item) (object, error) {
+	if runsMcpvisor(r.entry) {
+		return nil, errors.New("it starts mcpvisor itself")
+	}
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -24,11 +24,14 @@ import (
 // cannot be used (such a reference, "$dynamicRef") is not compared, nor is a schema that is
 // not JSON, that is longer than 1 MiB, or whose comparison takes more than some 4,000,000
 // steps, about 20 ms. Such calls are sent: the status of the server has a warning, and the
-// log a line for the tool. Some keywords are not compared, so that nothing is refused that the
-// schema allows: formats, regular expressions that Go reads in another way, uniqueItems,
-// unevaluated…, steps such as 0.01 that have no exact value, numbers of more than 19 digits,
-// and values that are not as the standard wants. Nothing is kept of a schema but regular
-// expressions, 4 MiB for a client: each call reads it, which takes some 5 µs a kilobyte.
+// log a line for the tool. Compared are types, enum and const, required and unknown names,
+// items, the bounds of numbers, lengths and lists, patterns, and the alternatives of allOf, anyOf and
+// oneOf, of which one must match. Everything else passes, so that nothing is refused that the
+// schema allows: "not", "if", "contains", what depends on other names, formats, regular
+// expressions that Go reads in another way, steps such as 0.01 that have no exact value, numbers
+// of more than 19 digits, and values that are not as the standard wants. The server checks
+// them. Nothing is kept of a schema but regular expressions, 4 MiB for a client: each call
+// reads it, which takes some 5 µs a kilobyte.
 //
 // Default: arguments are not compared, which costs nothing; the server does it.
 func WithValidation() Option { return func(o *options) { o.validation = true } }

@@ -6,16 +6,19 @@
 // steps. What exceeds a bound is not compared, and the arguments are accepted. Nothing is
 // ever read from a file or a network.
 //
-// Nothing is refused that the schema allows. What is not known for certain counts as neither
-// right nor wrong (see [verdict]): a regular expression that Go reads in another way, numbers
-// that float64 does not hold, a keyword with a value that the standard does not want, a format.
+// Nothing is refused that the schema allows. One walk compares the keywords that tell a
+// caller what to write: type, enum, const, required, properties, additionalProperties, items,
+// prefixItems, the bounds of numbers, lengths and lists, pattern, allOf, anyOf, and
+// oneOf, which it reads as anyOf. A rule counts as broken only if that is certain. What the
+// walk does not know passes, because the server checks, too: other keywords, a regular
+// expression that Go reads in another way, numbers that float64 does not hold, a keyword with
+// a value that the standard does not want.
 package argcheck
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -82,8 +85,6 @@ type check struct {
 	ctx          context.Context
 	patterns     *pattern.Cache
 	schema, args jsonscan.Tree
-	refAlone     bool // keywords beside $ref do not count, as in drafts up to 7
-	tuples       bool // items may be a list, as in drafts up to 2019-09
 	most         int
 	strict       bool
 
@@ -131,11 +132,6 @@ func (c *check) run(schema, args []byte, o Options) {
 		return
 	}
 	at := 0
-	if draft := c.member(&c.schema, 0, "$schema"); draft != 0 && c.schema.First(draft) == '"' {
-		name := c.text(&c.schema, draft)
-		c.refAlone = strings.Contains(name, "draft-0")
-		c.tuples = c.refAlone || strings.Contains(name, "2019-09")
-	}
 	if o.Property != "" {
 		properties := c.member(&c.schema, 0, "properties")
 		if properties == 0 || c.schema.First(properties) != '{' {

@@ -60,10 +60,7 @@ func TestCheck(t *testing.T) {
 		`{"path":"/a","level":"medium"}`:                                         {Path: "level", Rule: "anyOf", Reason: `must be one of "low", "high", null`},
 		`{"path":"/a","fixed":"secret"}`:                                         {Path: "fixed", Rule: "const", Reason: `must be "x"`},
 		`{"path":"/a","all":"ab"}`:                                               {Path: "all", Rule: "minLength", Reason: "must have at least 3 characters, and has 2"},
-		`{"path":"/a","no":"secret"}`:                                            {Path: "no", Rule: "not", Reason: "must not match what the schema excludes"},
 		`{"path":"/a","never":"secret"}`:                                         {Path: "never", Rule: "schema", Reason: "must not be there"},
-		`{"path":"/a","both":"secret"}`:                                          {Path: "both", Rule: "oneOf", Reason: "must match only one of the 2 alternatives of the schema"},
-		`{"path":"/a","some":[1]}`:                                               {Path: "some", Rule: "contains", Reason: "must have more items of the kind that the schema wants, and has 0"},
 		`{"path":null}`:                                                          {Path: "path", Rule: "type", Reason: "must be a string", Found: "null"},
 		`{"path":{"a":"secret"}}`:                                                {Path: "path", Rule: "type", Reason: "must be a string", Found: "an object"},
 	} {
@@ -92,10 +89,6 @@ func TestCheck_blames_the_right_argument(t *testing.T) {
 		{`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}}}`, `{"a":["x","y"]}`, "a[1]"},
 		{`{"properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"integer"}}}}`, `{"a":[1,"y"]}`, "a[0]"},
 		{`{"properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}},"required":["b"]}`, `{"a":["x"]}`, "b"},
-		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"integer"}}`, `{"x-a":"s","z":"s"}`, "z"},
-		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":{"type":"integer"}}`, `{"x-a":1,"z":"s"}`, "x-a"},
-		{`{"patternProperties":{"^x-":{"type":"string"}},"additionalProperties":false}`, `{"x-a":"s","z":"s"}`, "z"},
-		{`{"properties":{"xa":{}},"patternProperties":{"^x":{"type":"string"}}}`, `{"xa":1}`, "xa"},
 	} {
 		broken := first(c[0], c[1])
 		require.NotNil(t, broken, c[0])
@@ -132,7 +125,7 @@ func TestCheck_opens_nothing(t *testing.T) {
 		`{"properties":{"a":{"$dynamicRef":"#a"}}}`:                                                  "$dynamicRef",
 		`{"properties":{"a":{"$id":"` + remote + `","type":"string"}}}`:                              "", `{"properties":{"a":{"$ref":"#/$defs/missing"}}}`: "",
 		`{"properties":{"a":{"$ref":"#/$defs/b/$defs/c"}},"$defs":{"b":{"$id":"x","$defs":{"c":{"type":"string"}}}}}`: "",
-		strings.Repeat(`{"not":`, 300) + `{}` + strings.Repeat(`}`, 300):                                              "nested",
+		strings.Repeat(`{"allOf":[`, 300) + `{}` + strings.Repeat(`]}`, 300):                                          "nested",
 		`{"description":"` + strings.Repeat("x", 1<<20) + `"}`:                                                        "longer than",
 	} {
 		r := new(Checker).Check(t.Context(), []byte(schema), []byte(`{"a":1}`), Options{})

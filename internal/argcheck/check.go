@@ -1,22 +1,16 @@
 package argcheck
 
 import (
+	"errors"
+	"iter"
 	"math"
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-)
-
-// verdict is whether a value matches a schema. The lowest of several verdicts is that of all
-// together.
-type verdict int8
-
-const (
-	no    verdict = iota // the value breaks a rule
-	maybe                // it is not known
-	yes
+	"github.com/mcpvisor/mcpvisor/internal/pattern"
 )
 
 // problem is a rule that a value breaks. Only the problems that are returned get words.
@@ -24,8 +18,7 @@ type problem struct {
 	rule          string    // the keyword, "" for the schema false
 	schema, value int       // nodes: the schema that has the keyword, and the value
 	name          int       // the node of a name that the rule is about: of the schema for required, else of the arguments
-	count         int       // what is compared with a limit; the alternatives; the items that match
-	several       bool      // of oneOf: more than one alternative matches
+	count         int       // what is compared with a limit; the alternatives
 	parts         []problem // of alternatives of which none has the right type: one problem of each
 }
 
@@ -42,70 +35,40 @@ func (c *check) has(s int, names ...string) bool {
 	return false
 }
 
-// node is keyword for a value that begins with one of some bytes. A keyword whose value is
-// something else is not compared, and the verdict is maybe.
-func (c *check) node(s int, name, first string, out *verdict) (i int, ok bool) {
-	if i = c.keyword(s, name); i == 0 {
-		return 0, false
+// node is keyword for a value that begins with one of some bytes; a keyword whose value is
+// something else is not compared.
+func (c *check) node(s int, name, first string) int {
+	i := c.keyword(s, name)
+	if i == 0 || strings.IndexByte(first, c.schema.First(i)) < 0 {
+		return 0
 	}
-	if strings.IndexByte(first, c.schema.First(i)) < 0 {
-		*out = min(*out, maybe)
-		return 0, false
-	}
-	return i, true
+	return i
 }
 
-// fail notes a problem.
-func (c *check) fail(p problem) verdict {
+// names iterates over the nodes of the names in an object.
+func (c *check) names(t *jsonscan.Tree, object int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := object + 1; i < t.Next(object) && c.spend(1) && yield(i); i = t.Next(i + 1) {
+		}
+	}
+}
+
+// items iterates over the nodes of the items of a list.
+func (c *check) items(t *jsonscan.Tree, list int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := list + 1; i < t.Next(list) && c.spend(1) && yield(i); i = t.Next(i) {
+		}
+	}
+}
+
+// fail notes a problem. It returns false.
+func (c *check) fail(p problem) bool {
 	c.problems = append(c.problems, p)
-	return no
+	return false
 }
 
 // enough reports whether no further problem of the same value is wanted.
 func (c *check) enough() bool { return c.stopped || c.quiet > 0 || len(c.problems) >= c.most }
-
-// value compares a value with a schema.
-func (c *check) value(s, v, depth int) verdict {
-	switch first := c.schema.First(s); {
-	case !c.spend(1):
-		return maybe
-	case first == 't':
-		return yes
-	case first == 'f':
-		return c.fail(problem{schema: s, value: v})
-	case first != '{':
-		return maybe
-	case depth > maxDepth:
-		c.stop("its input schema, or the arguments, are nested too deep")
-		return maybe
-	}
-	if s != 0 && c.hasID(s) {
-		return maybe
-	}
-	out := c.reference(s, v, depth)
-	if c.refAlone && c.has(s, "$ref") {
-		return out
-	}
-	if c.has(s, "$dynamicRef", "$recursiveRef") {
-		c.note("$dynamicRef is not supported")
-		out = min(out, maybe)
-	}
-	if out = min(out, c.kind(s, v)); out == no { // of another type, other rules hold
-		return no
-	}
-	for _, rules := range [...]func(*check, int, int, int) verdict{(*check).number, (*check).string, (*check).object, (*check).array, (*check).combined} {
-		if out = min(out, rules(c, s, v, depth)); out == no && c.enough() {
-			return no
-		}
-	}
-	return out
-}
-
-// hasID reports whether a schema has a URI of its own, at which references begin.
-func (c *check) hasID(s int) bool {
-	isText := func(name string) bool { id := c.keyword(s, name); return id != 0 && c.schema.First(id) == '"' }
-	return isText("$id") || c.refAlone && isText("id")
-}
 
 // note says what is not compared. What comes after the end of the check does not count.
 func (c *check) note(text string) {
@@ -114,35 +77,62 @@ func (c *check) note(text string) {
 	}
 }
 
-// reference compares a value with what $ref refers to.
-func (c *check) reference(s, v, depth int) verdict {
-	out := yes
-	ref, ok := c.node(s, "$ref", `"`, &out)
-	if !ok {
-		return out
+// value compares a value with a schema. It reports false, and has noted a problem, if the
+// value certainly breaks a rule. So do the functions that compare some of the keywords.
+func (c *check) value(s, v, depth int) bool {
+	switch first := c.schema.First(s); {
+	case !c.spend(1):
+		return true
+	case first == 'f':
+		return c.fail(problem{schema: s, value: v})
+	case first != '{':
+		return true
+	case depth > maxDepth:
+		c.stop("its input schema, or the arguments, are nested too deep")
+		return true
+	case s != 0 && c.hasID(s):
+		return true
 	}
-	text := c.text(&c.schema, ref)
-	if text != "#" && !strings.HasPrefix(text, "#/") {
-		if c.unchecked == "" {
-			c.note("$ref " + strconv.Quote(shorten(text)) + " refers to another place than the schema itself")
+	if c.has(s, "$dynamicRef", "$recursiveRef") {
+		c.note("$dynamicRef is not supported")
+	}
+	if ref := c.node(s, "$ref", `"`); ref != 0 { // drafts up to 7 ignore what is beside it
+		target, ok := c.find(c.text(&c.schema, ref))
+		if !ok {
+			return true
 		}
-		return maybe
+		if c.has(s, "properties", "allOf", "anyOf", "oneOf") {
+			c.partial++
+			defer func() { c.partial-- }()
+		}
+		return c.value(target, v, depth+1)
 	}
-	target, ok := c.find(text)
-	if !ok {
-		return maybe
+	if !c.kind(s, v) { // of another type, other rules hold
+		return false
 	}
-	if c.has(s, "properties", "allOf", "anyOf", "oneOf", "if") {
-		return c.part(target, v, depth)
+	ok := true
+	for _, rules := range [...]func(*check, int, int, int) bool{(*check).number, (*check).string, (*check).object, (*check).array, (*check).combined} {
+		if !rules(c, s, v, depth) {
+			if ok = false; c.enough() {
+				break
+			}
+		}
 	}
-	return c.value(target, v, depth+1)
+	return ok
 }
+
+// hasID reports whether a schema has a URI of its own, at which references begin.
+func (c *check) hasID(s int) bool { return c.node(s, "$id", `"`) != 0 || c.node(s, "id", `"`) != 0 }
 
 // pointerEscapes reads the escapes of a JSON pointer (RFC 6901, section 4).
 var pointerEscapes = strings.NewReplacer("~1", "/", "~0", "~")
 
 // find returns what a reference within the schema refers to.
 func (c *check) find(ref string) (at int, ok bool) {
+	if ref != "#" && !strings.HasPrefix(ref, "#/") {
+		c.note("$ref " + strconv.Quote(shorten(ref)) + " refers to another place than the schema itself")
+		return 0, false
+	}
 	pointer := ref[1:]
 	if strings.Contains(pointer, "%") {
 		var err error
@@ -166,10 +156,9 @@ func (c *check) find(ref string) (at int, ok bool) {
 			next = c.member(&c.schema, at, step)
 		case '[':
 			n, err := strconv.Atoi(step)
-			for i := at + 1; err == nil && n >= 0 && i < c.schema.Next(at) && c.spend(1); i = c.schema.Next(i) {
-				if n == 0 {
+			for i := range c.items(&c.schema, at) {
+				if err == nil && n == 0 {
 					next = i
-					break
 				}
 				n--
 			}
@@ -183,50 +172,39 @@ func (c *check) find(ref string) (at int, ok bool) {
 }
 
 // kind compares enum, const and type. OpenAPI has nullable.
-func (c *check) kind(s, v int) verdict {
-	out := yes
+func (c *check) kind(s, v int) bool {
 	if on := c.keyword(s, "nullable"); on != 0 && c.schema.First(on) == 't' && c.args.First(v) == 'n' {
-		return out
+		return true
 	}
-	if list, ok := c.node(s, "enum", "[", &out); ok {
-		best := no
-		for i := list + 1; i < c.schema.Next(list) && best != yes && c.spend(1); i = c.schema.Next(i) {
-			best = max(best, c.equal(&c.schema, i, &c.args, v))
+	if list := c.node(s, "enum", "["); list != 0 {
+		found := false
+		for i := range c.items(&c.schema, list) {
+			if found = c.equal(i, v); found {
+				break
+			}
 		}
-		if best == no {
+		if !found {
 			return c.fail(problem{rule: "enum", schema: s, value: v})
 		}
-		out = min(out, best)
 	}
-	if only := c.keyword(s, "const"); only != 0 {
-		same := c.equal(&c.schema, only, &c.args, v)
-		if same == no {
-			return c.fail(problem{rule: "const", schema: s, value: v})
-		}
-		out = min(out, same)
+	if only := c.keyword(s, "const"); only != 0 && !c.equal(only, v) {
+		return c.fail(problem{rule: "const", schema: s, value: v})
 	}
-	if t, ok := c.node(s, "type", `"[`, &out); ok {
-		best := no
-		for name := range c.typeNames(t) {
-			best = max(best, c.hasType(v, name))
-		}
-		if best == no {
-			return c.fail(problem{rule: "type", schema: s, value: v})
-		}
-		out = min(out, best)
+	if t := c.node(s, "type", `"[`); t != 0 && !c.hasType(t, v) {
+		return c.fail(problem{rule: "type", schema: s, value: v})
 	}
-	return out
+	return true
 }
 
 // typeNames iterates over the names of types in the value of "type"; an element that is no
 // text is the name "".
-func (c *check) typeNames(t int) func(yield func(string) bool) {
+func (c *check) typeNames(t int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if c.schema.First(t) == '"' {
 			yield(c.text(&c.schema, t))
 			return
 		}
-		for i := t + 1; i < c.schema.Next(t) && c.spend(1); i = c.schema.Next(i) {
+		for i := range c.items(&c.schema, t) {
 			name := ""
 			if c.schema.First(i) == '"' {
 				name = c.text(&c.schema, i)
@@ -238,24 +216,27 @@ func (c *check) typeNames(t int) func(yield func(string) bool) {
 	}
 }
 
-func (c *check) hasType(v int, name string) verdict {
+// hasType reports whether a value may have one of the types in the value of "type".
+func (c *check) hasType(t, v int) bool {
 	is := c.typeOf(v)
-	switch name {
-	case is:
-		return yes
-	case "number":
-		if is == "integer" {
-			return yes
+	for name := range c.typeNames(t) {
+		switch name {
+		case is:
+			return true
+		case "number":
+			if is == "integer" {
+				return true
+			}
+		case "integer":
+			if _, ok := c.float(&c.args, v); is == "number" && !ok {
+				return true
+			}
+		case "null", "boolean", "object", "array", "string":
+		default:
+			return true // no type of JSON Schema
 		}
-	case "integer":
-		if _, ok := c.float(&c.args, v); is == "number" && !ok {
-			return maybe
-		}
-	case "null", "boolean", "object", "array", "string":
-	default:
-		return maybe // no type of JSON Schema
 	}
-	return no
+	return false
 }
 
 // typeOf returns the type of a value of the arguments. 1.0 is an integer.
@@ -291,209 +272,283 @@ func TypeOf(first byte) string {
 // escape has 6 bytes, and a byte that is not UTF-8 stands for a character of 3 bytes.
 const maxExpansion = 18
 
+// equal reports whether a value of the schema may be the same as one of the arguments.
+func (c *check) equal(i, v int) bool {
+	a := c.schema.First(i)
+	switch kind := TypeOf(a); {
+	case !c.spend(1):
+		return true
+	case kind != TypeOf(c.args.First(v)):
+		return false
+	case kind == "number":
+		x, xOK := c.float(&c.schema, i)
+		y, yOK := c.float(&c.args, v)
+		return !xOK || !yOK || x == y
+	case kind == "string":
+		x, y := len(c.schema.Text(i))-2, len(c.args.Text(v))-2
+		if x > maxExpansion*y || y > maxExpansion*x || x != y && !c.schema.Escaped(i) && !c.args.Escaped(v) {
+			return false
+		}
+		return c.text(&c.schema, i) == c.text(&c.args, v)
+	case kind == "object":
+		for name := range c.names(&c.schema, i) {
+			text := c.text(&c.schema, name)
+			if found := c.member(&c.args, v, text); found == 0 || !c.equal(c.member(&c.schema, i, text), found) {
+				return false
+			}
+		}
+		for name := range c.names(&c.args, v) {
+			if c.member(&c.schema, i, c.text(&c.args, name)) == 0 {
+				return false
+			}
+		}
+		return true
+	case kind == "array":
+		x, y := i+1, v+1
+		for ; x < c.schema.Next(i) && y < c.args.Next(v); x, y = c.schema.Next(x), c.args.Next(y) {
+			if !c.equal(x, y) {
+				return false
+			}
+		}
+		return x == c.schema.Next(i) && y == c.args.Next(v)
+	}
+	return a == c.args.First(v) // true, false, null
+}
+
 // largeNumber is where numbers begin that float64 does not tell apart.
 const largeNumber = 1 << 53
 
-// equal compares two values.
-func (c *check) equal(t *jsonscan.Tree, i int, u *jsonscan.Tree, j int) verdict {
-	a, b := t.First(i), u.First(j)
-	if !c.spend(1) {
-		return maybe
+// number compares the keywords about numbers.
+func (c *check) number(s, v, _ int) bool {
+	if TypeOf(c.args.First(v)) != "number" {
+		return true
 	}
-	switch isNumber := func(b byte) bool { return b == '-' || b >= '0' && b <= '9' }; {
-	case isNumber(a) && isNumber(b):
-		x, xOK := c.float(t, i)
-		y, yOK := c.float(u, j)
+	n, ok := c.float(&c.args, v)
+	if !ok {
+		return true
+	}
+	for _, rule := range [...]struct {
+		keyword string
+		broken  func(n, limit float64) bool
+	}{
+		{"exclusiveMinimum", func(n, limit float64) bool { return n < limit || n == limit && math.Abs(n) < largeNumber }},
+		{"exclusiveMaximum", func(n, limit float64) bool { return n > limit || n == limit && math.Abs(n) < largeNumber }},
+		{"minimum", func(n, limit float64) bool { return n < limit }},
+		{"maximum", func(n, limit float64) bool { return n > limit }},
+		{"multipleOf", func(n, divisor float64) bool {
+			// Divisors such as 0.01 have no exact value: 19.99 would be no multiple of it.
+			exact := divisor >= 1.0/1024 && divisor <= math.MaxInt32 && divisor*1024 == math.Trunc(divisor*1024)
+			return exact && math.Abs(n) < largeNumber && math.Mod(n, divisor) != 0
+		}},
+	} {
+		if limit, ok := c.limit(s, rule.keyword); ok && rule.broken(n, limit) {
+			return c.fail(problem{rule: rule.keyword, schema: s, value: v})
+		}
+	}
+	return true
+}
+
+// limit returns the number that a keyword has as its value. Draft 4 has booleans that make
+// a bound exclusive; without them it allows more.
+func (c *check) limit(s int, keyword string) (n float64, ok bool) {
+	i := c.node(s, keyword, "-0123456789")
+	if i == 0 {
+		return 0, false
+	}
+	return c.float(&c.schema, i)
+}
+
+// size compares a length with two keywords.
+func (c *check) size(s, v int, least, most string, count func() int) bool {
+	for _, w := range [...]string{least, most} {
+		limit, ok := c.limit(s, w)
+		if !ok || limit < 0 || limit > math.MaxInt32 || limit != math.Trunc(limit) {
+			continue
+		}
+		if n := count(); w == least && n < int(limit) || w == most && n > int(limit) {
+			return c.fail(problem{rule: w, schema: s, value: v, count: n})
+		}
+	}
+	return true
+}
+
+// string compares the keywords about texts.
+func (c *check) string(s, v, _ int) bool {
+	if c.args.First(v) != '"' {
+		return true
+	}
+	if p := c.node(s, "pattern", `"`); p != 0 && !c.matches(c.text(&c.schema, p), v) {
+		return c.fail(problem{rule: "pattern", schema: s, value: v})
+	}
+	return c.size(s, v, "minLength", "maxLength", func() int { return utf8.RuneCountInString(c.text(&c.args, v)) })
+}
+
+// matches reports whether a text of the arguments may match a regular expression.
+func (c *check) matches(expression string, v int) bool {
+	compiled, known := c.patterns.Get(expression)
+	if !known {
+		if !c.spend(pattern.CompileSteps(expression)) {
+			return true
+		}
+		compiled = c.patterns.Compile(expression)
+	}
+	if errors.Is(compiled.Err, pattern.ErrTooLarge) {
+		c.note(compiled.Err.Error())
+	}
+	text := c.text(&c.args, v)
+	return compiled.Err != nil || !c.spend(compiled.Steps(text)) || compiled.Matches(text)
+}
+
+// object compares the keywords about objects.
+func (c *check) object(s, v, depth int) bool {
+	if c.args.First(v) != '{' {
+		return true
+	}
+	ok := c.required(s, v)
+	properties, more := c.node(s, "properties", "{"), c.keyword(s, "additionalProperties")
+	closed, patterned := c.isClosed(s, more), c.has(s, "patternProperties")
+	if properties == 0 && more == 0 {
+		return ok
+	}
+	for name := range c.names(&c.args, v) {
+		if !ok && c.enough() {
+			return false
+		}
+		schema, mark := 0, len(c.problems)
+		if properties != 0 {
+			schema = c.member(&c.schema, properties, c.text(&c.args, name))
+		}
 		switch {
-		case !xOK || !yOK || x == y && math.Abs(x) >= largeNumber && string(t.Text(i)) != string(u.Text(j)):
-			return maybe
-		case x == y:
-			return yes
+		case schema != 0 || patterned: // the patterns are not compared
+		case closed:
+			ok = c.fail(problem{rule: "additionalProperties", schema: s, value: v, name: name})
+		default:
+			schema = more
 		}
-		return no
-	case a != b:
-		return no
-	case a == '"':
-		x, y := len(t.Text(i))-2, len(u.Text(j))-2
-		if x > maxExpansion*y || y > maxExpansion*x || x != y && !t.Escaped(i) && !u.Escaped(j) {
-			return no
+		if schema == 0 || c.value(schema, name+1, depth+1) {
+			continue
 		}
-		return verdictOf(c.text(t, i) == c.text(u, j))
-	case a == '{':
-		out := yes
-		for name := range c.names(t, i) {
-			found := c.member(u, j, c.text(t, name))
-			if found == 0 {
-				return no
-			}
-			if out = min(out, c.equal(t, name+1, u, found)); out == no {
-				return no
-			}
+		if c.member(&c.args, v, c.text(&c.args, name)) != name+1 { // of several of one name, the last one counts
+			c.problems = c.problems[:mark]
+			continue
 		}
-		for name := range c.names(u, j) {
-			if c.member(t, i, c.text(u, name)) == 0 {
-				return no
-			}
-		}
-		return out
-	case a == '[':
-		out := yes
-		x, y := i+1, j+1
-		for ; x < t.Next(i) && y < u.Next(j) && out != no; x, y = t.Next(x), u.Next(y) {
-			out = min(out, c.equal(t, x, u, y))
-		}
-		if out != no && (x < t.Next(i) || y < u.Next(j)) {
-			return no
-		}
-		return out
+		ok = false
 	}
-	return yes // true, false, null
+	return ok
 }
 
-// names iterates over the nodes of the names in an object. Of several of one name, it
-// yields the last one.
-func (c *check) names(t *jsonscan.Tree, object int) func(yield func(int) bool) {
-	return func(yield func(int) bool) {
-		last := c.lastOfNames(t, object)
-		for i := object + 1; i < t.Next(object) && c.spend(1); i = t.Next(i + 1) {
-			name := c.text(t, i)
-			if at, ok := last[name]; ok && at != i || !ok && c.member(t, object, name) != i+1 {
-				continue
-			}
-			if !yield(i) {
-				return
+// required compares the names that there must be.
+func (c *check) required(s, v int) bool {
+	ok := true
+	list := c.node(s, "required", "[")
+	if list == 0 {
+		return true
+	}
+	for i := range c.items(&c.schema, list) {
+		if c.schema.First(i) != '"' {
+			continue
+		}
+		name := c.text(&c.schema, i)
+		if c.member(&c.args, v, name) != 0 || c.hasDefault(s, name) {
+			continue
+		}
+		if ok = c.fail(problem{rule: "required", schema: s, value: v, name: i}); c.enough() {
+			break
+		}
+	}
+	return ok
+}
+
+// hasDefault reports whether a property declares a value that stands for a missing one: a
+// server that does so takes it, although JSON Schema does not say that.
+func (c *check) hasDefault(s int, name string) bool {
+	properties := c.node(s, "properties", "{")
+	if properties == 0 {
+		return false
+	}
+	property := c.member(&c.schema, properties, name)
+	return property != 0 && c.schema.First(property) == '{' && c.keyword(property, "default") != 0
+}
+
+// isClosed reports whether names that a schema does not declare are refused: because it says
+// so in additionalProperties, or because the check is strict, and no other part of the schema
+// can declare them.
+func (c *check) isClosed(s, more int) bool {
+	if more != 0 {
+		return c.schema.First(more) == 'f'
+	}
+	return c.strict && c.quiet == 0 && c.partial == 0 && c.has(s, "properties") &&
+		!c.has(s, "$dynamicRef", "$recursiveRef", "dependencies", "dependentSchemas", "allOf", "anyOf", "oneOf", "if", "unevaluatedProperties")
+}
+
+// array compares the keywords about lists. Drafts up to 2019-09 may have a list in items,
+// which is not compared.
+func (c *check) array(s, v, depth int) bool {
+	if c.args.First(v) != '[' {
+		return true
+	}
+	ok, count, next, end := true, 0, 0, 0
+	if prefix := c.node(s, "prefixItems", "["); prefix != 0 {
+		next, end = prefix+1, c.schema.Next(prefix)
+	}
+	rest := c.node(s, "items", "{tf")
+	for i := range c.items(&c.args, v) {
+		count++
+		of := rest
+		if next < end {
+			of, next = next, c.schema.Next(next)
+		}
+		if of != 0 && !c.value(of, i, depth+1) {
+			if ok = false; c.enough() {
+				return false
 			}
 		}
 	}
-}
-
-const (
-	// manyNames is how many names an object has for which they are indexed, and
-	// stepsPerName what one costs then.
-	manyNames    = 100
-	stepsPerName = 16
-)
-
-// lastOfNames returns the last node of each name in an object with many names; nil for
-// others.
-func (c *check) lastOfNames(t *jsonscan.Tree, object int) map[string]int {
-	n := 0
-	for i := object + 1; i < t.Next(object) && n < manyNames && c.spend(1); i = t.Next(i + 1) {
-		n++
-	}
-	if n < manyNames {
-		return nil
-	}
-	last := map[string]int{}
-	for i := object + 1; i < t.Next(object) && c.spend(stepsPerName); i = t.Next(i + 1) {
-		last[c.text(t, i)] = i
-	}
-	return last
-}
-
-func verdictOf(ok bool) verdict {
-	if ok {
-		return yes
-	}
-	return no
-}
-
-// part compares a value with one of several schemas that it has.
-func (c *check) part(s, v, depth int) verdict {
-	c.partial++
-	defer func() { c.partial-- }()
-	return c.value(s, v, depth+1)
-}
-
-// quietly compares a value with a schema without noting problems.
-func (c *check) quietly(s, v, depth int) verdict {
-	mark := len(c.problems)
-	c.quiet++
-	out := c.value(s, v, depth+1)
-	c.quiet--
-	c.problems = c.problems[:mark]
-	return out
+	return c.size(s, v, "minItems", "maxItems", func() int { return count }) && ok
 }
 
 // combined compares what combines schemas.
-func (c *check) combined(s, v, depth int) verdict {
-	out := yes
-	if all, ok := c.node(s, "allOf", "[", &out); ok {
-		for i := all + 1; i < c.schema.Next(all) && c.spend(1); i = c.schema.Next(i) {
-			if out = min(out, c.part(i, v, depth)); out == no && c.enough() {
-				return no
+func (c *check) combined(s, v, depth int) bool {
+	ok := true
+	if all := c.node(s, "allOf", "["); all != 0 {
+		c.partial++
+		for i := range c.items(&c.schema, all) {
+			if !c.value(i, v, depth+1) {
+				if ok = false; c.enough() {
+					break
+				}
 			}
 		}
+		c.partial--
 	}
 	for _, w := range [...]string{"anyOf", "oneOf"} {
-		if list, ok := c.node(s, w, "[", &out); ok {
-			if out = min(out, c.alternatives(w, list, s, v, depth)); out == no && c.enough() {
-				return no
-			}
+		if list := c.node(s, w, "["); list != 0 && (ok || !c.enough()) {
+			ok = c.alternatives(w, list, s, v, depth) && ok
 		}
 	}
-	if not := c.keyword(s, "not"); not != 0 {
-		switch c.quietly(not, v, depth) {
-		case yes:
-			if out = c.fail(problem{rule: "not", schema: s, value: v}); c.enough() {
-				return no
-			}
-		case maybe:
-			out = min(out, maybe)
-		default:
-		}
-	}
-	if condition := c.keyword(s, "if"); condition != 0 {
-		branch := 0
-		switch c.quietly(condition, v, depth) {
-		case yes:
-			branch = c.keyword(s, "then")
-		case no:
-			branch = c.keyword(s, "else")
-		default:
-			out = min(out, maybe)
-		}
-		if branch != 0 {
-			out = min(out, c.part(branch, v, depth))
-		}
-	}
-	return out
+	return ok
 }
 
-// alternatives compares a value with the schemas of anyOf or oneOf.
-func (c *check) alternatives(w string, list, s, v, depth int) verdict {
-	mark, matching, unknown, total := len(c.problems), 0, 0, 0
+// alternatives compares a value with the schemas of anyOf or oneOf. A value that matches
+// several of oneOf passes.
+func (c *check) alternatives(w string, list, s, v, depth int) bool {
+	mark, total, matches := len(c.problems), 0, false
 	c.quiet++
-	for i := list + 1; i < c.schema.Next(list) && c.spend(1); i = c.schema.Next(i) {
+	for i := range c.items(&c.schema, list) {
 		total++
 		before := len(c.problems)
-		switch c.value(i, v, depth+1) {
-		case yes:
-			matching++
-		case maybe:
-			unknown++
-		default:
-			before++ // its first problem stays
-		}
-		c.problems = c.problems[:min(before, len(c.problems))]
-		if matching > 0 && w == "anyOf" {
+		if matches = c.value(i, v, depth+1); matches {
 			break
 		}
+		c.problems = c.problems[:before+1] // its first problem stays
 	}
 	c.quiet--
 	parts := c.problems[mark:]
 	c.problems = c.problems[:mark]
-	switch {
-	case c.stopped || total == 0:
-		return maybe
-	case matching == 0 && unknown == 0:
-		return c.fail(c.closest(problem{rule: w, schema: s, value: v, count: total}, parts))
-	case w == "oneOf" && matching > 1:
-		return c.fail(problem{rule: w, schema: s, value: v, count: total, several: true})
-	case w == "oneOf" && unknown > 0 || matching == 0:
-		return maybe
+	if matches || c.stopped || total == 0 {
+		return true
 	}
-	return yes
+	return c.fail(c.closest(problem{rule: w, schema: s, value: v, count: total}, parts))
 }
 
 // closest returns the problem of alternatives of which none matches. parts has one problem

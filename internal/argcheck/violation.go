@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,8 +68,6 @@ func (c *check) violation(p problem) Violation {
 			v.Reason += fmt.Sprintf("; %q is not a parameter", shorten(unknown[0]))
 			v.Similar = []string{strings.Clone(name)}
 		}
-	case "dependentRequired":
-		v.Path = join(v.Path, c.schema.String(p.name))
 	case "additionalProperties":
 		name := c.args.String(p.name)
 		v.Path = join(v.Path, name)
@@ -78,7 +77,7 @@ func (c *check) violation(p problem) Violation {
 	case "type":
 		v.Found = withArticle(c.typeOf(p.value))
 		fallthrough
-	case "enum", "const", "pattern", "anyOf", "oneOf", "not", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+	case "enum", "const", "pattern", "anyOf", "oneOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
 		if text := c.args.Text(p.value); len(text) <= maxValueBytes {
 			v.Value = bytes.Clone(text)
 		}
@@ -113,32 +112,17 @@ func (c *check) reason(p problem) string {
 		return fmt.Sprintf("must have at least %s, and has %d", counted(limit(), "item"), p.count)
 	case "maxItems":
 		return fmt.Sprintf("must have at most %s, and has %d", counted(limit(), "item"), p.count)
-	case "minProperties":
-		return fmt.Sprintf("must have at least %s members, and has %d", limit(), p.count)
-	case "maxProperties":
-		return fmt.Sprintf("must have at most %s members, and has %d", limit(), p.count)
 	case "pattern":
 		return "must match " + strconv.Quote(shortenTo(c.schema.String(c.keyword(p.schema, p.rule)), maxListedBytes))
 	case "required":
 		return "is missing"
-	case "dependentRequired":
-		return "is missing; other arguments need it"
 	case "additionalProperties":
 		return "is not a parameter"
-	case "contains":
-		return fmt.Sprintf("must have more items of the kind that the schema wants, and has %d", p.count)
-	case "maxContains":
-		return fmt.Sprintf("must have fewer items of the kind that the schema limits, and has %d", p.count)
 	case "anyOf", "oneOf":
-		switch {
-		case p.parts != nil:
+		if p.parts != nil {
 			return "must be " + c.oneOf(p.parts)
-		case p.several:
-			return fmt.Sprintf("must match only one of the %d alternatives of the schema", p.count)
 		}
 		return fmt.Sprintf("must match one of the %d alternatives of the schema", p.count)
-	case "not":
-		return "must not match what the schema excludes"
 	}
 	return "must not be there" // the schema false
 }
@@ -174,7 +158,7 @@ func (c *check) oneOf(problems []problem) string {
 		case "const":
 			add(i)
 		case "enum":
-			for e := i + 1; e < c.schema.Next(i) && c.spend(1); e = c.schema.Next(e) {
+			for e := range c.items(&c.schema, i) {
 				add(e)
 			}
 		default:
@@ -217,13 +201,13 @@ func withArticle(name string) string {
 
 // declaredNames iterates over the names in "properties" of a schema, each as a spelling of
 // itself.
-func (c *check) declaredNames(s int) func(yield func(string, string) bool) {
+func (c *check) declaredNames(s int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		properties := c.member(&c.schema, s, "properties")
-		if properties == 0 || c.schema.First(properties) != '{' {
+		properties := c.node(s, "properties", "{")
+		if properties == 0 {
 			return
 		}
-		for i := properties + 1; i < c.schema.Next(properties) && c.spend(1); i = c.schema.Next(i + 1) {
+		for i := range c.names(&c.schema, properties) {
 			if name := c.text(&c.schema, i); !yield(name, name) {
 				return
 			}
@@ -233,15 +217,12 @@ func (c *check) declaredNames(s int) func(yield func(string, string) bool) {
 
 // undeclaredNames iterates over the names of an object that "properties" of its schema does
 // not have.
-func (c *check) undeclaredNames(s, v int) func(yield func(string, string) bool) {
+func (c *check) undeclaredNames(s, v int) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
-		properties := c.member(&c.schema, s, "properties")
-		for i := v + 1; i < c.args.Next(v) && c.spend(1); i = c.args.Next(i + 1) {
+		properties := c.node(s, "properties", "{")
+		for i := range c.names(&c.args, v) {
 			name := c.text(&c.args, i)
-			if properties != 0 && c.schema.First(properties) == '{' && c.member(&c.schema, properties, name) != 0 {
-				continue
-			}
-			if !yield(name, name) {
+			if (properties == 0 || c.member(&c.schema, properties, name) == 0) && !yield(name, name) {
 				return
 			}
 		}

@@ -49,7 +49,7 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 	if err != nil {
 		return nil, withOp(q.end(c, err), op)
 	}
-	result, err := decodeResult(ctx, &got, "", func(_, _ *completionResult) {})
+	result, err := decodeResult[completionResult](ctx, &got)
 	if err == nil && result.Completion == nil {
 		err = unreadableResult(errors.New(`it has no "completion"`))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,15 +15,17 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
-	"github.com/mcpvisor/mcpvisor/internal/textresult"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-func joinTools(whole, part *mcp.CallToolResult) {
-	whole.Content = append(whole.Content, part.Content...)
+// largeResponse is a response with the limits and timeouts of a specification.
+func largeResponse(raw string, spec mcpvisor.ServerSpec) *response {
+	spec = spec.WithDefaults()
+	return &response{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()}
 }
 
-// Decoding in parts gives the same results and errors as the go-sdk does for the whole.
-func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
+// Decoding a large result gives the same results and errors as the go-sdk does.
+func TestDecodeLarge_agrees_with_the_sdk(t *testing.T) {
 	texts := []string{
 		`{"content":[{"type":"text","text":"x"},{"type":"image","data":"aGk=","mimeType":"image/png"}],"_meta":{"a":[1]},"isError":true}`,
 		`{"\u0063ontent":[{"type":"text","text":"x"}],"structuredContent":[1,{"a":null}]}`,
@@ -39,7 +42,7 @@ func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
 			if wrong == nil {
 				wrong = checkNoNil(whole)
 			}
-			got, err := decodeParts(t.Context(), []byte(raw), "content", joinTools)
+			got, err := decodeLarge(t.Context(), largeResponse(raw, mcpvisor.ServerSpec{}), decodeWholeToolResult)
 			require.Equal(t, wrong == nil, err == nil, "%v, not %v", err, wrong)
 			if err == nil {
 				require.Equal(t, whole, got)
@@ -48,20 +51,33 @@ func TestDecodeParts_agrees_with_the_sdk(t *testing.T) {
 	}
 }
 
-// endsAfter is a context that ends after n calls of Err.
-type endsAfter struct {
-	context.Context
-	n int
+// What is decoded for longer than its call lasts does not hold the caller, and holds its
+// share of the buffer until it ends.
+func TestDecodeLarge_ends_with_its_context(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := largeResponse(`{"content":[]}`, mcpvisor.ServerSpec{})
+		buffer := budget.New(1000, nil)
+		share := buffer.Share()
+		r.share = &share
+		end := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := decodeLarge(ctx, r, func(context.Context, json.RawMessage) (*mcp.CallToolResult, error) {
+			cancel()
+			<-end
+			return nil, nil
+		})
+		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+		var e *mcpvisor.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+		share.Release()
+		require.NotZero(t, buffer.Used(), "it is held by who decodes")
+		close(end)
+		synctest.Wait()
+		require.Zero(t, buffer.Used())
+	})
 }
 
-func (c *endsAfter) Err() error {
-	if c.n--; c.n < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
-// Decoding ends with its context.
 func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	const n = 100_000
 	for name, raw := range map[string]string{
@@ -71,13 +87,10 @@ func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 		"metadata":           `{"content":[],"_meta":{"a":[` + strings.Repeat(`{"a":0},`, n) + `0]}}`,
 	} {
 		t.Run(name+"/ended by the caller", func(t *testing.T) {
-			ctx := &endsAfter{context.Background(), 3}
-			if textresult.Decode(ctx, []byte(raw)) == nil {
-				_, err := decodeParts(ctx, []byte(raw), "content", joinTools)
-				require.ErrorIs(t, err, context.Canceled)
-				return
-			}
-			require.Fail(t, "it was decoded to its end")
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, err := decodeToolResult(ctx, largeResponse(raw, mcpvisor.ServerSpec{}))
+			require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		})
 		t.Run(name+"/ended by the clock", func(t *testing.T) {
 			view := &actors.View{Spec: &mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{Call: time.Nanosecond, CallTotal: time.Nanosecond}}}
@@ -105,63 +118,17 @@ func TestDecodeContext_after_a_queue(t *testing.T) {
 	}
 }
 
-// ended is a context that has ended, though it did not seem so at first.
-type ended struct{ *endsAfter }
-
-func (ended) Done() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}
-
-// endsWhenAwaited is a context that ends when somebody waits for its end.
-type endsWhenAwaited struct{ *endsAfter }
-
-func (c endsWhenAwaited) Done() <-chan struct{} {
-	c.n = 0
-	return ended(c).Done()
-}
-
-func TestDecodePart(t *testing.T) {
-	part := func(values int) []byte {
-		return []byte(`{"content":[{"type":"text","text":"","_meta":{"a":[` + strings.Repeat("0,", values) + `0]}}]}`)
-	}
-	t.Run("ended while it is decoded", func(t *testing.T) {
-		_, err := decodePart[mcp.CallToolResult](&endsAfter{context.Background(), 1}, part(10))
-		require.ErrorIs(t, err, context.Canceled)
-	})
-	t.Run("many values do not hold the caller", func(t *testing.T) {
-		_, err := decodePart[mcp.CallToolResult](endsWhenAwaited{&endsAfter{context.Background(), 1000}}, part(maxInlineElements))
-		require.ErrorIs(t, err, context.Canceled)
-		_, err = decodePart[mcp.CallToolResult](endsWhenAwaited{&endsAfter{context.Background(), 1000}}, part(maxInlineElements-10))
-		require.NoError(t, err, "a few are decoded without another goroutine")
-	})
-	t.Run("ended while the values beside the list are decoded", func(t *testing.T) {
-		_, err := decodeParts(&endsAfter{context.Background(), 2}, []byte(`{"content":[],"structuredContent":[0]}`), "content", joinTools)
-		require.ErrorIs(t, err, context.Canceled)
-	})
-	t.Run("a long text, ended by the caller", func(t *testing.T) {
-		text := `{"content":[{"type":"image","mimeType":"a","data":"` + strings.Repeat("QUJD", 2<<20) + `"}]}`
-		ctx := ended{&endsAfter{context.Background(), 1}}
-		_, err := decodePart[mcp.CallToolResult](ctx, []byte(text))
-		require.ErrorIs(t, err, context.Canceled)
-	})
-}
-
 // The limits of results apply before anything is decoded.
 func TestDecodeToolResult_limits(t *testing.T) {
 	const n = 1 << 20
 	decode := func(raw string, limits mcpvisor.Limits) (*mcp.CallToolResult, error) {
-		spec := mcpvisor.ServerSpec{Limits: limits}.WithDefaults()
-		return decodeToolResult(context.Background(), &response{raw: json.RawMessage(raw), view: &actors.View{Spec: &spec}, began: time.Now()})
+		return decodeToolResult(context.Background(), largeResponse(raw, mcpvisor.ServerSpec{Limits: limits}))
 	}
 	for name, row := range map[string]struct{ raw, want string }{
 		"too many blocks":           {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.MaxDecodedBytes"},
 		"too many numbers":          {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.MaxElements"},
 		"too much metadata":         {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.MaxElements"},
 		"too much memory":           {`{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n/2-10) + `0]}`, "Limits.MaxDecodedBytes"},
-		"too much in one block":     {`{"content":[{"type":"text","text":"","_meta":{"a":[` + strings.Repeat(`0,`, maxPartElements) + `0]}}]}`, "one part"},
-		"too much beside the lists": {`{"content":[],"inputRequests":{"a":[` + strings.Repeat(`0,`, maxPartElements) + `0]}}`, "one part"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := decode(row.raw, mcpvisor.Limits{MaxDecodedBytes: 128 << 20})

@@ -18,9 +18,7 @@ import (
 // may be the expansion of a template (MCP, server, resources: resources/read). Errors
 // as for [Client.CallTool], ErrUnknownTool excepted.
 func (c *Client) ReadResource(ctx context.Context, server, uri string, opts ...CallOption) (*mcp.ReadResourceResult, error) {
-	return readDecoded(ctx, c, Read{Server: server, URI: uri}, opts, "contents", func(whole, part *mcp.ReadResourceResult) {
-		whole.Contents = append(whole.Contents, part.Contents...)
-	})
+	return readDecoded[mcp.ReadResourceResult](ctx, c, Read{Server: server, URI: uri}, opts)
 }
 
 // ReadResourceRaw is [Client.ReadResource] that returns the result as the server sent it,
@@ -39,9 +37,7 @@ func (c *Client) GetPrompt(ctx context.Context, prompt string, args map[string]s
 	if err != nil {
 		return nil, err
 	}
-	return readDecoded(ctx, c, r, opts, "messages", func(whole, part *mcp.GetPromptResult) {
-		whole.Messages = append(whole.Messages, part.Messages...)
-	})
+	return readDecoded[mcp.GetPromptResult](ctx, c, r, opts)
 }
 
 // GetPromptRaw is [Client.GetPrompt] that returns the result as the server sent it,
@@ -127,8 +123,8 @@ func (c *Client) readRaw(ctx context.Context, r Read, opts []CallOption) (json.R
 	})
 }
 
-// readDecoded reads and returns the result decoded. list and add are for [decodeResult].
-func readDecoded[T any](ctx context.Context, c *Client, r Read, opts []CallOption, list string, add func(whole, part *T)) (*T, error) {
+// readDecoded reads and returns the result decoded.
+func readDecoded[T any](ctx context.Context, c *Client, r Read, opts []CallOption) (*T, error) {
 	var (
 		mu   sync.Mutex      // an interceptor may call next in several goroutines
 		last *T              // the last result of a server
@@ -146,7 +142,7 @@ func readDecoded[T any](ctx context.Context, c *Client, r Read, opts []CallOptio
 		if err != nil {
 			return nil, withOp(q.end(c, err), op)
 		}
-		result, err := decodeResult(ctx, &got, list, add)
+		result, err := decodeResult[T](ctx, &got)
 		if q.end(c, withRawHint(err, rawMethod)) != nil {
 			return nil, withOp(withRawHint(err, rawMethod), op)
 		}
@@ -169,7 +165,7 @@ func readDecoded[T any](ctx context.Context, c *Client, r Read, opts []CallOptio
 		return nil, withOp(unknownServer(c.rt.Snapshot(), r.Server), op)
 	}
 	share := c.intercepted.Share()
-	result, err := decodeResult(ctx, &response{raw: raw, view: view, began: time.Now(), timeout: c.callOptions(opts).timeout, share: &share}, list, add)
+	result, err := decodeResult[T](ctx, &response{raw: raw, view: view, began: time.Now(), timeout: c.callOptions(opts).timeout, share: &share})
 	if err != nil {
 		return nil, badReadResult(&r, err)
 	}

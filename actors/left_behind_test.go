@@ -15,8 +15,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors/internal/events"
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 var errLeft = errors.New("process 7 (sleep): operation not permitted")

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // sendServerRequest lets the legacy server "s" send a request to the client, and returns

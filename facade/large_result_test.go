@@ -125,10 +125,10 @@ func TestDecodeToolResult_limits(t *testing.T) {
 		return decodeToolResult(context.Background(), largeResponse(raw, mcpvisor.ServerSpec{Limits: limits}))
 	}
 	for name, row := range map[string]struct{ raw, want string }{
-		"too many blocks":           {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.MaxDecodedBytes"},
-		"too many numbers":          {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.MaxElements"},
-		"too much metadata":         {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.MaxElements"},
-		"too much memory":           {`{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n/2-10) + `0]}`, "Limits.MaxDecodedBytes"},
+		"too many blocks":   {`{"content":[` + strings.Repeat(`{"type":"text","text":""},`, n/3) + `{"type":"text","text":""}]}`, "Limits.MaxDecodedBytes"},
+		"too many numbers":  {`{"content":[],"structuredContent":[` + strings.Repeat(`0,`, n) + `0]}`, "Limits.MaxElements"},
+		"too much metadata": {`{"content":[],"_meta":{"a":[` + strings.Repeat(`[],`, n) + `0]}}`, "Limits.MaxElements"},
+		"too much memory":   {`{"content":[],"structuredContent":[` + strings.Repeat(`{"a":0},`, n/2-10) + `0]}`, "Limits.MaxDecodedBytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := decode(row.raw, mcpvisor.Limits{MaxDecodedBytes: 128 << 20})

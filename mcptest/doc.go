@@ -28,5 +28,5 @@ package mcptest
 
 // Start reading at script.go (what a script sets), then server.go (a server on a pair of
 // streams) or http.go (a server over HTTP). The default tools are in internal/tools, and
-// what they record is in internal/fixture/statedir of the repository. Servers that misbehave
+// what they record is in test/fixture/statedir of the repository. Servers that misbehave
 // in hundreds of ways, for the tests of the client itself, are in test/hostile.

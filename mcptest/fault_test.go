@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
+	"github.com/mcpvisor/mcpvisor/test/fixture/junk"
 )
 
 func one(f Fault) Script { return Script{Faults: []Fault{f}} }

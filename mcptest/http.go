@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
+	"github.com/mcpvisor/mcpvisor/test/fixture/statedir"
 )
 
 // HTTPServer serves a script over Streamable HTTP on a loopback port, with the server

@@ -7,7 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
+	"github.com/mcpvisor/mcpvisor/test/fixture/junk"
 )
 
 // injectStage injects the faults of a stage that is not about a request. It returns

@@ -11,7 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
 )
 
 func TestMain(m *testing.M) {

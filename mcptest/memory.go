@@ -8,7 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
+	"github.com/mcpvisor/mcpvisor/test/fixture/statedir"
 )
 
 // ExitError is the result of an in-memory incarnation that would have exited, or died

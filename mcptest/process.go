@@ -15,9 +15,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/process"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
+	"github.com/mcpvisor/mcpvisor/test/fixture/process"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
+	"github.com/mcpvisor/mcpvisor/test/fixture/statedir"
 )
 
 // The script is passed in numbered environment variables. It is compressed and split,

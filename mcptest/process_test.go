@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
 )
 
 // child is a fixture process to which a test writes lines.

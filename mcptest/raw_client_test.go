@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // rawClient exchanges lines with an in-memory server inside a synctest bubble. Waiting

@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
+	"github.com/mcpvisor/mcpvisor/test/fixture/statedir"
 )
 
 // host is what an incarnation does outside the protocol, as a process or as a

@@ -1,8 +1,8 @@
 package mcptest
 
 import (
-	"github.com/mcpvisor/mcpvisor/internal/fixture/process"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
+	"github.com/mcpvisor/mcpvisor/test/fixture/process"
+	"github.com/mcpvisor/mcpvisor/test/fixture/statedir"
 )
 
 // Starts returns how many incarnations have started with this StateDir; 0 if dir is not

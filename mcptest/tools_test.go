@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
+	"github.com/mcpvisor/mcpvisor/test/fixture/junk"
 )
 
 func TestDefaultTools(t *testing.T) {

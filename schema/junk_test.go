@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/internal/schematest"
+	"github.com/mcpvisor/mcpvisor/test/schematest"
 )
 
 // TestFormats_of_any_JSON: whatever a server sends as a schema, each provider gets what it

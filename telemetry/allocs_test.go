@@ -13,8 +13,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // allocationsOfCall are those of one call in this process, in all goroutines together. The

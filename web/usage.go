@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/usage"
 	"github.com/mcpvisor/mcpvisor/web/api"
+	"github.com/mcpvisor/mcpvisor/web/internal/usage"
 )
 
 func (h *Handler) getUsage(w http.ResponseWriter, r *http.Request) {

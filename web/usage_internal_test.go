@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/usage"
+	"github.com/mcpvisor/mcpvisor/web/internal/usage"
 )
 
 func TestUsageOf_has_rates_of_the_last_minute(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/internal/schematest"
+	"github.com/mcpvisor/mcpvisor/test/schematest"
 )
 
 // Nothing is refused that the schema allows.

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/mcpvisor/mcpvisor/internal/schematest"
+	"github.com/mcpvisor/mcpvisor/test/schematest"
 )
 
 // Whatever a server sends as a schema, and a model as arguments, comparing them ends, and

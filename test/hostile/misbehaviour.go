@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
 )
 
 // The tools of every server here.

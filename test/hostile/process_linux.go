@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/process"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/fixture/process"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
 )
 
 // withChild serves correctly, except that do handles the calls. A child process runs

@@ -9,9 +9,9 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/statedir"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
+	"github.com/mcpvisor/mcpvisor/test/fixture/statedir"
 )
 
 // A process of this role is a hand-written server or its child. Environment variables

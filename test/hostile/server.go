@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
 )
 
 // stdioServer is a hand-written server on a pair of streams. It answers correctly,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/fixture/role"
+	"github.com/mcpvisor/mcpvisor/test/fixture/role"
 )
 
 // fileRow is a misbehaviour whose command is a file that cannot be executed.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor/internal/fixture/junk"
+	"github.com/mcpvisor/mcpvisor/test/fixture/junk"
 )
 
 // wrapsStdout wraps stdout during the answer to each call of [BadTool].

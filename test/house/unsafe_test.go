@@ -17,7 +17,7 @@ var mayUseUnsafe = map[string]string{
 	"transport/internal/process/group_linux.go":            "a member of siginfo_t",
 	"transport/internal/process/group_windows.go":          "an argument of SetInformationJobObject",
 	"transport/internal/process/descendants/proc_linux.go": "the layout of linux_dirent64",
-	"internal/fixture/process/signal_linux.go":             "an argument of rt_sigaction",
+	"test/fixture/process/signal_linux.go":                 "an argument of rt_sigaction",
 	"internal/jsonscan/unquote.go":                         "the one exception: strings that share the memory of a message, which carry the speed of the parser",
 	"bench/driver_facade.go":                               "no part of the program",
 }

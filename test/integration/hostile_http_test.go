@@ -17,9 +17,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/hostile/hostilehttp"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // httpRow is what a client must do with one misbehaviour over HTTP.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 )
 
 // A stream with one event costs the reader, and the data of the event. The race detector

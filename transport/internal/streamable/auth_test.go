@@ -17,9 +17,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )

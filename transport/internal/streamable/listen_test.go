@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"

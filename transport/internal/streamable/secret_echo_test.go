@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/testutil"
+	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )

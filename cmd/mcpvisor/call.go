@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
@@ -57,7 +58,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	}
 	took := time.Since(began)
 	err = inv.printResult(cmd.Name, raw, c.Attached())
-	inv.Note("%s answered in %s", cmd.Name, display.Duration(took))
+	inv.Note("%s answered in %s", cmd.Name, plaintext.Duration(took))
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/mcptest/chaos"
@@ -205,7 +206,7 @@ func timesText(t chaos.Times) string {
 	if t.Count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s after a kill, at most %s", display.Duration(t.Median), display.Duration(t.Max))
+	return fmt.Sprintf("%s after a kill, at most %s", plaintext.Duration(t.Median), plaintext.Duration(t.Max))
 }
 
 func callsText(s chaos.ServerReport) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -54,7 +55,7 @@ func (inv *invocation) printReload(answer control.Reload) error {
 	}
 	text := fmt.Sprintf("%s unchanged", display.Count(answer.Unchanged, "server"))
 	if !answer.DryRun {
-		text += ", reloaded in " + display.Duration(time.Duration(answer.TookMs)*time.Millisecond)
+		text += ", reloaded in " + plaintext.Duration(time.Duration(answer.TookMs)*time.Millisecond)
 	}
 	_, err := fmt.Fprintln(inv.Out, text)
 	return err

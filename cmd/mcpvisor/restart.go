@@ -7,8 +7,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -94,7 +94,7 @@ func (inv *invocation) printRestarts(names []string, results map[string]restarte
 		if inv.JSON {
 			continue
 		}
-		text := fmt.Sprintf("%s is ready after %s", name, display.Duration(time.Duration(r.TookMs)*time.Millisecond))
+		text := fmt.Sprintf("%s is ready after %s", name, plaintext.Duration(time.Duration(r.TookMs)*time.Millisecond))
 		if r.PID != 0 {
 			text += fmt.Sprintf(", pid %d", r.PID)
 		}

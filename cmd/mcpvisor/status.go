@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -175,10 +176,10 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 func runningReason(s mcpvisor.ServerStatus, now time.Time) string {
 	var parts []string
 	if waits := waitsFor[s.State]; waits != "" {
-		parts = append(parts, "starting, "+display.Duration(now.Sub(s.Since))+", waits for "+waits)
+		parts = append(parts, "starting, "+plaintext.Duration(now.Sub(s.Since))+", waits for "+waits)
 	}
 	if s.RetryAt != nil {
-		parts = append(parts, "next try in "+display.Duration(s.RetryAt.Sub(now)))
+		parts = append(parts, "next try in "+plaintext.Duration(s.RetryAt.Sub(now)))
 	}
 	if s.State != supervisor.StateReady && s.LastCause != nil {
 		parts = append(parts, s.LastCause.Describe())
@@ -300,7 +301,7 @@ func (inv *invocation) printRunning(all []statusEntry) error {
 	for _, s := range all {
 		since, pid := "-", "-"
 		if !s.Since.IsZero() {
-			since = display.Duration(now.Sub(s.Since))
+			since = plaintext.Duration(now.Sub(s.Since))
 		}
 		if s.Session != nil && s.Session.PID != 0 {
 			pid = strconv.Itoa(s.Session.PID)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -51,11 +52,11 @@ func (inv *invocation) printTasks(tasks *api.Tasks, now time.Time) error {
 	open := map[string]bool{}
 	for _, t := range tasks.Tasks {
 		open[t.Key] = t.Key != ""
-		rows = append(rows, []any{t.Number, t.Key, mcpvisor.Qualify(t.Server, t.Tool), t.State, display.Duration(now.Sub(t.Began)), t.Message})
+		rows = append(rows, []any{t.Number, t.Key, mcpvisor.Qualify(t.Server, t.Tool), t.State, plaintext.Duration(now.Sub(t.Began)), t.Message})
 	}
 	for _, e := range tasks.Journal {
 		if !open[e.Key] {
-			rows = append(rows, []any{"", e.Key, mcpvisor.Qualify(e.Server, e.Tool), entryState(e), display.Duration(now.Sub(e.Began)), entryMessage(e)})
+			rows = append(rows, []any{"", e.Key, mcpvisor.Qualify(e.Server, e.Tool), entryState(e), plaintext.Duration(now.Sub(e.Began)), entryMessage(e)})
 		}
 	}
 	if err := table.Write(inv.Out, table.Colored(inv.Out), header, rows); err != nil {

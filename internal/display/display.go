@@ -6,7 +6,6 @@ package display
 import (
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -64,30 +63,6 @@ func WithoutColors(text string) string {
 	return b.String()
 }
 
-// JSON returns JSON text with every unsafe character escaped, except line breaks. JSON
-// allows these characters in strings only, so the value does not change.
-func JSON(text string) string {
-	if strings.IndexFunc(text, needsEscape) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case !needsEscape(r):
-			b.WriteRune(r)
-		case r > 0xFFFF:
-			r -= 0x10000
-			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xD800+r>>10, 0xDC00+r&0x3FF)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-	}
-	return b.String()
-}
-
-// needsEscape reports whether JSON escapes a character.
-func needsEscape(r rune) bool { return r != '\n' && IsUnsafe(r) }
-
 // IsUnsafe reports whether a character must not reach a terminal as it is: a
 // control character, a line or paragraph separator, a mark that changes the
 // direction of the text around it (Unicode Bidi_Control), or a tag character,
@@ -144,27 +119,4 @@ func AfterRestarts(made, budget int) string {
 		return "after " + Count(made, "restart")
 	}
 	return fmt.Sprintf("after %d of %s", made, Count(budget, "restart"))
-}
-
-// Duration returns a duration for a narrow column, at most seven characters up to a
-// thousand days: "0s", "412ms", "3.2s", "47s", "12m08s", "3h12m", "4d07h". It is cut and
-// not rounded, so that an age is never shown before it is reached. Negative durations are
-// 0s.
-func Duration(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return "0s"
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d/time.Millisecond)
-	case d < 10*time.Second:
-		return fmt.Sprintf("%d.%ds", d/time.Second, d%time.Second/(100*time.Millisecond))
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	const day = 24 * time.Hour
-	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }

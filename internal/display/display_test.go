@@ -1,7 +1,6 @@
 package display
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"unicode"
@@ -62,16 +61,6 @@ func TestShorten(t *testing.T) {
 		require.True(t, utf8.ValidString(got))
 		require.Contains(t, got, "(cut)")
 	}
-}
-
-func TestJSON(t *testing.T) {
-	const text = "{\"a\":\"x\u009by\x7f\u202e\U000E0041é\"}\n"
-	got := JSON(text)
-	require.Equal(t, "{\"a\":\"x\\u009by\\u007f\\u202e\\udb40\\udc41é\"}\n", got)
-	var before, after any
-	require.NoError(t, json.Unmarshal([]byte(text), &before))
-	require.NoError(t, json.Unmarshal([]byte(got), &after))
-	require.Equal(t, before, after, "the value is the same")
 }
 
 func TestCount(t *testing.T) {

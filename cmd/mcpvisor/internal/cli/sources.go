@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/config"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // ConfigVariable names the variable that lists configuration files, as PATH lists
@@ -84,7 +84,7 @@ func (s Sources) String() string { return strings.Join(s.Paths, ", ") }
 func (s Sources) Flags() string {
 	var b strings.Builder
 	for _, path := range s.Paths {
-		b.WriteString("--config " + display.ShellWord(path) + " ")
+		b.WriteString("--config " + plaintext.ShellWord(path) + " ")
 	}
 	return strings.TrimSpace(b.String())
 }

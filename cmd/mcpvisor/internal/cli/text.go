@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 )
 
 // PrintJSON prints a value as indented JSON.
@@ -30,6 +30,6 @@ func PrintIndented(w io.Writer, data []byte) error {
 // PrintRaw prints JSON text as it is. It escapes characters that would change what
 // a terminal shows.
 func PrintRaw(w io.Writer, data []byte) error {
-	_, err := fmt.Fprintln(w, display.JSON(string(data)))
+	_, err := fmt.Fprintln(w, plaintext.JSON(string(data)))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -109,7 +110,7 @@ func (p *changePrinter) reloaded(r control.Reload) {
 			p.note("reload failed for %s: %s", c.Server, c.Error)
 		}
 	}
-	p.note("reloaded in %s, %s", display.Duration(time.Duration(r.TookMs)*time.Millisecond), display.Count(p.servers, "server"))
+	p.note("reloaded in %s, %s", plaintext.Duration(time.Duration(r.TookMs)*time.Millisecond), display.Count(p.servers, "server"))
 }
 
 // note prints a line that is not about an event. With --json stdout has events only.
@@ -145,7 +146,7 @@ func (p *changePrinter) end(took time.Duration) error {
 	if p.inv.JSON {
 		return nil
 	}
-	_, err := fmt.Fprintf(p.inv.Out, "stopped %s in %s\n", display.Count(p.servers, "server"), display.Duration(took))
+	_, err := fmt.Fprintf(p.inv.Out, "stopped %s in %s\n", display.Count(p.servers, "server"), plaintext.Duration(took))
 	return err
 }
 
@@ -201,10 +202,10 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 			parts = append(parts, fmt.Sprintf("pid %d", ev.PID))
 		}
 		if ev.StartTook > 0 {
-			parts = append(parts, "started in "+display.Duration(ev.StartTook))
+			parts = append(parts, "started in "+plaintext.Duration(ev.StartTook))
 		}
 		if ev.Downtime > 0 {
-			parts = append(parts, "was down for "+display.Duration(ev.Downtime))
+			parts = append(parts, "was down for "+plaintext.Duration(ev.Downtime))
 		}
 		if !ev.Change.IsZero() {
 			parts = append(parts, "LISTS CHANGED since it was last ready: "+describeLists(ev.Change))
@@ -219,13 +220,13 @@ func describeChange(ev mcpvisor.Event) (word, text string) {
 	case mcpvisor.EventStartFailed:
 		return "start failed", ev.Cause.Describe()
 	case mcpvisor.EventRetry:
-		text = fmt.Sprintf("attempt %d of %d in %s", ev.Attempt, ev.MaxAttempts, display.Duration(ev.Delay))
+		text = fmt.Sprintf("attempt %d of %d in %s", ev.Attempt, ev.MaxAttempts, plaintext.Duration(ev.Delay))
 		if ev.MaxAttempts == supervisor.Unlimited {
-			text = fmt.Sprintf("attempt %d in %s", ev.Attempt, display.Duration(ev.Delay))
+			text = fmt.Sprintf("attempt %d in %s", ev.Attempt, plaintext.Duration(ev.Delay))
 		}
 		return "retry", text
 	case mcpvisor.EventParked:
-		return "PARKED", fmt.Sprintf("all attempts are spent, next one in %s", display.Duration(ev.Delay))
+		return "PARKED", fmt.Sprintf("all attempts are spent, next one in %s", plaintext.Duration(ev.Delay))
 	case mcpvisor.EventAuthRequired:
 		text = ev.Cause.Describe()
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(ev.Cause, &required) { // OAuth is configured

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
@@ -285,13 +286,13 @@ func (f *failure) pkg() string {
 
 // program returns the command up to the script or the package. Later arguments may be secrets.
 func (f *failure) program() string {
-	words := []string{display.ShellWord(secret.RedactCommand(f.command))}
+	words := []string{plaintext.ShellWord(secret.RedactCommand(f.command))}
 	if script := f.script(); script != "" && slices.Contains([]string{"npx", "uvx", "bunx", "node", "bun", "deno", "python", "python3", "docker", "podman", "uv"}, f.runner()) {
 		for _, arg := range f.args {
 			if strings.HasPrefix(arg, "-") && len(arg) > 3 {
 				continue
 			}
-			words = append(words, display.ShellWord(arg))
+			words = append(words, plaintext.ShellWord(arg))
 			if arg == script {
 				break
 			}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -116,7 +117,7 @@ func (p Param) Example() string {
 	case kind == "array", kind == "object":
 		sign, value = ":=", p.schema.sample(sampleLevels)
 	}
-	return display.ShellWord(display.Line(p.Name)+sign) + display.ShellWord(display.Line(value))
+	return plaintext.ShellWord(display.Line(p.Name)+sign) + plaintext.ShellWord(display.Line(value))
 }
 
 const (

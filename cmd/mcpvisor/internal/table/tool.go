@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -64,7 +65,7 @@ func PrintTool(out io.Writer, t Tool) error {
 	if err := PrintParams(&text, list); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%s\n  example: mcpvisor call %s%s\n", indent(text.String()), display.ShellWord(display.Line(t.Name)), exampleOf(list))
+	_, err := fmt.Fprintf(out, "%s\n  example: mcpvisor call %s%s\n", indent(text.String()), plaintext.ShellWord(display.Line(t.Name)), exampleOf(list))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -253,7 +254,7 @@ func (m *model) called(msg calledMsg) {
 		if errors.As(msg.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown {
 			text += "; it may have been executed: look before you repeat it"
 		}
-		c.outcome = []string{"failed after " + display.Duration(msg.took), text}
+		c.outcome = []string{"failed after " + plaintext.Duration(msg.took), text}
 		return
 	}
 	var result struct {
@@ -269,9 +270,9 @@ func (m *model) called(msg calledMsg) {
 		return
 	}
 	c.failed = result.IsError
-	c.outcome = []string{"answered in " + display.Duration(msg.took)}
+	c.outcome = []string{"answered in " + plaintext.Duration(msg.took)}
 	if c.failed {
-		c.outcome[0] = "the tool reports an error, after " + display.Duration(msg.took)
+		c.outcome[0] = "the tool reports an error, after " + plaintext.Duration(msg.took)
 	}
 	for _, block := range result.Content {
 		if block.Type != "text" {
@@ -326,7 +327,7 @@ func (m *model) callLines() (lines []string) {
 	case c.problem != "":
 		lines = append(lines, "", failure.Render("  "+cell("not sent: "+m.opts.Text(c.problem), m.width-2, false)))
 	case c.cancel != nil:
-		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", display.Duration(m.opts.Now().Sub(c.began)))))
+		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", plaintext.Duration(m.opts.Now().Sub(c.began)))))
 	}
 	for i, line := range c.outcome {
 		style := plain

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -28,12 +29,12 @@ type column struct {
 // shown.
 var allColumns = []column{
 	{"STATE", 14, false, func(_ *model, s *mcpvisor.ServerStatus) string { return glyph(s.State) + " " + string(s.State) }},
-	{"FOR", 7, true, func(m *model, s *mcpvisor.ServerStatus) string { return display.Duration(m.opts.Now().Sub(s.Since)) }},
+	{"FOR", 7, true, func(m *model, s *mcpvisor.ServerStatus) string { return plaintext.Duration(m.opts.Now().Sub(s.Since)) }},
 	{"NEXT", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
 		if s.RetryAt == nil {
 			return ""
 		}
-		return display.Duration(s.RetryAt.Sub(m.opts.Now()))
+		return plaintext.Duration(s.RetryAt.Sub(m.opts.Now()))
 	}},
 	{"RESTARTS", 8, true, func(_ *model, s *mcpvisor.ServerStatus) string { return number(int64(s.Restarts)) }},
 	{"CPU", 5, true, func(m *model, s *mcpvisor.ServerStatus) string {
@@ -190,7 +191,7 @@ func latency(d time.Duration) string {
 	case d < 10*time.Millisecond:
 		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
 	}
-	return display.Duration(d)
+	return plaintext.Duration(d)
 }
 
 // order is an order of the table. Equal servers stay in the order of their names.

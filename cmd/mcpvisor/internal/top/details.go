@@ -8,6 +8,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -56,9 +57,9 @@ func (m *model) detailLines() (lines []string) {
 			}
 		}
 	}
-	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, display.Duration(now.Sub(s.Since)))
+	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(s.Since)))
 	if s.RetryAt != nil {
-		state += fmt.Sprintf(", next attempt in %s", display.Duration(s.RetryAt.Sub(now)))
+		state += fmt.Sprintf(", next attempt in %s", plaintext.Duration(s.RetryAt.Sub(now)))
 	}
 	add("state", styleOf(s.State), state)
 	if c := s.LastCause; c != nil {
@@ -87,7 +88,7 @@ func (m *model) detailLines() (lines []string) {
 		policy += fmt.Sprintf("; %d of %d attempts spent", s.Attempt, s.MaxAttempts)
 	}
 	add("policy", plain, policy)
-	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, display.Duration(s.Totals.Uptime)))
+	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, plaintext.Duration(s.Totals.Uptime)))
 	add("offers", plain, fmt.Sprintf("%s (about %s), %s, %s", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"),
 		display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt")))
 	calls, style := fmt.Sprintf("%d, %d failed, %d in flight", s.Calls.Total, s.Calls.Failed, s.Calls.InFlight), plain
@@ -129,8 +130,8 @@ func (m *model) historyLines() (lines []string) {
 		if !h.Served {
 			text, style = "never ready: "+text, warning
 		}
-		row := fmt.Sprintf("%s ago  %s  ran %s  %s", cell(display.Duration(m.opts.Now().Sub(h.Ended)), 7, true),
-			cell(fmt.Sprintf("start %d", h.Epoch), 9, false), cell(display.Duration(h.Ended.Sub(h.Started)), 7, true), display.Line(text))
+		row := fmt.Sprintf("%s ago  %s  ran %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(h.Ended)), 7, true),
+			cell(fmt.Sprintf("start %d", h.Epoch), 9, false), cell(plaintext.Duration(h.Ended.Sub(h.Started)), 7, true), display.Line(text))
 		lines = append(lines, style.Render(fit(row, m.width, false)))
 	}
 	return lines

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -135,9 +136,9 @@ func (m *model) attentionLines() (lines []string) {
 func sinceText(kind api.AttentionKind, d time.Duration) string {
 	switch kind {
 	case api.AttentionRestarted, api.AttentionFlapping, api.AttentionUnknownOutcome:
-		return display.Duration(d) + " ago"
+		return plaintext.Duration(d) + " ago"
 	default:
-		return "for " + display.Duration(d)
+		return "for " + plaintext.Duration(d)
 	}
 }
 
@@ -169,7 +170,7 @@ func (m *model) unfinishedLines(server string, most int) (lines []string) {
 		if e.State == mcpvisor.JournalTask {
 			style, state = plain, "task, nobody waits for it"
 		}
-		text := fmt.Sprintf("  %s  %s  %s", cell(display.Duration(m.opts.Now().Sub(e.Began)), 7, true), display.Line(e.Server+"/"+e.Tool+keyOf(e.Key)), state)
+		text := fmt.Sprintf("  %s  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(e.Began)), 7, true), display.Line(e.Server+"/"+e.Tool+keyOf(e.Key)), state)
 		lines = append(lines, style.Render(fit(text, m.width, false)))
 	}
 	return lines
@@ -190,7 +191,7 @@ func (m *model) inFlightLines(server string, most int) (lines []string) {
 		if i == most-1 && len(tasks)+len(all) > most {
 			return append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(tasks)+len(all)-i)))
 		}
-		text := fmt.Sprintf("  %s  %s  task, %s", cell(display.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), display.Line(t.State+" "+t.Message))
+		text := fmt.Sprintf("  %s  %s  task, %s", cell(plaintext.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), display.Line(t.State+" "+t.Message))
 		lines = append(lines, fit(text, m.width, false))
 	}
 	most -= len(tasks)
@@ -202,7 +203,7 @@ func (m *model) inFlightLines(server string, most int) (lines []string) {
 		if target == "" {
 			target = c.Method
 		}
-		text := fmt.Sprintf("  %s  %s", cell(display.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+target))
+		text := fmt.Sprintf("  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+target))
 		if c.Queued {
 			text += "  queued, not sent"
 		}

@@ -1,6 +1,7 @@
-package display
+package plaintext
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -15,4 +16,14 @@ func TestDuration(t *testing.T) {
 		require.Equal(t, want, Duration(d))
 	}
 	require.Equal(t, "0s", Duration(999*time.Microsecond))
+}
+
+func TestJSON(t *testing.T) {
+	const text = "{\"a\":\"x\u009by\x7f\u202e\U000E0041é\"}\n"
+	got := JSON(text)
+	require.Equal(t, "{\"a\":\"x\\u009by\\u007f\\u202e\\udb40\\udc41é\"}\n", got)
+	var before, after any
+	require.NoError(t, json.Unmarshal([]byte(text), &before))
+	require.NoError(t, json.Unmarshal([]byte(got), &after))
+	require.Equal(t, before, after, "the value is the same")
 }

@@ -1,4 +1,4 @@
-package display
+package plaintext
 
 import (
 	"os/exec"

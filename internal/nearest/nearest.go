@@ -55,50 +55,30 @@ func search(name string, spellings iter.Seq2[string, string], steps int) ([]stri
 	}
 	name = strings.ToLower(name)
 	limit := min(max(2, len(name)/3), maxDistance)
-	var found []candidate // nearest first
+	var found []candidate
 	for spelling, meant := range spellings {
 		if steps -= stepsPerName; steps < 0 {
 			break
 		}
 		d, spent := distance(name, spelling, limit)
-		if steps -= spent; d > limit {
-			continue
-		}
-		found = insert(found, candidate{meant, d})
-		if limit = min(limit, 2*found[0].distance); len(found) == maxNames {
-			limit = min(limit, found[maxNames-1].distance)
+		if steps -= spent; d <= limit {
+			found = append(found, candidate{meant, d})
+			limit = min(limit, 2*d) // twice as far as the nearest is too far
 		}
 	}
+	slices.SortStableFunc(found, func(a, b candidate) int { return a.distance - b.distance })
 	var names []string
 	for _, c := range found {
-		if c.distance <= 2*found[0].distance { // twice as far as the nearest is too far
+		if c.distance <= limit && len(names) < maxNames && !slices.Contains(names, c.name) {
 			names = append(names, c.name)
 		}
 	}
 	return names, steps
 }
 
-// insert adds a candidate after those of the same distance, and keeps the nearest
-// maxNames. A name that is already there keeps its smaller distance.
-func insert(found []candidate, c candidate) []candidate {
-	if at := slices.IndexFunc(found, func(f candidate) bool { return f.name == c.name }); at >= 0 {
-		if found[at].distance <= c.distance {
-			return found
-		}
-		found = slices.Delete(found, at, at+1)
-	}
-	at := slices.IndexFunc(found, func(f candidate) bool { return f.distance > c.distance })
-	if at < 0 {
-		at = len(found)
-	}
-	found = slices.Insert(found, at, c)
-	return found[:min(len(found), maxNames)]
-}
-
 // distance returns the Levenshtein distance between a, which is in lower case, and b, or
-// a number above limit, and how many steps that took. It computes only the band of the matrix
-// that can hold a result within the limit. a has at most maxNameBytes bytes, and limit is at
-// most maxDistance.
+// a number above limit, and how many steps that took. a has at most maxNameBytes bytes, and
+// limit is at most maxDistance.
 func distance(a, b string, limit int) (d, steps int) {
 	if len(a)-len(b) > limit || len(b)-len(a) > limit {
 		return limit + 1, 0
@@ -107,27 +87,18 @@ func distance(a, b string, limit int) (d, steps int) {
 	for j := range row[:len(b)+1] {
 		row[j] = j
 	}
-	for i := 1; i <= len(a); i++ {
-		first, last := max(1, i-limit), min(len(b), i+limit)
-		steps += last - first + 1
-		diagonal := row[first-1]
-		row[first-1] = limit + 1 // beyond the band, unless it is the edge
-		if first == 1 {
-			row[0] = i
-		}
-		least := row[first-1]
-		if last == i+limit {
-			row[last] = limit + 1
-		}
-		for j := first; j <= last; j++ {
+	for i := range len(a) {
+		diagonal, least := row[0], i+1
+		row[0] = least
+		for j := range len(b) {
 			cost := 1
-			if a[i-1] == lower(b[j-1]) {
+			if a[i] == lower(b[j]) {
 				cost = 0
 			}
-			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
-			least = min(least, row[j])
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			least = min(least, row[j+1])
 		}
-		if least > limit {
+		if steps += len(b); least > limit {
 			return limit + 1, steps
 		}
 	}

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -37,13 +36,6 @@ const (
 	// fresh session of the server brings a new chance.
 	StandbyGivenUp StandbyState = "given up"
 )
-
-// StandbyStates lists every state of a standby, in the order in which a life
-// usually passes through them.
-func StandbyStates() []StandbyState {
-	return []StandbyState{StandbyIdle, StandbyWaiting, StandbyDraining, StandbyConnecting, StandbyDiscovering,
-		StandbyReady, StandbyClosing, StandbyStopping, StandbyGivenUp}
-}
 
 // Live reports whether the state has a session behind it that must be released
 // before the lifecycle dials again.
@@ -269,14 +261,4 @@ var standbyTable = []StandbyTransition{
 	{StandbyStopping, InputReleased, GuardAlways, StandbyIdle, nil},
 
 	{StandbyGivenUp, InputWithdrawn, GuardAlways, StandbyIdle, nil},
-}
-
-// StandbyTransitions returns a copy of the standby's table as data, in the order
-// in which rows are tried.
-func StandbyTransitions() []StandbyTransition {
-	rows := slices.Clone(standbyTable)
-	for i := range rows {
-		rows[i].Do = slices.Clone(rows[i].Do)
-	}
-	return rows
 }

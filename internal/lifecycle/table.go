@@ -1,10 +1,6 @@
 package lifecycle
 
-import (
-	"slices"
-
-	"github.com/mcpvisor/mcpvisor/supervisor"
-)
+import "github.com/mcpvisor/mcpvisor/supervisor"
 
 // Guard names the condition under which a row of a table is taken.
 type Guard string
@@ -98,13 +94,3 @@ var table = []Transition{
 }
 
 func do(kinds ...EffectKind) []EffectKind { return kinds }
-
-// Transitions returns a copy of the lifecycle as data, in the order in which
-// rows are tried.
-func Transitions() []Transition {
-	rows := slices.Clone(table)
-	for i := range rows {
-		rows[i].Do = slices.Clone(rows[i].Do)
-	}
-	return rows
-}

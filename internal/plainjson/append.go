@@ -5,11 +5,11 @@
 package plainjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -101,51 +101,26 @@ func appendFloat(b []byte, f float64) (_ []byte, ok bool) {
 	return append(b, text...), err == nil
 }
 
-// AppendString appends a JSON string. Text that is not valid UTF-8 is left to
-// encoding/json, and so are the line separators U+2028 and U+2029, which it escapes: some
-// servers end a line there.
+// AppendString appends a JSON string. Text that needs escapes is left to encoding/json, without
+// its escapes for HTML. It escapes the line separators U+2028 and U+2029, too: some servers end
+// a line there.
 func AppendString(b []byte, text string) []byte {
-	if i := firstSpecial(text); i == len(text) {
+	if isPlain(text) {
 		return append(append(append(b, '"'), text...), '"')
 	}
-	if !utf8.ValidString(text) || strings.Contains(text, "\u2028") || strings.Contains(text, "\u2029") {
-		quoted, _ := json.Marshal(text) // a string always marshals
-		return append(b, quoted...)
-	}
-	b = append(b, '"')
-	for done := 0; ; {
-		i := done
-		for i < len(text) && (text[i] >= 0x20 && text[i] != '"' && text[i] != '\\') {
-			i++
-		}
-		b = append(b, text[done:i]...)
-		if i == len(text) {
-			return append(b, '"')
-		}
-		switch c := text[i]; c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			const digits = "0123456789abcdef"
-			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
-		}
-		done = i + 1
-	}
+	var quoted bytes.Buffer
+	encoder := json.NewEncoder(&quoted)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string always encodes
+	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }
 
-// firstSpecial is the position of the first byte that is not plain ASCII text, or that a
-// JSON string escapes; len(text) if all bytes are plain.
-func firstSpecial(text string) int {
+// isPlain reports whether a text is ASCII that a JSON string has as it is.
+func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < 0x20 || c >= utf8.RuneSelf || c == '"' || c == '\\' {
-			return i
+			return false
 		}
 	}
-	return len(text)
+	return true
 }

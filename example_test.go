@@ -119,23 +119,6 @@ func ExampleToolFilter() {
 	// true call calc/env: unknown tool: the configuration of its server hides the tool; nothing was sent; change ServerSpec.Tools, in a file "tools", "enabledTools" or "disabledTools", to allow it
 }
 
-// In an enterprise one login is enough: its identity provider decides which servers the
-// user may use.
-func ExampleEnterprise() {
-	auth := &mcpvisor.OAuth{
-		Grant:    mcpvisor.GrantJWTBearer,
-		ClientID: "this-host", // at the servers' authorization server
-		Enterprise: &mcpvisor.Enterprise{
-			TokenEndpoint: "https://idp.example.com/token",
-			ClientID:      "this-host-at-the-idp",
-			FetchIDToken:  func(context.Context) (string, error) { return "the ID token of the login", nil },
-		},
-	}
-	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: "https://mcp.example.com/mcp", Auth: auth}}
-	fmt.Println(spec.Name, spec.TransportKind())
-	// Output: web http
-}
-
 // An error tells what happened, whether the server saw the request, and when to try
 // again.
 func ExampleError() {

@@ -233,14 +233,13 @@ func (s ServerSpec) validateTransport() (errs []error) {
 // decides by it.
 //
 // Origin is not compared. Zero fields of Timeouts, Limits and Probe equal their defaults,
-// and an empty list or map equals none. The values behind Stdio, HTTP, InMemory, Transport,
-// Auth and Enterprise are compared, not their addresses. HTTP.Client is equal only if it is
-// the same pointer, Auth.Store only if the stores are equal by ==.
+// and an empty list or map equals none. The values behind Stdio, HTTP, InMemory and Transport
+// are compared, not their addresses. HTTP.Client is equal only if it is the same pointer.
+// HTTP.Auth is compared by its method Equal.
 //
 // Go cannot compare functions, so two functions are equal only if both are nil. A struct with
-// a function (InMemory, Transport, an HTTP with a HeaderFunc, and an OAuth or Enterprise with
-// a Fetch function) equals only itself: make it once, and use the same pointer in each spec. Package config does so
-// for equal entries.
+// a function (InMemory, Transport, an HTTP with a HeaderFunc) equals only itself: make it
+// once, and use the same pointer in each spec. Package config does so for equal entries.
 func (s ServerSpec) Equal(other ServerSpec) bool {
 	a, b := s.WithDefaults(), other.WithDefaults()
 	a.Origin, b.Origin = "", ""
@@ -277,8 +276,12 @@ func equalValues(a, b reflect.Value) bool {
 		return own && !a.IsNil() && !b.IsNil() && equalValues(a.Elem(), b.Elem())
 	case reflect.Func:
 		return a.IsNil() && b.IsNil()
-	default: // the others are comparable, except what an interface may hold
-		return a.Comparable() && b.Comparable() && a.Equal(b)
+	case reflect.Interface:
+		x, _ := a.Interface().(Auth) // no other field of a spec is an interface
+		y, _ := b.Interface().(Auth)
+		return x == nil && y == nil || x != nil && x.Equal(y)
+	default: // the others are comparable
+		return a.Equal(b)
 	}
 }
 

@@ -104,9 +104,10 @@ type HTTP struct {
 	// Proxy and its TLS callbacks. A call ends at its deadline although a RoundTripper does
 	// not; SessionInfo.AbandonedRequests counts what it holds. The Jar must not wait.
 	Client *http.Client
-	// Auth, if set, obtains OAuth tokens for the server; the zero OAuth is enough for most.
-	// Default: no OAuth, only Headers.
-	Auth *OAuth
+	// Auth, if set, supplies the credentials of the requests and replaces those that the server
+	// refuses: for OAuth &oauth.Config{}, of package oauth, whose zero value is enough for most
+	// servers. Default: only Headers and HeaderFunc.
+	Auth Auth
 	// SSE says that the server speaks HTTP+SSE (2024-11-05) and that URL is the address
 	// of its event stream. Without it Streamable HTTP is tried first, and HTTP+SSE when
 	// the server refuses initialize with status 400, 404 or 405. What works is
@@ -136,7 +137,26 @@ func (c *HTTP) validate() (errs []error) {
 			errs = append(errs, fmt.Errorf("http transport: header %q is not usable; names hold letters, digits and '-', no spaces or colons, values no line breaks or other control characters", name))
 		}
 	}
-	return append(errs, c.Auth.validate(c)...)
+	return append(errs, c.validateAuth()...)
+}
+
+// validateAuth checks Auth, and that nothing else sets credentials.
+func (c *HTTP) validateAuth() (errs []error) {
+	if c.Auth == nil {
+		return nil
+	}
+	if err := c.Auth.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if u, err := url.Parse(c.URL); err == nil && u.User != nil {
+		errs = append(errs, errors.New("auth: there is a user in the URL as well; remove one of the two credentials"))
+	}
+	for name := range c.Headers {
+		if strings.EqualFold(name, "Authorization") {
+			errs = append(errs, errors.New("auth: an Authorization header is set as well; remove one of the two credentials"))
+		}
+	}
+	return errs
 }
 
 // isNotTokenRune reports whether a header name must not hold r (RFC 9110, 5.6.2).

@@ -8,13 +8,12 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // readAuth reads true, false, or an object.
 func (e *entry) readAuth(v *hujson.Value) {
-	e.oauth, e.oauthEnabled = mcpvisor.OAuth{}, true
+	e.oauth, e.oauthEnabled = oauth.Config{}, true
 	if lit, ok := literal(v, 't'); ok {
 		e.oauthEnabled = lit.Bool()
 	} else {
@@ -46,7 +45,7 @@ func (e *entry) readCallbackPort(v *hujson.Value) {
 }
 
 // readTokenStore reads where tokens are kept: the keyring, memory, or a directory.
-func (e *entry) readTokenStore(v *hujson.Value) mcpvisor.TokenStore {
+func (e *entry) readTokenStore(v *hujson.Value) oauth.TokenStore {
 	shown, ok := e.readString(v)
 	if !ok {
 		return nil
@@ -56,7 +55,7 @@ func (e *entry) readTokenStore(v *hujson.Value) mcpvisor.TokenStore {
 	case "":
 		return nil
 	case "keyring":
-		return tokenstore.NewKeyring()
+		return oauth.NewKeyringStore()
 	case "memory":
 		return memoryTokens
 	}
@@ -64,7 +63,7 @@ func (e *entry) readTokenStore(v *hujson.Value) mcpvisor.TokenStore {
 		e.fail(v, "%q is %q, which is not a place for tokens; write \"keyring\", \"memory\" or a directory such as \"./tokens\"", e.key, shown)
 		return nil
 	}
-	store, err := tokenstore.NewFile(e.readFilePath(v))
+	store, err := oauth.NewFileStore(e.readFilePath(v))
 	if err != nil {
 		e.fail(v, "the directory of tokens that %q names cannot be used; correct the path: %v", e.key, err)
 	}
@@ -73,16 +72,16 @@ func (e *entry) readTokenStore(v *hujson.Value) mcpvisor.TokenStore {
 
 // readEnterprise reads the identity provider of an organization.
 func (e *entry) readEnterprise(v *hujson.Value) {
-	e.enterprise = mcpvisor.Enterprise{}
+	e.enterprise = oauth.Enterprise{}
 	e.readObject(v, `{"token_endpoint": "…", "client_id": "…", "id_token_file": "…"}`, enterpriseRows)
 	p := e.enterprise
-	e.oauth.Grant, e.oauth.Enterprise = mcpvisor.GrantJWTBearer, &p
+	e.oauth.Grant, e.oauth.Enterprise = oauth.GrantJWTBearer, &p
 }
 
 // memoryTokens is the store of all entries with the store "memory", so that specs of equal
 // entries are equal. Entries for one URL and account share their tokens, as with the other
 // stores.
-var memoryTokens = tokenstore.NewMemory()
+var memoryTokens = oauth.NewMemoryStore()
 
 // readFile returns the content of the file that a value names.
 func (e *entry) readFile(v *hujson.Value) string {

@@ -5,8 +5,8 @@ import (
 
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // authRows are the keys of "auth". Aliases are the spellings of Claude Code (camel
@@ -71,7 +71,7 @@ var authRows = []row{
 		Key: Key{Name: "assertion_file", Type: "path", Field: "HTTP.Auth.AssertionFile", Example: `"/var/run/token"`,
 			Meaning: "A file with a signed assertion (RFC 7523) that the platform of a workload keeps fresh. It is read for each token."},
 		read: func(e *entry, v *hujson.Value) {
-			e.oauth.Grant, e.oauth.AssertionFile = mcpvisor.GrantJWTBearer, e.readFilePath(v)
+			e.oauth.Grant, e.oauth.AssertionFile = oauth.GrantJWTBearer, e.readFilePath(v)
 		},
 	},
 	{

@@ -9,23 +9,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 func TestAuth(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "key.pem"), []byte("the key"), 0o600))
-	for text, want := range map[string]*mcpvisor.OAuth{
-		`"auth": true`:  {},
-		`"auth": {}`:    {},
+	for text, want := range map[string]mcpvisor.Auth{
+		`"auth": true`:  &oauth.Config{},
+		`"auth": {}`:    &oauth.Config{},
 		`"auth": false`: nil,
 		`"auth": null`:  nil,
-		`"oauth": {"clientId": "me", "callbackPort": 8123, "scopes": "a b"}`: {ClientID: "me",
+		`"oauth": {"clientId": "me", "callbackPort": 8123, "scopes": "a b"}`: &oauth.Config{ClientID: "me",
 			RedirectURL: "http://localhost:8123/callback", Scopes: []string{"a", "b"}},
-		`"auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["a"]}`:                     {ClientID: "me", ClientSecret: "hush", Scopes: []string{"a"}},
-		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          {ClientID: "me", Grant: mcpvisor.GrantClientCredentials, PrivateKey: "the key"},
-		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   {ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", TokenWait: 2 * time.Second},
-		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: {Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
+		`"auth": {"CLIENT_ID": "me", "CLIENT_SECRET": "${env:SECRET}", "scopes": ["a"]}`:                     &oauth.Config{ClientID: "me", ClientSecret: "hush", Scopes: []string{"a"}},
+		`"auth": {"client_id": "me", "grant": "client_credentials", "private_key_file": "key.pem"}`:          &oauth.Config{ClientID: "me", Grant: oauth.GrantClientCredentials, PrivateKey: "the key"},
+		`"auth": {"client_metadata_url": "https://h.example/c.json", "issuer": "https://i", "wait": "2s"}`:   &oauth.Config{ClientMetadataURL: "https://h.example/c.json", Issuer: "https://i", TokenWait: 2 * time.Second},
+		`"auth": {"account": "work", "client_name": "Us", "redirect_url": "http://127.0.0.1:7777/callback"}`: &oauth.Config{Account: "work", ClientName: "Us", RedirectURL: "http://127.0.0.1:7777/callback"},
 		`"oauth": {"enabled": false, "clientId": "me"}`:                                                      nil,
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", `+text+`}}}`)
@@ -37,11 +37,11 @@ func TestAuth(t *testing.T) {
 
 func TestAuth_store(t *testing.T) {
 	dir := t.TempDir()
-	files, err := tokenstore.NewFile(filepath.Join(dir, "tokens"))
+	files, err := oauth.NewFileStore(filepath.Join(dir, "tokens"))
 	require.NoError(t, err)
-	for text, want := range map[string]mcpvisor.TokenStore{
-		"keyring":                       tokenstore.NewKeyring(),
-		"memory":                        tokenstore.NewMemory(),
+	for text, want := range map[string]oauth.TokenStore{
+		"keyring":                       oauth.NewKeyringStore(),
+		"memory":                        oauth.NewMemoryStore(),
 		"./tokens":                      files,
 		filepath.Join(dir, "tokens"):    files,
 		"${workspaceFolder}/tokens":     files,
@@ -50,7 +50,7 @@ func TestAuth_store(t *testing.T) {
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": {"store": "`+text+`"}}}}`)
 		require.Empty(t, f.Problems, text)
-		require.Equal(t, want, f.Servers[0].Spec.HTTP.Auth.Store, text)
+		require.Equal(t, want, f.Servers[0].Spec.HTTP.Auth.(*oauth.Config).Store, text)
 	}
 }
 
@@ -58,10 +58,10 @@ func TestAuth_store(t *testing.T) {
 func TestAuth_token_files(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "token")
-	for text, want := range map[string]mcpvisor.OAuth{
-		`{"assertion_file": "token"}`: {Grant: mcpvisor.GrantJWTBearer, AssertionFile: path},
+	for text, want := range map[string]oauth.Config{
+		`{"assertion_file": "token"}`: {Grant: oauth.GrantJWTBearer, AssertionFile: path},
 		`{"client_id": "me", "enterprise": {"token_endpoint": "https://idp/token", "client_id": "us", "client_secret": "${SECRET}", "id_token_file": "${workspaceFolder}/token"}}`: {
-			Grant: mcpvisor.GrantJWTBearer, ClientID: "me", Enterprise: &mcpvisor.Enterprise{TokenEndpoint: "https://idp/token", ClientID: "us", ClientSecret: "hush", IDTokenFile: path}},
+			Grant: oauth.GrantJWTBearer, ClientID: "me", Enterprise: &oauth.Enterprise{TokenEndpoint: "https://idp/token", ClientID: "us", ClientSecret: "hush", IDTokenFile: path}},
 	} {
 		f := parse(t, dir, `{"servers": {"web": {"url": "https://mcp.example/mcp", "auth": `+text+`}}}`)
 		require.Empty(t, f.Problems, text)

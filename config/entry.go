@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // entry is one server of the file while it is read. It belongs to the parser's
@@ -25,9 +26,9 @@ type entry struct {
 	stdio        mcpvisor.Stdio
 	http         mcpvisor.HTTP
 	httpURL      string // "httpUrl"; wins over http.URL
-	oauth        mcpvisor.OAuth
+	oauth        oauth.Config
 	oauthEnabled bool
-	enterprise   mcpvisor.Enterprise
+	enterprise   oauth.Enterprise
 	fileEnv      map[string]string // of "envFile"
 	tools        toolKeys
 	disabled     bool

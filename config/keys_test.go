@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 var update = flag.Bool("update", false, "rewrite docs/config.md and the list in doc.go from the table of keys")
@@ -85,6 +86,8 @@ func parseEntry(t *testing.T, dir string, entry map[string]any) Server {
 // differences adds the paths of the fields in which two values differ.
 func differences(paths []string, path string, a, b reflect.Value) []string {
 	switch kind := a.Kind(); {
+	case a.Type() == reflect.TypeFor[mcpvisor.Auth]() && !a.IsNil() && !b.IsNil():
+		return differences(paths, path, a.Elem(), b.Elem())
 	case kind == reflect.Pointer && !a.IsNil() && !b.IsNil():
 		return differences(paths, path, a.Elem(), b.Elem())
 	case kind == reflect.Pointer || kind == reflect.Func || kind == reflect.Interface:
@@ -163,6 +166,9 @@ func TestKeys_complete(t *testing.T) {
 func requireField(t *testing.T, of reflect.Type, path string) {
 	t.Helper()
 	for _, part := range strings.Split(path, ".") {
+		if of == reflect.TypeFor[mcpvisor.Auth]() {
+			of = reflect.TypeFor[oauth.Config]()
+		}
 		if of.Kind() == reflect.Pointer {
 			of = of.Elem()
 		}

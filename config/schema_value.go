@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // valueSchema returns the schema of the value of a key, without null. It panics for a
@@ -72,7 +73,7 @@ var typeSchemas = map[string]jsonSchema{
 		jsonSchema{Type: []string{"string"}, Pattern: kindPattern(append(append([]string{""}, programKinds...), endpointKinds...))}),
 	`"auto", "legacy" or "modern"`: oneOfTexts("auto", string(mcpvisor.EraLegacy), string(mcpvisor.EraModern)),
 	`"authorization_code" or "client_credentials"`: anyOf(
-		oneOfTexts(string(mcpvisor.GrantAuthorizationCode), string(mcpvisor.GrantClientCredentials), string(mcpvisor.GrantJWTBearer), ""),
+		oneOfTexts(string(oauth.GrantAuthorizationCode), string(oauth.GrantClientCredentials), string(oauth.GrantJWTBearer), ""),
 		jsonSchema{Type: []string{"string"}, Pattern: variablePattern}),
 	`"keyring", "memory", or path of a directory`: anyOf(oneOfTexts("keyring", "memory", ""),
 		jsonSchema{Type: []string{"string"}, Pattern: `[/\\]|^~|` + variablePattern}),

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -26,7 +25,7 @@ import (
 // not on this machine), ErrAuthRequired (the authorization was refused or failed),
 // ErrCanceled, ErrClosed.
 func (c *Client) Authorize(ctx context.Context, server string, open func(url string) error) error {
-	return c.authorize(ctx, server, func(ctx context.Context, a transport.Authorizer) error { return a.Authorize(ctx, open) })
+	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error { return a.Authorize(ctx, open) })
 }
 
 // FinishAuthorization completes an authorization that began with [mcpvisor.AuthRequired].URL:
@@ -36,7 +35,7 @@ func (c *Client) Authorize(ctx context.Context, server string, open func(url str
 // for example because a browser closes its request, the token is fetched and stored all
 // the same, and Restart uses it. Errors as for [Client.Authorize].
 func (c *Client) FinishAuthorization(ctx context.Context, server, redirect string) error {
-	return c.authorize(ctx, server, func(ctx context.Context, a transport.Authorizer) error { return a.Finish(ctx, redirect) })
+	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error { return a.Finish(ctx, redirect) })
 }
 
 // ForgetAuthorization deletes the stored tokens of a server and the stored registration
@@ -58,7 +57,7 @@ func (c *Client) ForgetAuthorization(ctx context.Context, server string) error {
 }
 
 // authorize runs one way to authorize a server, and restarts the server. Close ends it.
-func (c *Client) authorize(ctx context.Context, server string, run func(context.Context, transport.Authorizer) error) error {
+func (c *Client) authorize(ctx context.Context, server string, run func(context.Context, mcpvisor.UserAuthorizer) error) error {
 	op := "authorize " + server
 	ctx, cancel := c.authorizers.bindContext(ctx)
 	defer cancel()
@@ -78,23 +77,28 @@ func (c *Client) authorize(ctx context.Context, server string, run func(context.
 
 // findAuthorizer finds the authorizer of a server. Register may return before the
 // authorizer is made; then findAuthorizer waits for it.
-func (c *Client) findAuthorizer(ctx context.Context, server, op string) (transport.Authorizer, error) {
+func (c *Client) findAuthorizer(ctx context.Context, server, op string) (mcpvisor.UserAuthorizer, error) {
+	invalid := func(problem, hint string) error {
+		return &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: errors.New(problem), Hint: hint}
+	}
 	for ctx.Err() == nil {
 		changed := c.authorizers.changeSignal() // before the lookup, so that no change is missed
 		a, spec := c.authorizers.lookup(server)
+		user, _ := a.(mcpvisor.UserAuthorizer)
 		v := c.rt.Snapshot().Server(server)
 		switch {
-		case v == nil && a != nil:
-			return a, nil // its Register failed
+		case v == nil && user != nil:
+			return user, nil // its Register failed
 		case v == nil:
 			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindUnknownServer}
 		case v.Spec.HTTP == nil || v.Spec.HTTP.Auth == nil:
-			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid,
-				Cause: errors.New("the server has no HTTP.Auth, so there is nothing to authorize"), Hint: "set HTTP.Auth, in a file \"auth\": {}"}
+			return nil, invalid("the server has no HTTP.Auth, so there is nothing to authorize", "set HTTP.Auth, in a file \"auth\": {}")
 		case spec == v.Spec.HTTP && a == nil:
-			return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: errors.New("the server's HTTP.Auth cannot be used; see its status")}
+			return nil, invalid("the server's HTTP.Auth cannot be used; see its status", "")
+		case spec == v.Spec.HTTP && user == nil:
+			return nil, invalid("the server's HTTP.Auth needs no user, so there is nothing to authorize", "")
 		case spec == v.Spec.HTTP:
-			return a, nil
+			return user, nil
 		}
 		select {
 		case <-changed:
@@ -119,7 +123,7 @@ func authorizationError(ctx context.Context, server, op string, kind mcpvisor.Er
 // errClientClosed is the cause of authorizations that Close ends.
 var errClientClosed = errors.New("the client is closed; make a new one")
 
-// authorizers holds the authorizer of each server with OAuth, including servers whose
+// authorizers holds the authorizer of each server with HTTP.Auth, including servers whose
 // Register failed because they need one. The dialers of registrations record them; the
 // methods of Client look them up.
 type authorizers struct {
@@ -137,7 +141,7 @@ type authorizers struct {
 // registeredAuthorizer is the authorizer of one registration, which is identified by
 // its own copy of the spec. Authorizer is nil if it could not be made.
 type registeredAuthorizer struct {
-	transport.Authorizer
+	mcpvisor.Authorizer
 	spec *mcpvisor.HTTP
 }
 
@@ -202,7 +206,11 @@ func (s *authorizers) record(spec mcpvisor.ServerSpec, d transport.Dialer, isReg
 	}
 	if spec.HTTP != nil && spec.HTTP.Auth != nil {
 		a := transport.Authorization(d)
-		transport.Inherit(a, s.byName[spec.Name].Authorizer) // an authorization URL that was handed out stays valid
+		if user, ok := a.(mcpvisor.UserAuthorizer); ok { // an authorization URL that was handed out stays valid
+			if previous := s.byName[spec.Name].Authorizer; previous != nil {
+				user.Inherit(previous)
+			}
+		}
 		s.byName[spec.Name] = registeredAuthorizer{a, spec.HTTP}
 	} else {
 		delete(s.byName, spec.Name)
@@ -215,29 +223,9 @@ func (s *authorizers) record(spec mcpvisor.ServerSpec, d transport.Dialer, isReg
 
 // lookup returns the authorizer that was recorded last for a name, and the spec of its
 // registration.
-func (s *authorizers) lookup(name string) (transport.Authorizer, *mcpvisor.HTTP) {
+func (s *authorizers) lookup(name string) (mcpvisor.Authorizer, *mcpvisor.HTTP) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.byName[name]
 	return r.Authorizer, r.spec
 }
-
-// NewFileTokenStore is a token store of files in a directory that only their owner can
-// read. It is safe for several processes, and durable. An empty dir means
-// mcpvisor/tokens below the user's configuration directory, which is also the default
-// of OAuth.Store; if the host has no such directory, that is an error. The directory
-// itself is first used, and made, by Load and Save: their errors say why it cannot be used,
-// and so does the error about a file that another user has put there.
-func NewFileTokenStore(dir string) (mcpvisor.TokenStore, error) { return tokenstore.NewFile(dir) }
-
-// NewKeyringTokenStore is a token store in the keyring of the operating system: the
-// Keychain, the Credential Manager, or a Secret Service on D-Bus. A locked keyring asks
-// the user for a password; after 3 s the operation of the store fails, and so does one
-// without a keyring. A store that never worked counts as empty: calls fail
-// with ErrAuthRequired, and the log says why. One that worked before gives
-// ErrUnavailable. Tokens that cannot be stored are used until the process ends. Windows stores tokens of up to 2.5 KB; Save fails for longer
-// ones. Unlike [NewFileTokenStore] it has no lock between processes.
-func NewKeyringTokenStore() mcpvisor.TokenStore { return tokenstore.NewKeyring() }
-
-// NewMemoryTokenStore is a token store that is lost at the end of the process.
-func NewMemoryTokenStore() mcpvisor.TokenStore { return tokenstore.NewMemory() }

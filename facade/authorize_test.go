@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -54,7 +55,7 @@ func TestAuthorize_and_call(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "web", StartSupervised: true, Policy: supervisor.Retry(5, time.Hour),
-		HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}))
+		HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &oauth.Config{Store: oauth.NewMemoryStore()}}}))
 	err := c.WaitReady(ctx, "web")
 	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	var required *mcpvisor.AuthRequired
@@ -100,8 +101,8 @@ func TestAuthorize_and_call(t *testing.T) {
 func TestAuthorize_after_failed_register(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
-	store := facade.NewMemoryTokenStore()
-	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{Store: store}}}
+	store := oauth.NewMemoryStore()
+	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &oauth.Config{Store: store}}}
 	err := c.Register(t.Context(), spec)
 	require.ErrorIs(t, err, mcpvisor.ErrAuthRequired)
 	require.Empty(t, c.Servers())
@@ -122,7 +123,7 @@ func TestAuthorize_errors(t *testing.T) {
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "mem", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	require.ErrorIs(t, c.Authorize(t.Context(), "mem", open), mcpvisor.ErrInvalid)
 	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web",
-		HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}), mcpvisor.ErrAuthRequired)
+		HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: &oauth.Config{Store: oauth.NewMemoryStore()}}}), mcpvisor.ErrAuthRequired)
 	ctx, cancel := context.WithCancel(t.Context())
 	require.ErrorIs(t, c.Authorize(ctx, "web", func(string) error { cancel(); return nil }), mcpvisor.ErrCanceled)
 	noBrowser := errors.New("no browser here")
@@ -137,7 +138,7 @@ func TestAuthorize_ends_with_Close(t *testing.T) {
 	guard := newGuarded(t)
 	c, err := facade.New()
 	require.NoError(t, err)
-	require.ErrorIs(t, c.Register(t.Context(), webSpec(guard, &mcpvisor.OAuth{})), mcpvisor.ErrAuthRequired)
+	require.ErrorIs(t, c.Register(t.Context(), webSpec(guard, &oauth.Config{})), mcpvisor.ErrAuthRequired)
 	shown, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- c.Authorize(context.Background(), "web", func(string) error { close(shown); return nil })
@@ -153,9 +154,9 @@ func TestAuthorize_ends_with_Close(t *testing.T) {
 }
 
 // webSpec is the spec of a guarded server, with a token store in memory by default.
-func webSpec(guard *oauthtest.Server, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
+func webSpec(guard *oauthtest.Server, o *oauth.Config) mcpvisor.ServerSpec {
 	if o.Store == nil {
-		o.Store = facade.NewMemoryTokenStore()
+		o.Store = oauth.NewMemoryStore()
 	}
 	return mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL, Auth: o}}
 }
@@ -164,7 +165,7 @@ func webSpec(guard *oauthtest.Server, o *mcpvisor.OAuth) mcpvisor.ServerSpec {
 func TestRegister_again_keeps_authorization_URL(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
-	spec := webSpec(guard, &mcpvisor.OAuth{})
+	spec := webSpec(guard, &oauth.Config{})
 	var first, again *mcpvisor.AuthRequired
 	require.ErrorAs(t, c.Register(t.Context(), spec), &first)
 	require.ErrorAs(t, c.Register(t.Context(), spec), &again)
@@ -182,7 +183,7 @@ func TestOAuth_host_functions_that_hang_or_panic(t *testing.T) {
 	require.NoError(t, err)
 	free, visiting := make(chan struct{}), make(chan struct{}, 9)
 	defer close(free)
-	spec := webSpec(guard, &mcpvisor.OAuth{FetchAuthorizationCode: func(context.Context, string) (string, error) {
+	spec := webSpec(guard, &oauth.Config{FetchAuthorizationCode: func(context.Context, string) (string, error) {
 		visiting <- struct{}{}
 		<-free
 		return "", context.Canceled
@@ -193,13 +194,13 @@ func TestOAuth_host_functions_that_hang_or_panic(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	require.NoError(t, c.Unregister(ctx, "web"))
-	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &mcpvisor.OAuth{Store: panicky{facade.NewMemoryTokenStore()}})), mcpvisor.ErrAuthRequired)
+	require.ErrorIs(t, c.Register(ctx, webSpec(guard, &oauth.Config{Store: panicky{oauth.NewMemoryStore()}})), mcpvisor.ErrAuthRequired)
 	require.NoError(t, c.Close(ctx))
 }
 
-type panicky struct{ mcpvisor.TokenStore }
+type panicky struct{ oauth.TokenStore }
 
-func (panicky) Load(context.Context, mcpvisor.TokenKey) (*mcpvisor.Authorization, error) {
+func (panicky) Load(context.Context, oauth.TokenKey) (*oauth.Authorization, error) {
 	panic("in the host's function")
 }
 
@@ -208,7 +209,7 @@ func TestAuthorize_right_after_supervised_register(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	for range 10 {
-		spec := webSpec(guard, &mcpvisor.OAuth{})
+		spec := webSpec(guard, &oauth.Config{})
 		spec.StartSupervised = true
 		require.NoError(t, c.Register(t.Context(), spec))
 		require.NoError(t, c.Authorize(t.Context(), "web", func(url string) error {
@@ -222,7 +223,7 @@ func TestAuthorize_right_after_supervised_register(t *testing.T) {
 
 func TestAuthorization_after_Close(t *testing.T) {
 	for name, spec := range map[string]mcpvisor.ServerSpec{
-		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}},
+		"with_Auth": {Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: &oauth.Config{Store: oauth.NewMemoryStore()}}},
 		"without":   {Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})},
 		"unknown":   {Name: "other", InMemory: mcptest.InMemory(mcptest.Script{})},
 	} {
@@ -243,7 +244,7 @@ func TestAuthorize_after_registering_without_Auth(t *testing.T) {
 	guard := newGuarded(t)
 	c := newAuthClient(t)
 	require.ErrorIs(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
-		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}}}), mcpvisor.ErrAuthRequired)
+		Auth: &oauth.Config{Store: oauth.NewMemoryStore()}}}), mcpvisor.ErrAuthRequired)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", InMemory: mcptest.InMemory(mcptest.Script{})}))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

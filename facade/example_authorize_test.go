@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // A server that requires OAuth waits in the state unauthorized until the user has
@@ -29,7 +28,7 @@ func ExampleClient_Authorize() {
 	defer func() { _ = c.Close(ctx) }()
 	err = c.Register(ctx, mcpvisor.ServerSpec{Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{
 		URL:  guard.URL,
-		Auth: &mcpvisor.OAuth{Store: facade.NewMemoryTokenStore()}, // the default is files
+		Auth: &oauth.Config{Store: oauth.NewMemoryStore()}, // the default is files
 	}})
 	if err != nil {
 		panic(err)
@@ -50,21 +49,4 @@ func ExampleClient_Authorize() {
 	// Output:
 	// authorization required: true true
 	// call: <nil>
-}
-
-// Tokens are stored in files by default. Another directory, the keyring of the operating
-// system, or memory are chosen with OAuth.Store.
-func ExampleNewFileTokenStore() {
-	dir, err := os.MkdirTemp("", "tokens")
-	if err != nil {
-		panic(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	store, err := facade.NewFileTokenStore(filepath.Join(dir, "tokens"))
-	if err != nil {
-		panic(err)
-	}
-	spec := mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: "https://mcp.example.com/mcp", Auth: &mcpvisor.OAuth{Store: store}}}
-	fmt.Println(spec.Validate())
-	// Output: <nil>
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // WithWaitReady waits for a server that is down, and not for one that is overloaded.
@@ -44,7 +45,7 @@ func TestWithWaitReady_ends_with_its_context(t *testing.T) {
 	guard.AddClient("service", "service-secret")
 	c := newClient(t)
 	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", HTTP: &mcpvisor.HTTP{URL: guard.URL,
-		Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "service", ClientSecret: "service-secret"}}}))
+		Auth: &oauth.Config{Grant: oauth.GrantClientCredentials, ClientID: "service", ClientSecret: "service-secret"}}}))
 	guard.Set(oauthtest.Rules{Token: func(w http.ResponseWriter, _ *http.Request) bool {
 		w.Header().Set("Retry-After", "600")
 		w.WriteHeader(http.StatusServiceUnavailable)

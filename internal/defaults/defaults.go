@@ -41,5 +41,5 @@ const (
 	StableAfter = 10 * time.Second
 )
 
-// TokenWait is the default of mcpvisor.OAuth.TokenWait.
+// TokenWait is the default of oauth.Config.TokenWait.
 const TokenWait = 5 * time.Second

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
 )
@@ -158,7 +159,7 @@ func TestColumns_do_not_overlap(t *testing.T) {
 	refusing := mcptest.NewHTTP(mcptest.Script{})
 	t.Cleanup(refusing.Close)
 	refusing.Refuse(http.StatusUnauthorized)
-	spec := mcpvisor.ServerSpec{Name: "locked", StartSupervised: true, Policy: supervisor.NoRetry(), HTTP: &mcpvisor.HTTP{URL: refusing.URL, Auth: &mcpvisor.OAuth{}}}
+	spec := mcpvisor.ServerSpec{Name: "locked", StartSupervised: true, Policy: supervisor.NoRetry(), HTTP: &mcpvisor.HTTP{URL: refusing.URL, Auth: &oauth.Config{}}}
 	register(t, c, spec)
 	register(t, c, process("fs", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "list_directory", Text: "done"}}}))
 	_, err := c.CallTool(t.Context(), "fs/list_directory", nil)

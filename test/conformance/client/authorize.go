@@ -9,8 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // callTestTool calls the tool of the suite's protected servers.
@@ -18,11 +17,11 @@ var callTestTool = calls(call{"test-tool", map[string]any{}})
 
 // authorization returns HTTP.Auth for a scenario about authorization. The suite's
 // authorization servers consent to everything, so no user is needed.
-func authorization(scenario string) (*mcpvisor.OAuth, error) {
-	o := &mcpvisor.OAuth{
+func authorization(scenario string) (*oauth.Config, error) {
+	o := &oauth.Config{
 		ClientMetadataURL:      "https://conformance-test.local/client-metadata.json",
 		RedirectURL:            "http://localhost:3000/callback",
-		Store:                  facade.NewMemoryTokenStore(),
+		Store:                  oauth.NewMemoryStore(),
 		FetchAuthorizationCode: fetchCode,
 	}
 	var supplied struct {
@@ -43,16 +42,16 @@ func authorization(scenario string) (*mcpvisor.OAuth, error) {
 	}
 	o.ClientID, o.ClientSecret, o.PrivateKey, o.Issuer = supplied.ClientID, supplied.Secret, supplied.PrivateKey, supplied.Issuer
 	if strings.HasPrefix(scenario, "auth/client-credentials-") {
-		o.Grant = mcpvisor.GrantClientCredentials
+		o.Grant = oauth.GrantClientCredentials
 	}
 	if supplied.Login != "" {
-		o.Grant = mcpvisor.GrantJWTBearer
-		o.Enterprise = &mcpvisor.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
+		o.Grant = oauth.GrantJWTBearer
+		o.Enterprise = &oauth.Enterprise{TokenEndpoint: supplied.ProviderEndpoint, ClientID: supplied.ProviderID,
 			FetchIDToken: func(context.Context) (string, error) { return supplied.Login, nil }}
 	}
 	if supplied.Assertion != "" {
-		o.Grant = mcpvisor.GrantJWTBearer
-		o.FetchAssertion = func(context.Context, mcpvisor.AssertionRequest) (string, error) { return supplied.Assertion, nil }
+		o.Grant = oauth.GrantJWTBearer
+		o.FetchAssertion = func(context.Context, oauth.AssertionRequest) (string, error) { return supplied.Assertion, nil }
 	}
 	return o, nil
 }

@@ -2,8 +2,8 @@
 // their failures. It has no notion of a session. Of JSON-RPC it reads only the message of
 // an error, to quote it.
 //
-// [Endpoint.Do] sends every request. It adds the headers of the ServerSpec, an access
-// token and cookies, follows redirects within the origin, and repeats a request only if
+// [Endpoint.Do] sends every request. It adds the headers of the ServerSpec, a
+// credential and cookies, follows redirects within the origin, and repeats a request only if
 // the server has certainly not begun to work on it. [ConnTrace] holds the evidence for
 // that.
 //
@@ -12,6 +12,6 @@
 // of servers are shortened, and the secrets of the endpoint are removed from them.
 //
 // Where to start reading: endpoint.go for the types, send.go for Do and one round trip,
-// tokens.go for what an authorizer adds, body.go for what wraps and bounds a body, error.go
+// credential.go for what an authorizer adds, body.go for what wraps and bounds a body, error.go
 // for HTTPError, status.go and session_loss.go for what a status means.
 package endpoint

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -45,10 +44,10 @@ type Endpoint struct {
 	// goroutine that reads the event stream sets it once.
 	postURL atomic.Pointer[postURL]
 	secrets *strings.Replacer // replaces the secrets of the ServerSpec
-	// Auth obtains access tokens; nil: the only tokens are in specHeaders. Set it before
-	// the first request.
-	Auth *oauth.Authorizer
-	// OnUnauthorized is called when the session has no valid token and cannot get one
+	// Auth supplies the credentials; nil: the only ones are in specHeaders. Set it before the
+	// first request.
+	Auth mcpvisor.Authorizer
+	// OnUnauthorized is called when the session has no valid credential and cannot get one
 	// without the user. Set it before the first request.
 	OnUnauthorized func(*HTTPError)
 }

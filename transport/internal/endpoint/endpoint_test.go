@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 )
 
 func TestSameOrigin(t *testing.T) {
@@ -95,21 +95,33 @@ func TestDo_reuses_connection(t *testing.T) {
 	require.Zero(t, e.OpenConns())
 }
 
-// A token is added to a copy of the headers, because requests share the headers.
+// testCredential adds a header.
+type testCredential struct{ token string }
+
+func (c testCredential) SetHeaders(header http.Header, method string, target *url.URL, body []byte) error {
+	header["Authorization"] = []string{fmt.Sprintf("Signed %s %s %s %s", c.token, method, target, body)}
+	return nil
+}
+
+// A credential is added to a copy of the headers, because requests share the headers. It gets
+// the address that the server sees.
 func TestWithCredential(t *testing.T) {
-	a, err := oauth.New(&mcpvisor.HTTP{URL: "http://host.example/mcp", Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials}}, nil)
+	spec := testSpec("http://host.example/mcp")
+	spec.HTTP.Headers = map[string]string{"Host": "seen.example"}
+	e, err := New(spec.WithDefaults(), nil)
 	require.NoError(t, err)
-	c := a.Credential("t")
 	shared := http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}}
-	require.Equal(t, http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}, "Authorization": {"Bearer t"}}, withCredential(shared, &c))
+	got, err := e.withCredential(shared, &OutgoingRequest{Method: "POST", Body: []byte("{}"), credential: testCredential{"t"}}, e.URL)
+	require.NoError(t, err)
+	require.Equal(t, http.Header{"Accept": []string{"application/json, text/event-stream"}, "Mcp-Session-Id": {"s"}, "Authorization": {"Signed t POST http://seen.example/mcp {}"}}, got)
 	require.Len(t, shared, 2)
 }
 
 // While the authorization server is unavailable, the error says when to try again.
-func TestTokenError_retryAfter(t *testing.T) {
+func TestCredentialError_retryAfter(t *testing.T) {
 	e, err := New(testSpec("http://host.example/mcp").WithDefaults(), nil)
 	require.NoError(t, err)
-	httpErr := e.tokenError(t.Context(), &oauth.Unavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
+	httpErr := e.credentialError(t.Context(), &mcpvisor.AuthUnavailable{RetryAfter: 7 * time.Second, Err: io.EOF})
 	require.Equal(t, mcpvisor.KindUnavailable, httpErr.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, httpErr.Outcome)
 	require.Equal(t, 7*time.Second, httpErr.RetryAfter)

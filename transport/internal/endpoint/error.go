@@ -176,7 +176,7 @@ func isDeadline(ctx context.Context) bool {
 func (e *Endpoint) CleanText(text string) string { return display.Line(e.Redact(text)) }
 
 // Redact removes secrets from a text: those of the ServerSpec, those of the address for
-// POSTs, and the access tokens.
+// POSTs, and those of the authorizer.
 func (e *Endpoint) Redact(text string) string {
 	text = e.secrets.Replace(text)
 	if p := e.postURL.Load(); p != nil {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/mcpvisor/mcpvisor"
-
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 func TestSecrets_inJSON(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -32,13 +31,12 @@ type OutgoingRequest struct {
 	// Trace records the connection of the request; see [ConnTrace.Context]. Without it
 	// the server may have seen the request as soon as Do is called.
 	Trace *ConnTrace
-	// credential is set by Do.
-	credential oauth.Credential
+	// credential is set by Do; nil: none.
+	credential mcpvisor.Credential
 }
 
-// Do sends one request, with an access token if the endpoint has an authorizer. A request
-// that is rejected for its token (401, or 403 with insufficient_scope) is sent again with
-// a new token. Do follows redirects within the origin. The caller closes the body of the
+// Do sends one request, with a credential if the endpoint has an authorizer. A request
+// whose credential the server refuses is sent again with another one. Do follows redirects within the origin. The caller closes the body of the
 // response.
 func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *HTTPError) {
 	if e.headerFunc != nil {
@@ -53,7 +51,7 @@ func (e *Endpoint) Do(ctx context.Context, r OutgoingRequest) (*http.Response, *
 	if e.Auth == nil {
 		return e.followRedirects(ctx, r)
 	}
-	return e.sendWithToken(ctx, r)
+	return e.sendWithCredential(ctx, r)
 }
 
 // callHeaderFunc returns the header of a request with what the HeaderFunc of the ServerSpec
@@ -176,8 +174,8 @@ func (e *Endpoint) sendTo(ctx context.Context, address *url.URL, r OutgoingReque
 			r.Trace.reset()
 		}
 		header := header
-		if r.credential.NeedsProof() { // each attempt needs its own
-			if header, err = e.withProof(header, &r, address); err != nil {
+		if r.credential != nil { // each attempt may need another one
+			if header, err = e.withCredential(header, &r, address); err != nil {
 				return nil, e.notSentError("the request was not sent: "+err.Error(), "", err)
 			}
 		}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/internal/secret"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -137,10 +136,13 @@ func (e *Endpoint) StatusError(resp *http.Response, body []byte, ref SessionRef)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		httpErr.Kind, httpErr.CauseKind, httpErr.Permanent = mcpvisor.KindAuthRequired, supervisor.CauseAuth, true
 		httpErr.Hint = "set or renew the credentials in the headers of this server"
-		if e.Auth != nil {
+		_, user := e.Auth.(mcpvisor.UserAuthorizer)
+		switch {
+		case user:
 			httpErr.Hint = "authorize it again with mcpvisor authorize, or with Authorize of the client, as a user who may do this; if that does not help, ask the operator of the server"
-		}
-		if e.Auth == nil && oauth.OffersAuthorization(resp.Header) {
+		case e.Auth != nil:
+			httpErr.Hint = "check HTTP.Auth, and what its credential may do"
+		case offersOAuth(resp.Header):
 			httpErr.Hint += ", or enable OAuth (HTTP.Auth; \"auth\": {} in a configuration file)"
 		}
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") != "":

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 func TestParseRetryAfter(t *testing.T) {
@@ -94,7 +94,7 @@ func TestStatusError_authorize(t *testing.T) {
 		resp := &http.Response{StatusCode: status, Header: http.Header{"Www-Authenticate": {`Bearer error="insufficient_scope", scope="a"`}}}
 		e.Auth = nil
 		require.Contains(t, e.StatusError(resp, nil, NoSession).Hint, "headers of this server")
-		e.Auth, err = oauth.New(&mcpvisor.HTTP{URL: spec.HTTP.URL, Auth: &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials}}, nil)
+		e.Auth, err = new(oauth.Config).NewAuthorizer(spec.HTTP, nil)
 		require.NoError(t, err)
 		got := e.StatusError(resp, nil, NoSession)
 		require.NotContains(t, got.Hint, "headers")

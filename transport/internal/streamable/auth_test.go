@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/internal/oauth/tokenstore"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -35,10 +36,10 @@ func newProtectedServer(t *testing.T, rules oauthtest.Rules) (*httpServer, *oaut
 	return s, a
 }
 
-func authSpec(a *oauthtest.Server, o mcpvisor.OAuth) mcpvisor.ServerSpec {
+func authSpec(a *oauthtest.Server, o oauth.Config) mcpvisor.ServerSpec {
 	spec := specFor(a.URL)
 	if o.Store == nil {
-		o.Store = tokenstore.NewMemory()
+		o.Store = oauth.NewMemoryStore()
 	}
 	spec.HTTP.Auth = &o
 	return spec
@@ -62,7 +63,7 @@ func approveAtOnce(ctx context.Context, url string) (string, error) {
 // The body of a refusal may stall: the token is obtained nevertheless.
 func TestAuth_refusalBodyStalls(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
-	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
+	spec := authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce})
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	var refused atomic.Int32
@@ -81,7 +82,7 @@ func TestAuth_refusalBodyStalls(t *testing.T) {
 
 func TestAuth_concurrentRefusalsRenewOnce(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{Rotate: true})
-	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce}))
+	session := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce}))
 	require.Equal(t, 1, a.Counts().Authorizations)
 	a.Revoke(false, false)
 	before := len(s.requests("tools/call"))
@@ -101,7 +102,7 @@ func TestAuth_concurrentRefusalsRenewOnce(t *testing.T) {
 
 func TestAuth_userNeededAtStart(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
-	cause := requireOpenFails(t, authSpec(a, mcpvisor.OAuth{}))
+	cause := requireOpenFails(t, authSpec(a, oauth.Config{}))
 	require.Equal(t, supervisor.CauseAuth, cause.Kind)
 	require.True(t, cause.Permanent)
 	var required *mcpvisor.AuthRequired
@@ -114,10 +115,10 @@ func TestAuth_userNeededAtStart(t *testing.T) {
 // Without a valid token the session ends. No call waits for the user.
 func TestAuth_userNeededLater(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
-	store := tokenstore.NewMemory()
-	first := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
+	store := oauth.NewMemoryStore()
+	first := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store}))
 	requireServing(t, first)
-	session := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	session := openSession(t, authSpec(a, oauth.Config{Store: store}))
 	requireServing(t, session)
 	a.Revoke(true, false)
 	e := requireCallFails(t, session)
@@ -133,16 +134,16 @@ func TestAuth_userNeededLater(t *testing.T) {
 
 func TestAuth_stepUpFailsOneCall(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{Scopes: []string{"read"}, RequiredScopes: map[string]string{"tools/call": "write"}})
-	store := tokenstore.NewMemory()
-	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
+	store := oauth.NewMemoryStore()
+	session := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
 	requireServing(t, session)
 	require.Equal(t, "read write", a.Counts().LastAuthorization.Get("scope"))
 	require.Len(t, s.requests("tools/call"), 1)
 
 	a.Revoke(true, false)
 	a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"tools/call": "admin"}})
-	authorizing := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
-	unattended := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	authorizing := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store}))
+	unattended := openSession(t, authSpec(a, oauth.Config{Store: store}))
 	e := requireCallFails(t, unattended)
 	require.Equal(t, mcpvisor.KindAuthRequired, e.Kind)
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
@@ -163,9 +164,9 @@ func TestAuth_refusalDuringStepUp(t *testing.T) {
 		}
 		return 0
 	}})
-	store := tokenstore.NewMemory()
-	openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
-	s := openSession(t, authSpec(a, mcpvisor.OAuth{Store: store}))
+	store := oauth.NewMemoryStore()
+	openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store, Scopes: []string{"read"}}))
+	s := openSession(t, authSpec(a, oauth.Config{Store: store}))
 	slow.Store(true)
 	before := a.Counts().Refused
 	stepUp, ping := make(chan error, 1), make(chan error, 1)
@@ -192,7 +193,7 @@ func TestAuth_clientRefusedLater(t *testing.T) {
 		return refuse.Load()
 	}})
 	a.AddClient("me", "secret-of-me")
-	s := openSession(t, authSpec(a, mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "me", ClientSecret: "secret-of-me"}))
+	s := openSession(t, authSpec(a, oauth.Config{Grant: oauth.GrantClientCredentials, ClientID: "me", ClientSecret: "secret-of-me"}))
 	requireServing(t, s)
 	refuse.Store(true)
 	var e *mcpvisor.Error
@@ -220,7 +221,7 @@ func TestAuth_tokenEndpointHangs(t *testing.T) {
 		return false
 	}
 	_, a := newProtectedServer(t, oauthtest.Rules{TokenLifetime: 3 * time.Second, Token: hang})
-	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, TokenWait: 100 * time.Millisecond})
+	spec := authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, TokenWait: 100 * time.Millisecond})
 	spec.Timeouts.Shutdown = 100 * time.Millisecond
 	session := openSession(t, spec)
 	for deadline := time.Now().Add(transporttest.Patience); ; {
@@ -247,12 +248,14 @@ func TestAuth_tokenEndpointHangs(t *testing.T) {
 func TestAuth_tokensStaySecret(t *testing.T) {
 	s, a := newProtectedServer(t, oauthtest.Rules{})
 	log := new(testutil.LockedBuffer)
-	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
+	spec := authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce})
 	d := NewDialer(spec.WithDefaults(), transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.New(log)}).(*dialer)
 	session := d.NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, session)
 	require.NoError(t, session.Open(transporttest.Context(t)))
-	token := d.auth.AccessToken()
+	header := http.Header{}
+	require.NoError(t, d.auth.Current().SetHeaders(header, http.MethodPost, session.server.endpoint.URL, nil))
+	token := strings.TrimPrefix(header.Get("Authorization"), "Bearer ")
 	require.Contains(t, token, "access-")
 	s.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		writeError(w, id, -32000, "your token is "+token)
@@ -272,7 +275,7 @@ func TestAuth_tokenStaysAtOrigin(t *testing.T) {
 	foreign := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen <- r.Header.Get("Authorization") }))
 	defer foreign.Close()
 	s, a := newProtectedServer(t, oauthtest.Rules{})
-	session := openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce}))
+	session := openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce}))
 	s.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 		http.Redirect(w, r, foreign.URL, http.StatusTemporaryRedirect)
 	})
@@ -283,14 +286,14 @@ func TestAuth_tokenStaysAtOrigin(t *testing.T) {
 // Authorization completes the authorization of a dialer, and its next session opens.
 func TestAuthorization(t *testing.T) {
 	_, a := newProtectedServer(t, oauthtest.Rules{})
-	d := newTestDialer(authSpec(a, mcpvisor.OAuth{}))
+	d := newTestDialer(authSpec(a, oauth.Config{}))
 	session := d.NewSession()
 	var required *mcpvisor.AuthRequired
 	require.ErrorAs(t, session.Open(transporttest.Context(t)), &required)
 	transporttest.RequireClosed(t, session.Released(), "session is not released")
 	redirect, err := approveAtOnce(transporttest.Context(t), required.URL)
 	require.NoError(t, err)
-	require.NoError(t, transport.Authorization(d).Finish(transporttest.Context(t), redirect))
+	require.NoError(t, transport.Authorization(d).(mcpvisor.UserAuthorizer).Finish(transporttest.Context(t), redirect))
 	next := d.NewSession()
 	transporttest.ReleaseAtEnd(t, next)
 	require.NoError(t, next.Open(transporttest.Context(t)))
@@ -317,11 +320,11 @@ func TestAuth_reasonOfRefusedStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, a := newProtectedServer(t, oauthtest.Rules{})
-			store := tokenstore.NewMemory()
-			openSession(t, authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce, Store: store}))
+			store := oauth.NewMemoryStore()
+			openSession(t, authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce, Store: store}))
 			a.Set(oauthtest.Rules{RequiredScopes: map[string]string{"server/discover": "admin"}})
 			s.handle("initialize", initialize)
-			spec := authSpec(a, mcpvisor.OAuth{Store: store})
+			spec := authSpec(a, oauth.Config{Store: store})
 			if initialize == nil {
 				requireServing(t, openSession(t, spec))
 				return

@@ -1,12 +1,12 @@
 package streamable
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
-	"github.com/mcpvisor/mcpvisor/internal/oauth"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 )
@@ -17,7 +17,10 @@ import (
 type dialer struct {
 	spec mcpvisor.ServerSpec
 	opts transport.Options
-	auth *oauth.Authorizer // nil: the only tokens are in the headers of the spec
+	// auth supplies the credentials; nil: the only ones are in the headers of the spec, or
+	// authErr says why there is no authorizer.
+	auth    mcpvisor.Authorizer
+	authErr error
 
 	handlers *inbound.HandlerPool
 	// held counts the requests of all sessions that the application's RoundTripper holds
@@ -33,17 +36,22 @@ type dialer struct {
 // NewDialer makes the dialer for a server over Streamable HTTP. spec must be valid, and
 // WithDefaults applied.
 func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	return &dialer{spec: spec, opts: opts, auth: newAuthorizer(spec, opts), handlers: inbound.NewHandlerPool(spec.Name, opts),
+	d := &dialer{spec: spec, opts: opts, handlers: inbound.NewHandlerPool(spec.Name, opts),
 		buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
+	if auth := spec.HTTP.Auth; auth != nil {
+		log := opts.Logger.With().Str("server", spec.Name).Logger()
+		d.auth, d.authErr = hostcall.Value("Auth", func() (mcpvisor.Authorizer, error) {
+			return auth.NewAuthorizer(spec.HTTP, func(text string) { log.Warn().Msg(text) })
+		})
+		if d.auth == nil && d.authErr == nil {
+			d.authErr = errors.New("NewAuthorizer returned neither an authorizer nor an error")
+		}
+	}
+	return d
 }
 
-// Authorizer returns what obtains the access tokens; nil if the spec has no Auth.
-func (d *dialer) Authorizer() transport.Authorizer {
-	if d.auth == nil {
-		return nil
-	}
-	return d.auth
-}
+// Authorizer returns what supplies the credentials; nil if the spec has no Auth.
+func (d *dialer) Authorizer() mcpvisor.Authorizer { return d.auth }
 
 // knownEra returns the era with which a session begins: that of the spec, or the one that
 // an earlier session found. EraAuto: the session has to find it.
@@ -79,18 +87,4 @@ func (d *dialer) rememberSSE(found bool) (changed bool) {
 	changed = d.sse != found
 	d.sse = found
 	return changed
-}
-
-// newAuthorizer returns what obtains the access tokens for all sessions of a dialer; nil
-// if the spec has no Auth.
-func newAuthorizer(spec mcpvisor.ServerSpec, opts transport.Options) *oauth.Authorizer {
-	if spec.HTTP.Auth == nil {
-		return nil
-	}
-	log := opts.Logger.With().Str("server", spec.Name).Logger()
-	a, err := oauth.New(spec.HTTP, func(text string) { log.Warn().Msg(text) })
-	if err != nil {
-		return nil // the URL is invalid, so no session gets an endpoint
-	}
-	return a
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -39,7 +40,7 @@ func newProofGate(t *testing.T, a *oauthtest.Server) (*proofGate, mcpvisor.Serve
 	own := &http.Transport{}
 	t.Cleanup(own.CloseIdleConnections)
 	g := &proofGate{base: own, path: "/mcp", valid: map[string]bool{}}
-	spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
+	spec := authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce})
 	spec.HTTP.Client = &http.Client{Transport: g}
 	return g, spec
 }

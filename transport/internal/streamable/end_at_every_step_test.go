@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -58,7 +59,7 @@ func TestEnd_atEveryStep(t *testing.T) {
 			web.handler = &sseServer{testServer: web.testServer, endpoint: "/messages?sessionId=" + sseSecret}
 		},
 		"OAuth": func(web *memoryTransport, spec *mcpvisor.ServerSpec) {
-			spec.HTTP.Auth = &mcpvisor.OAuth{Grant: mcpvisor.GrantClientCredentials, ClientID: "me", ClientSecret: "very-secret"}
+			spec.HTTP.Auth = &oauth.Config{Grant: oauth.GrantClientCredentials, ClientID: "me", ClientSecret: "very-secret"}
 			web.handler = requireToken(web)
 		},
 	} {

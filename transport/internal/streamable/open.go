@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
@@ -64,6 +65,11 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 			Message: "the URL cannot be parsed; write it as https://host/path"})
 		return n.life.cause()
 	}
+	if err := n.dialer.authErr; err != nil {
+		n.life.end(&supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: n.server.endpoint.CleanError(err),
+			Message: "HTTP.Auth cannot be used: " + n.server.endpoint.CleanText(err.Error())})
+		return n.life.cause()
+	}
 	n.era = n.dialer.knownEra()
 	opening := n.exchanger.table.start(ctx, 0)
 	defer opening.finish()
@@ -77,7 +83,7 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 		defer n.life.tasks.Done()
 		defer close(n.connected)
 		if auth := n.server.endpoint.Auth; auth != nil {
-			auth.Attach(opening.ctx)
+			_ = hostcall.Call("Auth", func() error { auth.Attach(opening.ctx); return nil })
 			n.attached = true
 		}
 		client, err := n.connect(opening.ctx)

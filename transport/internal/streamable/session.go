@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
@@ -120,7 +121,7 @@ func (s *session) shutdown() {
 	s.negotiation.close(replyBy)
 	s.life.tasks.Wait()
 	if s.negotiation.attached {
-		s.server.endpoint.Auth.Detach(time.Until(replyBy))
+		_ = hostcall.Call("Auth", func() error { s.server.endpoint.Auth.Detach(time.Until(replyBy)); return nil })
 	}
 	if s.server.endpoint != nil {
 		s.server.endpoint.Close()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/mcptest/oauthtest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -343,7 +344,7 @@ func TestSSE_auth(t *testing.T) {
 	a := oauthtest.NewServer(web.URL)
 	t.Cleanup(a.Close)
 	for _, inSpec := range []bool{true, false} {
-		spec := authSpec(a, mcpvisor.OAuth{FetchAuthorizationCode: approveAtOnce})
+		spec := authSpec(a, oauth.Config{FetchAuthorizationCode: approveAtOnce})
 		spec.HTTP.SSE = inSpec
 		s := openSession(t, spec)
 		requireServing(t, s)

@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -40,7 +41,7 @@ func causeAdvice(s mcpvisor.ServerStatus, spec mcpvisor.ServerSpec) string {
 	case supervisor.CauseVersion:
 		return "update the server"
 	case supervisor.CauseAuth:
-		var auth *mcpvisor.OAuth
+		var auth mcpvisor.Auth
 		if spec.HTTP != nil {
 			auth = spec.HTTP.Auth
 		}
@@ -80,7 +81,8 @@ func timeoutAdvice(cause *supervisor.Cause) string {
 
 // authAdvice says how a server gets the credentials that it wants. auth is nil
 // without OAuth.
-func authAdvice(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
+func authAdvice(s mcpvisor.ServerStatus, auth mcpvisor.Auth) string {
+	config, _ := auth.(*oauth.Config)
 	var required *mcpvisor.AuthRequired
 	switch {
 	case s.Transport == "stdio":
@@ -89,7 +91,7 @@ func authAdvice(s mcpvisor.ServerStatus, auth *mcpvisor.OAuth) string {
 		return "put valid credentials into \"headers\""
 	case auth == nil:
 		return "put valid credentials into \"headers\"; if the server authorizes by OAuth, set \"auth\": {} and run mcpvisor authorize " + s.Name
-	case auth.Grant != "" && auth.Grant != mcpvisor.GrantAuthorizationCode:
+	case config != nil && config.Grant != "" && config.Grant != oauth.GrantAuthorizationCode:
 		return "correct the client in \"auth\""
 	case errors.As(s.LastCause, &required) && required.URL == "": // the user cannot consent
 		return "correct \"auth\" as the message says, then run mcpvisor authorize " + s.Name

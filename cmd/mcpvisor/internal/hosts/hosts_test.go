@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/configfile"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/oauth"
 )
 
 // secrets are the values in testdata that no output may show.
@@ -198,7 +199,7 @@ func TestPlan_secrets(t *testing.T) {
 	require.Equal(t, map[string]string{"Authorization": "Bearer sk-cursor0123456789abcdef", "X-Region": "eu"}, spec("search").Spec.HTTP.Headers)
 	require.Equal(t, []string{"mcp-remote", "https://r.example/sse", "--header", "Authorization: Bearer tok0123456789abcdefXYZ", "--api-key=key0123456789ABCDEF0"}, spec("remote").Spec.Stdio.Args)
 	require.Equal(t, "https://q.example/mcp?api_key=q0123456789abcdefABCDEF&region=eu", spec("query").Spec.HTTP.URL)
-	require.Equal(t, "oauth-secret-0123456789", spec("web").Spec.HTTP.Auth.ClientSecret)
+	require.Equal(t, "oauth-secret-0123456789", spec("web").Spec.HTTP.Auth.(*oauth.Config).ClientSecret)
 	require.Equal(t, "answer", spec("perplexity").Spec.Stdio.Env["PERPLEXITY_API_KEY"])
 	require.Equal(t, filepath.Join(m.env.Dir, "sub"), spec("workspace").Spec.Stdio.Dir, "paths of the project stay true in another directory")
 	require.Equal(t, []string{"-m", "server", "/h/data"}, spec("python").Spec.Stdio.Args, "Gemini CLI's $VAR")

@@ -1,0 +1,141 @@
+package mcpvisor
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Auth says how the requests to a server over HTTP get their credentials. Package oauth has
+// the one of MCP's authorization chapter, *oauth.Config. Implement another one for
+// credentials that [HTTP].Headers and HeaderFunc cannot express: signed requests, tokens that
+// are replaced when the server refuses them.
+//
+// A value belongs to as many specs as it is set in. Its methods do no I/O, do not wait, and may
+// be called by several goroutines. A value that was registered must not be changed.
+type Auth interface {
+	// Validate reports everything that cannot work, each with the way to correct it.
+	Validate() error
+	// Equal reports whether other supplies the same credentials in the same way. other may
+	// be nil. [ServerSpec.Equal] calls it.
+	Equal(other Auth) bool
+	// NewAuthorizer makes what supplies the credentials of one registration. server is that
+	// of the spec: valid, and not to be changed. warn writes a line without secrets to the log. It
+	// may block, so NewAuthorizer itself must not call it. An error fails each start,
+	// permanently.
+	NewAuthorizer(server *HTTP, warn func(text string)) (Authorizer, error)
+}
+
+// Authorizer supplies the credentials of one registration, for all its sessions. It lives
+// as long as the registration, and has no end of its own: what it needs goroutines for, it
+// does between Attach and Detach. Its methods are called by several goroutines at once, and
+// must return when their context ends. A panic of them costs one request.
+type Authorizer interface {
+	// Attach is called when a session begins, before its first request. It may read stored
+	// credentials. ctx ends with the start.
+	Attach(ctx context.Context)
+	// Detach is called when a session that was attached has ended. It waits grace at most
+	// for work that must not be interrupted, and leaves no goroutine behind after that.
+	Detach(grace time.Duration)
+	// Credential returns the credential for the next request; nil: the request is sent
+	// without one, and the server says what it wants. It may wait until ctx ends, and the
+	// call waits with it: so it should give up before, with an [AuthUnavailable]. An
+	// [AuthRequired] ends the session. Any error fails the request, which was not sent.
+	Credential(ctx context.Context) (Credential, error)
+	// Current returns the credential that there is, or nil. It does not wait. The request
+	// that ends a session uses it.
+	Current() Credential
+	// Answered looks at the answer to a request that used c, which may be nil. If the server
+	// refused the credential, so that it did not carry out the request, Answered returns the
+	// credential with which the request is sent again, 7 times at most. It returns nil if the
+	// answer counts. Waiting and errors are as for Credential, except that an AuthRequired
+	// ends the session only if status is 401: with 403 it concerns this request alone.
+	Answered(ctx context.Context, c Credential, status int, header http.Header) (again Credential, err error)
+	// Redact returns text with a mask for each secret of the authorizer that it holds.
+	// Texts of the server are shown only after it. It must be quick.
+	Redact(text string) string
+}
+
+// Credential is the credential of one request. It is not changed after it was made.
+type Credential interface {
+	// SetHeaders adds what the request presents to header. It is called for each time that
+	// the request is sent, which may be more than once: after a redirect within the origin,
+	// and after a connection that broke before the request was written. target is the
+	// address that the server sees. body is nil if the request has none, and must not be
+	// changed. An error fails the request, which was not sent.
+	SetHeaders(header http.Header, method string, target *url.URL, body []byte) error
+}
+
+// UserAuthorizer is an [Authorizer] that needs the user at times. Its first three methods are
+// those behind Authorize, FinishAuthorization and ForgetAuthorization of the facade's
+// Client.
+type UserAuthorizer interface {
+	Authorizer
+	// Authorize gets the user's consent: it passes a URL to open, waits for the redirect to
+	// this machine, and stores the credentials. It blocks until then, or until ctx ends.
+	Authorize(ctx context.Context, open func(url string) error) error
+	// Finish completes what the URL of an [AuthRequired] began. redirect is the URL to which
+	// the user's browser was sent.
+	Finish(ctx context.Context, redirect string) error
+	// Forget deletes the credentials, in memory and in the store.
+	Forget(ctx context.Context) error
+	// Inherit takes over the URLs that previous has given out, so that the user may still
+	// finish there. It is called before the first use if a server is registered again;
+	// previous is of any type, and may still be in use.
+	Inherit(previous Authorizer)
+}
+
+// AuthRequired is the error of a server that cannot be used until the user consents.
+// errors.As finds it in an [Error] of KindAuthRequired. It must not be changed.
+type AuthRequired struct {
+	// URL is the authorization URL for the user's browser. Pass the URL of the redirect
+	// to Client.FinishAuthorization. Client.Authorize makes a URL of its own. Empty if no
+	// URL could be made; Err then says why. The URL stays valid for 15 minutes.
+	URL string
+	// Resource is the resource identifier of the MCP server.
+	Resource string
+	// Issuer is its authorization server; empty if it was not found.
+	Issuer string
+	// Scopes are the scopes that the URL requests.
+	Scopes []string
+	// Reason says what happened, for example "the server requires more scopes than the
+	// token has".
+	Reason string
+	// Err is why there is no URL, or why an earlier attempt failed; nil: neither.
+	Err error
+}
+
+// Error implements error. It does not contain the URL, which is for the user and not
+// for logs.
+func (a *AuthRequired) Error() string {
+	text := a.Reason
+	if text == "" {
+		text = "the server requires authorization"
+	}
+	if a.Err != nil {
+		text += ": " + a.Err.Error()
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (a *AuthRequired) Unwrap() error { return a.Err }
+
+// AuthUnavailable is the error with which an [Authorizer] says that there is no credential
+// now, and may be one later. The request fails with KindUnavailable, and the session
+// continues.
+type AuthUnavailable struct {
+	// RetryAfter is how long to wait before the next attempt; 0: unknown.
+	RetryAfter time.Duration
+	// Hint says what to do. Default: to check the authorization server.
+	Hint string
+	// Err says what failed. Required.
+	Err error
+}
+
+// Error implements error: it is the text of Err.
+func (u *AuthUnavailable) Error() string { return u.Err.Error() }
+
+// Unwrap returns Err.
+func (u *AuthUnavailable) Unwrap() error { return u.Err }

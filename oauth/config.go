@@ -1,0 +1,243 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// Config is the HTTP.Auth of a server that wants access tokens. It says how this client gets
+// them, by the authorization chapter of MCP. The zero value is enough for a server that
+// follows it: the client discovers the authorization server, registers there, and the user
+// consents once, through Client.Authorize of package facade or "mcpvisor authorize".
+// After that, tokens are refreshed without the user.
+//
+// A call never waits for the user. If a server needs the user, the session ends with
+// a permanent cause, and its error holds an [mcpvisor.AuthRequired] with the authorization
+// URL.
+//
+// One Config may serve several servers. A Config that was registered must not be changed.
+type Config struct {
+	// ClientID is the client_id of a client that was registered at the authorization
+	// server by hand. Default: ClientMetadataURL, else the client registers itself
+	// (dynamic client registration, RFC 7591).
+	ClientID string
+	// ClientSecret is the client_secret that belongs to ClientID, which it needs. Default:
+	// none, a public client.
+	ClientSecret string
+	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It needs ClientID
+	// and excludes ClientSecret. It is the PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA (RS256), P-256 (ES256) or
+	// Ed25519.
+	PrivateKey string
+	// Issuer is the issuer identifier of the authorization server that ClientID belongs
+	// to. ClientID, ClientSecret and PrivateKey are sent to no other. Default: the first
+	// one that the server names; it is remembered and no other is accepted later.
+	// GrantClientCredentials and GrantJWTBearer store nothing, so they remember it only
+	// until the process ends; set Issuer if that matters.
+	//
+	// Addresses that a server names must not lead into a private network, unless the
+	// server itself or Issuer is in one.
+	Issuer string
+	// ClientMetadataURL is an https URL at which the host publishes its client ID
+	// metadata document. It is the client_id at authorization servers that support such
+	// documents.
+	ClientMetadataURL string
+	// ClientName is the name that the user sees when asked for consent. Default:
+	// "mcpvisor".
+	ClientName string
+	// Scopes are requested in addition to those of the server's challenge. Default:
+	// those of the challenge, else scopes_supported of the server's metadata.
+	Scopes []string
+	// RedirectURL is the redirect_uri of authorization requests. Default:
+	// http://127.0.0.1/callback with a free port, served while Client.Authorize runs. If
+	// its host is not a loopback address, the host application serves it and passes the
+	// URL that arrives there to Client.FinishAuthorization.
+	RedirectURL string
+	// Grant is the OAuth grant by which tokens are requested. Default:
+	// GrantAuthorizationCode.
+	Grant Grant
+	// FetchAssertion returns the assertions for GrantJWTBearer. Set one of it, AssertionFile
+	// and Enterprise, and only with that grant.
+	FetchAssertion AssertionFunc
+	// AssertionFile is the path of a file with an assertion that the platform of a workload
+	// keeps fresh. It is read for each token.
+	AssertionFile string
+	// Enterprise gets the assertions for GrantJWTBearer from an identity provider.
+	Enterprise *Enterprise
+	// Account tells several logins at one server apart. It is part of the store's key
+	// and is sent nowhere.
+	Account string
+	// Store keeps tokens and registrations beyond the end of the process. Default: files
+	// below the user's configuration directory. It is not used by GrantClientCredentials
+	// and GrantJWTBearer, which can always request another token.
+	Store TokenStore
+	// FetchAuthorizationCode, if set, gets the user's consent without Client.Authorize:
+	// it opens the authorization URL and returns the whole URL to which the
+	// authorization server redirected, with its parameters code, state and iss. Calls
+	// wait for it, one minute at most. It is for hosts that need no user, such as tests,
+	// and for browsers that are automated. It may be called from several goroutines, for
+	// different servers at once.
+	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
+	// TokenWait is how long a call waits at most for a token that has to be requested
+	// first, and again for each token that the server then rejects. Then it fails with
+	// ErrUnavailable, and the request for the token continues. Default 5 s.
+	// A negative value is an error.
+	TokenWait time.Duration
+}
+
+// Grant is an OAuth grant type: the value of the parameter grant_type.
+type Grant string
+
+const (
+	// GrantAuthorizationCode: the user consents in a browser (OAuth 2.1, section 4.1,
+	// with PKCE). It is the default.
+	GrantAuthorizationCode Grant = "authorization_code"
+	// GrantClientCredentials: the client acts for itself, with its secret or its private
+	// key (OAuth 2.1, section 4.2; MCP extension "OAuth Client Credentials"). It needs
+	// ClientID, and ClientSecret or PrivateKey.
+	GrantClientCredentials Grant = "client_credentials"
+	// GrantJWTBearer: the client presents an assertion that a party trusted by the
+	// authorization server has signed (RFC 7523, section 2.1): the platform of a workload
+	// ([Config].FetchAssertion, [Config].AssertionFile) or an identity provider ([Config].Enterprise).
+	GrantJWTBearer Grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+)
+
+// AssertionFunc returns a signed JWT for [GrantJWTBearer]. It is called once for every
+// token, so it may read a file that the platform renews. It may be called from several
+// goroutines. An error counts as temporary, and the function is called again later,
+// unless the error is an [mcpvisor.AuthRequired].
+type AssertionFunc func(ctx context.Context, wanted AssertionRequest) (string, error)
+
+// AssertionRequest says what an assertion is for.
+type AssertionRequest struct {
+	// Issuer is the authorization server, which must be the audience of the assertion
+	// (RFC 7523, section 3).
+	Issuer string
+	// Resource is the resource identifier of the MCP server.
+	Resource string
+	// ClientID is Config.ClientID.
+	ClientID string
+	// Scopes are the scopes that the token request names.
+	Scopes []string
+}
+
+// Enterprise is the identity provider of an organization that decides which MCP servers
+// its users may use (MCP extension "Enterprise-Managed Authorization", SEP-990). The ID
+// token of a user's login is exchanged for an assertion (RFC 8693), and that for an
+// access token, so users need not consent to each server.
+type Enterprise struct {
+	// TokenEndpoint is the token endpoint of the identity provider. Required.
+	TokenEndpoint string
+	// ClientID is the client_id of this client at the identity provider. Required.
+	ClientID string
+	// ClientSecret is the client_secret there. Default: none, a public client.
+	ClientSecret string
+	// FetchIDToken returns the ID token of the user's login. Either it or IDTokenFile is
+	// required. Errors and concurrency are as for [AssertionFunc].
+	FetchIDToken func(ctx context.Context) (string, error)
+	// IDTokenFile is the path of a file with the ID token. It is read for each token.
+	IDTokenFile string
+}
+
+// Validate implements mcpvisor.Auth. ServerSpec.Validate calls it.
+func (c *Config) Validate() error {
+	if c == nil {
+		return errors.New("oauth: HTTP.Auth is a nil *oauth.Config; set &oauth.Config{}, or leave HTTP.Auth nil")
+	}
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf("oauth: "+format, args...)) }
+	switch c.Grant {
+	case "", GrantAuthorizationCode:
+	case GrantClientCredentials:
+		if c.ClientID == "" || c.ClientSecret == "" && c.PrivateKey == "" {
+			add("grant %q needs ClientID, and ClientSecret or PrivateKey", c.Grant)
+		}
+	case GrantJWTBearer:
+	default:
+		add("grant %q is unknown; use %q, %q, %q, or leave it empty", c.Grant, GrantAuthorizationCode, GrantClientCredentials, GrantJWTBearer)
+	}
+	if err := c.validateAssertion(); err != nil {
+		add("%w", err)
+	}
+	if c.ClientID == "" && (c.ClientSecret != "" || c.PrivateKey != "") {
+		add("a secret is set and no ClientID; set both or neither")
+	}
+	if c.ClientSecret != "" && c.PrivateKey != "" {
+		add("ClientSecret and PrivateKey are both set; keep one of them")
+	}
+	if u, err := url.Parse(c.ClientMetadataURL); c.ClientMetadataURL != "" && (err != nil || u.Scheme != "https" || strings.Trim(u.Path, "/") == "") {
+		add("ClientMetadataURL must be an https URL with a path")
+	}
+	if u, err := url.Parse(c.RedirectURL); c.RedirectURL != "" && (err != nil || u.Scheme == "" || u.Fragment != "") {
+		add("RedirectURL must be an absolute URL without a fragment; leave it empty for a free port on this machine")
+	}
+	for _, scope := range c.Scopes {
+		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
+			add("scope %q is not usable; write one scope in each entry, without spaces or quotes", scope)
+		}
+	}
+	if c.TokenWait < 0 {
+		add("TokenWait is negative; leave it 0 for the default")
+	}
+	return errors.Join(errs...)
+}
+
+// validateAssertion checks that exactly one source of assertions is set with
+// GrantJWTBearer, and none with any other grant.
+func (c *Config) validateAssertion() error {
+	e, sources := c.Enterprise, 0
+	for _, set := range []bool{c.FetchAssertion != nil, c.AssertionFile != "", e != nil} {
+		if set {
+			sources++
+		}
+	}
+	switch {
+	case c.Grant != GrantJWTBearer:
+		if sources > 0 {
+			return fmt.Errorf("FetchAssertion, AssertionFile and Enterprise are for grant %q; set that grant, or remove them", GrantJWTBearer)
+		}
+	case sources != 1:
+		return fmt.Errorf("grant %q needs one of AssertionFile, Enterprise and, in a program, FetchAssertion", c.Grant)
+	case e != nil && (e.TokenEndpoint == "" || e.ClientID == "" || (e.FetchIDToken == nil) == (e.IDTokenFile == "") || c.ClientID == ""):
+		return fmt.Errorf("Enterprise needs TokenEndpoint, ClientID and IDTokenFile or, in a program, FetchIDToken, and OAuth its own ClientID")
+	}
+	return nil
+}
+
+// Equal implements mcpvisor.Auth: it reports whether other is a Config with the same values.
+// The stores must be equal by ==. Go cannot compare functions, so a Config with one equals
+// only itself.
+func (c *Config) Equal(other mcpvisor.Auth) bool {
+	o, ok := other.(*Config)
+	if !ok || c == nil || o == nil || c == o {
+		return ok && c == o
+	}
+	a, b := *c, *o
+	a.Store, b.Store = nil, nil   // equalStores compares them
+	a.Scopes, b.Scopes = nil, nil // for slices.Equal nil is an empty list
+	return equalStores(c.Store, o.Store) && slices.Equal(c.Scopes, o.Scopes) && reflect.DeepEqual(&a, &b)
+}
+
+// equalStores compares two stores by ==. Those of a type that has no == are not equal.
+func equalStores(a, b TokenStore) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// NewAuthorizer implements mcpvisor.Auth. The runtime calls it once for each registration.
+func (c *Config) NewAuthorizer(server *mcpvisor.HTTP, warn func(text string)) (mcpvisor.Authorizer, error) {
+	a, err := c.newAuthorizer(server, warn)
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}

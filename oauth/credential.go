@@ -1,0 +1,136 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
+)
+
+// maxRenewals bounds how often one request is repeated with another token. The token may
+// be refreshed, replaced, and extended by scopes, once each.
+const maxRenewals = 3
+
+// credential is how a request presents an access token. It implements mcpvisor.Credential.
+type credential struct {
+	token string   // empty: none
+	key   *dpopKey // nil: a bearer token
+	nonce string   // for the proof; empty: none
+	// demanded: the server demanded the nonce for this request.
+	demanded bool
+	// renewals is how many tokens were obtained for this request, because the server refused
+	// the one before.
+	renewals int
+}
+
+// Credential implements mcpvisor.Authorizer: it returns how to present the result of token.
+func (a *authorizer) Credential(ctx context.Context) (mcpvisor.Credential, error) {
+	return a.renewedCredential(ctx, 0)
+}
+
+// renewedCredential returns the credential for a request after this number of renewals.
+func (a *authorizer) renewedCredential(ctx context.Context, renewals int) (mcpvisor.Credential, error) {
+	token, err := a.token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := a.credentialOf(token)
+	c.renewals = renewals
+	return c, nil
+}
+
+// Current implements mcpvisor.Authorizer.
+func (a *authorizer) Current() mcpvisor.Credential { return a.credentialOf(a.accessToken()) }
+
+// credentialOf returns how to present an access token.
+func (a *authorizer) credentialOf(token string) *credential {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return &credential{token: token, key: a.dpop, nonce: a.serverNonce}
+}
+
+// SetHeaders implements mcpvisor.Credential. Each call makes another proof.
+func (c *credential) SetHeaders(header http.Header, method string, target *url.URL, body []byte) error {
+	switch {
+	case c.token == "":
+		return nil
+	case c.key == nil:
+		header["Authorization"] = []string{"Bearer " + c.token}
+		return nil
+	}
+	proof, err := c.key.proof(method, target, c.token, c.nonce, body)
+	if err != nil {
+		return err
+	}
+	header["Authorization"] = []string{"DPoP " + c.token} // RFC 9449, section 7.1
+	header["Dpop"] = []string{proof}                      // the canonical form of DPoP
+	return nil
+}
+
+// Answered implements mcpvisor.Authorizer. It gets another token for a request that was
+// refused with 401, or with 403 and insufficient_scope, and the nonce that the server demands
+// in the proof of the token (RFC 9449, section 9).
+func (a *authorizer) Answered(ctx context.Context, used mcpvisor.Credential, status int, h http.Header) (mcpvisor.Credential, error) {
+	c, ok := used.(*credential)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("a credential of type %T belongs to another authorizer", used)
+	case c.isNonceDemanded(status, h):
+		return c.withNonce(h)
+	}
+	a.noteNonce(c, h)
+	if status != http.StatusUnauthorized && !isInsufficientScope(status, h) || c.renewals == maxRenewals {
+		return nil, nil //nolint:nilnil // the interface requires it: the answer counts
+	}
+	if err := a.renewRefused(ctx, c.token, c.renewals > 0, status, h); err != nil {
+		return nil, err
+	}
+	return a.renewedCredential(ctx, c.renewals+1)
+}
+
+// isInsufficientScope reports whether an answer says that the token is valid and lacks
+// scopes (RFC 6750, section 3.1). A step-up authorization can help.
+func isInsufficientScope(status int, h http.Header) bool {
+	return status == http.StatusForbidden && metadata.ParseChallenge(h).Code == metadata.CodeInsufficientScope
+}
+
+// isNonceDemanded reports whether the server refused a request because its proof has no nonce,
+// or an old one. The token is not the reason.
+func (c *credential) isNonceDemanded(status int, h http.Header) bool {
+	return c.key != nil && c.token != "" && status == http.StatusUnauthorized && metadata.ParseChallenge(h).Code == errUseNonce
+}
+
+// withNonce returns the credential with the nonce that a response demands. It fails if the
+// response has no nonce, or the one that was used, or if it is the second in a row.
+func (c *credential) withNonce(h http.Header) (mcpvisor.Credential, error) {
+	nonce := nonceOf(h)
+	if c.demanded || nonce == "" || nonce == c.nonce {
+		return nil, &mcpvisor.AuthUnavailable{Hint: "look at the server's log",
+			Err: errors.New("the server refuses each DPoP proof, and demands another nonce")}
+	}
+	next := *c
+	next.nonce, next.demanded = nonce, true
+	return &next, nil
+}
+
+// noteNonce keeps a nonce for later requests, after a request that was not refused for its
+// own: the nonce of the response, else the one that was demanded. A demanded nonce is not
+// kept before its request has used it, because it may be good for one request only.
+func (a *authorizer) noteNonce(c *credential, h http.Header) {
+	if c.key == nil || c.token == "" {
+		return
+	}
+	nonce := nonceOf(h)
+	if nonce == "" && c.demanded {
+		nonce = c.nonce
+	}
+	if nonce != "" {
+		a.mu.Lock()
+		a.serverNonce = nonce
+		a.mu.Unlock()
+	}
+}

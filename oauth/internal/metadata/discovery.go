@@ -1,0 +1,208 @@
+package metadata
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
+)
+
+// Discovery is what the metadata of an MCP server and of its authorization server
+// say. It is never changed after [Discover] returned it.
+type Discovery struct {
+	// Resource is the identifier of the MCP server, exactly as it published it. It
+	// is the resource parameter of RFC 8707.
+	Resource string
+	// ResourceScopes are scopes_supported of the protected resource metadata.
+	ResourceScopes []string
+	// Server is the metadata of the authorization server.
+	Server *oauthex.AuthServerMeta
+	// DPoP: the authorization server accepts DPoP proofs with ES256 (RFC 9449, section 5.1).
+	DPoP bool
+	// resourceDPoP: the metadata of the MCP server names DPoP.
+	resourceDPoP bool
+	// Guessed: the server publishes no metadata, and Server holds the default
+	// endpoints of MCP 2025-03-26.
+	Guessed bool
+}
+
+// Discover finds the authorization server of the MCP server that c belongs to.
+// metadataURL is that of the server's challenge, or empty. Of several authorization
+// servers it chooses preferredIssuer, or the first. The error is a
+// [safehttp.Temporary] if a later attempt may succeed.
+func Discover(ctx context.Context, c *safehttp.Client, metadataURL, preferredIssuer string) (*Discovery, error) {
+	d := &Discovery{Resource: safehttp.Redacted(c.Server())}
+	resource, err := protectedResource(ctx, c, metadataURL)
+	if err != nil && !errors.Is(err, safehttp.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil {
+		// MCP 2025-03-26, sections 2.3.2 and 2.3.3: the authorization base URL is the
+		// origin of the MCP server. A server without metadata has default endpoints.
+		issuer := safehttp.Origin(c.Server())
+		if d.Server, d.DPoP, err = authorizationServer(ctx, c, issuer, sameOrigin); !errors.Is(err, safehttp.ErrNotFound) {
+			return d, err
+		}
+		d.Server = &oauthex.AuthServerMeta{Issuer: issuer, AuthorizationEndpoint: issuer + "/authorize",
+			TokenEndpoint: issuer + "/token", RegistrationEndpoint: issuer + "/register"}
+		d.Guessed = true
+		return d, nil
+	}
+	d.Resource, d.ResourceScopes = resource.Resource, UnionScopes(resource.ScopesSupported)
+	// RFC 9728, section 7.6: the client chooses among the authorization servers.
+	issuer := resource.AuthorizationServers[0]
+	if i := slices.IndexFunc(resource.AuthorizationServers, func(s string) bool { return SameIssuer(s, preferredIssuer) }); i >= 0 {
+		issuer = resource.AuthorizationServers[i]
+	}
+	d.resourceDPoP = resource.DPOPBoundAccessTokensRequired || slices.Contains(resource.DPOPSigningAlgValuesSupported, dpopAlg)
+	d.Server, d.DPoP, err = authorizationServer(ctx, c, issuer, SameIssuer)
+	if errors.Is(err, safehttp.ErrNotFound) {
+		err = fmt.Errorf("the authorization server %s publishes no metadata", issuer)
+	}
+	return d, err
+}
+
+// protectedResource reads the protected resource metadata (RFC 9728, section 3): at the
+// address that the challenge named, else at the well-known addresses (MCP, "Protected
+// Resource Metadata Discovery Requirements"). The error is [safehttp.ErrNotFound] if there is no such document.
+func protectedResource(ctx context.Context, c *safehttp.Client, challenged string) (*oauthex.ProtectedResourceMetadata, error) {
+	server := c.Server()
+	base := safehttp.Origin(server) + "/.well-known/oauth-protected-resource"
+	var addresses []string
+	if challenged != "" {
+		if err := c.CheckURL(ctx, "address of the server's metadata", challenged); err != nil {
+			return nil, err
+		}
+		addresses = append(addresses, challenged)
+	}
+	// RFC 9728, section 3.1: the well-known suffix is inserted before the path. MCP adds the
+	// address without a path.
+	if path := strings.TrimSuffix(server.EscapedPath(), "/"); path != "" {
+		addresses = append(addresses, base+path)
+	}
+	for _, address := range append(addresses, base) {
+		var m oauthex.ProtectedResourceMetadata
+		err := c.GetJSON(ctx, address, &m)
+		switch {
+		case errors.Is(err, safehttp.ErrNotFound):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("reading the server's authorization metadata: %w", err)
+		// RFC 9728, section 3.3: otherwise another server could name its own authorization
+		// server for this one.
+		case !IsResourceOf(m.Resource, server):
+			return nil, fmt.Errorf("the metadata at %s is for %q, which is not this server; the authorization server that it names is not used", address, display.Shorten(m.Resource, display.MaxQuoteBytes))
+		case len(m.AuthorizationServers) == 0:
+			return nil, fmt.Errorf("the metadata at %s names no authorization server", address)
+		}
+		return &m, nil
+	}
+	return nil, safehttp.ErrNotFound
+}
+
+// IsResourceOf reports whether a resource identifier stands for the server: its
+// URL (RFC 9728, section 3.3), or a path above it at the same origin, which many
+// servers publish. A token for any other resource must not be sent to the server.
+func IsResourceOf(identifier string, server *url.URL) bool {
+	u, err := url.Parse(identifier)
+	if err != nil || u.Fragment != "" || !strings.EqualFold(u.Scheme, server.Scheme) || safehttp.HostPort(u) != safehttp.HostPort(server) {
+		return false
+	}
+	if u.RawQuery != "" && u.RawQuery != server.RawQuery {
+		return false
+	}
+	path, below := strings.TrimSuffix(u.EscapedPath(), "/"), strings.TrimSuffix(server.EscapedPath(), "/")
+	return below == path || strings.HasPrefix(below, path+"/")
+}
+
+// dpopAlg is the algorithm of this client's DPoP proofs.
+const dpopAlg = "ES256"
+
+// WantsDPoP reports whether tokens should be bound to a key (RFC 9449): the authorization
+// server can do it, and the MCP server asks for it, in its challenge c or in its metadata.
+// Many authorization servers announce DPoP for all their resources, and a server that knows
+// only bearer tokens refuses others.
+func (d *Discovery) WantsDPoP(c Challenge) bool { return d.DPoP && (c.DPoP || d.resourceDPoP) }
+
+// authorizationServer reads the metadata of an authorization server from its
+// well-known addresses. same compares the issuer in the document with the one that
+// was asked for (RFC 8414, section 3.3). dpop is as in Discovery. The error is [safehttp.ErrNotFound] if
+// there is no such document.
+func authorizationServer(ctx context.Context, c *safehttp.Client, issuer string, same func(published, expected string) bool) (_ *oauthex.AuthServerMeta, dpop bool, _ error) {
+	if err := c.CheckURL(ctx, "authorization server's address", issuer); err != nil {
+		return nil, false, err
+	}
+	for _, address := range wellKnownURLs(issuer) {
+		var m struct {
+			oauthex.AuthServerMeta
+			DPoPAlgs []string `json:"dpop_signing_alg_values_supported"`
+		}
+		err := c.GetJSON(ctx, address, &m)
+		switch {
+		case errors.Is(err, safehttp.ErrNotFound):
+			continue
+		case err != nil:
+			return nil, false, fmt.Errorf("reading the metadata of the authorization server: %w", err)
+		case !same(m.Issuer, issuer):
+			return nil, false, fmt.Errorf("the metadata of the authorization server %s says that its issuer is %q; it is not used", issuer, display.Shorten(m.Issuer, display.MaxQuoteBytes))
+		}
+		return &m.AuthServerMeta, slices.Contains(m.DPoPAlgs, dpopAlg), checkEndpoints(ctx, c, &m.AuthServerMeta)
+	}
+	return nil, false, safehttp.ErrNotFound
+}
+
+// wellKnownURLs returns where the metadata of an issuer may be, in the order that MCP
+// requires ("Authorization Server Metadata Discovery"): RFC 8414, section 3.1, and OpenID Connect with the path inserted, then OpenID
+// Connect with the path appended.
+func wellKnownURLs(issuer string) []string {
+	u, err := url.Parse(issuer)
+	if err != nil {
+		return nil
+	}
+	base, path := safehttp.Origin(u), strings.TrimSuffix(u.EscapedPath(), "/")
+	addresses := []string{
+		base + "/.well-known/oauth-authorization-server" + path,
+		base + "/.well-known/openid-configuration" + path,
+	}
+	if path != "" {
+		addresses = append(addresses, base+path+"/.well-known/openid-configuration")
+	}
+	return addresses
+}
+
+// checkEndpoints checks the addresses of the endpoints that a server names. A
+// missing endpoint is an error of the step that needs it.
+func checkEndpoints(ctx context.Context, c *safehttp.Client, m *oauthex.AuthServerMeta) error {
+	for name, address := range map[string]string{"token endpoint": m.TokenEndpoint,
+		"authorization endpoint": m.AuthorizationEndpoint, "registration endpoint": m.RegistrationEndpoint} {
+		if address == "" {
+			continue
+		}
+		if err := c.CheckURL(ctx, name+" of "+m.Issuer, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SameIssuer compares two issuers and ignores a slash at the end, which servers add
+// where one document names another. The iss parameter of a redirect is compared
+// exactly (RFC 9207, section 2.4).
+func SameIssuer(a, b string) bool {
+	return a != "" && strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/")
+}
+
+// sameOrigin compares the origins of two issuers. It is the check for servers of
+// 2025-03-26: they name no issuer, so the expected one is guessed from the origin.
+func sameOrigin(published, expected string) bool {
+	a, errA := url.Parse(published)
+	b, errB := url.Parse(expected)
+	return errA == nil && errB == nil && a.User == nil && strings.EqualFold(a.Scheme, b.Scheme) && safehttp.HostPort(a) == safehttp.HostPort(b)
+}

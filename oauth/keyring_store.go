@@ -1,0 +1,116 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zalando/go-keyring"
+
+	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+)
+
+// keyringService is the service name of all entries in the keyring.
+const keyringService = "mcpvisor"
+
+// keyringTimeout bounds one access to the keyring. A locked keyring asks the user
+// for a password, and a call must not wait for the user.
+const keyringTimeout = 3 * time.Second
+
+// keyringStore keeps authorizations in the keyring of the operating system: the
+// Keychain, the Credential Manager, or a Secret Service on D-Bus. Any two
+// are equal (==).
+type keyringStore struct{ service string }
+
+// keyringMutex is a mutex as a channel: an access holds it until the keyring
+// answers, also after its caller gave up. So a late write never overwrites a
+// newer one.
+var keyringMutex = make(chan struct{}, 1)
+
+// NewKeyringStore returns a store in the keyring of the user who runs this process: the
+// Keychain, the Credential Manager, or a Secret Service on D-Bus. It is opened at the first
+// use. A locked keyring asks the user for a password; after 3 s the operation of the store
+// fails, and so does one without a keyring. A store that never worked counts as empty: calls
+// fail with ErrAuthRequired, and the log says why. One that worked before gives
+// ErrUnavailable. Tokens that cannot be stored are used until the process ends. Windows
+// stores tokens of up to 2.5 KB; Save fails for longer ones. Unlike [NewFileStore] it has no
+// lock between processes.
+func NewKeyringStore() TokenStore { return keyringStore{service: keyringService} }
+
+// account returns the name of an entry. It is readable, so that the user can find
+// and delete the entry of a server.
+func (keyringStore) account(key TokenKey) string {
+	text, _ := json.Marshal(key) // strings always marshal
+	return string(text)
+}
+
+// Load implements TokenStore.
+func (s keyringStore) Load(ctx context.Context, key TokenKey) (*Authorization, error) {
+	text, err := s.access(ctx, func() (string, error) { return keyring.Get(s.service, s.account(key)) })
+	switch {
+	case errors.Is(err, keyring.ErrNotFound):
+		return nil, nil //nolint:nilnil // the interface requires it
+	case err != nil:
+		return nil, fmt.Errorf("reading tokens from the keyring: %w; unlock it, or keep tokens in files", err)
+	}
+	var a *Authorization
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
+		return nil, fmt.Errorf("reading the keyring's entry of this server: %w; delete it and authorize again", errUnreadable)
+	}
+	return a, nil
+}
+
+// Save implements TokenStore.
+func (s keyringStore) Save(ctx context.Context, key TokenKey, a *Authorization) error {
+	text, err := json.Marshal(a)
+	if err == nil {
+		_, err = s.access(ctx, func() (string, error) { return "", keyring.Set(s.service, s.account(key), string(text)) })
+	}
+	switch {
+	case errors.Is(err, keyring.ErrSetDataTooBig):
+		return fmt.Errorf("storing tokens in the keyring: %w; keep the tokens of this server in files", err)
+	case err != nil:
+		return fmt.Errorf("storing tokens in the keyring: %w; unlock it, or keep tokens in files", err)
+	}
+	return nil
+}
+
+// Delete implements TokenStore.
+func (s keyringStore) Delete(ctx context.Context, key TokenKey) error {
+	_, err := s.access(ctx, func() (string, error) { return "", keyring.Delete(s.service, s.account(key)) })
+	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
+		return fmt.Errorf("deleting tokens from the keyring: %w; unlock it", err)
+	}
+	return nil
+}
+
+// access runs one operation of the keyring, which takes no context, and waits for
+// it at most for keyringTimeout. An operation that was given up continues in its
+// goroutine until the keyring answers.
+func (s keyringStore) access(ctx context.Context, operation func() (string, error)) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
+	defer cancel()
+	type result struct {
+		text string
+		err  error
+	}
+	done := make(chan result, 1) // has room, so the goroutine ends without a receiver
+	go func() {
+		select {
+		case keyringMutex <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer func() { <-keyringMutex }()
+		text, err := hostcall.Value("keyring", operation)
+		done <- result{text, err}
+	}()
+	select {
+	case r := <-done:
+		return r.text, r.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("it does not answer: %w", ctx.Err())
+	}
+}

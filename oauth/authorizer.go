@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -45,7 +46,7 @@ type authorizer struct {
 	tokens *Authorization
 	// dpop is the key that tokens are bound to; nil: they are bearer tokens. issuerNonce and
 	// serverNonce are the last nonces of the authorization server and of the MCP server.
-	dpop                     *dpopKey
+	dpop                     *jwt.DPoPKey
 	issuerNonce, serverNonce string
 	// source says where tokens came from.
 	source tokenSource
@@ -208,8 +209,8 @@ func (a *authorizer) Detach(grace time.Duration) {
 func (a *authorizer) setTokens(next *Authorization, source tokenSource) {
 	a.tokens, a.source, a.lastFailure = next, source, nil
 	if a.dpop = nil; next.DPoPKey != "" {
-		if a.dpop, _ = parseDPoPKey(next.DPoPKey); a.dpop != nil { // adopt has checked a stored one
-			a.redactor.addProofs(a.dpop.header)
+		if a.dpop, _ = jwt.ParseDPoPKey(next.DPoPKey); a.dpop != nil { // adopt has checked a stored one
+			a.redactor.addProofs(a.dpop.Header())
 		}
 	}
 	a.redactor.setCurrent(next.AccessToken, next.RefreshToken, next.ClientSecret, next.DPoPKey)

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 )
 
@@ -15,11 +17,18 @@ import (
 // be refreshed, replaced, and extended by scopes, once each.
 const maxRenewals = 3
 
+// errUseNonce is the error code with which both servers demand a nonce in the proof (RFC
+// 9449, sections 8 and 9).
+const errUseNonce = "use_dpop_nonce"
+
+// maxNonceBytes bounds the nonces that are kept.
+const maxNonceBytes = 1 << 10
+
 // credential is how a request presents an access token. It implements mcpvisor.Credential.
 type credential struct {
-	token string   // empty: none
-	key   *dpopKey // nil: a bearer token
-	nonce string   // for the proof; empty: none
+	token string       // empty: none
+	key   *jwt.DPoPKey // nil: a bearer token
+	nonce string       // for the proof; empty: none
 	// demanded: the server demanded the nonce for this request.
 	demanded bool
 	// renewals is how many tokens were obtained for this request, because the server refused
@@ -62,7 +71,7 @@ func (c *credential) SetHeaders(header http.Header, method string, target *url.U
 		header["Authorization"] = []string{"Bearer " + c.token}
 		return nil
 	}
-	proof, err := c.key.proof(method, target, c.token, c.nonce, body)
+	proof, err := c.key.Proof(method, target, c.token, c.nonce, body)
 	if err != nil {
 		return err
 	}
@@ -133,4 +142,29 @@ func (a *authorizer) noteNonce(c *credential, h http.Header) {
 		a.serverNonce = nonce
 		a.mu.Unlock()
 	}
+}
+
+// proofKey returns the key for the tokens of a new grant: that of the current tokens, or a
+// new one. It returns nil if the grant gets bearer tokens.
+func (a *authorizer) proofKey(d *metadata.Discovery, c metadata.Challenge) (*jwt.DPoPKey, error) {
+	a.mu.Lock()
+	key := a.dpop
+	a.mu.Unlock()
+	if key == nil && d.WantsDPoP(c) {
+		return jwt.NewDPoPKey()
+	}
+	if !d.DPoP {
+		key = nil
+	}
+	return key, nil
+}
+
+// nonceOf returns the nonce of a response (RFC 9449, section 8.1); empty if there is none
+// that can be used.
+func nonceOf(h http.Header) string {
+	nonce := h.Get("DPoP-Nonce")
+	if len(nonce) > maxNonceBytes || strings.ContainsFunc(nonce, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
+		return ""
+	}
+	return nonce
 }

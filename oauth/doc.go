@@ -1,38 +1,48 @@
-// Package oauth obtains and renews OAuth tokens for MCP servers over HTTP.
+// Package oauth gets and renews OAuth access tokens for MCP servers over HTTP. A [Config]
+// is the Auth of a server:
 //
-// An [authorizer] belongs to one registration and outlives its sessions. The
-// transport asks it for a token before each request ([authorizer.Token]) and calls
-// it after each refused one ([authorizer.Renew]). It implements the authorization
-// chapter of MCP from 2025-03-26 to 2026-07-28:
+//	mcpvisor.HTTP{URL: "https://mcp.example.com/mcp", Auth: &oauth.Config{}}
 //
-//   - discovery by RFC 9728 and RFC 8414 or OpenID Connect (package metadata),
+// The user consents once, through Client.Authorize of package facade or "mcpvisor authorize";
+// package config reads a Config from "auth" of a file. The runtime does not import this
+// package, so only programs that use OAuth link it. It implements the authorization chapter of
+// MCP from 2025-03-26 to 2026-07-28:
+//
+//   - discovery by RFC 9728 and RFC 8414 or OpenID Connect,
 //   - client ID metadata documents, dynamic registration (RFC 7591) and
-//     pre-registered clients (registration.go),
+//     pre-registered clients,
 //   - the authorization code grant of OAuth 2.1 with PKCE (RFC 7636), resource
-//     indicators (RFC 8707) and the issuer check (RFC 9207) (auth_request.go),
-//   - refresh tokens (refresh.go) and step-up authorization (code_grant.go),
-//   - client credentials and JWT assertions (RFC 7523) (grants.go),
-//   - tokens that are bound to a key of this client (DPoP, RFC 9449) (dpop.go).
+//     indicators (RFC 8707) and the issuer check (RFC 9207),
+//   - refresh tokens and step-up authorization,
+//   - client credentials and JWT assertions (RFC 7523),
+//   - tokens that are bound to a key of this client (DPoP, RFC 9449).
 //
 // The life of a token:
 //
-//	request → Token: memory ───────────────────────────→ the server
+//	request → Credential: memory ──────────────────────→ the server
 //	             └ expired: one renewal, awaited for Config.TokenWait at most
 //	401 ← the server
-//	      → Renew: one renewal for all rejected requests → the request again
+//	      → Answered: one renewal for all refused requests → the request again
 //	         refresh token → FetchAuthorizationCode of the host
 //	         else AuthRequired with the authorization URL, for the user
 //
-// What callers may rely on:
+// What a program may rely on:
 //
-//   - No caller waits for the user, and none waits for a token endpoint longer than
+//   - No call waits for the user, and none waits for a token endpoint longer than
 //     Config.TokenWait. A renewal runs in a goroutine of its own, without a lock and
-//     without the context of a caller, so a caller that leaves does not disturb it.
-//   - However many requests are rejected at once, there is one renewal.
+//     without the context of a call, so a call that ends does not disturb it.
+//   - However many requests are refused at once, there is one renewal.
 //   - However often the server wants another token, renewals start at a bounded rate.
-//   - While a session is attached, tokens are renewed ahead of their expiry.
+//   - While a session is open, tokens are renewed ahead of their expiry.
 //   - A rotated refresh token is stored before its access token is used.
-//   - A function of the host that hangs or panics, such as a Store, blocks no caller and
+//   - A function of the host that hangs or panics, such as a Store, blocks no call and
 //     does not end the process.
-//   - Errors hold no secrets: see [authorizer.Redact].
+//   - Addresses that a server names do not lead into a private network, unless the server
+//     itself or Config.Issuer is in one. That is checked for each connection and redirect.
+//   - Errors hold no secrets.
 package oauth
+
+// Where to start reading: config.go; authorizer.go for the fields, credential.go for what the
+// runtime calls, renewal.go for the goroutine that gets another token. It uses refresh.go,
+// code_grant.go with auth_request.go and registration.go, or grants.go, and all of these
+// token_endpoint.go. user.go has what the user starts, store.go and storage.go what is kept.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -62,10 +63,10 @@ func (a *authorizer) refresh(ctx context.Context, tokens *Authorization, c metad
 		}
 		me.secret, me.privateKey = a.config.ClientSecret, a.config.PrivateKey
 	}
-	var key *dpopKey
+	var key *jwt.DPoPKey
 	if tokens.DPoPKey != "" { // the refresh token is bound to it (RFC 9449, section 5)
 		var err error
-		if key, err = parseDPoPKey(tokens.DPoPKey); err != nil {
+		if key, err = jwt.ParseDPoPKey(tokens.DPoPKey); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func (a *authorizer) dropRejected(ctx context.Context, tokens *Authorization, t 
 func (t *tokenResponse) applyTo(next *Authorization) {
 	next.AccessToken, next.Expires, next.Obtained = t.accessToken, t.expires, time.Now()
 	if next.DPoPKey = ""; t.key != nil {
-		next.DPoPKey = t.key.text
+		next.DPoPKey = t.key.Text()
 	}
 	if t.refreshToken != "" {
 		next.RefreshToken = t.refreshToken

@@ -8,8 +8,10 @@ import (
 	"net/url"
 
 	"github.com/mcpvisor/mcpvisor/internal/hostcall"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/tokenstore"
 )
 
 // reload makes the stored authorization the current one if another process or
@@ -44,7 +46,7 @@ func (a *authorizer) adopt(stored *Authorization, err error) (warning string, _ 
 	defer a.mu.Unlock()
 	switch {
 	// The store worked before, so it may hold newer tokens than the memory.
-	case err != nil && a.stored != nil && !errors.Is(err, errUnreadable):
+	case err != nil && a.stored != nil && !errors.Is(err, tokenstore.ErrUnreadable):
 		return "", &safehttp.Temporary{Err: err}
 	case err != nil:
 		return a.Redact(err.Error()), nil
@@ -55,7 +57,7 @@ func (a *authorizer) adopt(stored *Authorization, err error) (warning string, _ 
 		return "the stored tokens are for " + stored.Resource + ", which is not this server; they are not used", nil
 	default:
 		a.stored = stored
-		if _, err := parseDPoPKey(stored.DPoPKey); stored.DPoPKey != "" && err != nil {
+		if _, err := jwt.ParseDPoPKey(stored.DPoPKey); stored.DPoPKey != "" && err != nil {
 			stored, warning = stored.Clone(), err.Error()+", so that the user has to authorize again"
 			stored.AccessToken, stored.RefreshToken, stored.DPoPKey = "", "", ""
 		}

@@ -2,11 +2,12 @@ package oauth
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/mcpvisor/mcpvisor/oauth/internal/tokenstore"
 )
 
 // TokenStore keeps authorizations beyond the end of the process. It must be safe for
@@ -110,10 +111,6 @@ func (a Authorization) String() string {
 // GoString is String, so that %#v shows no secret either.
 func (a Authorization) GoString() string { return a.String() }
 
-// errUnreadable is the error of Load for an entry that no later attempt can read.
-// Any other error of Load may be temporary.
-var errUnreadable = errors.New("the stored tokens cannot be parsed")
-
 // memoryStore keeps authorizations until the process ends.
 type memoryStore struct {
 	mu      sync.Mutex
@@ -165,3 +162,27 @@ func (s *memoryStore) Lock(ctx context.Context, key TokenKey) (unlock func(), er
 		return nil, context.Cause(ctx)
 	}
 }
+
+// NewFileStore returns a store of files in a directory that only their owner can
+// read; the directory should hold nothing else. It is safe for several processes, and durable.
+// An empty dir means mcpvisor/tokens below the user's configuration directory, which is also
+// the default of Config.Store; if the host has no such directory, that is an error. The directory
+// itself is first used, and made, by Load and Save: their errors say why it cannot be used,
+// and so does the error about a file that another user has put there.
+func NewFileStore(dir string) (TokenStore, error) {
+	s, err := tokenstore.NewFile[TokenKey, Authorization](dir)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// NewKeyringStore returns a store in the keyring of the user who runs this process: the
+// Keychain, the Credential Manager, or a Secret Service on D-Bus. It is opened at the first
+// use. A locked keyring asks the user for a password; after 3 s the operation of the store
+// fails, and so does one without a keyring. A store that never worked counts as empty: calls
+// fail with ErrAuthRequired, and the log says why. One that worked before gives
+// ErrUnavailable. Tokens that cannot be stored are used until the process ends. Windows
+// stores tokens of up to 2.5 KB; Save fails for longer ones. Unlike [NewFileStore] it has no
+// lock between processes.
+func NewKeyringStore() TokenStore { return tokenstore.NewKeyring[TokenKey, Authorization]() }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/oauth/internal/jwt"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
@@ -19,9 +20,9 @@ import (
 // tokenResponse is the answer of a token endpoint (RFC 6749, section 5.1).
 type tokenResponse struct {
 	accessToken, refreshToken string
-	expires                   time.Time // zero: the answer does not say
-	scopes                    []string  // nil: the answer does not say
-	key                       *dpopKey  // that the tokens are bound to; nil: bearer tokens
+	expires                   time.Time    // zero: the answer does not say
+	scopes                    []string     // nil: the answer does not say
+	key                       *jwt.DPoPKey // that the tokens are bound to; nil: bearer tokens
 }
 
 // minTokenLifetime and maxTokenLifetime bound what is believed about the lifetime of a token.
@@ -35,7 +36,7 @@ const (
 // because the request holds secrets. With a key it asks for tokens that are bound to it (RFC
 // 9449, section 5); the answer may be bearer tokens. If the endpoint demands a nonce, the
 // request is sent once more: the first one has used up nothing (section 8).
-func (a *authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *dpopKey) (*tokenResponse, error) {
+func (a *authorizer) requestToken(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *jwt.DPoPKey) (*tokenResponse, error) {
 	// Stored endpoints are checked again: the network around the server may have changed.
 	if err := a.http.CheckURL(ctx, "token endpoint", endpoint); err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (a *authorizer) requestToken(ctx context.Context, endpoint, issuer string, 
 }
 
 // sendTokenRequest sends one request of requestToken. next is the nonce for the next one.
-func (a *authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *dpopKey, nonce string) (_ *tokenResponse, next string, _ error) {
+func (a *authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer string, c *client, form url.Values, key *jwt.DPoPKey, nonce string) (_ *tokenResponse, next string, _ error) {
 	basic, err := a.authenticate(c, issuer, form)
 	if err != nil {
 		return nil, "", err
@@ -66,8 +67,8 @@ func (a *authorizer) sendTokenRequest(ctx context.Context, endpoint, issuer stri
 		req.Header.Set("Authorization", basic)
 	}
 	if key != nil {
-		a.redactor.addProofs(key.header)
-		proof, err := key.proof(req.Method, req.URL, "", nonce, nil)
+		a.redactor.addProofs(key.Header())
+		proof, err := key.Proof(req.Method, req.URL, "", nonce, nil)
 		if err != nil {
 			return nil, "", err
 		}
@@ -100,7 +101,7 @@ func (a *authorizer) authenticate(c *client, issuer string, form url.Values) (ba
 		form.Set("client_id", c.id)
 		form.Set("client_secret", c.secret)
 	case authPrivateKeyJWT: // RFC 7523, section 2.2
-		assertion, err := signClientAssertion(c.privateKey, c.id, issuer)
+		assertion, err := jwt.SignClientAssertion(c.privateKey, c.id, issuer)
 		if err != nil {
 			return "", err
 		}
@@ -120,7 +121,7 @@ func (a *authorizer) authenticate(c *client, issuer string, form url.Values) (ba
 
 // parseTokenResponse reads the answer of a token endpoint: RFC 6749, section 5.1, or
 // an error of section 5.2. key is that of the request.
-func (a *authorizer) parseTokenResponse(status int, body []byte, key *dpopKey) (*tokenResponse, error) {
+func (a *authorizer) parseTokenResponse(status int, body []byte, key *jwt.DPoPKey) (*tokenResponse, error) {
 	var got struct {
 		AccessToken      string          `json:"access_token"`
 		TokenType        string          `json:"token_type"`

@@ -40,7 +40,7 @@ var arrows = map[string]arrow{
 	"internal/decisive":    {folders: "supervisor internal/display"},
 	".":                    {"supervisor internal/", []string{sdk}},
 	"internal/catalog":     {". supervisor internal/retention", []string{sdk}},
-	"internal/oauth":       {". internal/", []string{sdk + "oauthex/", keyring}},
+	"oauth":                {". internal/ oauth/internal/", []string{sdk + "oauthex/", keyring}},
 	"test/schematest":      {"", []string{"pgregory.net/rapid"}},
 	"test/fixture/role":    {folders: "."},
 	"test/fixture/process": {"", []string{xsys}},
@@ -71,7 +71,7 @@ var arrows = map[string]arrow{
 	"facade":                            {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
 	"gateway":                           {". facade internal/", []string{sdk}},
 	"internal/textresult":               {"internal/jsonscan internal/jsonbound", []string{sdk}},
-	"config":                            {". supervisor internal/", []string{"github.com/tailscale/hujson"}},
+	"config":                            {". supervisor oauth internal/", []string{"github.com/tailscale/hujson"}},
 	"schema":                            {". internal/display internal/pattern", []string{sdk}},
 	"telemetry":                         {". supervisor facade", []string{sdk, otel}},
 	"journal":                           {". internal/filelock", []string{"go.etcd.io/bbolt"}},
@@ -85,7 +85,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/edit":        {". config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/control cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/presets cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", nil},
 	"cmd/mcpvisor/internal/servers":     {". supervisor facade web web/api config internal/ cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/form cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", []string{"golang.org/x/term", keyring, sdk}},
 	"cmd/mcpvisor/internal/daemon":      {". supervisor facade web web/api telemetry journal config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{otel, "github.com/prometheus/client_golang/", "github.com/fsnotify/fsnotify", "golang.org/x/term"}},
-	"cmd/mcpvisor/internal/doctor":      {". supervisor config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk}},
+	"cmd/mcpvisor/internal/doctor":      {". supervisor config oauth internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk}},
 	"cmd/mcpvisor/internal/socket":      {folders: "internal/filelock"},
 	"cmd/mcpvisor/internal/form":        {"facade internal/display cmd/mcpvisor/internal/params", []string{sdk}},
 	"cmd/mcpvisor/internal/table":       {". internal/display cmd/mcpvisor/internal/params cmd/mcpvisor/internal/plaintext", []string{"golang.org/x/term"}},
@@ -101,7 +101,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/top":         {". supervisor web web/api internal/ cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":      {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                      {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
-	"test":                              {". supervisor facade config mcptest mcptest/ internal/", []string{sdk, zerolog}},
+	"test":                              {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
 }
 
 // arrowOf returns the arrow of a folder.
@@ -159,6 +159,26 @@ func TestWebIsOptional(t *testing.T) {
 		for _, p := range graph(t, platform) {
 			if folder, ours := p.folder(); ours && !strings.HasPrefix(folder, "cmd/") {
 				require.NotContains(t, p.Imports, module+"web", "%s imports package web; only cmd may", folder)
+			}
+		}
+	}
+}
+
+// TestOAuthIsOptional: a program that embeds the facade links no OAuth and no keyring, unless
+// it imports package oauth. golang.org/x/oauth2 is not in the list: package mcp of the go-sdk
+// imports it.
+func TestOAuthIsOptional(t *testing.T) {
+	optional := func(dep string) bool {
+		return strings.HasPrefix(dep+"/", module+"oauth/") || strings.HasPrefix(dep+"/", keyring) || strings.HasPrefix(dep, "github.com/godbus/dbus/")
+	}
+	for _, platform := range platforms {
+		packages := graph(t, platform)
+		require.True(t, slices.ContainsFunc(packages[module+"config"].Deps, optional), "package oauth is found")
+		for _, free := range []string{"facade", "door", "web", "telemetry", "journal"} {
+			require.Contains(t, packages, module+free)
+			i := slices.IndexFunc(packages[module+free].Deps, optional)
+			if i >= 0 {
+				require.Fail(t, "it links what only users of OAuth need", "%s (%s) depends on %s", free, platform, packages[module+free].Deps[i])
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package metadata
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,4 +47,17 @@ func TestParseChallenge_oversize(t *testing.T) {
 		require.Equal(t, Challenge{Received: true}, ParseChallenge(http.Header{"Www-Authenticate": values}), "the last one is not read")
 		require.Equal(t, []string{"a"}, ParseChallenge(http.Header{"Www-Authenticate": values[1:]}).Scopes, "the last one that fits is read")
 	})
+}
+
+func TestScopes_bounds(t *testing.T) {
+	many := make([]string, 200_000)
+	for i := range many {
+		many[i] = "s" + strconv.Itoa(i)
+	}
+	all := UnionScopes(many, many[100_000:], []string{"last"})
+	require.Equal(t, many[:maxScopes], all)
+	require.Equal(t, many[:maxScopes], ParseScopes(strings.Join(many, " ")))
+	require.Empty(t, UnionScopes([]string{strings.Repeat("x", maxScopeBytes)}))
+	require.True(t, CoverScopes(many, many))
+	require.False(t, CoverScopes(many, []string{"s5", "other"}))
 }

@@ -44,7 +44,7 @@ func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Diale
 			return auth.NewAuthorizer(spec.HTTP, func(text string) { log.Warn().Msg(text) })
 		})
 		if d.auth == nil && d.authErr == nil {
-			d.authErr = errors.New("NewAuthorizer returned neither an authorizer nor an error")
+			d.authErr = errors.New("it returned neither an authorizer nor an error")
 		}
 	}
 	return d

@@ -1,4 +1,6 @@
-package oauth
+// Package jwt signs the JSON Web Tokens that a client presents: assertions by its private key
+// (RFC 7523), and DPoP proofs (RFC 9449).
+package jwt
 
 import (
 	"crypto"
@@ -20,9 +22,9 @@ import (
 // clientAssertionLifetime is the lifetime of a client assertion. Each is used once.
 const clientAssertionLifetime = 2 * time.Minute
 
-// signClientAssertion returns the JWT with which a client authenticates by its
+// SignClientAssertion returns the JWT with which a client authenticates by its
 // private key (private_key_jwt; RFC 7523, section 3). audience is the issuer.
-func signClientAssertion(keyPEM, clientID, audience string) (string, error) {
+func SignClientAssertion(keyPEM, clientID, audience string) (string, error) {
 	key, err := parsePrivateKey(keyPEM)
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-package oauth
+package tokenstore
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 
 func TestKeyring(t *testing.T) {
 	keyring.MockInit()
-	s := NewKeyringStore()
-	key := TokenKey{Server: "https://mcp.example/mcp", Client: "c"}
-	other := TokenKey{Server: "https://mcp.example/mcp", Client: "d"}
+	s := newKeyring()
+	key := testKeyType{Server: "https://mcp.example/mcp", Client: "c"}
+	other := testKeyType{Server: "https://mcp.example/mcp", Client: "d"}
 	none, err := s.Load(t.Context(), key)
 	require.NoError(t, err)
 	require.Nil(t, none)
 	require.NoError(t, s.Delete(t.Context(), key), "deleting a missing entry is no error")
 
-	want := &Authorization{AccessToken: "access", RefreshToken: "refresh", Expires: time.Now().Add(time.Hour).Truncate(time.Second).UTC()}
+	want := &authorization{AccessToken: "access", RefreshToken: "refresh", Expires: time.Now().Add(time.Hour).Truncate(time.Second).UTC()}
 	require.NoError(t, s.Save(t.Context(), key, want))
-	got, err := NewKeyringStore().Load(t.Context(), key)
+	got, err := newKeyring().Load(t.Context(), key)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	none, err = s.Load(t.Context(), other)
@@ -35,21 +35,21 @@ func TestKeyring(t *testing.T) {
 }
 
 func TestKeyring_fails(t *testing.T) {
-	key := TokenKey{Server: "https://mcp.example/mcp"}
+	key := testKeyType{Server: "https://mcp.example/mcp"}
 	for _, failure := range []error{errors.New("it is locked"), keyring.ErrSetDataTooBig} {
 		keyring.MockInitWithError(failure)
-		s := NewKeyringStore()
+		s := newKeyring()
 		_, err := s.Load(t.Context(), key)
 		require.ErrorIs(t, err, failure)
-		err = s.Save(t.Context(), key, &Authorization{AccessToken: "access-token-canary"})
+		err = s.Save(t.Context(), key, &authorization{AccessToken: "access-token-canary"})
 		require.ErrorIs(t, err, failure)
 		require.NotContains(t, err.Error(), "canary")
 		require.ErrorContains(t, err, "files", "the error says what to do")
 		require.ErrorIs(t, s.Delete(t.Context(), key), failure)
 	}
 	keyring.MockInit()
-	require.NoError(t, keyring.Set(keyringService, (keyringStore{}).account(key), "no JSON"))
-	_, err := NewKeyringStore().Load(t.Context(), key)
+	require.NoError(t, keyring.Set(keyringService, (testKeyring{}).account(key), "no JSON"))
+	_, err := newKeyring().Load(t.Context(), key)
 	require.ErrorContains(t, err, "authorize again")
 }
 
@@ -59,13 +59,13 @@ func TestKeyring_hangs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	ended := make(chan struct{})
-	_, err := (keyringStore{}).access(ctx, func() (string, error) { defer close(ended); <-answer; return "", nil })
+	_, err := (testKeyring{}).access(ctx, func() (string, error) { defer close(ended); <-answer; return "", nil })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	// The next access waits for it, so a late write overwrites nothing.
 	next := make(chan error, 1)
 	go func() {
-		_, err := (keyringStore{}).access(context.Background(), func() (string, error) {
+		_, err := (testKeyring{}).access(context.Background(), func() (string, error) {
 			select {
 			case <-ended:
 				return "", nil

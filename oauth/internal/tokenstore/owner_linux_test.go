@@ -1,6 +1,6 @@
 //go:build linux
 
-package oauth
+package tokenstore
 
 import (
 	"os"
@@ -29,9 +29,9 @@ func TestFile_directory_of_another_user(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	require.NoError(t, os.Chmod(dir, 0o777))
 	require.NoError(t, os.Chown(dir, otherUser, otherUser))
-	s, err := NewFileStore(dir)
+	s, err := newFile(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), testKey, &Authorization{RefreshToken: "refresh"}))
+	require.NoError(t, s.Save(t.Context(), testKey, &authorization{RefreshToken: "refresh"}))
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o777), info.Mode().Perm(), "the mode of another user's directory is left alone")
@@ -39,7 +39,7 @@ func TestFile_directory_of_another_user(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "refresh", got.RefreshToken)
 
-	path := s.(fileStore).path(testKey, ".json")
+	path := s.path(testKey, ".json")
 	t.Run("file_of_that_user", func(t *testing.T) {
 		require.NoError(t, os.Chown(path, otherUser, otherUser))
 		_, err := s.Load(t.Context(), testKey)
@@ -47,7 +47,7 @@ func TestFile_directory_of_another_user(t *testing.T) {
 		left, err := filepath.Glob(filepath.Join(dir, tempPattern))
 		require.NoError(t, err)
 		require.Empty(t, left)
-		require.NoError(t, s.Save(t.Context(), testKey, &Authorization{RefreshToken: "second"}))
+		require.NoError(t, s.Save(t.Context(), testKey, &authorization{RefreshToken: "second"}))
 		got, err := s.Load(t.Context(), testKey)
 		require.NoError(t, err, "Save replaced it by a file of this user")
 		require.Equal(t, "second", got.RefreshToken)
@@ -61,10 +61,10 @@ func TestFile_directory_of_another_user(t *testing.T) {
 		require.NoError(t, os.Remove(path))
 	})
 	t.Run("symlink_for_lock", func(t *testing.T) {
-		lock := s.(fileStore).path(testKey, ".lock")
+		lock := s.path(testKey, ".lock")
 		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
 		require.NoError(t, os.Symlink(elsewhere, lock))
-		_, err := s.(TokenLocker).Lock(t.Context(), testKey)
+		_, err := s.Lock(t.Context(), testKey)
 		require.ErrorIs(t, err, syscall.ELOOP)
 		require.NoFileExists(t, elsewhere)
 	})
@@ -79,9 +79,9 @@ func TestFile_directory_of_another_user(t *testing.T) {
 func TestFile_own_directory(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o777))
-	s, err := NewFileStore(dir)
+	s, err := newFile(dir)
 	require.NoError(t, err)
-	require.NoError(t, s.Save(t.Context(), testKey, &Authorization{RefreshToken: strings.Repeat("r", 100)}))
+	require.NoError(t, s.Save(t.Context(), testKey, &authorization{RefreshToken: strings.Repeat("r", 100)}))
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())

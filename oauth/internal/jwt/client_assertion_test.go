@@ -1,4 +1,4 @@
-package oauth
+package jwt
 
 import (
 	"crypto"
@@ -46,7 +46,7 @@ func TestSignClientAssertion(t *testing.T) {
 		}},
 		"EdDSA": {d, func(text string, _, s []byte) bool { return ed25519.Verify(public, []byte(text), s) }},
 	} {
-		jwt, err := signClientAssertion(pemOf(t, c.key), "me", "https://auth.example")
+		jwt, err := SignClientAssertion(pemOf(t, c.key), "me", "https://auth.example")
 		require.NoError(t, err)
 		parts := strings.Split(jwt, ".")
 		require.Len(t, parts, 3)
@@ -74,7 +74,7 @@ func TestSignClientAssertion_unusable_key(t *testing.T) {
 	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
 	require.NoError(t, err)
 	for _, key := range []string{"", "secret words", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", pemOf(t, p384)} {
-		_, err := signClientAssertion(key, "me", "https://auth.example")
+		_, err := SignClientAssertion(key, "me", "https://auth.example")
 		require.ErrorContains(t, err, "PrivateKey")
 		require.NotContains(t, err.Error(), "secret words")
 	}

@@ -1,4 +1,4 @@
-package oauth
+package jwt
 
 import (
 	"crypto/ecdsa"
@@ -8,45 +8,40 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
-	"strings"
 	"time"
-
-	"github.com/mcpvisor/mcpvisor/oauth/internal/metadata"
 )
 
 // DPoP (RFC 9449) binds tokens to a key of this client: each request proves by a signature,
 // the proof, that its sender has the key. It is used if the authorization server announces
-// it and the MCP server asks for it; see [metadata.Discovery.WantsDPoP]. The key belongs to
+// it and the MCP server asks for it; see metadata.Discovery.WantsDPoP. The key belongs to
 // one authorization and is stored with it. Without its key an authorization is of no use:
 // the user authorizes again.
 
-// errUseNonce is the error code with which both servers demand a nonce in the proof (RFC
-// 9449, sections 8 and 9).
-const errUseNonce = "use_dpop_nonce"
-
-// maxNonceBytes bounds the nonces that are kept.
-const maxNonceBytes = 1 << 10
-
-// dpopKey signs proofs with ES256. It is never changed.
-type dpopKey struct {
+// DPoPKey signs proofs with ES256. It is never changed.
+type DPoPKey struct {
 	private *ecdsa.PrivateKey
-	text    string // of [Authorization].DPoPKey
-	header  string // the first part of every proof
+	text    string
+	header  string
 }
 
-// newDPoPKey makes a key.
-func newDPoPKey() (*dpopKey, error) {
+// Text returns the key as ParseDPoPKey reads it. It is a secret.
+func (k *DPoPKey) Text() string { return k.text }
+
+// Header returns the first part of every proof.
+func (k *DPoPKey) Header() string { return k.header }
+
+// NewDPoPKey makes a key.
+func NewDPoPKey() (*DPoPKey, error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making a key for DPoP: %w", err)
 	}
-	return dpopKeyOf(private)
+	return keyOf(private)
 }
 
-// parseDPoPKey reads a stored key.
-func parseDPoPKey(text string) (*dpopKey, error) {
+// ParseDPoPKey reads a stored key.
+func ParseDPoPKey(text string) (*DPoPKey, error) {
 	scalar, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return nil, errors.New("the key of the tokens is damaged") // err quotes a part of the key
@@ -55,10 +50,10 @@ func parseDPoPKey(text string) (*dpopKey, error) {
 	if err != nil {
 		return nil, errors.New("the key of the tokens is damaged")
 	}
-	return dpopKeyOf(private)
+	return keyOf(private)
 }
 
-func dpopKeyOf(private *ecdsa.PrivateKey) (*dpopKey, error) {
+func keyOf(private *ecdsa.PrivateKey) (*DPoPKey, error) {
 	scalar, err := private.Bytes()
 	if err != nil {
 		return nil, err
@@ -69,14 +64,14 @@ func dpopKeyOf(private *ecdsa.PrivateKey) (*dpopKey, error) {
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	jwk := map[string]string{"kty": "EC", "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:])}
-	return &dpopKey{private: private, text: encode(scalar),
+	return &DPoPKey{private: private, text: encode(scalar),
 		header: encodePart(map[string]any{"typ": "dpop+jwt", "alg": "ES256", "jwk": jwk})}, nil
 }
 
-// proof returns the proof for one request (RFC 9449, section 4.2). token is the access token
+// Proof returns the proof for one request (RFC 9449, section 4.2). token is the access token
 // that the request carries; empty for a request to the token endpoint. body is the content
 // of a request to the MCP server, whose digest MCP adds (extension "DPoP Profile for MCP").
-func (k *dpopKey) proof(method string, target *url.URL, token, nonce string, body []byte) (string, error) {
+func (k *DPoPKey) Proof(method string, target *url.URL, token, nonce string, body []byte) (string, error) {
 	uri := url.URL{Scheme: target.Scheme, Host: target.Host, Path: target.Path, RawPath: target.RawPath}
 	claims := map[string]any{"jti": rand.Text(), "htm": method, "htu": uri.String(), "iat": time.Now().Unix()}
 	if token != "" {
@@ -96,29 +91,4 @@ func (k *dpopKey) proof(method string, target *url.URL, token, nonce string, bod
 		return "", fmt.Errorf("signing a DPoP proof: %w", err)
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature), nil
-}
-
-// proofKey returns the key for the tokens of a new grant: that of the current tokens, or a
-// new one. It returns nil if the grant gets bearer tokens.
-func (a *authorizer) proofKey(d *metadata.Discovery, c metadata.Challenge) (*dpopKey, error) {
-	a.mu.Lock()
-	key := a.dpop
-	a.mu.Unlock()
-	if key == nil && d.WantsDPoP(c) {
-		return newDPoPKey()
-	}
-	if !d.DPoP {
-		key = nil
-	}
-	return key, nil
-}
-
-// nonceOf returns the nonce of a response (RFC 9449, section 8.1); empty if there is none
-// that can be used.
-func nonceOf(h http.Header) string {
-	nonce := h.Get("DPoP-Nonce")
-	if len(nonce) > maxNonceBytes || strings.ContainsFunc(nonce, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '"' || r == '\\' }) {
-		return ""
-	}
-	return nonce
 }

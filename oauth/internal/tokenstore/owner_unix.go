@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package oauth
+package tokenstore
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package oauth
+package tokenstore
 
 import (
 	"context"
@@ -19,35 +19,28 @@ const keyringService = "mcpvisor"
 // for a password, and a call must not wait for the user.
 const keyringTimeout = 3 * time.Second
 
-// keyringStore keeps authorizations in the keyring of the operating system: the
+// Keyring is a store in the keyring of the operating system: the
 // Keychain, the Credential Manager, or a Secret Service on D-Bus. Any two
 // are equal (==).
-type keyringStore struct{ service string }
+type Keyring[K comparable, A any] struct{ service string }
 
 // keyringMutex is a mutex as a channel: an access holds it until the keyring
 // answers, also after its caller gave up. So a late write never overwrites a
 // newer one.
 var keyringMutex = make(chan struct{}, 1)
 
-// NewKeyringStore returns a store in the keyring of the user who runs this process: the
-// Keychain, the Credential Manager, or a Secret Service on D-Bus. It is opened at the first
-// use. A locked keyring asks the user for a password; after 3 s the operation of the store
-// fails, and so does one without a keyring. A store that never worked counts as empty: calls
-// fail with ErrAuthRequired, and the log says why. One that worked before gives
-// ErrUnavailable. Tokens that cannot be stored are used until the process ends. Windows
-// stores tokens of up to 2.5 KB; Save fails for longer ones. Unlike [NewFileStore] it has no
-// lock between processes.
-func NewKeyringStore() TokenStore { return keyringStore{service: keyringService} }
+// NewKeyring returns the store in the keyring of the user who runs this process.
+func NewKeyring[K comparable, A any]() Keyring[K, A] { return Keyring[K, A]{service: keyringService} }
 
 // account returns the name of an entry. It is readable, so that the user can find
 // and delete the entry of a server.
-func (keyringStore) account(key TokenKey) string {
+func (Keyring[K, A]) account(key K) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	return string(text)
 }
 
-// Load implements TokenStore.
-func (s keyringStore) Load(ctx context.Context, key TokenKey) (*Authorization, error) {
+// Load implements oauth.TokenStore.
+func (s Keyring[K, A]) Load(ctx context.Context, key K) (*A, error) {
 	text, err := s.access(ctx, func() (string, error) { return keyring.Get(s.service, s.account(key)) })
 	switch {
 	case errors.Is(err, keyring.ErrNotFound):
@@ -55,15 +48,15 @@ func (s keyringStore) Load(ctx context.Context, key TokenKey) (*Authorization, e
 	case err != nil:
 		return nil, fmt.Errorf("reading tokens from the keyring: %w; unlock it, or keep tokens in files", err)
 	}
-	var a *Authorization
+	var a *A
 	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
-		return nil, fmt.Errorf("reading the keyring's entry of this server: %w; delete it and authorize again", errUnreadable)
+		return nil, fmt.Errorf("reading the keyring's entry of this server: %w; delete it and authorize again", ErrUnreadable)
 	}
 	return a, nil
 }
 
-// Save implements TokenStore.
-func (s keyringStore) Save(ctx context.Context, key TokenKey, a *Authorization) error {
+// Save implements oauth.TokenStore.
+func (s Keyring[K, A]) Save(ctx context.Context, key K, a *A) error {
 	text, err := json.Marshal(a)
 	if err == nil {
 		_, err = s.access(ctx, func() (string, error) { return "", keyring.Set(s.service, s.account(key), string(text)) })
@@ -77,8 +70,8 @@ func (s keyringStore) Save(ctx context.Context, key TokenKey, a *Authorization) 
 	return nil
 }
 
-// Delete implements TokenStore.
-func (s keyringStore) Delete(ctx context.Context, key TokenKey) error {
+// Delete implements oauth.TokenStore.
+func (s Keyring[K, A]) Delete(ctx context.Context, key K) error {
 	_, err := s.access(ctx, func() (string, error) { return "", keyring.Delete(s.service, s.account(key)) })
 	if err != nil && !errors.Is(err, keyring.ErrNotFound) {
 		return fmt.Errorf("deleting tokens from the keyring: %w; unlock it", err)
@@ -89,7 +82,7 @@ func (s keyringStore) Delete(ctx context.Context, key TokenKey) error {
 // access runs one operation of the keyring, which takes no context, and waits for
 // it at most for keyringTimeout. An operation that was given up continues in its
 // goroutine until the keyring answers.
-func (s keyringStore) access(ctx context.Context, operation func() (string, error)) (string, error) {
+func (s Keyring[K, A]) access(ctx context.Context, operation func() (string, error)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyringTimeout)
 	defer cancel()
 	type result struct {

@@ -1,4 +1,7 @@
-package oauth
+// Package tokenstore keeps authorizations in files and in the keyring of the operating
+// system. The types of the key and of the authorization are parameters, because package oauth
+// declares them and imports this package. All stores are safe for concurrent use.
+package tokenstore
 
 import (
 	"context"
@@ -17,45 +20,45 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/filelock"
 )
 
-// fileStore keeps each authorization in a file of its own that only its owner can
+// ErrUnreadable is the error of Load for an entry that no later attempt can read.
+// Any other error of Load may be temporary.
+var ErrUnreadable = errors.New("the stored tokens cannot be parsed")
+
+// File is a store of files: it keeps each authorization in a file of its own that only its owner can
 // read. A file is replaced as a whole by a rename, so a reader sees either the old
 // or the new content. Two stores of one directory are equal (==).
-type fileStore struct{ dir string }
+type File[K comparable, A any] struct{ dir string }
 
-// NewFileStore returns a store of files in a directory that only their owner can
-// read; the directory should hold nothing else. It is safe for several processes, and durable.
-// An empty dir means mcpvisor/tokens below the user's configuration directory, which is also
-// the default of Config.Store; if the host has no such directory, that is an error. The directory
-// itself is first used, and made, by Load and Save: their errors say why it cannot be used,
-// and so does the error about a file that another user has put there.
-func NewFileStore(dir string) (TokenStore, error) {
+// NewFile returns the store of a directory. An empty dir means mcpvisor/tokens below the user's
+// configuration directory.
+func NewFile[K comparable, A any](dir string) (File[K, A], error) {
 	if dir == "" {
 		base, err := os.UserConfigDir()
 		if err != nil {
-			return nil, fmt.Errorf("there is no directory for tokens: %w; configure a directory, or keep tokens in memory", err)
+			return File[K, A]{}, fmt.Errorf("there is no directory for tokens: %w; configure a directory, or keep tokens in memory", err)
 		}
 		dir = filepath.Join(base, "mcpvisor", "tokens")
 	}
-	return fileStore{dir: dir}, nil
+	return File[K, A]{dir: dir}, nil
 }
 
 // entry is the content of a file. The key protects against a file that was renamed
 // to the name of another server.
-type entry struct {
-	Key           TokenKey       `json:"key"`
-	Authorization *Authorization `json:"authorization"`
+type entry[K comparable, A any] struct {
+	Key           K  `json:"key"`
+	Authorization *A `json:"authorization"`
 }
 
 // path returns the file of a key. The name is a digest, so that it does not show
 // the server.
-func (s fileStore) path(key TokenKey, extension string) string {
+func (s File[K, A]) path(key K, extension string) string {
 	text, _ := json.Marshal(key) // strings always marshal
 	sum := sha256.Sum256(text)
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:12])+extension)
 }
 
-// Load implements TokenStore.
-func (s fileStore) Load(_ context.Context, key TokenKey) (*Authorization, error) {
+// Load implements oauth.TokenStore.
+func (s File[K, A]) Load(_ context.Context, key K) (*A, error) {
 	path := s.path(key, ".json")
 	text, err := s.readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,9 +67,9 @@ func (s fileStore) Load(_ context.Context, key TokenKey) (*Authorization, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading tokens: %w", err)
 	}
-	var e entry
+	var e entry[K, A]
 	if json.Unmarshal(text, &e) != nil || e.Key != key {
-		return nil, fmt.Errorf("reading %s: %w; delete the file and authorize again", path, errUnreadable)
+		return nil, fmt.Errorf("reading %s: %w; delete the file and authorize again", path, ErrUnreadable)
 	}
 	return e.Authorization, nil
 }
@@ -74,7 +77,7 @@ func (s fileStore) Load(_ context.Context, key TokenKey) (*Authorization, error)
 // readFile reads a regular file that this user wrote. If the directory belongs to
 // another user, that user could put a file there that sends the client's secret to
 // an address of their choice.
-func (s fileStore) readFile(path string) ([]byte, error) {
+func (s File[K, A]) readFile(path string) ([]byte, error) {
 	f, err := openNoFollow(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -98,7 +101,7 @@ const maxFileBytes = 4 << 20
 
 // isOwn reports whether this user or the superuser wrote a file. Some file systems
 // give every file the same owner; there a new file shows who that is.
-func (s fileStore) isOwn(info fs.FileInfo) bool {
+func (s File[K, A]) isOwn(info fs.FileInfo) bool {
 	owner, known := ownerOf(info)
 	if !known || owner == 0 || owner == os.Geteuid() {
 		return true
@@ -117,8 +120,8 @@ func (s fileStore) isOwn(info fs.FileInfo) bool {
 	return owner == self
 }
 
-// Save implements TokenStore.
-func (s fileStore) Save(_ context.Context, key TokenKey, a *Authorization) error {
+// Save implements oauth.TokenStore.
+func (s File[K, A]) Save(_ context.Context, key K, a *A) error {
 	if err := s.save(key, a); err != nil {
 		return fmt.Errorf("storing tokens: %w; make %s writable, or choose another store", err, s.dir)
 	}
@@ -126,11 +129,11 @@ func (s fileStore) Save(_ context.Context, key TokenKey, a *Authorization) error
 }
 
 // save writes a temporary file, syncs it and renames it to its final name.
-func (s fileStore) save(key TokenKey, a *Authorization) (err error) {
+func (s File[K, A]) save(key K, a *A) (err error) {
 	if err := s.makeDir(); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(entry{key, a}, "", "  ")
+	text, err := json.MarshalIndent(entry[K, A]{key, a}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -171,7 +174,7 @@ const (
 
 // removeStaleTemp removes temporary files of processes that were killed while they
 // wrote.
-func (s fileStore) removeStaleTemp() {
+func (s File[K, A]) removeStaleTemp() {
 	left, _ := filepath.Glob(filepath.Join(s.dir, tempPattern))
 	for _, path := range left {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > maxTempAge {
@@ -183,7 +186,7 @@ func (s fileStore) removeStaleTemp() {
 // makeDir creates the directory and closes it to other users. It does not change
 // the mode of a directory that belongs to another user, for example of a volume
 // that was mounted for this process. The files are closed to others in any case.
-func (s fileStore) makeDir() error {
+func (s File[K, A]) makeDir() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -201,8 +204,8 @@ func (s fileStore) makeDir() error {
 	return err
 }
 
-// Delete implements TokenStore.
-func (s fileStore) Delete(_ context.Context, key TokenKey) error {
+// Delete implements oauth.TokenStore.
+func (s File[K, A]) Delete(_ context.Context, key K) error {
 	if err := os.Remove(s.path(key, ".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("deleting tokens: %w", err)
 	}
@@ -212,9 +215,9 @@ func (s fileStore) Delete(_ context.Context, key TokenKey) error {
 // lockRetryInterval is the pause between two attempts to lock.
 const lockRetryInterval = 20 * time.Millisecond
 
-// Lock implements TokenLocker. The operating system releases the lock when
+// Lock implements oauth.TokenLocker. The operating system releases the lock when
 // its process ends.
-func (s fileStore) Lock(ctx context.Context, key TokenKey) (unlock func(), err error) {
+func (s File[K, A]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	if err := s.makeDir(); err != nil {
 		return nil, err
 	}

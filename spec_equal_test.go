@@ -18,7 +18,10 @@ import (
 type testAuth struct {
 	Auth
 	text string
+	err  error
 }
+
+func (a *testAuth) Validate() error { return a.err }
 
 func (a *testAuth) Equal(other Auth) bool { b, ok := other.(*testAuth); return ok && a.text == b.text }
 

@@ -239,6 +239,34 @@ func TestAuthorization_after_Close(t *testing.T) {
 	}
 }
 
+// credentials is an Auth that needs no user, and has none.
+type credentials struct{ mcpvisor.Authorizer }
+
+func (credentials) Validate() error           { return nil }
+func (credentials) Equal(mcpvisor.Auth) bool  { return true }
+func (credentials) Attach(context.Context)    {}
+func (credentials) Detach(time.Duration)      {}
+func (credentials) Redact(text string) string { return text }
+func (c credentials) NewAuthorizer(*mcpvisor.HTTP, func(string)) (mcpvisor.Authorizer, error) {
+	return c, nil
+}
+
+func (credentials) Credential(context.Context) (mcpvisor.Credential, error) {
+	return nil, &mcpvisor.AuthUnavailable{Err: context.Canceled}
+}
+
+// An Auth that needs no user has nothing that the user could authorize.
+func TestAuthorize_without_user(t *testing.T) {
+	c := newAuthClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "web", StartSupervised: true, HTTP: &mcpvisor.HTTP{URL: "http://127.0.0.1:1/mcp", Auth: credentials{}}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := c.Authorize(ctx, "web", func(string) error { return nil })
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, "needs no user")
+	require.ErrorIs(t, c.ForgetAuthorization(ctx, "web"), mcpvisor.ErrInvalid)
+}
+
 // A name that is registered again without Auth cannot be authorized.
 func TestAuthorize_after_registering_without_Auth(t *testing.T) {
 	guard := newGuarded(t)

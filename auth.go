@@ -67,11 +67,10 @@ type Credential interface {
 	SetHeaders(header http.Header, method string, target *url.URL, body []byte) error
 }
 
-// UserAuthorizer is an [Authorizer] that needs the user at times. Its first three methods are
-// those behind Authorize, FinishAuthorization and ForgetAuthorization of the facade's
-// Client.
+// UserAuthorizer is an optional interface of an [Authorizer] that needs the user at times. Its
+// first three methods are those behind Authorize, FinishAuthorization and ForgetAuthorization
+// of the facade's Client.
 type UserAuthorizer interface {
-	Authorizer
 	// Authorize gets the user's consent: it passes a URL to open, waits for the redirect to
 	// this machine, and stores the credentials. It blocks until then, or until ctx ends.
 	Authorize(ctx context.Context, open func(url string) error) error

@@ -191,6 +191,7 @@
 //
 //	mcpvisor            this package: the values of the API
 //	facade              Client: register servers, call, list, watch, authorize
+//	oauth               OAuth tokens for servers over HTTP; only its users link it
 //	gateway             all servers as one session of the go-sdk, for frameworks
 //	supervisor          retry policies and the lifecycle of a server, without I/O
 //	schema              tools as the parameters of model providers want them

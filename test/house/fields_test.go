@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -90,6 +91,9 @@ func hasMember(of reflect.Type, path string) bool {
 	for _, name := range strings.Split(strings.TrimPrefix(path, "."), ".") {
 		if _, ok := of.MethodByName(name); ok {
 			continue
+		}
+		if of == reflect.TypeFor[mcpvisor.Auth]() { // that of configuration files
+			of = reflect.TypeFor[oauth.Config]()
 		}
 		if of.Kind() == reflect.Pointer {
 			of = of.Elem()

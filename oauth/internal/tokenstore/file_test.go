@@ -20,7 +20,6 @@ type (
 		Expires                           time.Time
 		Scopes                            []string
 	}
-	testFile    = File[testKeyType, authorization]
 	testKeyring = Keyring[testKeyType, authorization]
 )
 

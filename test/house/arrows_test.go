@@ -174,7 +174,7 @@ func TestOAuthIsOptional(t *testing.T) {
 	for _, platform := range platforms {
 		packages := graph(t, platform)
 		require.True(t, slices.ContainsFunc(packages[module+"config"].Deps, optional), "package oauth is found")
-		for _, free := range []string{"facade", "door", "web", "telemetry", "journal"} {
+		for _, free := range []string{"facade", "gateway", "web", "telemetry", "journal"} {
 			require.Contains(t, packages, module+free)
 			i := slices.IndexFunc(packages[module+free].Deps, optional)
 			if i >= 0 {

@@ -12,8 +12,8 @@ import (
 // credentials that [HTTP].Headers and HeaderFunc cannot express: signed requests, tokens that
 // are replaced when the server refuses them.
 //
-// A value belongs to as many specs as it is set in. Its methods do no I/O, do not wait, and may
-// be called by several goroutines. A value that was registered must not be changed.
+// One value may serve several servers. Its methods do no I/O, do not wait, and may be called by
+// several goroutines. A value that was registered must not be changed.
 type Auth interface {
 	// Validate reports everything that cannot work, each with the way to correct it.
 	Validate() error
@@ -27,29 +27,30 @@ type Auth interface {
 	NewAuthorizer(server *HTTP, warn func(text string)) (Authorizer, error)
 }
 
-// Authorizer supplies the credentials of one registration, for all its sessions. It lives
-// as long as the registration, and has no end of its own: what it needs goroutines for, it
-// does between Attach and Detach. Its methods are called by several goroutines at once, and
-// must return when their context ends. A panic of them costs one request.
+// Authorizer supplies the credentials of one registration, for all its sessions, of which two
+// may overlap. It is never closed, so work in the background belongs between Attach and the
+// last Detach. Its methods are called by several goroutines at once, and must return when
+// their context ends. A panic of them costs one request.
 type Authorizer interface {
 	// Attach is called when a session begins, before its first request. It may read stored
 	// credentials. ctx ends with the start.
 	Attach(ctx context.Context)
 	// Detach is called when a session that was attached has ended. It waits grace at most
-	// for work that must not be interrupted, and leaves no goroutine behind after that.
+	// for work that must not be interrupted, such as a token that is being stored, because
+	// the end of the server waits for it.
 	Detach(grace time.Duration)
 	// Credential returns the credential for the next request; nil: the request is sent
-	// without one, and the server says what it wants. It may wait until ctx ends, and the
-	// call waits with it: so it should give up before, with an [AuthUnavailable]. An
-	// [AuthRequired] ends the session. Any error fails the request, which was not sent.
+	// without one, and the server says what it wants. It may wait, and the call waits with
+	// it; to give up before ctx ends, it returns an [AuthUnavailable]. An [AuthRequired] ends
+	// the session. Any error fails the request, which was not sent.
 	Credential(ctx context.Context) (Credential, error)
 	// Current returns the credential that there is, or nil. It does not wait. The request
 	// that ends a session uses it.
 	Current() Credential
 	// Answered looks at the answer to a request that used c, which may be nil. If the server
-	// refused the credential, so that it did not carry out the request, Answered returns the
-	// credential with which the request is sent again, 7 times at most. It returns nil if the
-	// answer counts. Waiting and errors are as for Credential, except that an AuthRequired
+	// refused the credential, and so did not carry out the request, Answered may return
+	// another one, with which the request is sent again: 7 times at most. It returns nil if
+	// the answer counts. Waiting and errors are as for Credential, except that an AuthRequired
 	// ends the session only if status is 401: with 403 it concerns this request alone.
 	Answered(ctx context.Context, c Credential, status int, header http.Header) (again Credential, err error)
 	// Redact returns text with a mask for each secret of the authorizer that it holds.

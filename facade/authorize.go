@@ -15,15 +15,15 @@ import (
 // exchanges the code, stores the tokens, and restarts the server, as [Client.Restart]
 // does. open runs in a goroutine of its own; Authorize does not wait for it after the
 // redirect. An error or a panic of open, and so a nil open, fails Authorize with
-// ErrAuthRequired. With GrantClientCredentials and GrantJWTBearer no user is needed, and
-// open is not called.
+// ErrAuthRequired. With oauth.GrantClientCredentials and oauth.GrantJWTBearer no user is
+// needed, and open is not called.
 //
 // A server whose Register failed with ErrAuthRequired can be authorized, too. Register
 // it again afterwards.
 //
-// Errors: ErrUnknownServer, ErrInvalid (the server has no Auth, or its RedirectURL is
-// not on this machine), ErrAuthRequired (the authorization was refused or failed),
-// ErrCanceled, ErrClosed.
+// Errors: ErrUnknownServer, ErrInvalid (the server has no Auth, or one that is no
+// [mcpvisor.UserAuthorizer]), ErrAuthRequired (the authorization was refused or failed,
+// or its RedirectURL is not on this machine), ErrCanceled, ErrClosed.
 func (c *Client) Authorize(ctx context.Context, server string, open func(url string) error) error {
 	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error { return a.Authorize(ctx, open) })
 }

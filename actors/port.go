@@ -109,10 +109,14 @@ func (p *port) stop() {
 	p.missed.stop()
 }
 
-// open opens the session: spawn or connect, and negotiate.
+// open opens the session: spawn or connect, and negotiate. A subprocess waits until it may
+// start; that wait is not part of Timeouts.Start.
 func (p *port) open() {
 	ref, inc := p.ref, p.ref.inc
 	ref.rt.goSafe("port", func() {
+		if inc.spec.Stdio != nil {
+			defer ref.rt.starts.acquire(inc.session.Dead())()
+		}
 		ctx, cancel := bounded(inc.spec.Timeouts.Start)
 		defer cancel()
 		if err := inc.session.Open(ctx); err != nil {

@@ -26,6 +26,9 @@ type Options struct {
 	Logger zerolog.Logger
 	// Observer sees the requests of all servers; nil means none. UpdateObserver replaces it.
 	Observer mcpvisor.Observer
+	// MaxStarts bounds how many servers that are subprocesses start at one time; 0 means
+	// [DefaultMaxStarts].
+	MaxStarts int
 	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
 	Random func() float64
 }
@@ -38,6 +41,7 @@ type Runtime struct {
 	root   *actor.PID
 
 	supervisors, ports *spawner
+	starts             *startLimiter
 
 	// What outlives a manager. managerState is owned by the current manager.
 	inbox        inbox
@@ -73,6 +77,7 @@ func New(opts Options) *Runtime {
 	rt.managerState.registrations = map[string]*registration{}
 	rt.snapshot.Store(newSnapshot(nil, false))
 	rt.logger = events.NewLogger(rt.hub, opts.Logger)
+	rt.starts = newStartLimiter(opts.MaxStarts)
 	rt.system = newActorSystem()
 	rt.longCalls.rt, rt.longCalls.enabled = rt, opts.Logger.GetLevel() <= zerolog.WarnLevel
 	rt.supervisors, rt.ports = rt.newSpawner("supervisor"), rt.newSpawner("port")

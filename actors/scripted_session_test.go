@@ -125,8 +125,15 @@ type scriptedSession struct {
 	lastReceived time.Time
 	hung         bool
 	probes       []time.Time
+	opening      bool // Open has not returned
 	opened       bool
 	ran          map[string]int // how often a call with this target arrived
+}
+
+func (s *scriptedSession) setOpening(v bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opening = v
 }
 
 // Open implements transport.Session.
@@ -134,6 +141,8 @@ func (s *scriptedSession) Open(ctx context.Context) error {
 	if s.script.openPanics {
 		panic("scripted panic in Open")
 	}
+	s.setOpening(true)
+	defer s.setOpening(false)
 	var err error
 	if s.script.openHangs {
 		err = s.wait(ctx, 0, true)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -63,7 +62,7 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ..
 		_, wanted := first[name]
 		return wanted || slices.Contains(keep, name)
 	})
-	inParallel(len(specs), startsPerCore*runtime.GOMAXPROCS(0), func(i int) {
+	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
 		if errs[i] == nil && !slices.Contains(keep, specs[i].Name) {
 			errs[i] = c.applySpec(ctx, specs[i])
 		}
@@ -123,13 +122,8 @@ func inParallel(n, most int, f func(i int)) {
 	wg.Wait()
 }
 
-// startsPerCore bounds how many first starts [Client.RegisterAll] waits for at once. A start
-// mostly waits, so it is a multiple of the cores; with a thousand starts at once none
-// would finish in time.
-const startsPerCore = 16
-
-// RegisterAll registers many servers at once, each as [Client.Register] does, at most 16 per
-// core at a time. Specs with StartSupervised, as package config makes them, are accepted
+// RegisterAll registers many servers at once, each as [Client.Register] does, as many at a time as
+// [WithMaxStarts] says. Specs with StartSupervised, as package config makes them, are accepted
 // at once and start in the background; RegisterAll waits for the first start of the others.
 //
 // A spec that fails does not keep the others from starting. Of two specs with the same
@@ -157,7 +151,7 @@ func (c *Client) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec) e
 		}
 		first[spec.Name] = i
 	}
-	inParallel(len(specs), startsPerCore*runtime.GOMAXPROCS(0), func(i int) {
+	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
 		if errs[i] == nil {
 			errs[i] = c.Register(ctx, specs[i])
 		}

@@ -96,8 +96,9 @@ func New(opts ...Option) (*Client, error) {
 	buffer := budget.New(o.maxBufferBytes, nil)
 	c := &Client{opts: o, applying: make(chan struct{}, 1), intercepted: budget.New(o.maxBufferBytes, buffer)}
 	c.rt = actors.New(actors.Options{
-		Logger:   o.logger,
-		Observer: o.observer,
+		Logger:    o.logger,
+		Observer:  o.observer,
+		MaxStarts: o.maxStarts,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })

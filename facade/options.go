@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -24,6 +25,7 @@ type options struct {
 	stickyTools      bool
 	validation       bool
 	maxBufferBytes   int
+	maxStarts        int // 0: actors.DefaultMaxStarts
 	handlers         transport.Handlers
 	observer         mcpvisor.Observer // nil: none
 	interceptors     []Interceptor     // nil: none; the first is the outermost
@@ -91,3 +93,20 @@ const defaultClientBufferBytes = 512 << 20
 // bound, so that no server waits for another; further messages wait for room. Default,
 // and for values below 1: 512 MiB.
 func WithMaxBufferBytes(n int) Option { return func(o *options) { o.maxBufferBytes = n } }
+
+// WithMaxStarts bounds how many servers that are subprocesses start at one time: the first
+// starts of a configuration with hundreds of servers, their retries, restarts and standbys.
+// Others wait, in order, in the state connecting; Timeouts.Start begins after that wait. A start
+// counts until the handshake is complete, for 10 s at most, so that servers that hang delay the
+// others by no more. It also bounds how many first starts, of servers of any kind,
+// [Client.RegisterAll] and [Client.Apply] wait for at one time. Default, and for values below 1:
+// 16 for each processor that Go uses.
+func WithMaxStarts(n int) Option { return func(o *options) { o.maxStarts = max(n, 0) } }
+
+// startsAtOnce is how many starts run at one time.
+func (o *options) startsAtOnce() int {
+	if o.maxStarts > 0 {
+		return o.maxStarts
+	}
+	return actors.DefaultMaxStarts()
+}

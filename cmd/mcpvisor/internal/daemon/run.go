@@ -30,6 +30,8 @@ type Command struct {
 	Controls  bool     `help:"Allow users of the page to call tools and restart servers."`
 	Require   []string `help:"Servers that must be ready for /readyz to answer 200. Probes that ask about these need no token (default: all servers)." sep:"," placeholder:"NAME" complete:"server"`
 
+	MaxStarts int `help:"How many servers may start at one time (default: 16 for each processor)." placeholder:"N"`
+
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist." placeholder:"FILE" complete:"file"`
 
 	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts a run so if there is none."`
@@ -97,8 +99,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 
 // newClient makes the client with its journal, which is closed after the client.
 func (cmd *Command) newClient() (c *facade.Client, closeJournal func(), err error) {
+	starts := facade.WithMaxStarts(cmd.MaxStarts)
 	if cmd.Journal == "" {
-		c, err = facade.New()
+		c, err = facade.New(starts)
 		return c, func() {}, err
 	}
 	calls, err := journal.Open(cmd.Journal, journal.Options{})
@@ -106,7 +109,7 @@ func (cmd *Command) newClient() (c *facade.Client, closeJournal func(), err erro
 		return nil, nil, fmt.Errorf("--journal: %w", err)
 	}
 	closeJournal = func() { _ = calls.Close() } // all that was written is on the disk
-	if c, err = facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {
+	if c, err = facade.New(starts, facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {
 		closeJournal()
 	}
 	return c, closeJournal, err

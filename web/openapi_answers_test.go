@@ -1,11 +1,13 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,12 +18,14 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
 // openAPI is openapi.json as the tests read it.
 type openAPI struct {
+	Info  struct{ Description string }
 	Paths map[string]map[string]struct {
 		Responses map[string]apiResponse
 	}
@@ -29,28 +33,44 @@ type openAPI struct {
 		Schemas   json.RawMessage
 		Responses map[string]apiResponse
 	}
+
+	resolved map[string]*jsonschema.Resolved // by schema
 }
 
 type apiResponse struct {
 	Ref     string `json:"$ref"`
 	Content map[string]struct {
-		Schema struct {
-			Ref string `json:"$ref"`
-		}
+		Schema apiRef
 	}
+	Headers map[string]struct {
+		Required bool
+		Schema   json.RawMessage
+	}
+	Events map[string]apiRef `json:"x-events"` // of a stream: the data of each event, by its name
 }
+
+type apiRef struct {
+	Ref string `json:"$ref"`
+}
+
+// inEveryAnswer are headers that info.description of the file names; unspecific are those of
+// HTTP itself.
+var (
+	inEveryAnswer = []string{"Cache-Control", "Content-Security-Policy", "Cross-Origin-Opener-Policy", "Cross-Origin-Resource-Policy", "Referrer-Policy", "X-Content-Type-Options"}
+	unspecific    = []string{"Connection", "Content-Length", "Content-Type", "Date", "Vary"}
+)
 
 func readOpenAPI(t *testing.T) (file openAPI) {
 	t.Helper()
 	text, err := os.ReadFile("openapi.json")
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &file))
+	file.resolved = map[string]*jsonschema.Resolved{}
 	return file
 }
 
-// check requires that the file has this status for the operation, and that the body is of its
-// schema. pattern is "GET /api/status".
-func (file *openAPI) check(t *testing.T, pattern string, status int, contentType, body string) {
+// response returns what the file says of this status of an operation. pattern is "GET /api/status".
+func (file *openAPI) response(t *testing.T, pattern string, status int) apiResponse {
 	t.Helper()
 	method, path, _ := strings.Cut(pattern, " ")
 	operation, described := file.Paths[path][strings.ToLower(method)]
@@ -59,25 +79,120 @@ func (file *openAPI) check(t *testing.T, pattern string, status int, contentType
 	if !described && status >= 400 {
 		response, described = operation.Responses["default"]
 	}
-	require.True(t, described, "%s has no answer %d: %s", pattern, status, body)
+	require.True(t, described, "%s has no answer %d", pattern, status)
 	if name, shared := strings.CutPrefix(response.Ref, "#/components/responses/"); shared {
 		response = file.Components.Responses[name]
 	}
-	kind, _, _ := strings.Cut(contentType, ";")
+	return response
+}
+
+// check requires that the file has this status for the operation, with the headers, and that the
+// body is of its schema.
+func (file *openAPI) check(t *testing.T, pattern string, status int, header http.Header, body string) {
+	t.Helper()
+	response := file.response(t, pattern, status)
+	file.checkHeaders(t, response, header)
+	kind, _, _ := strings.Cut(header.Get("Content-Type"), ";")
 	content, described := response.Content[kind]
 	require.True(t, described, "%s %d has the type %s", pattern, status, kind)
-	if content.Schema.Ref == "" {
-		return
+	if content.Schema.Ref != "" {
+		file.validate(t, []byte(`{"$ref": "`+content.Schema.Ref+`"}`), body)
 	}
-	var whole jsonschema.Schema
-	schemas := strings.ReplaceAll(string(file.Components.Schemas), "#/components/schemas/", "#/$defs/")
-	ref := strings.ReplaceAll(content.Schema.Ref, "#/components/schemas/", "#/$defs/")
-	require.NoError(t, json.Unmarshal([]byte(`{"$ref": "`+ref+`", "$defs": `+schemas+`}`), &whole))
-	resolved, err := whole.Resolve(nil)
-	require.NoError(t, err)
+}
+
+// checkHeaders requires that an answer has the headers that the file says it has, and no other.
+func (file *openAPI) checkHeaders(t *testing.T, response apiResponse, header http.Header) {
+	t.Helper()
+	for _, name := range inEveryAnswer {
+		require.Contains(t, file.Info.Description, name)
+		require.NotEmpty(t, header.Get(name), "%s is in every answer", name)
+	}
+	canonical := map[string]bool{}
+	for name := range response.Headers {
+		canonical[http.CanonicalHeaderKey(name)] = true
+	}
+	for name := range header {
+		described := canonical[name]
+		require.True(t, described || slices.Contains(inEveryAnswer, name) || slices.Contains(unspecific, name), "%s is not described", name)
+	}
+	for name, h := range response.Headers {
+		text := header.Get(name)
+		if text == "" {
+			require.False(t, h.Required, "%s is missing", name)
+			continue
+		}
+		value, _ := json.Marshal(text)
+		if strings.Contains(string(h.Schema), "integer") {
+			value = []byte(text)
+		}
+		file.validate(t, h.Schema, string(value))
+	}
+}
+
+// validate compares JSON with a schema that may refer to those of the file.
+func (file *openAPI) validate(t *testing.T, schema []byte, body string) {
+	t.Helper()
+	toDefs := func(text []byte) string {
+		return strings.ReplaceAll(string(text), "#/components/schemas/", "#/$defs/")
+	}
+	resolved := file.resolved[string(schema)]
+	if resolved == nil {
+		var whole jsonschema.Schema
+		require.NoError(t, json.Unmarshal([]byte(`{"allOf": [`+toDefs(schema)+`], "$defs": `+toDefs(file.Components.Schemas)+`}`), &whole))
+		var err error
+		resolved, err = whole.Resolve(nil)
+		require.NoError(t, err)
+		file.resolved[string(schema)] = resolved
+	}
 	var value any
 	require.NoError(t, json.Unmarshal([]byte(body), &value), body)
-	require.NoError(t, resolved.Validate(value), "%s %d: %s", pattern, status, body)
+	require.NoError(t, resolved.Validate(value), "%s: %s", schema, body)
+}
+
+// Each event of a stream is what openapi.json says of it: the first, those that were missed, and
+// those of the client.
+func TestOpenAPI_stream(t *testing.T) {
+	const pattern = "GET /api/events/stream"
+	file := readOpenAPI(t)
+	c := newClient(t)
+	register(t, c, "s")
+	s := serve(t, c)
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
+	require.Error(t, err)
+	require.NoError(t, c.WaitReady(t.Context(), "s"))
+	for range retention.Events/2 + 10 {
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "x", InMemory: mcptest.InMemory(mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true})}))
+		require.NoError(t, c.Unregister(t.Context(), "x"))
+	}
+	registerBroken(t, c, "broken")
+	for _, query := range []string{"", "?after=0", "?last=50"} {
+		response, reading := s.openStream(query, "")
+		described := file.response(t, pattern, response.StatusCode)
+		file.checkHeaders(t, described, response.Header)
+		require.Contains(t, described.Content, response.Header.Get("Content-Type"))
+		seen := map[string]int{}
+		for ended := false; !ended; {
+			e := reading.next()
+			require.NotEmpty(t, e.data, "the stream has ended")
+			schema, known := described.Events[e.name]
+			require.True(t, known, "the event %q is not described", e.name)
+			file.validate(t, []byte(`{"$ref": "`+schema.Ref+`"}`), e.data)
+			seen[e.name]++
+			ended = strings.Contains(e.data, `"kind":"evicted"`)
+		}
+		require.Equal(t, 1, seen["hello"])
+		require.Equal(t, query != "?last=50", seen["missed"] > 0)
+		reading.close()
+	}
+	for status, query := range map[int]string{400: "?after=x", 401: ""} {
+		site := s
+		if status == 401 {
+			site = serve(t, c, web.WithToken("secret"))
+		}
+		response, body := site.do(http.MethodGet, "/api/events/stream"+query, "", nil)
+		require.Equal(t, status, response.StatusCode)
+		file.check(t, pattern, status, response.Header, body)
+	}
 }
 
 // The answers to real requests are what openapi.json says of them.
@@ -185,10 +300,41 @@ func TestOpenAPI_answers(t *testing.T) {
 			method, _, _ := strings.Cut(row.pattern, " ")
 			response, body := row.site.do(method, row.path, row.body, row.change)
 			require.Equal(t, row.status, response.StatusCode, body)
-			file.check(t, row.pattern, response.StatusCode, response.Header.Get("Content-Type"), body)
+			file.check(t, row.pattern, response.StatusCode, response.Header, body)
 			require.Equal(t, row.status == 429, strings.Contains(body, `"retryable":true`), "only what was not sent, and can pass, may be repeated")
 		})
 	}
+}
+
+// A handler that is busy says when to try again.
+func TestOpenAPI_busy(t *testing.T) {
+	file := readOpenAPI(t)
+	s := serve(t, newClient(t))
+	var response *http.Response
+	for response == nil || response.StatusCode == http.StatusOK { // until all places of streams are taken
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events/stream", nil)
+		require.NoError(t, err)
+		response, err = s.Client().Do(r)
+		require.NoError(t, err)
+		defer response.Body.Close()
+	}
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	body := string(text)
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode, body)
+	require.NotEmpty(t, response.Header.Get("Retry-After"))
+	file.check(t, "GET /api/events/stream", response.StatusCode, response.Header, body)
+}
+
+// An answer to a method that a path does not have says which it has.
+func TestOpenAPI_wrong_method(t *testing.T) {
+	file := readOpenAPI(t)
+	response, body := serve(t, newClient(t), web.WithControls()).do(http.MethodPost, "/api/status", "{}", nil)
+	require.Equal(t, http.StatusMethodNotAllowed, response.StatusCode)
+	require.NotEmpty(t, response.Header.Get("Allow"))
+	file.check(t, "GET /api/status", response.StatusCode, response.Header, body)
 }
 
 // Each curl command of the page is answered with success.

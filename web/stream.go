@@ -18,8 +18,8 @@ const (
 	// A stream is written to maxBurst times at once, and then once for each flushInterval.
 	// So a crash and the restart after it are shown when they happen, and many events share
 	// a write.
-	maxBurst      = 4
-	flushInterval = 250 * time.Millisecond
+	maxBurst      = 16
+	flushInterval = 100 * time.Millisecond
 	// heartbeatInterval is how often a comment is written while nothing happens, so that
 	// proxies keep the connection and a reader notices that it is gone.
 	heartbeatInterval = 15 * time.Second

@@ -44,8 +44,18 @@ type reader struct {
 	lastID  string // of the last event that until has read
 }
 
-// open opens an event stream. lastID is sent as Last-Event-ID unless it is empty.
+// open opens an event stream, and reads its first event. lastID is sent as Last-Event-ID unless it
+// is empty.
 func (s *site) open(query, lastID string) *reader {
+	s.t.Helper()
+	_, reading := s.openStream(query, lastID)
+	hello := reading.next()
+	require.Equal(s.t, "hello", hello.name)
+	require.Contains(s.t, hello.data, api.Schema)
+	return reading
+}
+
+func (s *site) openStream(query, lastID string) (*http.Response, *reader) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // a test that fails ends
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events/stream"+query, nil)
@@ -61,10 +71,7 @@ func (s *site) open(query, lastID string) *reader {
 	scanner.Buffer(nil, 1<<20)
 	reading := &reader{t: s.t, ctx: ctx, body: scanner, leave: cancel, closing: response.Body.Close}
 	s.t.Cleanup(reading.close)
-	hello := reading.next()
-	require.Equal(s.t, "hello", hello.name)
-	require.Contains(s.t, hello.data, api.Schema)
-	return reading
+	return response, reading
 }
 
 func (r *reader) close() {
@@ -246,22 +253,59 @@ func (w *pacedWriter) Write(b []byte) (int, error) {
 	return w.text.Write(b)
 }
 
-// Many events make few writes: four at once, and then one each 250 ms. The test has a clock
-// of its own.
+// written is all that was written.
+func (w *pacedWriter) written() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+// pacedStream reads the events of a client whose server "s" is started again after a delay, with
+// the clock of the test.
+func pacedStream(t *testing.T, delay time.Duration) (c *facade.Client, w *pacedWriter, end func()) {
+	c, err := facade.New()
+	require.NoError(t, err)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{}),
+		Policy: supervisor.Retry(supervisor.Unlimited, delay, supervisor.WithMaxDelay(delay))}))
+	h, err := web.New(c)
+	require.NoError(t, err)
+	ctx, leave := context.WithCancel(t.Context())
+	w = &pacedWriter{header: http.Header{}}
+	var serving sync.WaitGroup
+	r := httptest.NewRequest(http.MethodGet, "http://localhost/api/events/stream", nil).WithContext(context.WithValue(ctx, http.LocalAddrContextKey, &net.UnixAddr{}))
+	serving.Go(func() { h.ServeHTTP(w, r) })
+	synctest.Wait()
+	return c, w, func() {
+		leave()
+		serving.Wait()
+		require.NoError(t, c.Close(t.Context()))
+	}
+}
+
+// A server that crashes again and again, each time after half a second, is shown when it does:
+// no event waits for those before it.
+func TestStream_of_a_crash_loop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w, end := pacedStream(t, 400*time.Millisecond)
+		defer end()
+		for range 30 {
+			before := w.written()
+			_, err := c.CallTool(t.Context(), "s/crash", nil)
+			require.Error(t, err)
+			crashed := time.Now()
+			synctest.Wait()
+			require.Equal(t, crashed, time.Now())
+			require.Contains(t, w.written()[len(before):], `"kind":"down"`)
+			require.NoError(t, c.WaitReady(t.Context(), "s"))
+		}
+	})
+}
+
+// Many events make few writes: sixteen at once, and then one each 100 ms.
 func TestStream_coalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := facade.New()
-		require.NoError(t, err)
-		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, 10*time.Millisecond, supervisor.WithMaxDelay(10*time.Millisecond)),
-			InMemory: mcptest.InMemory(mcptest.Script{})}))
-		h, err := web.New(c)
-		require.NoError(t, err)
-		ctx, leave := context.WithCancel(t.Context())
-		w := &pacedWriter{header: http.Header{}}
-		var serving sync.WaitGroup
-		r := httptest.NewRequest(http.MethodGet, "http://localhost/api/events/stream", nil).WithContext(context.WithValue(ctx, http.LocalAddrContextKey, &net.UnixAddr{}))
-		serving.Go(func() { h.ServeHTTP(w, r) })
-		synctest.Wait()
+		c, w, end := pacedStream(t, 10*time.Millisecond)
+		defer end()
 		time.Sleep(time.Second)
 		w.mu.Lock()
 		before := len(w.writes)
@@ -269,7 +313,7 @@ func TestStream_coalesces(t *testing.T) {
 		require.LessOrEqual(t, before, 5, "hello, and what was kept")
 		began := time.Now()
 		for range 100 { // each crash is four events
-			_, err = c.CallTool(t.Context(), "s/crash", nil)
+			_, err := c.CallTool(t.Context(), "s/crash", nil)
 			require.Error(t, err)
 			require.NoError(t, c.WaitReady(t.Context(), "s"))
 		}
@@ -278,17 +322,14 @@ func TestStream_coalesces(t *testing.T) {
 		w.mu.Lock()
 		writes := w.writes[before:]
 		w.mu.Unlock()
-		for i := range 3 {
-			require.Less(t, writes[i].Sub(began), 50*time.Millisecond, "the first events are written at once")
+		for i := range 12 {
+			require.Less(t, writes[i].Sub(began), 100*time.Millisecond, "the first events are written at once")
 		}
-		for i := 5; i < len(writes); i++ {
-			require.GreaterOrEqual(t, writes[i].Sub(writes[i-1]), 250*time.Millisecond)
+		for i := 20; i < len(writes); i++ {
+			require.GreaterOrEqual(t, writes[i].Sub(writes[i-1]), 100*time.Millisecond)
 		}
-		require.LessOrEqual(t, len(writes), int(took/(250*time.Millisecond))+6)
+		require.LessOrEqual(t, len(writes), int(took/(100*time.Millisecond))+18)
 		require.GreaterOrEqual(t, took, time.Second)
-		require.Equal(t, 400, strings.Count(w.text.String(), "\nid: ")-3)
-		leave()
-		serving.Wait()
-		require.NoError(t, c.Close(t.Context()))
+		require.Equal(t, 400, strings.Count(w.written(), "\nid: ")-3)
 	})
 }

@@ -21,9 +21,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
-// A kill of a server is visible within 250 ms of its event. The fastest of a few kills
-// counts: a busy machine delays some, and a page that polls would be late every time.
+// Most of several kills of a server are visible within 250 ms of their events. A busy machine
+// delays some, and a page that polls would be late nearly every time. The log has the median.
 func TestKill_is_visible_at_once(t *testing.T) {
+	const kills = 9
 	c := newClient(t)
 	spec := process("fs", mcptest.Script{})
 	spec.Policy = supervisor.Retry(supervisor.Unlimited, 400*time.Millisecond, supervisor.WithMaxDelay(400*time.Millisecond))
@@ -36,8 +37,8 @@ func TestKill_is_visible_at_once(t *testing.T) {
 		new MutationObserver(look).observe(document.getElementById("server-rows"), { subtree: true, childList: true, characterData: true, attributes: true });
 		return true;
 	})()`)
-	fastest := time.Hour
-	for kills := 0; kills < 10 && fastest > 250*time.Millisecond; kills++ {
+	var took []time.Duration
+	for range kills {
 		p.has("#server-rows .state", "ready")
 		eval[bool](p, `Boolean(window.seen = [])`)
 		events := c.Watch(t.Context(), mcpvisor.EventDown, mcpvisor.EventReady)
@@ -47,11 +48,12 @@ func TestKill_is_visible_at_once(t *testing.T) {
 		require.Equal(t, mcpvisor.EventDown, down.Kind)
 		p.wait(`window.seen.length > 0`)
 		seen := time.UnixMilli(int64(eval[float64](p, `window.seen[0]`)))
-		fastest = min(fastest, seen.Sub(down.Time))
-		t.Logf("visible after %v", seen.Sub(down.Time))
+		took = append(took, seen.Sub(down.Time))
 		require.Equal(t, mcpvisor.EventReady, (<-events).Kind)
 	}
-	require.LessOrEqual(t, fastest, 250*time.Millisecond)
+	slices.Sort(took)
+	t.Logf("visible after %v, median of %v", took[kills/2], took)
+	require.LessOrEqual(t, took[kills/2], 250*time.Millisecond)
 	p.has("#server-rows .row", "fs")
 	p.has("#events", "signal: killed")
 	p.has("#attention", "fs")

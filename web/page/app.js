@@ -11,7 +11,7 @@ import { takeUsage } from "./usage.js";
 const $ = (id) => document.getElementById(id);
 const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
-const refreshEvery = 100, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
+const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
 async function get(path) {
 	const answer = await fetch("api/" + path, { headers: { Accept: "application/json" } });
@@ -32,20 +32,22 @@ async function call(body, signal) {
 	return answer;
 }
 
-// Status. A change is fetched at once, unless another was just fetched.
-const changed = new Set();
-let fetching = false, stale = false, refreshTimer = 0, lastRefresh = 0, current = Date.now(), lostSince = 0;
+// Status. A change is fetched at once, unless several were just fetched.
+const changed = new Set(), fetched = []; // fetched: when the last refreshBurst were
+let fetching = false, stale = false, refreshTimer = 0, current = Date.now(), lostSince = 0;
 
 function refresh(name) {
 	changed.add(name ?? "");
 	if (fetching || refreshTimer) return;
-	refreshTimer = setTimeout(fetchStatus, Math.max(0, lastRefresh + refreshEvery - performance.now()));
+	const wait = fetched.length < refreshBurst ? 0 : fetched[0] + refreshBurst * refreshEvery - performance.now();
+	refreshTimer = setTimeout(fetchStatus, Math.max(0, wait));
 }
 
 async function fetchStatus() {
 	refreshTimer = 0;
 	fetching = true;
-	lastRefresh = performance.now();
+	fetched.push(performance.now());
+	if (fetched.length > refreshBurst) fetched.shift();
 	const names = changed.has("") || changed.size > 20 || !app.loaded ? [] : [...changed];
 	changed.clear();
 	try {

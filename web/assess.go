@@ -143,15 +143,23 @@ func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time)
 	return ends, last
 }
 
+// oldest names the oldest call of the group.
+func (g *callGroup) oldest() string {
+	if g.count == 1 {
+		return ": " + g.target
+	}
+	return ", the oldest is " + g.target
+}
+
 // calls assesses the calls of the server.
 func (f *facts) calls(s *mcpvisor.ServerStatus, add addFunc) {
 	if g, found := f.unknown[s.Name]; found {
-		add(api.AttentionUnknownOutcome, api.SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min, first %s",
-			display.Count(g.count, "call"), int(recently.Minutes()), g.target)
+		add(api.AttentionUnknownOutcome, api.SeverityWarning, &g.first, "check whether they had an effect before they are repeated", "%s of unknown outcome in the last %d min%s",
+			display.Count(g.count, "call"), int(recently.Minutes()), g.oldest())
 	}
 	if g, found := f.slow[s.Name]; found {
-		add(api.AttentionSlowCalls, api.SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s, oldest %s",
-			display.Count(g.count, "request"), int(slowCall.Seconds()), g.target)
+		add(api.AttentionSlowCalls, api.SeverityWarning, &g.first, "look at the server; Timeouts.Call and Timeouts.CallTotal bound calls", "%s in flight for more than %d s%s",
+			display.Count(g.count, "request"), int(slowCall.Seconds()), g.oldest())
 	}
 	if s.Calls.Queued > 0 {
 		add(api.AttentionQueued, api.SeverityWarning, nil, "raise Limits.MaxInFlight if the server can do more at once", "%s behind Limits.MaxInFlight, %d in flight",

@@ -180,6 +180,37 @@ func TestColumns_do_not_overlap(t *testing.T) {
 	}
 }
 
+// What was not read yet is not said to be empty.
+func TestPage_while_it_loads(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("fs", mcptest.Script{}))
+	_, err := c.CallTool(t.Context(), "fs/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	read := make(chan struct{})
+	p := newPage(t, serve(t, c, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/api/calls") || strings.HasSuffix(r.URL.Path, "/stream") {
+				select {
+				case <-read:
+				case <-r.Context().Done():
+				}
+			}
+			next.ServeHTTP(w, r)
+		})
+	}).URL, prefix+"/")
+	for _, id := range []string{"calls", "tools", "events"} {
+		p.has("#"+id, "Loading…")
+	}
+	require.False(t, eval[bool](p, `/No (call|tool|event)/.test(document.body.innerText)`))
+	close(read)
+	p.has("#calls", "ok")
+	p.has("#tools", "echo")
+	p.has("#events", "fs ready")
+	p.open(prefix + "/#/s/fs")
+	p.has("#detail", "Recent calls")
+	p.has("#detail", "ok")
+}
+
 // When the process ends, a banner says so, and nothing is said to be ready.
 func TestPage_after_the_end_of_the_process(t *testing.T) {
 	c := newClient(t)

@@ -9,7 +9,7 @@ import { bindKeys } from "./keys.js";
 import { takeUsage } from "./usage.js";
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: [], events: [], usage: new Map(), usageSeq: 0, lost: 0, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -64,7 +64,7 @@ async function fetchStatus() {
 function takeStatus(s) {
 	if (app.instance && app.instance !== s.instance) { // another process: its numbers begin again
 		app.events = [];
-		app.lost = 0;
+		app.lost = null;
 		app.recent = [];
 		app.usage.clear();
 		app.usageSeq = 0;
@@ -130,7 +130,9 @@ async function poll() {
 		const before = app.unfinished.length;
 		app.unfinished = c.unfinished ?? [];
 		app.moreUnfinished = c.moreUnfinished ?? 0;
-		if (c.recent.length || !app.tools.length) app.tools = (await get("tools?limit=20")).tools;
+		const first = !app.tools;
+		if (c.recent.length || !app.tools?.length) app.tools = (await get("tools?limit=20")).tools;
+		if (first) render();
 		if (active || before !== app.unfinished.length) {
 			for (const one of [...c.recent, ...c.inFlight, ...app.tasks]) changed.add(one.server);
 			refresh(changed.values().next().value);
@@ -193,11 +195,13 @@ function connect() {
 	source.onerror = lost;
 	source.addEventListener("hello", (e) => {
 		if (app.instance && JSON.parse(e.data).instance !== app.instance) app.events = [];
+		app.lost ??= 0;
+		render();
 		refresh();
 	});
 	source.addEventListener("missed", (e) => {
 		const { missed } = JSON.parse(e.data);
-		app.lost += missed;
+		app.lost = (app.lost ?? 0) + missed;
 		refresh();
 	});
 	source.onmessage = (e) => {
@@ -292,6 +296,7 @@ function paint() {
 		setTimeout(() => { // after this frame
 			performance.measure("first servers", "status");
 			pollUsage();
+			poll();
 			render();
 		});
 	}

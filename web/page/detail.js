@@ -19,8 +19,13 @@ export function showDetail(el, name, s, view, app) {
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
-		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("p", "alert-text", s.lastCause.message, kind(s.lastCause))),
+		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		well ? null : stderr, facts(s, app.usage.get(s.name)), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
+}
+
+// advice is what the list of what needs attention says about a server, beyond its cause.
+function advice(s, attention) {
+	return attention.filter((a) => a.server === s.name || a.servers?.includes(s.name)).map((a) => [(a.more ?? []).map((text) => h("p", "note", text)), h("p", "do", a.action)]);
 }
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }
@@ -33,7 +38,7 @@ function facts(s, used) {
 		["Configured in", s.origin],
 		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
 		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
-		["Policy", [s.policy, h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left")]],
+		["Policy", [s.policy, s.maxAttempts ? h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left") : null]],
 		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
 		["Ends", s.totals?.ends && counts(s.totals.ends)],
 		["Calls", [count(s.calls.total), h("span", "sub", [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
@@ -47,10 +52,10 @@ function historyOf(s) {
 	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
 	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { key: i.epoch },
 		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
-		td(i.served ? "served" : "did not start"), td(i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
+		td(i.served ? "served" : "did not start"), h("td", "whole", i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
 	return h("section", { key: "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
 		h("div", "lane-large", lane(s, first, now)),
-		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "wordy") : null);
+		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "folds") : null);
 }
 
 // followStderr keeps the last line in view, unless the reader has scrolled up or does not want it.
@@ -100,10 +105,10 @@ function catalogOf(s, view, app) {
 	});
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
 	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", { class: "split", key: "split" },
-		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…")),
+		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
 			listed ? null : h("p", "note", s.state === "ready" ? "The server does not list this tool any more." : "The server is not ready. What you have typed stays."),
-			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. Its program can allow calls with web.Controls."),
+			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;
 }

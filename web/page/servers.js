@@ -152,7 +152,8 @@ export function when(s) {
 
 export function reason(s, lines = 4) {
 	if (s.state === "ready" || !s.lastCause && !s.session?.stderr) return null;
-	const stderr = (s.session?.stderr ?? s.lastCause?.stderr ?? []).slice(-lines);
+	let stderr = (s.session?.stderr ?? s.lastCause?.stderr ?? []).slice(-lines);
+	if (stderr.length === 1 && s.lastCause?.message.startsWith(stderr[0])) stderr = []; // it is the cause
 	return [s.lastCause ? h("p", null, s.lastCause.message, kind(s.lastCause)) : null,
 		stderr.length ? h("pre", { class: "stderr", label: "stderr of " + s.name }, stderr.join("\n")) : null];
 }

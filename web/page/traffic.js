@@ -3,8 +3,11 @@ import { fill, glyph, h, head, num, td } from "./dom.js";
 import { age, at, count, plural, tell, took } from "./format.js";
 import { link, nameOf } from "./servers.js";
 
+// table makes a table. With the style "folds" a narrow window shows each row as a few lines, where
+// each cell but the wide ones has its title.
 export function table(caption, columns, rows, empty, style) {
 	if (!rows.length) return h("p", "calm", empty);
+	for (const row of rows) [...row.cells].forEach((cell, i) => cell.setAttribute("data-title", columns[i].replace("#", "")));
 	return h("div", { class: "scroll", tabindex: 0, role: "region", label: caption }, h("table", style, h("caption", "hidden", caption),
 		h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.startsWith("#") ? "num" : null }, c.replace("#", ""))))),
 		h("tbody", null, rows)));
@@ -43,8 +46,8 @@ export function showUnfinished(el, app, server, only) {
 	const all = app.unfinished.filter(of(server, only));
 	el.hidden = !all.length;
 	fill(el, head("Calls of an earlier process without an end", count(all.length + (server || only ? 0 : app.moreUnfinished))), table("Calls of an earlier process without an end", ["Age", "Key", "Call", "State"],
-		all.map((e) => h("tr", { key: e.key }, td(age(e.began)), h("td", "grow mono", e.key), td(what({ ...e, target: e.tool, method: "tools/call" }, server)),
-			td(e.state === "task" ? tell("◐", "warn", "task, nobody waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), ""));
+		all.map((e) => h("tr", { key: e.key }, td(age(e.began)), h("td", "grow mono", e.key), h("td", "whole", what({ ...e, target: e.tool, method: "tools/call" }, server)),
+			td(e.state === "task" ? tell("◐", "warn", "task, nobody waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
 }
 
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful
@@ -54,7 +57,7 @@ export function showCalls(el, app, server, only) {
 	const unknown = app.unknown.filter(mine).slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
 	const row = (c) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(c.began)), h("td", "grow", what(c, server)), h("td", "outcome", outcome(c)), num(took(c.tookNs)));
 	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
-		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), only ? "No call that fits has ended yet." : "No call has ended yet."));
+		table("Recent calls", ["Time", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet."));
 }
 
 // showFound lists the tools of all servers that fit the filter.
@@ -62,16 +65,16 @@ export function showFound(el, found) {
 	const tools = found?.tools ?? [];
 	el.hidden = !tools.length;
 	fill(el, head("Tools that fit the filter", found?.more ? "the first " + tools.length + " of " + count(tools.length + found.more) : null), table("Tools that fit the filter", ["Tool", "Description"],
-		tools.map((t) => h("tr", { key: t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? ""))), ""));
+		tools.map((t) => h("tr", { key: t.name }, h("td", "whole", h("a", { href: link(t.server, t.originalName), class: "name" }, t.name)), h("td", "grow", t.description ?? ""))), "", "folds"));
 }
 
 export function showTools(el, all, only) {
-	const stats = all.filter(of(null, only)), top = stats.slice(0, 12);
+	const stats = (all ?? []).filter(of(null, only)), top = stats.slice(0, 12);
 	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
 		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
-			h("tr", { key: t.server + " " + t.name }, td(h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
+			h("tr", { key: t.server + " " + t.name }, h("td", "whole", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
 				num(count(t.calls)), num(errors(t)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
-				h("td", "wide", t.calls ? spread(t) : null))), only ? "No tool of these servers is among the busiest." : "No tool has been called yet."));
+				h("td", "wide", t.calls ? spread(t) : null))), !all ? "Loading…" : only ? "No tool of these servers is among the busiest." : "No tool has been called yet.", "folds"));
 }
 
 // errors counts what went wrong with a tool: failed calls, and results with isError.
@@ -108,5 +111,5 @@ export function showEvents(el, events, lost, server, only) {
 			const mark = marks[e.kind] ?? "○", tone = tones[e.severity] ?? (mark === "●" || mark === "◎" ? "good" : "off");
 			const [what, stderr] = e.text.split("; stderr: "), more = stderr ?? changedNames(e.change);
 			return h("li", { key: e.seq }, at(e.time), glyph(mark, tone), h("span", "text", what + (e.startTookNs ? ", started in " + took(e.startTookNs) : ""), more ? h("span", { class: "sub mono", title: more }, more) : null));
-		})) : h("p", "calm", "No event yet."));
+		})) : h("p", "calm", lost === null ? "Loading…" : "No event yet."));
 }

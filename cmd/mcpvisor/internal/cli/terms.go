@@ -28,6 +28,7 @@ var (
 		`; raise MaxEntries or MaxBytes, or shorten Retention`, ``,
 		`register it first`, `mcpvisor status lists the servers`,
 		`; Tools lists them`, `; mcpvisor tools lists them`,
+		`, or with Authorize of the client`, ``,
 		`leave Era empty`, `remove "era"`,
 		`, and Era is set to `, `, and "era" is set to `,
 		`(Client.Authorize, or mcpvisor authorize `, `(mcpvisor authorize `,

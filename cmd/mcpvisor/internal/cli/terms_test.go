@@ -31,7 +31,7 @@ func TestConfigTerms(t *testing.T) {
 }
 
 // goNames matches a name of the Go API in a text.
-var goNames = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|OAuth|Policy|ServerSpec|supervisor|facade|mcpvisor)\.[A-Z]\w*|\bWith[A-Z]\w*|\b[A-Z][a-z]+[A-Z][a-z]\w*|\b(Dir|Era|Standby|Client)\b|\bno Auth\b|\bs Auth\b`)
+var goNames = regexp.MustCompile(`\b(Timeouts|Limits|Probe|HTTP|Stdio|InMemory|OAuth|Policy|ServerSpec|supervisor|facade|mcpvisor)\.[A-Z]\w*|\bWith[A-Z]\w*|\b[A-Z][a-z]+[A-Z][a-z]\w*|\b(Dir|Era|Standby|Client)\b|\bno Auth\b|\bs Auth\b|with Authorize of`)
 
 // fieldPath matches the path of a field of mcpvisor.ServerSpec in a text.
 var fieldPath = regexp.MustCompile(`\b(?:ServerSpec\.)?((?:Timeouts|Limits|Probe|Stdio|HTTP|Policy)(?:\.[A-Z]\w*)+)`)

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/contents"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -82,30 +83,18 @@ func (cmd *callCmd) explained(c *servers.Set, err error) error {
 // says that the tool is one of `mcpvisor run`.
 func (inv *invocation) printResult(tool string, raw json.RawMessage, attached bool) (err error) {
 	server, _, _ := mcpvisor.SplitName(tool)
-	// The go-sdk's type would reject the whole result for one block of an unknown
-	// kind, and would change numbers.
-	var result struct {
-		Content    []json.RawMessage `json:"content"`
-		Structured json.RawMessage   `json:"structuredContent"`
-		IsError    bool              `json:"isError"`
-	}
+	var result contents.Result
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: fmt.Sprintf("the result of %s cannot be read: %v", tool, err)}}
 	}
-	switch {
-	case inv.JSON:
+	if inv.JSON {
 		err = cli.PrintRaw(inv.Out, raw)
-	case len(result.Content) > 0:
-		err = inv.contents().print(decodeContents(result.Content))
-	case len(result.Structured) > 0 && string(result.Structured) != "null":
-		var text bytes.Buffer
-		if err = json.Indent(&text, result.Structured, "", "  "); err == nil {
-			err = cli.PrintRaw(inv.Out, text.Bytes())
-		}
+	} else {
+		err = result.Print(inv.contents())
 	}
 	if err == nil && result.IsError {
 		message := tool + " reports an error"
-		if asksUser(result.Content) {
+		if result.AsksUser() {
 			message += inv.FormAdvice(attached)
 		}
 		err = &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Outcome: mcpvisor.OutcomeAnswered, Server: server, Message: message}}
@@ -113,12 +102,10 @@ func (inv *invocation) printResult(tool string, raw json.RawMessage, attached bo
 	return err
 }
 
-// asksUser reports whether the error of a tool is about elicitation. A server of 2025-11-25
-// learns that the client asks nothing before or during the call, and says so in its own words.
-func asksUser(content []json.RawMessage) bool {
-	return slices.ContainsFunc(content, func(block json.RawMessage) bool {
-		return bytes.Contains(bytes.ToLower(block), []byte("elicit"))
-	})
+// contents returns the printer of answers. stdout that is no terminal gets texts unchanged.
+func (inv *invocation) contents() *contents.Printer {
+	file, isFile := inv.Out.(*os.File)
+	return contents.NewPrinter(inv.Out, isFile && term.IsTerminal(int(file.Fd())))
 }
 
 type readCmd struct {
@@ -150,7 +137,7 @@ func (cmd *readCmd) Run(inv *invocation) error {
 	}
 	printer := inv.contents()
 	for _, r := range res.Contents {
-		if err := printer.printResource(r); err != nil {
+		if err := printer.PrintResource(r); err != nil {
 			return err
 		}
 	}
@@ -195,7 +182,7 @@ func (cmd *promptCmd) Run(inv *invocation) error {
 	}
 	for _, m := range res.Messages {
 		fmt.Fprintf(inv.Out, "%s: ", display.Text(string(m.Role)))
-		if err := newContentPrinter(inv.Out, true).print([]mcp.Content{m.Content}); err != nil {
+		if err := contents.NewPrinter(inv.Out, true).Print([]mcp.Content{m.Content}); err != nil {
 			return err
 		}
 	}

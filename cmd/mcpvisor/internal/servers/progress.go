@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"golang.org/x/term"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/contents"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 )
 
@@ -44,11 +44,7 @@ func (p *ProgressLine) Show(report mcpvisor.Progress) {
 	if p.paused {
 		return
 	}
-	text := fmt.Sprintf("%g", report.Progress)
-	if report.Total > 0 {
-		text = fmt.Sprintf("%3.0f%%  %g of %g", 100*min(max(report.Progress/report.Total, 0), 1), report.Progress, report.Total)
-	}
-	text = table.OneLine(strings.TrimSpace(text+"  "+report.Message), p.width-1)
+	text := table.OneLine(contents.Progress(report), p.width-1)
 	_, _ = fmt.Fprint(p.out, "\r\x1b[K", text)
 	p.shown = true
 }

@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/contents"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/params"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
@@ -33,6 +34,7 @@ type call struct {
 	confirm  bool   // "call it?" is asked
 
 	began   time.Time
+	how     string             // how far the call that runs has come
 	cancel  context.CancelFunc // of the call that runs; nil if none does
 	outcome []string           // lines about the last call
 	failed  bool
@@ -44,6 +46,12 @@ type (
 		name string
 		tool table.Tool
 		err  error
+	}
+	// progressMsg is a report of the call that runs, and next waits for the one after it.
+	progressMsg struct {
+		call *call
+		text string
+		next tea.Cmd
 	}
 	// calledMsg is the end of a call.
 	calledMsg struct {
@@ -224,14 +232,39 @@ func (m *model) send() tea.Cmd {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(m.ctx)
-	c.cancel, c.began, c.outcome = cancel, m.opts.Now(), nil
+	c.cancel, c.began, c.outcome, c.how = cancel, m.opts.Now(), nil, ""
 	do, tool, now := m.opts.Call, c.tool, m.opts.Now
-	return func() tea.Msg {
+	reports := make(chan string, 1)
+	var report tea.Cmd
+	report = func() tea.Msg {
+		select {
+		case text := <-reports:
+			return progressMsg{c, text, report}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	call := func() tea.Msg {
 		defer cancel()
 		began := now()
-		result, err := do(ctx, tool, object)
+		result, err := do(ctx, tool, object, func(p mcpvisor.Progress) {
+			select {
+			case reports <- contents.Progress(p):
+			default: // the view has one to show yet
+			}
+		})
 		return calledMsg{tool, result, now().Sub(began), err}
 	}
+	return tea.Batch(call, report)
+}
+
+// progressed shows how far a call has come.
+func (m *model) progressed(msg progressMsg) tea.Cmd {
+	if msg.call.cancel == nil { // it has ended
+		return nil
+	}
+	msg.call.how = msg.text
+	return msg.next
 }
 
 // linesPerField is how many lines of the form a field has.
@@ -257,14 +290,7 @@ func (m *model) called(msg calledMsg) {
 		c.outcome = []string{"failed after " + plaintext.Duration(msg.took), text}
 		return
 	}
-	var result struct {
-		Content []struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		} `json:"content"`
-		Structured json.RawMessage `json:"structuredContent"`
-		IsError    bool            `json:"isError"`
-	}
+	var result contents.Result
 	if err := json.Unmarshal(msg.result, &result); err != nil {
 		c.failed, c.outcome = true, []string{"the result cannot be read: " + err.Error()}
 		return
@@ -274,15 +300,15 @@ func (m *model) called(msg calledMsg) {
 	if c.failed {
 		c.outcome[0] = "the tool reports an error, after " + plaintext.Duration(msg.took)
 	}
-	for _, block := range result.Content {
-		if block.Type != "text" {
-			c.outcome = append(c.outcome, "("+display.Line(block.Type)+", not shown here; mcpvisor call writes it)")
-			continue
-		}
-		c.outcome = append(c.outcome, strings.Split(display.Text(block.Text), "\n")...)
+	if result.AsksUser() {
+		c.outcome[0] += m.opts.FormAdvice
 	}
-	if len(result.Content) == 0 && len(result.Structured) > 0 {
-		c.outcome = append(c.outcome, display.Line(string(result.Structured)))
+	var text strings.Builder
+	if err := result.Print(contents.NewPrinter(&text, true)); err != nil {
+		text.WriteString("the structured content cannot be read: " + err.Error())
+	}
+	if text.Len() > 0 {
+		c.outcome = append(c.outcome, strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")...)
 	}
 	if more := len(c.outcome) - maxResultLines; more > 0 {
 		c.outcome = append(c.outcome[:maxResultLines], display.Count(more, "line")+" more; mcpvisor call prints them")
@@ -328,6 +354,9 @@ func (m *model) callLines() (lines []string) {
 		lines = append(lines, "", failure.Render("  "+cell("not sent: "+m.opts.Text(c.problem), m.width-2, false)))
 	case c.cancel != nil:
 		lines = append(lines, "", busy.Render(fmt.Sprintf("  calling for %s; esc cancels", plaintext.Duration(m.opts.Now().Sub(c.began)))))
+		if c.how != "" {
+			lines = append(lines, busy.Render("  "+cell(c.how, m.width-2, false)))
+		}
 	}
 	for i, line := range c.outcome {
 		style := plain

@@ -22,8 +22,14 @@ func (m *model) lines() []string {
 	if m.screen == screenHelp {
 		return m.helpLines()
 	}
-	if m.screen == screenEvents {
+	switch m.screen {
+	case screenEvents:
 		return m.eventLines()
+	case screenAttention:
+		return m.allAttentionLines()
+	case screenCalls:
+		return m.allCallLines()
+	default:
 	}
 	if m.screen == screenCall {
 		return m.callLines()
@@ -208,7 +214,7 @@ func (m *model) toolLines() (lines []string) {
 func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
-		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has happened"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
+		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has happened"}, {"a c", "all that needs attention; all calls, in flight and ended"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
 		{"s", "sort: name, trouble, CPU, memory, calls, failures, restarts"},
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},

@@ -43,6 +43,10 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return m.show(screenTools)
 	case "e":
 		return m.show(screenEvents)
+	case "a":
+		return m.show(screenAttention)
+	case "c":
+		return m.show(screenCalls)
 	}
 	if m.screen == screenServers {
 		return m.pressInServers(name)
@@ -141,12 +145,13 @@ func (m *model) pressInLines(name string) tea.Cmd {
 			return m.show(m.back)
 		}
 		return m.show(screenServers)
-	case "enter", "c":
-		switch {
-		case m.screen == screenTools:
+	case "enter":
+		switch m.screen {
+		case screenTools:
 			return m.openForm()
-		case name == "enter" && m.screen == screenStderr:
+		case screenStderr:
 			return m.show(screenDetails)
+		default:
 		}
 	}
 	return nil

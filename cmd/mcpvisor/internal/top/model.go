@@ -25,8 +25,15 @@ const (
 	screenStderr
 	screenEvents
 	screenCall
+	screenAttention
+	screenCalls
 	screenHelp
 )
+
+// aboutAll reports whether a screen is about all servers.
+func (s screen) aboutAll() bool {
+	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls
+}
 
 // model is the state of the view. The goroutine of the program owns it; what is read in
 // other goroutines arrives as messages.
@@ -121,7 +128,7 @@ func (m *model) read() tea.Cmd {
 	}
 	m.reading, m.again = true, false
 	ctx, source, name, on := m.ctx, m.source, m.selected, m.screen
-	if on == screenHelp || on == screenEvents {
+	if on.aboutAll() {
 		name = ""
 	}
 	return func() tea.Msg {
@@ -131,7 +138,14 @@ func (m *model) read() tea.Cmd {
 			func() (err error) { d.status, err = source.Status(ctx); return err },
 			func() (err error) { d.use, err = source.ToolUse(ctx); return err },
 			func() (err error) { d.usage, err = source.Usage(ctx); return err },
-			func() (err error) { d.calls, err = source.Calls(ctx, d.status.Stats.Calls); return err },
+			func() (err error) {
+				after := d.status.Stats.Calls // no ended calls
+				if on == screenCalls {
+					after = 0
+				}
+				d.calls, err = source.Calls(ctx, after)
+				return err
+			},
 		}
 		if name != "" {
 			steps = append(steps, func() (err error) { d.server, err = source.Server(ctx, name); return err },
@@ -171,6 +185,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.read()
 	case formMsg:
 		return m, m.showForm(msg)
+	case progressMsg:
+		return m, m.progressed(msg)
 	case calledMsg:
 		m.called(msg)
 		return m, m.read()
@@ -244,7 +260,7 @@ func (m *model) move(n int) tea.Cmd {
 
 // show changes the screen.
 func (m *model) show(s screen) tea.Cmd {
-	if s != screenServers && s != screenHelp && s != screenEvents {
+	if s != screenServers && !s.aboutAll() {
 		if m.selected == "" {
 			return nil
 		}

@@ -16,6 +16,10 @@ import (
 const (
 	maxAttention = 4 // lines
 	maxInFlight  = 5 // lines
+	// A terminal with tallRoom lines keeps detailRoom of them for the selected server, however
+	// many servers there are.
+	tallRoom   = 36
+	detailRoom = 14
 	// maxUnfinished is how many lines calls of an earlier run have.
 	maxUnfinished = 3
 )
@@ -38,6 +42,9 @@ func (m *model) serverLines() (lines []string) {
 	}
 	if len(flight) > 0 {
 		room -= len(flight) + 1
+	}
+	if len(all) > room && m.room() >= tallRoom {
+		room -= detailRoom // of the selected server
 	}
 	if len(all) > room || len(missing) > 0 {
 		room-- // for what is hidden
@@ -116,7 +123,7 @@ func (m *model) attentionLines() (lines []string) {
 	most := min(maxAttention, m.room()/4) // a low terminal has the table
 	for i, a := range all {
 		if i >= most-1 && len(all) > most {
-			lines = append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(all)-i)))
+			lines = append(lines, quiet.Render(fmt.Sprintf("  and %d more, a shows all", len(all)-i)))
 			break
 		}
 		style, symbol := severityStyle(a.Severity)
@@ -164,7 +171,7 @@ func (m *model) unfinishedLines(server string, most int) (lines []string) {
 	lines = append(lines, heading(fmt.Sprintf("  WITHOUT AN END  %s of an earlier run", display.Count(total, "call"))))
 	for i, e := range all {
 		if i == most-1 && total > most {
-			return append(lines, quiet.Render(fmt.Sprintf("  and %d more; see: mcpvisor tasks", total-i)))
+			return append(lines, quiet.Render(fmt.Sprintf("  and %d more; mcpvisor tasks lists all", total-i)))
 		}
 		style, state := warning, "interrupted, may have been executed"
 		if e.State == mcpvisor.JournalTask {
@@ -189,7 +196,7 @@ func (m *model) inFlightLines(server string, most int) (lines []string) {
 	lines = append(lines, heading(fmt.Sprintf("  IN FLIGHT  %s", display.Count(len(all)+len(tasks), "call"))))
 	for i, t := range tasks {
 		if i == most-1 && len(tasks)+len(all) > most {
-			return append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(tasks)+len(all)-i)))
+			return append(lines, quiet.Render(fmt.Sprintf("  and %d more, c shows all", len(tasks)+len(all)-i)))
 		}
 		text := fmt.Sprintf("  %s  %s  task, %s", cell(plaintext.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), display.Line(t.State+" "+t.Message))
 		lines = append(lines, fit(text, m.width, false))
@@ -197,7 +204,7 @@ func (m *model) inFlightLines(server string, most int) (lines []string) {
 	most -= len(tasks)
 	for i, c := range all {
 		if i == most-1 && len(all) > most {
-			return append(lines, quiet.Render(fmt.Sprintf("  and %d more", len(all)-i)))
+			return append(lines, quiet.Render(fmt.Sprintf("  and %d more, c shows all", len(all)-i)))
 		}
 		target := c.Target
 		if target == "" {

@@ -37,10 +37,12 @@ type Options struct {
 	Text func(string) string
 	// Page is the address of the page for browsers; empty without one.
 	Page string
-	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once.
-	// Without them no tool can be called.
+	// Tool reads the definition of a tool, as table.ParseTools expects it. Call calls one, once,
+	// and reports its progress from the goroutine of the call. Without them no tool can be called.
 	Tool func(ctx context.Context, name string) (json.RawMessage, error)
-	Call func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
+	Call func(ctx context.Context, name string, arguments json.RawMessage, progress func(mcpvisor.Progress)) (json.RawMessage, error)
+	// FormAdvice says how the user can answer a form that a tool needs; this view shows none.
+	FormAdvice string
 	// Now is the clock. Ages are differences to it.
 	Now func() time.Time
 }

@@ -282,7 +282,7 @@ func TestUnfinished_calls(t *testing.T) {
 	require.Contains(t, text, "WITHOUT AN END  9 calls of an earlier run")
 	require.Contains(t, text, "files/charge order-1  interrupted, may have been executed")
 	require.Contains(t, text, "files/charge order-2  task, nobody waits for it")
-	require.Contains(t, text, "and 7 more; see: mcpvisor tasks")
+	require.Contains(t, text, "and 7 more; mcpvisor tasks lists all")
 }
 
 // Columns without a value take no room from names.
@@ -357,7 +357,8 @@ func caller(t *testing.T, schema string, readOnly bool, answer func(ctx context.
 		require.Equal(t, "files/read", name)
 		return fmt.Appendf(nil, `{"tools":[{"name":%q,"definition":{"inputSchema":%s,"annotations":{"readOnlyHint":%v}}}]}`, name, schema, readOnly), nil
 	}
-	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+	m.opts.FormAdvice = "; answer it elsewhere"
+	m.opts.Call = func(ctx context.Context, name string, arguments json.RawMessage, _ func(mcpvisor.Progress)) (json.RawMessage, error) {
 		text, err := answer(ctx, string(arguments))
 		return json.RawMessage(text), err
 	}
@@ -420,7 +421,7 @@ func TestCall_asks(t *testing.T) {
 	require.Equal(t, 1, sent)
 	text := ansi.Strip(m.View().Content)
 	require.Contains(t, text, "the tool reports an error")
-	require.Contains(t, text, `{"a":1}`)
+	require.Contains(t, text, `"a": 1`)
 }
 
 // A call whose outcome is unknown says so. One that runs is cancelled by esc, and the form stays.
@@ -440,6 +441,66 @@ func TestCall_fails(t *testing.T) {
 	settle(m, cmd)
 	require.Contains(t, ansi.Strip(m.View().Content), "context canceled")
 	require.Equal(t, screenCall, m.screen)
+}
+
+// The progress of a call is shown while it runs, and no longer.
+func TestCall_shows_progress(t *testing.T) {
+	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) { return "", nil })
+	end := make(chan struct{})
+	m.opts.Call = func(_ context.Context, _ string, _ json.RawMessage, progress func(mcpvisor.Progress)) (json.RawMessage, error) {
+		progress(mcpvisor.Progress{Progress: 2, Total: 8, Message: "reading \x1b[2J"})
+		<-end
+		return json.RawMessage(`{"content":[]}`), nil
+	}
+	_, cmd := m.Update(press("enter"))
+	commands, ok := cmd().(tea.BatchMsg)
+	require.True(t, ok)
+	called := make(chan tea.Msg, 1)
+	go func() { called <- commands[0]() }()
+	_, next := m.Update(commands[1]())
+	require.Contains(t, ansi.Strip(m.View().Content), "25%  2 of 8  reading")
+	require.NotContains(t, m.View().Content, "\x1b[2J")
+	close(end)
+	m.Update(<-called)
+	require.NotContains(t, ansi.Strip(m.View().Content), "25%")
+	require.Nil(t, next(), "nobody waits for a report of a call that has ended")
+}
+
+// A tool that needs a form says that it failed, and how to answer the form.
+func TestCall_of_a_tool_that_asks(t *testing.T) {
+	m := caller(t, `{"type":"object"}`, true, func(context.Context, string) (string, error) {
+		return `{"content":[{"type":"text","text":"client does not support elicitation"}],"isError":true}`, nil
+	}, "enter")
+	require.Contains(t, ansi.Strip(m.View().Content), "the tool reports an error, after 0s; answer it elsewhere")
+}
+
+// All calls have a screen: in flight, of unknown outcome, and ended. So has what needs attention.
+func TestLists_of_all(t *testing.T) {
+	f := crowd()
+	f.calls.Unknown = []mcpvisor.CallRecord{{Seq: 7, Server: "files", Target: "pay", Began: *ago(time.Minute), Took: 3 * time.Second, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown}}
+	f.calls.Recent = append(f.calls.Unknown, mcpvisor.CallRecord{Seq: 8, Server: "files", Target: "read", Began: *ago(time.Second), Took: 4 * time.Millisecond},
+		mcpvisor.CallRecord{Seq: 9, Server: "search", Target: "find", Began: clock, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent},
+		mcpvisor.CallRecord{Seq: 10, Server: "files", Method: "resources/read", Began: clock, ToolError: true})
+	for i := range 9 {
+		f.status.Attention = append(f.status.Attention, api.Attention{Server: fmt.Sprintf("team-%02d", i), Kind: api.AttentionParked, Severity: api.SeverityWarning, Text: "ECONNREFUSED", Action: "fix the cause", Since: ago(time.Minute)})
+	}
+	text := ansi.Strip(shown(t, f, 120, 50).View().Content)
+	require.Contains(t, text, "and 8 more, a shows all")
+	require.Contains(t, text, "more, c shows all")
+	requireGolden(t, "calls", shown(t, f, 80, 60, "c"))
+	requireGolden(t, "attention", shown(t, f, 80, 60, "a"))
+	require.Contains(t, ansi.Strip(shown(t, &fakeSource{}, 80, 24, "c").View().Content), "no call was made yet")
+	require.Contains(t, ansi.Strip(shown(t, &fakeSource{}, 80, 24, "a").View().Content), "nothing")
+}
+
+// However many servers there are, a tall terminal shows the details of the selected one.
+func TestDetails_beside_many_servers(t *testing.T) {
+	for keys := range 40 {
+		m := shown(t, crowd(), 200, 50, slices.Repeat([]string{"down"}, keys)...)
+		text := ansi.Strip(m.View().Content)
+		require.Contains(t, text, "\n  "+strings.ToUpper(m.selected)+"\n")
+		require.Contains(t, text, "▸ ")
+	}
 }
 
 // What is pasted is typed into the field that is edited, not into a call that runs.

@@ -65,6 +65,10 @@ func (m *model) titleLine(place string) string {
 		}
 	case screenEvents:
 		title = strong.Render("events") + "  " + quiet.Render("the last first")
+	case screenAttention:
+		title = strong.Render("needs attention")
+	case screenCalls:
+		title = strong.Render("calls")
 	case screenDetails, screenTools, screenStderr:
 		title = strong.Render(cell(m.selected, min(ansi.StringWidth(m.selected), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenDetails: "details", screenTools: "tools", screenStderr: "stderr"}[m.screen])
 	case screenCall:
@@ -112,7 +116,9 @@ func (m *model) footer() string {
 	case m.screen == screenServers && m.filter.Value() != "":
 		return m.fitKeys("esc", "clear filter "+m.filter.Value(), "↵", "details", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 	case m.screen == screenServers:
-		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "s", "sort", "R", "restart all")
+		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "s", "sort", "R", "restart all")
+	case m.screen.aboutAll():
+		return m.fitKeys("↑↓", "scroll", "esc", "back", "e", "events", "c", "calls", "a", "attention")
 	}
 	if m.screen == screenTools {
 		return m.fitKeys("↑↓", "select", "↵", "call", "esc", "back", "r", "restart", "l", "stderr", "e", "events")

@@ -1,4 +1,4 @@
-package main
+package contents
 
 import (
 	"encoding/json"
@@ -10,23 +10,23 @@ import (
 )
 
 // A block of an unknown kind is described, and the others are printed.
-func TestPrintContents_unknown_kind(t *testing.T) {
+func TestPrinter_unknown_kind(t *testing.T) {
 	var out strings.Builder
-	require.NoError(t, newContentPrinter(&out, true).print(decodeContents([]json.RawMessage{
+	require.NoError(t, NewPrinter(&out, true).Print(Decode([]json.RawMessage{
 		json.RawMessage(`{"type":"text","text":"one"}`), json.RawMessage(`{"type":"weird","foo":1}`), json.RawMessage(`{"type":"text","text":"two"}`),
 	})))
 	require.Equal(t, "one\n[content of an unknown kind; --json shows it]\ntwo\n", out.String())
 }
 
 // A terminal gets no character that changes it; a file gets the text of the server.
-func TestContentPrinter(t *testing.T) {
+func TestPrinter(t *testing.T) {
 	const text = "a\r\nb\x1b[31m\u202ec\u0085"
 	for _, safe := range []bool{true, false} {
 		var one, two strings.Builder
-		require.NoError(t, newContentPrinter(&one, safe).print([]mcp.Content{&mcp.TextContent{Text: text}}))
-		p := newContentPrinter(&two, safe)
+		require.NoError(t, NewPrinter(&one, safe).Print([]mcp.Content{&mcp.TextContent{Text: text}}))
+		p := NewPrinter(&two, safe)
 		for _, text := range []string{"x", "y\n", "z"} {
-			require.NoError(t, p.printResource(&mcp.ResourceContents{Text: text}))
+			require.NoError(t, p.PrintResource(&mcp.ResourceContents{Text: text}))
 		}
 		if safe {
 			require.Equal(t, "a\nb[31mc\n", one.String())

@@ -211,6 +211,27 @@ func TestPage_while_it_loads(t *testing.T) {
 	p.has("#detail", "ok")
 }
 
+// The time of what was not today has its day, and all events that are kept can be shown.
+func TestEvents_of_another_day(t *testing.T) {
+	c := newClient(t)
+	spec := process("fs", mcptest.Script{})
+	register(t, c, spec)
+	for range 30 {
+		require.NoError(t, c.Unregister(t.Context(), "fs"))
+		register(t, c, spec)
+	}
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#events", "Show all ")
+	require.Equal(t, 60, eval[int](p, `document.querySelectorAll("#events li").length`))
+	eval[bool](p, `(document.querySelector("#events button").click(), true)`)
+	require.Greater(t, eval[int](p, `document.querySelectorAll("#events li").length`), 110)
+	p.has("#events", "Show the last 60")
+	eval[bool](p, `(import("./format.js").then((f) => { window.times = [f.at("2020-02-03T12:00:00Z").innerText, f.at(new Date().toISOString()).innerText]; }), true)`)
+	p.wait(`window.times`)
+	require.Regexp(t, `^3 Feb \d\d:\d\d:\d\d$`, eval[string](p, `times[0]`))
+	require.Regexp(t, `^\d\d:\d\d:\d\d$`, eval[string](p, `times[1]`))
+}
+
 // When the process ends, a banner says so, and nothing is said to be ready.
 func TestPage_after_the_end_of_the_process(t *testing.T) {
 	c := newClient(t)

@@ -185,7 +185,7 @@ let lastSeq = null, source = null;
 
 function connect() {
 	if (document.hidden || source && source.readyState !== EventSource.CLOSED) return;
-	source = new EventSource("api/events/stream" + (lastSeq === null ? "?last=200" : "?after=" + lastSeq));
+	source = new EventSource("api/events/stream" + (lastSeq === null ? "?last=" + keptEvents : "?after=" + lastSeq));
 	const lost = () => {
 		link("lost", "reconnecting");
 		refresh();
@@ -290,7 +290,7 @@ function paint() {
 	showUnfinished($("unfinished"), app, null, only);
 	showCalls($("calls"), app, null, only);
 	showTools($("tools"), app.tools, only);
-	showEvents($("events"), app.events, app.lost, null, only);
+	showEvents($("events"), app, null, only);
 	if (app.loaded && first) {
 		document.documentElement.dataset.loaded = "true";
 		setTimeout(() => { // after this frame
@@ -415,6 +415,9 @@ document.addEventListener("click", (e) => {
 	else if (button.dataset.act === "restart-all") restart(...JSON.parse(button.dataset.servers));
 	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {
 		view[button.dataset.act] = !view[button.dataset.act];
+		render(true);
+	} else if (button.dataset.act === "all-events") {
+		app.allEvents = !app.allEvents;
 		render(true);
 	} else if (button.dataset.act === "copy-stderr") copyStderr();
 	else if (button.dataset.state) showState(button.dataset.state);

@@ -15,7 +15,7 @@ export function showDetail(el, name, s, view, app) {
 	showInFlight(flight, app, name);
 	showUnfinished(unfinished, app, name);
 	showCalls(calls, app, name);
-	showEvents(events, app.events, app.lost, name);
+	showEvents(events, app, name);
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),

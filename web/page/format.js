@@ -51,10 +51,13 @@ export function took(ns) {
 }
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
+// at shows a time of day, after the day if that is not today.
 export function at(time) {
 	const d = new Date(time);
-	return h("time", { datetime: time, title: d.toISOString(), class: "clock" }, clock.format(d));
+	const today = d.toDateString() === new Date(serverNow()).toDateString();
+	return h("time", { datetime: time, title: d.toISOString(), class: "clock" }, today ? null : day.format(d) + " ", clock.format(d));
 }
 
 // skew is how far the clock of the server is ahead of that of the browser, in ms.

@@ -103,10 +103,13 @@ function changedNames(change) {
 	return change ? [...all("added"), ...all("removed"), ...all("changed")].join("; ") : null;
 }
 
-export function showEvents(el, events, lost, server, only) {
-	const own = events.filter(of(server, only));
-	const last = own.slice(-60).reverse();
+const shownEvents = 60;
+
+export function showEvents(el, app, server, only) {
+	const { events, lost } = app, own = events.filter(of(server, only));
+	const last = own.slice(app.allEvents ? 0 : -shownEvents).reverse();
 	fill(el, head("Events", lost ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
+		own.length > shownEvents ? h("p", null, h("button", { type: "button", "data-act": "all-events", "aria-pressed": String(Boolean(app.allEvents)) }, app.allEvents ? "Show the last " + shownEvents : "Show all " + own.length)) : null,
 		last.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, last.map((e) => {
 			const mark = marks[e.kind] ?? "○", tone = tones[e.severity] ?? (mark === "●" || mark === "◎" ? "good" : "off");
 			const [what, stderr] = e.text.split("; stderr: "), more = stderr ?? changedNames(e.change);

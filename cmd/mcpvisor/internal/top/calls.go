@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"charm.land/lipgloss/v2"
 
@@ -44,7 +43,7 @@ func (m *model) endedLines(title string, calls []mcpvisor.CallRecord) (lines []s
 			target = c.Method
 		}
 		text, style := outcomeOf(&c)
-		row := fmt.Sprintf("  %s  %s  %s  %s", c.Began.Format(time.TimeOnly), cell(latency(c.Took), 7, true), display.Line(c.Server+"/"+target), text)
+		row := fmt.Sprintf("  %s  %s  %s  %s", m.clock(c.Began), cell(latency(c.Took), 7, true), display.Line(c.Server+"/"+target), text)
 		lines = append(lines, style.Render(fit(row, m.width, false)))
 	}
 	return lines

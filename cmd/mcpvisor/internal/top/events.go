@@ -26,6 +26,16 @@ func (m *model) note(e api.Event) {
 	}
 }
 
+// clock is a time of day, after the day if that is not today.
+func (m *model) clock(at time.Time) string {
+	now := m.opts.Now()
+	at = at.In(now.Location())
+	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format("Jan _2 " + time.TimeOnly)
+}
+
 // eventLines list what has happened, the last first.
 func (m *model) eventLines() (lines []string) {
 	for _, e := range slices.Backward(m.events) {
@@ -37,7 +47,7 @@ func (m *model) eventLines() (lines []string) {
 			style = warning
 		default:
 		}
-		row := cell(e.Time.Format(time.TimeOnly), 8, false) + "  " + display.Line(m.opts.Text(e.Text))
+		row := m.clock(e.Time) + "  " + display.Line(m.opts.Text(e.Text))
 		for _, line := range wrap(row, m.width, 10) {
 			lines = append(lines, style.Render(line))
 		}

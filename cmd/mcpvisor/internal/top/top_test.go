@@ -318,6 +318,8 @@ func TestEvents(t *testing.T) {
 	require.Len(t, m.events, keptEvents)
 	text := m.View().Content
 	require.Contains(t, ansi.Strip(text), "12:00:00  event 509")
+	m.Update(eventMsg{api.Event{Event: mcpvisor.Event{Time: *ago(24 * time.Hour)}, Text: "older"}, true})
+	require.Contains(t, ansi.Strip(m.View().Content), clock.Add(-24*time.Hour).Format("Jan _2")+" 12:00:00  older", "the day, if it is not today")
 	require.NotContains(t, text, "\x1b[2J")
 }
 

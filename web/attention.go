@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -41,7 +42,7 @@ func condense(all []api.Attention) []api.Attention {
 	for _, a := range all {
 		i, known := first[a.Server]
 		if a.Server != "" && known {
-			list[i].More = append(list[i].More, a.Text)
+			list[i].More = append(list[i].More, beyond(list[i].Text, a.Text))
 			continue
 		}
 		first[a.Server] = len(list)
@@ -72,6 +73,18 @@ func condense(all []api.Attention) []api.Attention {
 		grouped = append(grouped, a)
 	}
 	return grouped
+}
+
+// beyond returns a finding without the cause that another one about the same server begins with, too.
+func beyond(first, text string) string {
+	same := 0
+	for same < min(len(first), len(text)) && first[same] == text[same] {
+		same++
+	}
+	if i := strings.LastIndex(text[:same], "; "); i >= 0 {
+		return text[i+len("; "):]
+	}
+	return text
 }
 
 // maxMore is how many further findings the entry of several servers has; more are counted.

@@ -145,13 +145,15 @@ func TestCondense(t *testing.T) {
 		entry("", api.AttentionConfiguration, "c.json cannot be read"), entry("d", api.AttentionEvicted, "no key"), entry("e", api.AttentionEvicted, "ECONNREFUSED 10.0.0.1:443"),
 		entry("", api.AttentionConfiguration, "d.json cannot be read"), entry("f", api.AttentionQueued, "2 calls wait"), entry("b", api.AttentionDiscarded, "1 line"),
 		entry("f", api.AttentionDiscarded, "2 lines"), entry("f", api.AttentionDeprecated, "old"), entry("g", api.AttentionParked, "no key"),
+		entry("h", api.AttentionParked, "no db; exit 1; is tried slowly"), entry("h", api.AttentionFlapping, "no db; exit 1; has ended 6 times"),
 	})
 	var texts []string
 	for _, a := range got {
 		texts = append(texts, a.Server+"|"+strings.Join(a.Servers, ",")+"|"+a.Text+"|"+strings.Join(a.More, ","))
 	}
 	require.Equal(t, []string{"|a,c,e|3 servers: ECONNREFUSED 10.0.0.1:443|", "|b,d|2 servers: no key|b: 1 line", "||c.json cannot be read|",
-		"||d.json cannot be read|", "f||2 calls wait|2 lines,old", "g||no key|"}, texts)
+		"||d.json cannot be read|", "f||2 calls wait|2 lines,old", "g||no key|",
+		"h||no db; exit 1; is tried slowly|has ended 6 times"}, texts)
 	require.Nil(t, got[0].Since)
 	require.Equal(t, "restart it", got[0].Action)
 }

@@ -71,6 +71,9 @@ func TestRows_keep_their_place(t *testing.T) {
 	require.Equal(t, []string{"c", "a", "b", "d", "0"}, rows(p), "a new one moves none")
 	choose("name")
 	require.Equal(t, []string{"0", "a", "b", "c", "d"}, rows(p))
+	p.has("#server-rows [data-key=c]", "MB")
+	choose("memory")
+	require.Equal(t, []string{"c", "0", "a", "b", "d"}, rows(p), "only processes have memory of their own")
 }
 
 // The page works without a pointer: one Tab and Enter to the rows, j and k between them, Enter into one,

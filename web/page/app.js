@@ -232,7 +232,7 @@ function route() {
 		Object.assign(view, { name: next, detail: null, catalog: null, chosen: null, key: "", shown: "" });
 		$("filter").value = "";
 		$("filter").placeholder = next === null ? "Filter servers" : "Filter tools";
-		if (next === null) arrange([...app.servers.values()], $("order").value);
+		if (next === null) arrange([...app.servers.values()], $("order").value, app.usage);
 	}
 	view.tool = tool || null;
 	view.focus = Boolean(tool) && app.loaded;
@@ -435,7 +435,7 @@ $("skip").addEventListener("click", (e) => {
 bindKeys({ view, controls: () => app.controls, restart, answer, clearFilter, render });
 
 $("order").addEventListener("change", () => {
-	arrange([...app.servers.values()], $("order").value);
+	arrange([...app.servers.values()], $("order").value, app.usage);
 	render(true);
 });
 $("filter").addEventListener("input", () => render());

@@ -93,15 +93,15 @@ function node(text, pid) {
 }
 
 const loudness = { bad: 4, warn: 3, busy: 2, off: 1, good: 0 };
-const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed, calls: (s) => s.calls.total, restarts: (s) => s.restarts };
+const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed, calls: (s) => s.calls.total, restarts: (s) => s.restarts, cpu: (s, used) => used?.cpu ?? -1, memory: (s, used) => used?.memoryBytes ?? -1 };
 const places = { by: "name", of: new Map() };
 
 // arrange chooses the order of the rows. They keep their places until it is called again,
 // whatever happens to the servers: a row must not move while somebody reads it.
-export function arrange(servers, by) {
+export function arrange(servers, by, usage) {
 	const measure = measures[by];
 	places.by = by;
-	places.of = new Map(measure ? servers.sort((a, b) => measure(b) - measure(a) || byName(a, b)).map((s, i) => [s.name, i]) : []);
+	places.of = new Map(measure ? servers.sort((a, b) => measure(b, usage.get(b.name)) - measure(a, usage.get(a.name)) || byName(a, b)).map((s, i) => [s.name, i]) : []);
 }
 
 // byPlace orders servers; one that was registered later comes after those that have a place.

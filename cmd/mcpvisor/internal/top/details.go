@@ -78,7 +78,9 @@ func (m *model) detailLines() (lines []string) {
 	for _, a := range m.data.status.Attention {
 		if a.Server == s.Name || slices.Contains(a.Servers, s.Name) {
 			style, _ := severityStyle(a.Severity)
-			add("attention", style, m.opts.Text(a.Text))
+			if c := s.LastCause; c == nil || !strings.HasPrefix(a.Text, c.Describe()) { // else it stands above
+				add("attention", style, m.opts.Text(a.Text))
+			}
 			for _, text := range a.More {
 				add("", plain, m.opts.Text(text))
 			}
@@ -220,6 +222,9 @@ func (m *model) helpLines() (lines []string) {
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
 		{"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"}, {"UNKNOWN", "failed calls that the server may have executed"},
+	}
+	if v := m.data.status.Version; v != "" {
+		rows = append(rows, [2]string{"version", v})
 	}
 	if m.opts.Page != "" {
 		rows = append(rows, [2]string{"page", m.opts.Page})

@@ -217,7 +217,7 @@ func afterAttempts(s *mcpvisor.ServerStatus) string {
 
 func evictedAction(s *mcpvisor.ServerStatus) string {
 	if s.LastCause != nil && s.LastCause.Permanent {
-		return "a retry cannot help: correct its configuration, then register it again"
+		return "a retry alone cannot help: correct its configuration and register it again, or install what is missing and restart it"
 	}
 	return "fix the cause, then restart it"
 }

@@ -211,6 +211,19 @@ func TestPage_while_it_loads(t *testing.T) {
 	p.has("#detail", "ok")
 }
 
+// The page of a server that is ready says what needs attention about it.
+func TestWarnings_of_a_ready_server(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("fs", mcptest.Script{}))
+	_, err := c.CallTool(t.Context(), "fs/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	require.NoError(t, c.WaitReady(t.Context(), "fs"))
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/#/s/fs")
+	p.has("#detail .badge, #detail .title", "ready")
+	p.has("#detail .alert", "1 call of unknown outcome in the last 10 min: crash")
+	p.has("#detail .alert .do", "Check whether they had an effect")
+}
+
 // The time of what was not today has its day, and all events that are kept can be shown.
 func TestEvents_of_another_day(t *testing.T) {
 	c := newClient(t)

@@ -19,13 +19,19 @@ export function showDetail(el, name, s, view, app) {
 	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
-		well || !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
+		well ? warnings(s, app.attention) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
 		well ? null : stderr, facts(s, app.usage.get(s.name)), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
 // advice is what the list of what needs attention says about a server, beyond its cause.
 function advice(s, attention) {
 	return attention.filter((a) => a.server === s.name || a.servers?.includes(s.name)).map((a) => [(a.more ?? []).map((text) => h("p", "note", text)), h("p", "do", a.action)]);
+}
+
+// warnings are what the list of what needs attention says about a server that is ready.
+function warnings(s, attention) {
+	const own = attention.filter((a) => a.server === s.name && a.severity !== "notice");
+	return own.length ? h("section", { class: "alert block warn", key: "why", label: "What needs attention" }, h("div", "alert-text", own.map((a) => h("p", null, a.text)), advice(s, own))) : null;
 }
 
 function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "#/" }, "← All servers")); }

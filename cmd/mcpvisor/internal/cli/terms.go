@@ -34,7 +34,7 @@ var (
 		`(Client.Authorize, or mcpvisor authorize `, `(mcpvisor authorize `,
 		`then call Restart or register it again`, `then try again`,
 		`set credentials, then unregister it and register it again`, `set credentials in its entry of the configuration`,
-		`correct its configuration, then register it again`, `correct its entry of the configuration`,
+		`correct its configuration and register it again`, `correct its entry of the configuration, which is read by itself`,
 		`pass the URL that arrives there to FinishAuthorization`, `paste here the URL that arrives there`,
 		` (HTTP.SSE)`, ``,
 		`FetchAssertion, AssertionFile and Enterprise are for grant`, `"assertion_file" and "enterprise" are for grant`,

@@ -59,7 +59,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	}
 	took := time.Since(began)
 	err = inv.printResult(cmd.Name, raw, c.Attached())
-	inv.Note("%s answered in %s", cmd.Name, plaintext.Duration(took))
+	inv.Note("%s answered in %s", cmd.Name, plaintext.Took(took))
 	return err
 }
 

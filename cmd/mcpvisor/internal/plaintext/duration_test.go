@@ -27,3 +27,9 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got), &after))
 	require.Equal(t, before, after, "the value is the same")
 }
+
+func TestTook(t *testing.T) {
+	for want, d := range map[string]time.Duration{"0s": -1, "256µs": 256 * time.Microsecond, "4.1ms": 4100 * time.Microsecond, "27ms": 27 * time.Millisecond, "3.2s": 3290 * time.Millisecond} {
+		require.Equal(t, want, Took(d))
+	}
+}

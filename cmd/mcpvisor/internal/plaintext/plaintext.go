@@ -70,3 +70,17 @@ func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }
+
+// Took is Duration for how long something took: below 10 ms it has more digits, as in "256µs" and
+// "4.1ms".
+func Took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%dµs", d/time.Microsecond)
+	case d < 10*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
+	}
+	return Duration(d)
+}

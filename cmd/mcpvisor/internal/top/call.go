@@ -287,7 +287,7 @@ func (m *model) called(msg calledMsg) {
 		if errors.As(msg.err, &e) && e.Outcome == mcpvisor.OutcomeUnknown {
 			text += "; it may have been executed: look before you repeat it"
 		}
-		c.outcome = []string{"failed after " + plaintext.Duration(msg.took), text}
+		c.outcome = []string{"failed after " + plaintext.Took(msg.took), text}
 		return
 	}
 	var result contents.Result
@@ -296,9 +296,9 @@ func (m *model) called(msg calledMsg) {
 		return
 	}
 	c.failed = result.IsError
-	c.outcome = []string{"answered in " + plaintext.Duration(msg.took)}
+	c.outcome = []string{"answered in " + plaintext.Took(msg.took)}
 	if c.failed {
-		c.outcome[0] = "the tool reports an error, after " + plaintext.Duration(msg.took)
+		c.outcome[0] = "the tool reports an error, after " + plaintext.Took(msg.took)
 	}
 	if result.AsksUser() {
 		c.outcome[0] += m.opts.FormAdvice

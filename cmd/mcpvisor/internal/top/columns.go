@@ -181,17 +181,12 @@ func (m *model) p95(server string) string {
 	return latency(slowest)
 }
 
-// latency renders a duration of a call.
+// latency renders a duration of a call; 0 is a dot.
 func latency(d time.Duration) string {
-	switch {
-	case d <= 0:
+	if d <= 0 {
 		return "·"
-	case d < time.Millisecond:
-		return fmt.Sprintf("%dµs", d/time.Microsecond)
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%.1fms", float64(d)/float64(time.Millisecond))
 	}
-	return plaintext.Duration(d)
+	return plaintext.Took(d)
 }
 
 // order is an order of the table. Equal servers stay in the order of their names.

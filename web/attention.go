@@ -42,7 +42,11 @@ func condense(all []api.Attention) []api.Attention {
 	for _, a := range all {
 		i, known := first[a.Server]
 		if a.Server != "" && known {
-			list[i].More = append(list[i].More, beyond(list[i].Text, a.Text))
+			text := beyond(list[i].Text, a.Text)
+			if a.Action != list[i].Action && a.Kind != api.AttentionFlapping && a.Kind != api.AttentionRestarted { // these need nothing of their own
+				text += "; " + a.Action
+			}
+			list[i].More = append(list[i].More, text)
 			continue
 		}
 		first[a.Server] = len(list)

@@ -146,6 +146,7 @@ func TestCondense(t *testing.T) {
 		entry("", api.AttentionConfiguration, "d.json cannot be read"), entry("f", api.AttentionQueued, "2 calls wait"), entry("b", api.AttentionDiscarded, "1 line"),
 		entry("f", api.AttentionDiscarded, "2 lines"), entry("f", api.AttentionDeprecated, "old"), entry("g", api.AttentionParked, "no key"),
 		entry("h", api.AttentionParked, "no db; exit 1; is tried slowly"), entry("h", api.AttentionFlapping, "no db; exit 1; has ended 6 times"),
+		{Server: "h", Kind: api.AttentionUnknownOutcome, Text: "1 call: pay", Action: "check whether it had an effect"},
 	})
 	var texts []string
 	for _, a := range got {
@@ -153,7 +154,7 @@ func TestCondense(t *testing.T) {
 	}
 	require.Equal(t, []string{"|a,c,e|3 servers: ECONNREFUSED 10.0.0.1:443|", "|b,d|2 servers: no key|b: 1 line", "||c.json cannot be read|",
 		"||d.json cannot be read|", "f||2 calls wait|2 lines,old", "g||no key|",
-		"h||no db; exit 1; is tried slowly|has ended 6 times"}, texts)
+		"h||no db; exit 1; is tried slowly|has ended 6 times,1 call: pay; check whether it had an effect"}, texts)
 	require.Nil(t, got[0].Since)
 	require.Equal(t, "restart it", got[0].Action)
 }

@@ -117,9 +117,11 @@ func TestStates_fit_the_window(t *testing.T) {
 	}
 	p.open(prefix + "/")
 	p.has("#server-rows", "evicted")
+	p.has("#attention button", "Restart")
 	s.CloseClientConnections()
 	s.Listener.Close()
 	p.has("#loss", "was lost at")
+	require.Zero(t, eval[int](p, `document.querySelectorAll("#attention button").length`), "nobody is there who would restart it")
 	for _, look := range looks {
 		p.media(look.scheme, look.width)
 		fits("lost " + look.suffix)

@@ -268,6 +268,7 @@ function paint() {
 	if (view.name !== null) {
 		showDetail($("detail"), view.name, app.servers.get(view.name), view, app);
 		followStderr(view);
+		if (app.loaded && !app.tools) poll();
 		const title = view.focus && $("tool-title");
 		if (title) { // the tool was chosen: its form is next
 			view.focus = false;
@@ -279,7 +280,7 @@ function paint() {
 	const only = filtered ? new Set(shown.map((s) => s.name)) : null;
 	const attention = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
 	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
-	else if (app.loaded) showAttention($("attention"), attention, app.controls, servers, lostSince > 0);
+	else if (app.loaded) showAttention($("attention"), attention, app.controls && !lostSince, servers, lostSince > 0);
 	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value), app.usage);
 	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
 	$("show-all").hidden = !filtered;

@@ -121,7 +121,7 @@ func TestStates_fit_the_window(t *testing.T) {
 	s.CloseClientConnections()
 	s.Listener.Close()
 	p.has("#loss", "was lost at")
-	require.Zero(t, eval[int](p, `document.querySelectorAll("#attention button").length`), "nobody is there who would restart it")
+	p.wait(`!document.querySelector("#attention button")`) // nobody is there who would restart it
 	for _, look := range looks {
 		p.media(look.scheme, look.width)
 		fits("lost " + look.suffix)

@@ -107,6 +107,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	_, listed := view.Catalog.Tool(name)
 	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
+	if o.err != nil {
+		return response{}, invalidRequest(o.err)
+	}
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
@@ -208,6 +211,8 @@ type callOptions struct {
 	key       string                  // of WithKey
 	hasKey    bool                    // with WithKey
 	keyed     *keyedCall              // nil without a key
+	meta      json.RawMessage         // of WithMeta; nil for none
+	err       error                   // what is wrong with the options
 }
 
 // WithWaitReady lets the call wait until its server is ready. No timeout of the call ends

@@ -33,8 +33,11 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
-	if o.hasKey {
-		return response{}, invalidRequest(errors.New("WithKey is for calls of tools only"))
+	if o.hasKey && o.err == nil {
+		o.err = errors.New("WithKey is for calls of tools only")
+	}
+	if o.err != nil {
+		return response{}, invalidRequest(o.err)
 	}
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
@@ -84,6 +87,9 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	r.Track, r.Progress = true, o.progress
 	if q.observation != nil {
 		r.Meta, r.ID = q.observation.meta, &q.observation.id
+	}
+	if o.meta != nil {
+		r.Meta = mergeMeta(r.Meta, o.meta)
 	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
 		r.Began = time.Now()

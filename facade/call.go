@@ -212,6 +212,7 @@ type callOptions struct {
 	hasKey    bool                    // with WithKey
 	keyed     *keyedCall              // nil without a key
 	meta      json.RawMessage         // of WithMeta; nil for none
+	handlers  *CallHandlers           // of WithCallHandlers; nil: those of the client
 	err       error                   // what is wrong with the options
 }
 

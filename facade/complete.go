@@ -32,7 +32,7 @@ type CompletionRequest struct {
 // answers with ErrRPC.
 func (c *Client) Complete(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
 	op := r.op(server)
-	params, err := r.params()
+	params, err := r.params(server)
 	if err != nil {
 		return nil, withOp(err, op)
 	}
@@ -56,7 +56,7 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 // JSON of an mcp.CompleteResult. Members that the go-sdk does not know survive.
 func (c *Client) CompleteRaw(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (json.RawMessage, error) {
 	op := r.op(server)
-	params, err := r.params()
+	params, err := r.params(server)
 	if err != nil {
 		return nil, withOp(err, op)
 	}
@@ -76,13 +76,14 @@ func (r CompletionRequest) op(server string) string {
 }
 
 // params are the params of the request. The error is of KindInvalid.
-func (r CompletionRequest) params() (map[string]any, error) {
+func (r CompletionRequest) params(server string) (map[string]any, error) {
 	ref := map[string]string{"type": "ref/prompt", "name": r.Prompt}
 	if r.Template != "" {
 		ref = map[string]string{"type": "ref/resource", "uri": r.Template}
 	}
 	if (r.Prompt == "") == (r.Template == "") || r.Argument == "" {
-		return nil, invalidRequest(errors.New("set Argument, and either Prompt or Template"))
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			Cause: errors.New("set Argument, and either Prompt or Template")}
 	}
 	params := map[string]any{"ref": ref, "argument": map[string]string{"name": r.Argument, "value": r.Value}}
 	if len(r.Context) > 0 {

@@ -88,6 +88,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	if q.observation != nil {
 		r.Meta, r.ID = q.observation.meta, &q.observation.id
 	}
+	r.Caller = o.caller()
 	if o.meta != nil {
 		r.Meta = mergeMeta(r.Meta, o.meta)
 	}

@@ -66,6 +66,9 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 		c.recyclePending(p)
 		return a.result, nil
 	}
+	if r.Caller != nil {
+		c.serverRequests.CancelOfCall(p.entry.ID)
+	}
 	if a.needsCancel {
 		c.notifyCancelled(p.entry.ID, a.err.Kind == mcpvisor.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
 	}
@@ -241,6 +244,7 @@ func (c *conn) takeAnswered(id int64) *pending {
 	defer c.table.Mu.Unlock()
 	p := c.pendingLocked(id)
 	if p == nil || p.line.state == lineUnsent {
+		c.table.AnsweredLateLocked(id)
 		return nil
 	}
 	c.table.Open.Delete(id)
@@ -273,6 +277,7 @@ func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
 		c.out.withdraw(&p.line)
 		return mcpvisor.OutcomeNotSent
 	}
+	c.table.GaveUpLocked(&p.entry)
 	return mcpvisor.OutcomeUnknown
 }
 

@@ -75,6 +75,7 @@ func (r *receiver) handleMessage(text []byte, id int64, sole bool) (got reply, f
 		switch {
 		case !(numeric && n == id) && !soleError:
 			r.discarded.Unmatched.Add(1)
+			r.exchanger.table.requests.AnsweredLate(n)
 			return reply{}, false, nil
 		case env.Error != nil:
 			return reply{errorMember: env.Error, orphan: soleError && !(numeric && n == id)}, true, nil

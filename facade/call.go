@@ -107,6 +107,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	_, listed := view.Catalog.Tool(name)
 	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
+	if o.relay && (o.hasKey || o.detached) {
+		o.err = errRelayOnly
+	}
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
 	}
@@ -126,6 +129,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil {
 		return response{}, err
 	}
+	params = o.next.appendTo(params)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
 	if offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
 		params = asTask(params)
@@ -213,7 +217,11 @@ type callOptions struct {
 	keyed     *keyedCall              // nil without a key
 	meta      json.RawMessage         // of WithMeta; nil for none
 	handlers  *CallHandlers           // of WithCallHandlers; nil: those of the client
-	err       error                   // what is wrong with the options
+	relay     bool                    // with WithRelay
+	next      Continuation            // of WithRelay
+	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
+	capabilities json.RawMessage
+	err          error // what is wrong with the options
 }
 
 // WithWaitReady lets the call wait until its server is ready. No timeout of the call ends

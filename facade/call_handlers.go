@@ -67,10 +67,17 @@ func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) 
 
 // caller returns for whom the requests of a call are made; nil: the host.
 func (o *callOptions) caller() *transport.Caller {
-	if o.handlers == nil {
+	if o.handlers == nil && !o.relay {
 		return nil
 	}
-	return &transport.Caller{Handlers: o.handlers.transport()}
+	c := &transport.Caller{ReturnInput: o.relay}
+	if o.handlers != nil {
+		c.Handlers = o.handlers.transport()
+	}
+	if o.relay || o.handlers.Raw != nil {
+		c.Capabilities = o.capabilities
+	}
+	return c
 }
 
 // transport returns the handlers as sessions call them, always the same ones.

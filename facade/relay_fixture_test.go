@@ -81,8 +81,8 @@ func drawMembers(t *rapid.T, label string) string {
 	return text
 }
 
-// passed returns what becomes of the text of JSON on the way: a transport of the go-sdk encodes
-// messages itself, without white space between values. Elsewhere the text stays.
+// passed returns what becomes of params on the way to the server: a transport of the go-sdk encodes
+// them itself, without white space between values. Elsewhere they stay, and results always do.
 func passed(spec mcpvisor.ServerSpec, text string) string {
 	var compact bytes.Buffer
 	if spec.Transport == nil || json.Compact(&compact, []byte(text)) != nil {

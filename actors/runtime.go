@@ -26,6 +26,8 @@ type Options struct {
 	Logger zerolog.Logger
 	// Observer sees the requests of all servers; nil means none. UpdateObserver replaces it.
 	Observer mcpvisor.Observer
+	// KeepRaw keeps what servers list as they sent it, too.
+	KeepRaw bool
 	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
 	Random func() float64
 }

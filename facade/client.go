@@ -98,6 +98,7 @@ func New(opts ...Option) (*Client, error) {
 	c.rt = actors.New(actors.Options{
 		Logger:   o.logger,
 		Observer: o.observer,
+		KeepRaw:  o.rawCatalog,
 		NewDialer: func(spec mcpvisor.ServerSpec) (d transport.Dialer, err error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })

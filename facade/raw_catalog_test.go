@@ -81,7 +81,8 @@ func TestWithRawCatalog_byte_for_byte(t *testing.T) {
 // entries.
 func TestWithRawCatalog_changes(t *testing.T) {
 	var mu sync.Mutex
-	text := `{"name":"a","inputSchema":{},"later":1.0}`
+	const first = `{"name":"a","inputSchema":{},"later":1.0}`
+	text := first
 	server := rawServer(func(method, _ string) string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -92,6 +93,7 @@ func TestWithRawCatalog_changes(t *testing.T) {
 	})
 	for name, opts := range map[string][]facade.Option{"raw": {facade.WithRawCatalog()}, "without": nil} {
 		t.Run(name, func(t *testing.T) {
+			text = first
 			c := newClient(t, opts...)
 			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Era: mcpvisor.EraLegacy, InMemory: server, Policy: mcpvisor.NoRetry()}))
 			events := watch(t, c, mcpvisor.EventChanged)

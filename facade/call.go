@@ -210,15 +210,17 @@ type callOptions struct {
 	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
 	waitReady bool
 	validate  bool
-	detached  bool                    // of StartTask: a task is returned, and not followed
-	progress  func(mcpvisor.Progress) // nil: reports are not delivered
-	key       string                  // of WithKey
-	hasKey    bool                    // with WithKey
-	keyed     *keyedCall              // nil without a key
-	meta      json.RawMessage         // of WithMeta; nil for none
-	handlers  *CallHandlers           // of WithCallHandlers; nil: those of the client
-	relay     bool                    // with WithRelay
-	next      Continuation            // of WithRelay
+	detached  bool                      // of StartTask: a task is returned, and not followed
+	progress  func(mcpvisor.Progress)   // nil: reports are not delivered
+	key       string                    // of WithKey
+	hasKey    bool                      // with WithKey
+	keyed     *keyedCall                // nil without a key
+	meta      json.RawMessage           // of WithMeta; nil for none
+	handlers  *CallHandlers             // of WithCallHandlers; nil: those of the client
+	log       func(mcpvisor.LogMessage) // of WithLogMessages; nil: watchers get them
+	logLevel  string
+	relay     bool         // with WithRelay
+	next      Continuation // of WithRelay
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
 	err          error // what is wrong with the options

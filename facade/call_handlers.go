@@ -67,14 +67,14 @@ func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) 
 
 // caller returns for whom the requests of a call are made; nil: the host.
 func (o *callOptions) caller() *transport.Caller {
-	if o.handlers == nil && !o.relay {
+	if o.handlers == nil && !o.relay && o.log == nil {
 		return nil
 	}
-	c := &transport.Caller{ReturnInput: o.relay}
+	c := &transport.Caller{ReturnInput: o.relay, Log: o.log, LogLevel: o.logLevel}
 	if o.handlers != nil {
 		c.Handlers = o.handlers.transport()
 	}
-	if o.relay || o.handlers.Raw != nil {
+	if o.relay || o.handlers != nil && o.handlers.Raw != nil {
 		c.Capabilities = o.capabilities
 	}
 	return c

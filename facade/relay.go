@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -126,6 +128,24 @@ func mergeMeta(own, caller json.RawMessage) json.RawMessage {
 	merged := make([]byte, 0, len(own)+len(caller))
 	merged = append(merged, own[:len(own)-1]...)
 	return append(append(merged, ','), caller[1:]...)
+}
+
+// WithLogMessages delivers the server's log messages about this call to f and to nobody else:
+// neither to watchers nor to the client's log. f is called as that of [WithProgress], with the same
+// bounds. Servers since 2026-07-28 send messages of this level (debug, info, notice, warning, error,
+// critical, alert or emergency) and above; earlier ones those of [Client.SetLoggingLevel].
+//
+// A message is about this call if it comes in the response to its POST or, over stdio, HTTP+SSE and a
+// transport of the host, if no other call is in flight at the server. Others go to watchers, as
+// EventLog.
+//
+// Error of the call: ErrInvalid (no such level).
+func WithLogMessages(level string, f func(mcpvisor.LogMessage)) CallOption {
+	return func(o *callOptions) {
+		if o.log, o.logLevel = f, level; !slices.Contains(loggingLevels, level) {
+			o.err = fmt.Errorf("there is no log level %q; use one of %v", level, loggingLevels)
+		}
+	}
 }
 
 // InputRequired is a result that ends one round of a call, and not the call: the server requires

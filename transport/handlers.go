@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Roots is the list of roots that servers may request (MCP, client, roots). The host may
@@ -120,6 +122,11 @@ type Caller struct {
 	// Capabilities are the client capabilities that a request since 2026-07-28 declares, as a
 	// JSON object, in place of those that follow from Handlers; nil: those.
 	Capabilities json.RawMessage
+	// Log, if set, gets the log messages about the request, as far as it is known that they are,
+	// as Request.Progress gets reports. LogLevel is then the lowest level for servers since
+	// 2026-07-28, in place of Request.LogLevel.
+	Log      func(mcpvisor.LogMessage)
+	LogLevel string
 	// ReturnInput: a result that requires input (2026-07-28) is the result of the request.
 	ReturnInput bool
 }

@@ -24,6 +24,8 @@ type answerers struct {
 	// several: a call has had handlers of its own. Until then every request is for the handlers
 	// of the client, and nothing is kept.
 	several bool
+	// logs: a caller has wanted log messages. Until then none is looked for.
+	logs    bool
 	givenUp map[int64]givenUp // by the id of the call
 	// crowded is until when more calls count than are remembered.
 	crowded time.Time
@@ -37,18 +39,11 @@ type givenUp struct {
 
 // add remembers a call that was given up.
 func (a *answerers) add(e *Entry, now time.Time) {
-	if !a.several || !mayAsk(e) {
+	if !a.several && !a.logs || !mayAsk(e) {
 		return
 	}
 	until := now.Add(GivenUpGrace)
-	if len(a.givenUp) >= maxGivenUp {
-		for id, call := range a.givenUp {
-			if call.until.Before(now) {
-				delete(a.givenUp, id)
-			}
-		}
-	}
-	if len(a.givenUp) >= maxGivenUp {
+	if len(a.givenUp) >= maxGivenUp && a.expire(now) >= maxGivenUp {
 		a.crowded = until
 		return
 	}
@@ -56,6 +51,16 @@ func (a *answerers) add(e *Entry, now time.Time) {
 		a.givenUp = make(map[int64]givenUp)
 	}
 	a.givenUp[e.ID] = givenUp{e.Handlers, until}
+}
+
+// expire forgets the calls that no longer count, and returns how many are left.
+func (a *answerers) expire(now time.Time) (left int) {
+	for id, call := range a.givenUp {
+		if call.until.Before(now) {
+			delete(a.givenUp, id)
+		}
+	}
+	return len(a.givenUp)
 }
 
 // mayAsk reports whether a server may ask the client for something because of a request. What the
@@ -67,6 +72,41 @@ func mayAsk(e *Entry) bool {
 		return true
 	}
 	return false
+}
+
+// loggerOf returns the queue of the caller that gets a log message: of the request that it is about,
+// if that is known and its caller wants them; nil otherwise. On a stream that names no request, it
+// is known if exactly one is in flight.
+func (t *Table) loggerOf(method []byte, call int64) *ProgressQueue {
+	if string(method) != methodLog {
+		return nil
+	}
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	if !t.answerers.logs {
+		return nil
+	}
+	var of *Entry
+	if call > 0 {
+		of = t.Open.Get(call)
+	} else {
+		if now := time.Now(); t.answerers.expire(now) > 0 || now.Before(t.answerers.crowded) {
+			return nil
+		}
+		for e := range t.Open.All() {
+			if e.ID <= 0 || !mayAsk(e) || !e.Owner.InFlight() {
+				continue
+			}
+			if of != nil {
+				return nil
+			}
+			of = e
+		}
+	}
+	if of == nil || of.Progress == nil || of.Progress.log == nil {
+		return nil
+	}
+	return of.Progress
 }
 
 // GaveUp is GaveUpLocked for a caller that does not hold Mu.
@@ -126,11 +166,9 @@ func (t *Table) AnswererOf(call int64) (handlers *transport.CallHandlers, id int
 			return nil, call, false
 		}
 	}
-	for of, given := range t.answerers.givenUp {
-		switch {
-		case given.until.Before(now):
-			delete(t.answerers.givenUp, of)
-		case !count(given.handlers):
+	t.answerers.expire(now)
+	for _, given := range t.answerers.givenUp {
+		if !count(given.handlers) {
 			return nil, call, false
 		}
 	}

@@ -72,6 +72,9 @@ func (t *Table) AddLocked(e *Entry) {
 	if e.Handlers != nil {
 		t.answerers.several = true
 	}
+	if e.Progress != nil && e.Progress.log != nil {
+		t.answerers.logs = true
+	}
 	if !e.Deadline.IsZero() {
 		t.armLocked(e.Deadline)
 	}

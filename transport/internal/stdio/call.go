@@ -20,7 +20,7 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 	}
 	p := c.pendingPool.Get().(*pending)
 	p.entry.Start(&r)
-	p.entry.Progress = jsonrpc.NewProgressQueue(r.Progress)
+	p.entry.Progress = jsonrpc.NewProgressQueue(&r)
 	p.stream, p.remarks = r.Stream != nil, c.remarks.Count()
 	c.encodeAndLock(p, r, meta)
 	if c.table.Ended() != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -427,4 +428,29 @@ func (s *askingServer) inMemory() *mcpvisor.InMemory {
 			}
 		}
 	}}
+}
+
+// What a task waits for is asked of the handlers of the call that it was made of.
+func TestCallHandlers_of_a_task(t *testing.T) {
+	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		t.Error("the handler of the client was asked")
+		return nil, errors.New("not for the client")
+	}))
+	input := json.RawMessage(`{"a":{"method":"elicitation/create","params":` + wantsText + `}}`)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"},
+		Tools: []mcptest.ToolDef{{Name: "job", As: "echo", Task: &mcptest.TaskDef{Poll: time.Millisecond, Input: input}}}})}))
+	asked := make(chan string, 10)
+	h := &facade.CallHandlers{Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+		asked <- r.Method
+		return json.RawMessage(`{"action":"accept","content":{"name":"ann","level":1}}`), nil
+	}}
+	args := json.RawMessage(`{"text":"done"}`)
+	result, err := c.CallTool(t.Context(), "s/job", args, facade.WithCallHandlers(h))
+	require.NoError(t, err)
+	require.Equal(t, "done", result.Content[0].(*mcp.TextContent).Text)
+	task, err := c.StartTask(t.Context(), "s/job", args, facade.WithCallHandlers(h))
+	require.NoError(t, err)
+	_, err = task.Wait(t.Context())
+	require.NoError(t, err)
+	require.Len(t, asked, 2)
 }

@@ -125,11 +125,11 @@ func (h *Handler) dispatchObserved(ctx context.Context, by answerer, method stri
 	return text, err
 }
 
-// requestFrom decodes the parameters of a request, unless the handler gets them raw. The error is
-// errUnknownMethod for a method that clients do not have.
+// requestFrom decodes the parameters of a request, unless the handler gets them raw: that request has
+// none. The error is errUnknownMethod for a method that clients do not have.
 func (h *Handler) requestFrom(by answerer, method string, params []byte) (mcp.Request, error) {
-	if by.raw() && (needsHandler(method) || method == methodRoots) {
-		return nil, nil
+	if by.raw() && by.checkMethod(method) == nil {
+		return &mcp.ListRootsRequest{}, nil
 	}
 	switch method {
 	case methodSample:

@@ -242,13 +242,11 @@ func (n *Notifications) Dispatch(env *Envelope, call int64, t *Table, d *Discard
 		n.handleProgress(env.Params, t, d)
 		return true
 	}
-	result := NotHandled
+	handle := n.Handle
 	if to := t.loggerOf(env.Method, call); to != nil {
-		result = n.handleLog(env.Params, to)
-	} else {
-		result = n.Handle(env.Method, env.Params)
+		handle = func(_, params []byte) NotificationResult { return n.handleLog(params, to) }
 	}
-	switch result {
+	switch handle(env.Method, env.Params) {
 	case NotHandled:
 		return false
 	case Malformed:

@@ -13,6 +13,9 @@ type Catalog struct {
 	Server string `json:"server"`
 	// Unavailable: the server is not ready, and this is what it offered last.
 	Unavailable bool `json:"unavailable,omitempty"`
+	// Version is another number whenever the lists were read again: a list with the same Version
+	// is the same. A restart gives another one, although the server may list the same.
+	Version uint64 `json:"version"`
 	// Tools and Prompts are sorted by OriginalName, Resources by URI and Templates by
 	// URITemplate.
 	Tools     []Tool             `json:"tools"`
@@ -43,6 +46,9 @@ type Tool struct {
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
+	// Raw is the entry as the server sent it, with all members; nil without
+	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // bytesPerToken is about how many bytes of English text and JSON make one token of a
@@ -76,6 +82,9 @@ type Resource struct {
 	URI string `json:"uri"`
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.Resource `json:"definition"`
+	// Raw is the entry as the server sent it, with all members; nil without
+	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // ResourceTemplate is one resource template of one server, as the client lists it.
@@ -86,6 +95,9 @@ type ResourceTemplate struct {
 	URITemplate string `json:"uriTemplate"`
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.ResourceTemplate `json:"definition"`
+	// Raw is the entry as the server sent it, with all members; nil without
+	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // Prompt is one prompt of one server, as the client lists it.
@@ -98,4 +110,7 @@ type Prompt struct {
 	OriginalName string `json:"originalName"`
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.Prompt `json:"definition"`
+	// Raw is the entry as the server sent it, with all members; nil without
+	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	Raw json.RawMessage `json:"-"`
 }

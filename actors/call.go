@@ -40,6 +40,9 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	inc := v.current
 	r.Timeout, r.TotalTimeout = CallTimeouts(v.Spec.Timeouts, timeout)
 	r.LogLevel = inc.desired.LogLevel()
+	if r.Caller != nil && r.Caller.LogLevel != "" {
+		r.LogLevel = r.Caller.LogLevel
+	}
 	if r.Began.IsZero() {
 		r.Began = time.Now()
 	}

@@ -29,6 +29,8 @@ type Options struct {
 	// MaxStarts bounds how many servers that are subprocesses start at one time; 0 means
 	// [DefaultMaxStarts].
 	MaxStarts int
+	// KeepRaw keeps what servers list as they sent it, too.
+	KeepRaw bool
 	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
 	Random func() float64
 }

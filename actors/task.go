@@ -28,10 +28,10 @@ func (v *View) Ended() <-chan struct{} {
 // noSession is closed.
 var noSession = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// AnswerInputs has the handlers of the host answer what a task of the server waits for
+// AnswerInputs has the handlers of the caller, or of the host, answer what a task of the server waits for
 // (inputRequests), and returns inputResponses. The error is a *mcpvisor.Error, or that of ctx
 // or of the session.
-func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, requests json.RawMessage) (json.RawMessage, error) {
+func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	if v.State != supervisor.StateReady {
 		return nil, v.unavailable()
 	}
@@ -39,7 +39,7 @@ func (rt *Runtime) AnswerInputs(ctx context.Context, v *View, requests json.RawM
 	if !ok {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown}
 	}
-	return source.AnswerInputs(ctx, requests)
+	return source.AnswerInputs(ctx, caller, requests)
 }
 
 // Redact returns a JSON value without the secrets that the server's current session knows.

@@ -107,6 +107,12 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	_, listed := view.Catalog.Tool(name)
 	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
+	if o.relay && (o.hasKey || o.detached) {
+		o.err = errRelayOnly
+	}
+	if o.err != nil {
+		return response{}, invalidRequest(o.err)
+	}
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
@@ -123,6 +129,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil {
 		return response{}, err
 	}
+	params = o.next.appendTo(params)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
 	if offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
 		params = asTask(params)
@@ -203,11 +210,20 @@ type callOptions struct {
 	timeout   time.Duration // 0: the server's Timeouts.Call; negative: none
 	waitReady bool
 	validate  bool
-	detached  bool                    // of StartTask: a task is returned, and not followed
-	progress  func(mcpvisor.Progress) // nil: reports are not delivered
-	key       string                  // of WithKey
-	hasKey    bool                    // with WithKey
-	keyed     *keyedCall              // nil without a key
+	detached  bool                      // of StartTask: a task is returned, and not followed
+	progress  func(mcpvisor.Progress)   // nil: reports are not delivered
+	key       string                    // of WithKey
+	hasKey    bool                      // with WithKey
+	keyed     *keyedCall                // nil without a key
+	meta      json.RawMessage           // of WithMeta; nil for none
+	handlers  *CallHandlers             // of WithCallHandlers; nil: those of the client
+	log       func(mcpvisor.LogMessage) // of WithLogMessages; nil: watchers get them
+	logLevel  string
+	relay     bool         // with WithRelay
+	next      Continuation // of WithRelay
+	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
+	capabilities json.RawMessage
+	err          error // what is wrong with the options
 }
 
 // WithWaitReady lets the call wait until its server is ready. No timeout of the call ends

@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -30,18 +31,10 @@ type CompletionRequest struct {
 // Errors as for [Client.CallTool], ErrUnknownTool excepted; a server without completions
 // answers with ErrRPC.
 func (c *Client) Complete(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (*mcp.CompletionResultDetails, error) {
-	op := "complete " + r.Argument + " of " + mcpvisor.Qualify(server, r.Prompt+r.Template)
-	ref := map[string]string{"type": "ref/prompt", "name": r.Prompt}
-	if r.Template != "" {
-		ref = map[string]string{"type": "ref/resource", "uri": r.Template}
-	}
-	if (r.Prompt == "") == (r.Template == "") || r.Argument == "" {
-		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
-			Cause: errors.New("set Argument, and either Prompt or Template")}
-	}
-	params := map[string]any{"ref": ref, "argument": map[string]string{"name": r.Argument, "value": r.Value}}
-	if len(r.Context) > 0 {
-		params["context"] = map[string]any{"arguments": r.Context}
+	op := r.op(server)
+	params, err := r.params(server)
+	if err != nil {
+		return nil, withOp(err, op)
 	}
 	var q tracked
 	defer q.abandon()
@@ -57,6 +50,46 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 		return nil, withOp(err, op)
 	}
 	return result.Completion, nil
+}
+
+// CompleteRaw is [Client.Complete] that returns the result as the server sent it, undecoded: the
+// JSON of an mcp.CompleteResult. Members that the go-sdk does not know survive.
+func (c *Client) CompleteRaw(ctx context.Context, server string, r CompletionRequest, opts ...CallOption) (json.RawMessage, error) {
+	op := r.op(server)
+	params, err := r.params(server)
+	if err != nil {
+		return nil, withOp(err, op)
+	}
+	var q tracked
+	defer q.abandon()
+	got, err := c.sendTo(ctx, &q, server, transport.Request{Method: "completion/complete"}, params, opts)
+	if q.end(c, err) != nil {
+		return nil, withOp(err, op)
+	}
+	got.share.Release()
+	return got.raw, nil
+}
+
+// op is what an error calls the request.
+func (r CompletionRequest) op(server string) string {
+	return "complete " + r.Argument + " of " + mcpvisor.Qualify(server, r.Prompt+r.Template)
+}
+
+// params are the params of the request. The error is of KindInvalid.
+func (r CompletionRequest) params(server string) (map[string]any, error) {
+	ref := map[string]string{"type": "ref/prompt", "name": r.Prompt}
+	if r.Template != "" {
+		ref = map[string]string{"type": "ref/resource", "uri": r.Template}
+	}
+	if (r.Prompt == "") == (r.Template == "") || r.Argument == "" {
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			Cause: errors.New("set Argument, and either Prompt or Template")}
+	}
+	params := map[string]any{"ref": ref, "argument": map[string]string{"name": r.Argument, "value": r.Value}}
+	if len(r.Context) > 0 {
+		params["context"] = map[string]any{"arguments": r.Context}
+	}
+	return params, nil
 }
 
 // completionResult is the part of the result that is used. It has no list of its own: a

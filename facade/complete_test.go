@@ -31,6 +31,11 @@ func TestComplete(t *testing.T) {
 	require.True(t, got.HasMore)
 	_, err = c.Complete(t.Context(), "s", facade.CompletionRequest{Template: "x:{y}", Argument: "y", Context: map[string]string{"z": "1"}})
 	require.NoError(t, err)
+	raw, err := c.CompleteRaw(t.Context(), "s", facade.CompletionRequest{Prompt: "greet", Argument: "name", Value: "A"})
+	require.NoError(t, err)
+	require.Equal(t, `{"completion":{"values":["Ada","Alan"],"total":7,"hasMore":true}}`, string(raw))
+	_, err = c.CompleteRaw(t.Context(), "s", facade.CompletionRequest{})
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
 	_, err = c.Complete(t.Context(), "s", facade.CompletionRequest{Prompt: "other", Argument: "y"})
 	require.ErrorIs(t, err, mcpvisor.ErrProtocol)
 	for _, bad := range []facade.CompletionRequest{{}, {Prompt: "p"}, {Argument: "a"}, {Prompt: "p", Template: "t", Argument: "a"}} {

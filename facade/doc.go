@@ -41,7 +41,8 @@
 // Servers may send requests of their own while they work on a call: for text of the
 // host's language model (sampling/createMessage), for input of its user
 // (elicitation/create), for its directories (roots/list). The client declares the
-// capabilities that it has handlers for, and no others.
+// capabilities that it has handlers for, and no others. [WithCallHandlers] gives one call handlers
+// of its own, and says when it is known that a request belongs to a call.
 //
 // The rules for all handlers:
 //
@@ -50,7 +51,8 @@
 //   - The context ends when the server cancels the request, when the call that it
 //     belongs to ends, when the session ends, and when the client is closed. A handler
 //     that continues anyway is left behind; nothing waits for it. (Servers before
-//     2026-07-28 over Stdio do not say which call a request belongs to.)
+//     2026-07-28 over Stdio do not say which call a request belongs to: without
+//     WithCallHandlers it is not known.)
 //   - A panic, a nil result or an error is answered with a JSON-RPC error and affects no
 //     other request. The text of the error goes to the log and not to the server, unless
 //     the error is a *jsonrpc.Error itself; a wrapped one is not sent.

@@ -117,6 +117,24 @@ func WithRoots(roots ...mcp.Root) Option {
 	}
 }
 
+// Declared are the requests that calls can answer; see [WithDeclared].
+type Declared struct {
+	Sampling, SamplingTools     bool
+	Elicitation, URLElicitation bool
+	Roots                       bool
+}
+
+// WithDeclared declares capabilities of which the client itself has no handler, because its calls
+// have them ([WithCallHandlers]). Servers before 2026-07-28 are told once, when a session begins,
+// what the client can answer, and what was not declared is refused even if a call has a handler
+// for it. To servers since 2026-07-28 each request says what its call answers, and this option
+// changes nothing. Default: what the handlers of the client answer is declared, and nothing else.
+func WithDeclared(d Declared) Option {
+	return func(o *options) {
+		o.handlers.Declared = transport.Offer{Sample: d.Sampling, SampleTools: d.SamplingTools, ElicitForm: d.Elicitation, ElicitURL: d.URLElicitation, Roots: d.Roots}
+	}
+}
+
 // SetRoots replaces the roots and notifies the servers whose protocol version has such
 // a notification; others ask for the roots when they need them. It does not wait for
 // the servers. Errors: ErrInvalid (a URI that is not a file:// URI, or a client without

@@ -135,7 +135,7 @@ func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
 			if known == nil {
 				continue
 			}
-			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, Tools: known.Tools, Resources: known.Resources,
+			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
 				Templates: known.Templates, Prompts: known.Prompts}) {
 				return
 			}

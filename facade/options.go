@@ -23,6 +23,7 @@ type options struct {
 	callTimeout      time.Duration
 	waitReady        bool
 	stickyTools      bool
+	rawCatalog       bool
 	validation       bool
 	maxBufferBytes   int
 	maxStarts        int // 0: actors.DefaultMaxStarts
@@ -83,6 +84,13 @@ func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = tru
 // is down, or wait with [WithWaitReady]. It costs no memory: of each server the last list
 // is kept anyway. Default: a server that is down has no tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
+
+// WithRawCatalog keeps each tool, resource, template and prompt as its server sent it, byte for byte:
+// [mcpvisor.Tool].Raw and its like, for hosts that pass lists on. Then a change of a member that
+// the go-sdk does not know counts as a change, too (EventChanged). Entries share the memory of what was
+// received; those of resources and prompts take up to Limits.MaxCatalogBytes more for each server.
+// Default: Raw is nil.
+func WithRawCatalog() Option { return func(o *options) { o.rawCatalog = true } }
 
 // defaultClientBufferBytes is the default of [WithMaxBufferBytes].
 const defaultClientBufferBytes = 512 << 20

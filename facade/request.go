@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -33,9 +34,16 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	o := c.callOptions(opts)
-	if o.hasKey {
-		return response{}, invalidRequest(errors.New("WithKey is for calls of tools only"))
+	if o.hasKey && o.err == nil {
+		o.err = errors.New("WithKey is for calls of tools only")
 	}
+	if r.Method == "completion/complete" && !o.next.isFirst() {
+		o.err = errRelayOnly
+	}
+	if o.err != nil {
+		return response{}, invalidRequest(o.err)
+	}
+	r.Params = o.next.appendTo(r.Params)
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
@@ -85,7 +93,14 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	if q.observation != nil {
 		r.Meta, r.ID = q.observation.meta, &q.observation.id
 	}
+	r.Caller = o.caller()
+	if o.meta != nil {
+		r.Meta = mergeMeta(r.Meta, o.meta)
+	}
 	for pause := retryPause.First; ; pause = retryPause.Next(pause) {
+		if v.State == supervisor.StateReady && !v.Modern() && !o.next.isFirst() {
+			return response{}, invalidRequest(errEarlierVersion)
+		}
 		r.Began = time.Now()
 		raw, spent, err := c.rt.Request(ctx, v, r, o.timeout)
 		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took

@@ -276,7 +276,7 @@ func reason(message string) string {
 
 // request sends a request about the task to the incarnation that has it.
 func (f *follower) request(ctx context.Context, method string, params json.RawMessage, share *budget.Share) (json.RawMessage, error) {
-	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share}
+	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller()}
 	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.timeout)
 	return raw, err
 }
@@ -389,7 +389,7 @@ func (f *follower) fetchEarly(ctx context.Context) {
 	}
 	f.early = make(chan error, 1)
 	into, view := f.early, f.view
-	r := transport.Request{Method: "tasks/result", Target: f.id(), Params: task.Params(f.id())}
+	r := transport.Request{Method: "tasks/result", Target: f.id(), Params: task.Params(f.id()), Caller: f.o.caller()}
 	go func() {
 		_, _, err := f.c.rt.Request(ctx, view, r, -1)
 		into <- err
@@ -484,7 +484,7 @@ func (f *follower) askHost(ctx context.Context, keys []string, requests json.Raw
 	in.answers = make(chan taskAnswer, 1)
 	into, view := in.answers, f.view
 	go func() {
-		responses, err := f.c.rt.AnswerInputs(ctx, view, requests)
+		responses, err := f.c.rt.AnswerInputs(ctx, view, f.o.caller(), requests)
 		if err != nil && hasEnded(view, err) { // which ends the handlers, too
 			err = &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 		}

@@ -2,10 +2,13 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
 )
 
 // Roots is the list of roots that servers may request (MCP, client, roots). The host may
@@ -90,4 +93,66 @@ type Handlers struct {
 	Elicited func(ctx context.Context, server, elicitationID string)
 	// Roots answers roots/list. Legacy servers are notified of its changes.
 	Roots *Roots
+
+	// Declared are declared to legacy servers beside what the handlers above answer, because
+	// requests may bring handlers of their own ([Caller]).
+	Declared Offer
+}
+
+// Offer says which requests of a server are answered.
+type Offer struct{ Sample, SampleTools, ElicitForm, ElicitURL, Roots bool }
+
+// Offer returns what the handlers answer.
+func (h *Handlers) Offer() Offer {
+	return Offer{Sample: h.Sample != nil, SampleTools: h.SampleTools, ElicitForm: h.ElicitForm != nil, ElicitURL: h.ElicitURL != nil, Roots: h.Roots != nil}
+}
+
+// Or returns what either of two answers.
+func (o Offer) Or(other Offer) Offer {
+	return Offer{o.Sample || other.Sample, o.SampleTools || other.SampleTools, o.ElicitForm || other.ElicitForm, o.ElicitURL || other.ElicitURL, o.Roots || other.Roots}
+}
+
+// Caller is for whom one request is made, if that is not the host itself. It is not changed while
+// the request is in flight.
+type Caller struct {
+	// Handlers answer the requests of the server that belong to this one, in place of those of
+	// Options; nil: those of Options. Requests with the same Handlers have one answerer: it
+	// need not be known to which of them a request of the server belongs.
+	Handlers *CallHandlers
+	// Capabilities are the client capabilities that a request since 2026-07-28 declares, as a
+	// JSON object, in place of those that follow from Handlers; nil: those.
+	Capabilities json.RawMessage
+	// Log, if set, gets the log messages about the request, as far as it is known that they are,
+	// as Request.Progress gets reports. LogLevel is then the lowest level for servers since
+	// 2026-07-28, in place of Request.LogLevel.
+	Log      func(mcpvisor.LogMessage)
+	LogLevel string
+	// ReturnInput: a result that requires input (2026-07-28) is the result of the request.
+	ReturnInput bool
+}
+
+// CallHandlers answer the requests of a server that belong to certain requests of this client.
+// Their contexts are as those of [Handlers]. Safe for concurrent use.
+type CallHandlers struct {
+	// Sample, ElicitForm and ElicitURL are as in Handlers. If one is nil, its requests are
+	// refused.
+	Sample     func(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error)
+	ElicitForm func(ctx context.Context, server string, p *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	ElicitURL  func(ctx context.Context, server string, p *mcp.ElicitParams) (*mcp.ElicitResult, error)
+	// SampleTools: Sample handles tools.
+	SampleTools bool
+	// Roots answers roots/list.
+	Roots func(ctx context.Context, server string) ([]*mcp.Root, error)
+	// Raw, if set, answers all of these requests in place of the functions above. It gets the
+	// params as the server sent them, which it must not keep, and returns the result, a JSON
+	// object, which is sent as it is. Of the params only the size was checked.
+	Raw func(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, error)
+}
+
+// Offer returns what the handlers answer.
+func (h *CallHandlers) Offer() Offer {
+	if h.Raw != nil {
+		return Offer{true, true, true, true, true}
+	}
+	return Offer{Sample: h.Sample != nil, SampleTools: h.SampleTools, ElicitForm: h.ElicitForm != nil, ElicitURL: h.ElicitURL != nil, Roots: h.Roots != nil}
 }

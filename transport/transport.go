@@ -113,9 +113,9 @@ type ServerRequestObserver func(ctx context.Context, method string, params json.
 
 // InputSource is a [Session] that can get from the host what a task of its server waits for.
 type InputSource interface {
-	// AnswerInputs answers inputRequests by the handlers of the host, and returns
+	// AnswerInputs answers inputRequests by the handlers of the caller, or of the host, and returns
 	// inputResponses. The error is a *mcpvisor.Error, or that of the context or the session.
-	AnswerInputs(ctx context.Context, requests json.RawMessage) (responses json.RawMessage, err error)
+	AnswerInputs(ctx context.Context, caller *Caller, requests json.RawMessage) (responses json.RawMessage, err error)
 }
 
 // Redactor is a [Session] that knows secrets: those of the specification, and the tokens that
@@ -193,6 +193,8 @@ type Request struct {
 	// Progress, if set, gets the progress notifications of a request with Track, in order.
 	// It is called in the goroutine that called Request, before Request returns.
 	Progress func(mcpvisor.Progress)
+	// Caller is for whom the request is made; nil: the host itself.
+	Caller *Caller
 	// Held, if set, gets the share of Limits.MaxBufferBytes that a large result holds; the
 	// caller releases it. If nil, Request releases the share when it returns.
 	Held *budget.Share

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -17,6 +18,8 @@ type Catalog struct {
 	Resources []mcpvisor.Resource         // by URI
 	Templates []mcpvisor.ResourceTemplate // by URITemplate
 	Prompts   []mcpvisor.Prompt           // by OriginalName
+	// Version differs from that of every other catalog of this process.
+	Version uint64
 	// Hidden is how many tools ServerSpec.Tools hides. Tools does not have them.
 	Hidden int
 	// Tokens estimates what Tools cost a language model; see mcpvisor.Tool.TokenEstimate.
@@ -50,8 +53,12 @@ func New(c Catalog) *Catalog {
 	c.Templates = sorted(c.Templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, NameTemplates, &c.Warnings)
 	c.Prompts = sorted(c.Prompts, func(p *mcpvisor.Prompt) string { return p.OriginalName }, NamePrompts, &c.Warnings)
 	c.index()
+	c.Version = versions.Add(1)
 	return &c
 }
+
+// versions is the last Version.
+var versions atomic.Uint64
 
 // index fills byName and byAlias, and counts the tokens.
 func (c *Catalog) index() {
@@ -218,5 +225,6 @@ func (c *Catalog) Offered(f mcpvisor.ToolFilter) *Catalog {
 		warn(&next.Warnings, NameTools, "%d more tool patterns match no tool of this server", more)
 	}
 	next.index()
+	next.Version = versions.Add(1)
 	return &next
 }

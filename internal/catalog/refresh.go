@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"maps"
 	"reflect"
@@ -18,6 +19,7 @@ import (
 // no list is always dropped. The warnings of fresh are added.
 func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Change) {
 	next := *c
+	next.Version = versions.Add(1)
 	read := lists
 	for _, w := range fresh.Warnings {
 		if about := listsOf(w.List); about != AllLists {
@@ -40,22 +42,22 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 	if lists&ListTools != 0 {
 		next.Tools, next.Hidden, next.Tokens, next.byName, next.byAlias = fresh.Tools, fresh.Hidden, fresh.Tokens, fresh.byName, fresh.byAlias
 		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) string { return t.Name }, func(a, b *mcpvisor.Tool) bool {
-			return reflect.DeepEqual(a.Definition, b.Definition)
+			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
 		})
 	}
 	if lists&ListResources != 0 {
 		next.Resources, next.Templates = fresh.Resources, fresh.Templates
 		change.Resources = delta(c.Resources, fresh.Resources, func(r *mcpvisor.Resource) string { return r.URI }, func(a, b *mcpvisor.Resource) bool {
-			return reflect.DeepEqual(a.Definition, b.Definition)
+			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
 		})
 		change.Templates = delta(c.Templates, fresh.Templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, func(a, b *mcpvisor.ResourceTemplate) bool {
-			return reflect.DeepEqual(a.Definition, b.Definition)
+			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
 		})
 	}
 	if lists&ListPrompts != 0 {
 		next.Prompts = fresh.Prompts
 		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) string { return p.Name }, func(a, b *mcpvisor.Prompt) bool {
-			return reflect.DeepEqual(a.Definition, b.Definition)
+			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
 		})
 	}
 	return &next, change

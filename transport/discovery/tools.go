@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,6 +21,9 @@ const toolChunk = 64
 type toolDecoder struct {
 	chunk []mcp.Tool // definitions that are not used yet
 	defs  []*mcp.Tool
+	raws  []json.RawMessage // as the server sent them, with keepRaw; otherwise nil
+	// keepRaw is constant.
+	keepRaw bool
 	// tasks holds execution.taskSupport of the tools that have one, by definition.
 	tasks map[*mcp.Tool]string
 	// checkSchema, if set, checks the input schema of each tool; see
@@ -49,6 +53,9 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 	}
 	d.chunk = d.chunk[1:]
 	d.defs = append(d.defs, def)
+	if d.keepRaw {
+		d.raws = append(d.raws, slices.Clip(item))
+	}
 	if tasks != "" {
 		if d.tasks == nil {
 			d.tasks = map[*mcp.Tool]string{}
@@ -136,6 +143,9 @@ func (d *toolDecoder) named(server string) []mcpvisor.Tool {
 	for i, def := range d.defs {
 		list[i] = mcpvisor.Tool{Name: mcpvisor.Qualify(server, def.Name), Alias: mcpvisor.Alias(server, def.Name),
 			Server: server, OriginalName: def.Name, TaskSupport: d.tasks[def], Definition: def}
+		if d.keepRaw {
+			list[i].Raw = d.raws[i]
+		}
 	}
 	return list
 }

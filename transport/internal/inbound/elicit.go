@@ -10,6 +10,8 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // The modes of an elicitation (MCP, client, elicitation). A missing mode means a form.
@@ -24,8 +26,8 @@ const MethodElicited = "notifications/elicitation/complete"
 // checkElicitation returns why an elicitation must not reach a handler; nil if it may. The
 // host opens a URL in a browser, so only http and https pass: another scheme could open a
 // file or run a program.
-func (h *Handler) checkElicitation(p *mcp.ElicitParams) error {
-	form, link := h.Pool.Handlers.ElicitForm != nil, h.Pool.Handlers.ElicitURL != nil
+func (h *Handler) checkElicitation(offer transport.Offer, p *mcp.ElicitParams) error {
+	form, link := offer.ElicitForm, offer.ElicitURL
 	switch {
 	case !form && !link:
 		return errNotOffered("elicitation")
@@ -51,10 +53,13 @@ func isWebAddress(text string) bool {
 // elicit implements mcp.ClientOptions.ElicitationHandler. The go-sdk has checked the
 // parameters, and checks the result against the requested schema.
 func (h *Handler) elicit(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-	p := *req.Params
-	handler := h.Pool.Handlers.ElicitForm
+	return h.elicitBy(ctx, h.Pool.Handlers.ElicitForm, h.Pool.Handlers.ElicitURL, *req.Params)
+}
+
+// elicitBy is elicit with the handlers of the host for both modes.
+func (h *Handler) elicitBy(ctx context.Context, handler, link elicitFunc, p mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	if p.Mode == elicitURL {
-		handler = h.Pool.Handlers.ElicitURL
+		handler = link
 	} else {
 		p.Mode = elicitForm
 	}

@@ -64,7 +64,7 @@ func (h *Handler) NewClient(info *mcp.Implementation) *mcp.Client {
 	c.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		h.Next = next
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			res, _, err := h.dispatch(ctx, method, req, nil)
+			res, _, err := h.dispatch(ctx, h.host(), method, req, nil)
 			return res, err
 		}
 	})
@@ -95,18 +95,18 @@ func (h *Handler) answer(ctx context.Context, r *request, calls CallClocks) (tex
 		return nil, errNoAnswer
 	}
 	defer h.recoverPanic(r.method, &err)
-	req, err := h.requestFrom(r.method, r.params)
+	req, err := h.requestFrom(r.by, r.method, r.params)
 	if err != nil {
 		return nil, err
 	}
 	restart := func(bool) {}
 	begin := func() { restart = calls.PauseClocks(r.call) }
 	defer func() { restart(err == nil) }()
-	return h.dispatchObserved(ctx, r.method, r.params, req, begin)
+	return h.dispatchObserved(ctx, r.by, r.method, r.params, req, begin)
 }
 
 // dispatchObserved is dispatch for a request, which it shows the observer.
-func (h *Handler) dispatchObserved(ctx context.Context, method string, params []byte, req mcp.Request, begin func()) (text json.RawMessage, err error) {
+func (h *Handler) dispatchObserved(ctx context.Context, by answerer, method string, params []byte, req mcp.Request, begin func()) (text json.RawMessage, err error) {
 	if h.Observe != nil {
 		next, end := h.Observe(ctx, method, params)
 		ctx = next
@@ -118,13 +118,19 @@ func (h *Handler) dispatchObserved(ctx context.Context, method string, params []
 			end(text, why)
 		}()
 	}
-	_, text, err = h.dispatch(ctx, method, req, begin)
+	if by.raw() {
+		return h.answerRaw(ctx, by, method, params, begin)
+	}
+	_, text, err = h.dispatch(ctx, by, method, req, begin)
 	return text, err
 }
 
-// requestFrom decodes the parameters of a request. The error is errUnknownMethod for a
-// method that clients do not have.
-func (h *Handler) requestFrom(method string, params []byte) (mcp.Request, error) {
+// requestFrom decodes the parameters of a request, unless the handler gets them raw: that request has
+// none. The error is errUnknownMethod for a method that clients do not have.
+func (h *Handler) requestFrom(by answerer, method string, params []byte) (mcp.Request, error) {
+	if by.raw() && by.checkMethod(method) == nil {
+		return &mcp.ListRootsRequest{}, nil
+	}
 	switch method {
 	case methodSample:
 		return decodeParams(params, func(p *mcp.CreateMessageWithToolsParams) mcp.Request {
@@ -162,20 +168,24 @@ const (
 // dispatch serves one request or notification of the server. A panic of the go-sdk, or of a
 // host type that is written as JSON, fails only this request. text is the result as JSON;
 // nil for a notification. begin, if set, is called before a handler of the host runs.
-func (h *Handler) dispatch(ctx context.Context, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
+func (h *Handler) dispatch(ctx context.Context, by answerer, method string, req mcp.Request, begin func()) (res mcp.Result, text json.RawMessage, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			h.logPanic(method, v)
 			res, text, err = nil, nil, errNoAnswer
 		}
 	}()
-	if refused := h.checkRequest(method, req); refused != nil {
+	if refused := h.checkRequest(by, method, req); refused != nil {
 		return nil, nil, refused
 	}
-	if begin != nil && needsHandler(method) {
+	if begin != nil && (needsHandler(method) || by.handlers != nil) {
 		begin()
 	}
-	if method == methodRoots {
+	if by.handlers != nil {
+		if res, err = h.answerCall(ctx, by.handlers, req); err != nil {
+			return nil, nil, err
+		}
+	} else if method == methodRoots {
 		list, _ := h.Pool.Handlers.Roots.Current()
 		res = &mcp.ListRootsResult{Roots: append([]*mcp.Root{}, list...)} // never null
 	} else if res, err = h.Next(ctx, method, req); err != nil {
@@ -192,27 +202,27 @@ func (h *Handler) dispatch(ctx context.Context, method string, req mcp.Request, 
 
 // checkRequest returns why a request cannot be served; nil if it can. The go-sdk and the
 // handlers of the host rely on these checks and would dereference nil otherwise.
-func (h *Handler) checkRequest(method string, req mcp.Request) error {
+func (h *Handler) checkRequest(by answerer, method string, req mcp.Request) error {
 	switch method {
 	case methodRoots:
-		if h.Pool.Handlers.Roots == nil {
+		if !by.offer.Roots {
 			return errNotOffered("roots")
 		}
 	case methodSample:
 		p, _ := req.GetParams().(*mcp.CreateMessageWithToolsParams)
 		switch {
-		case h.Pool.Handlers.Sample == nil:
+		case !by.offer.Sample:
 			return errNotOffered("sampling")
 		case p == nil || slices.ContainsFunc(p.Messages, isEmptyMessage):
 			return errInvalidParams("a message is null or has no content")
-		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !h.Pool.Handlers.SampleTools:
+		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !by.offer.SampleTools:
 			return errInvalidParams("this client declares no tools in sampling")
 		case slices.Contains(p.Tools, nil):
 			return errInvalidParams("a tool is null")
 		}
 	case methodElicit:
 		p, _ := req.GetParams().(*mcp.ElicitParams)
-		return h.checkElicitation(p)
+		return h.checkElicitation(by.offer, p)
 	}
 	return nil
 }
@@ -225,8 +235,13 @@ func isEmptyMessage(m *mcp.SamplingMessageV2) bool {
 // sample implements mcp.ClientOptions.CreateMessageWithToolsHandler. A result without a role
 // gets the role assistant.
 func (h *Handler) sample(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) {
+	return h.sampleBy(ctx, h.Pool.Handlers.Sample, req.Params)
+}
+
+// sampleBy is sample with a handler of the host.
+func (h *Handler) sampleBy(ctx context.Context, handler sampleFunc, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
 	res, err := runHandler(ctx, h, methodSample, func(ctx context.Context) (*mcp.CreateMessageWithToolsResult, error) {
-		return h.Pool.Handlers.Sample(ctx, h.Pool.serverName, req.Params)
+		return handler(ctx, h.Pool.serverName, p)
 	})
 	if err == nil && (len(res.Content) == 0 || slices.Contains(res.Content, nil)) {
 		return nil, h.hideError(zerolog.WarnLevel, methodSample, errors.New("the handler returned no content"))

@@ -71,7 +71,7 @@ func TestHandler_dispatch_panic_or_invalid_result(t *testing.T) {
 		},
 	} {
 		h.Next = next
-		res, text, err := h.dispatch(t.Context(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
+		res, text, err := h.dispatch(t.Context(), h.host(), methodElicit, &mcp.ElicitRequest{Params: &mcp.ElicitParams{}}, nil)
 		require.Nil(t, res, name)
 		require.Nil(t, text, name)
 		require.ErrorIs(t, err, errNoAnswer, name)
@@ -108,8 +108,8 @@ func TestHandler_checkRequest_sampling_tools(t *testing.T) {
 	for _, p := range []*mcp.CreateMessageWithToolsParams{{Tools: []*mcp.Tool{{Name: "t"}}}, {ToolChoice: &mcp.ToolChoice{Mode: "auto"}}} {
 		req := &mcp.CreateMessageWithToolsRequest{Params: p}
 		h.Pool.Handlers.SampleTools = false
-		require.ErrorContains(t, h.checkRequest(methodSample, req), "declares no tools")
+		require.ErrorContains(t, h.checkRequest(h.host(), methodSample, req), "declares no tools")
 		h.Pool.Handlers.SampleTools = true
-		require.NoError(t, h.checkRequest(methodSample, req))
+		require.NoError(t, h.checkRequest(h.host(), methodSample, req))
 	}
 }

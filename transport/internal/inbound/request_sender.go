@@ -55,7 +55,7 @@ func (s *RequestSender) Request(ctx context.Context, r transport.Request) (json.
 	}
 	began := time.Now()
 	result, err := s.Send(ctx, r)
-	if err == nil && NeedsInput(r.Method, result) {
+	if err == nil && NeedsInput(r.Method, result) && (r.Caller == nil || !r.Caller.ReturnInput) {
 		result, err = s.Handler.ContinueWithInput(ctx, r, began, result, s.Send)
 	}
 	return s.checkTask(&r, result, err)
@@ -85,15 +85,15 @@ func (s *RequestSender) checkTask(r *transport.Request, result json.RawMessage, 
 // errUnexpectedTask is the cause of a call whose server had no right to begin a task.
 var errUnexpectedTask = errors.New("the server began a task instead of answering, without the right to do so; the tool may still run, and its result is lost")
 
-// AnswerInputs gets from the handlers of the host what a task waits for (inputRequests of
-// tasks/get), and returns inputResponses, with the same keys. It returns when ctx ends and
-// when the session ends.
-func (s *RequestSender) AnswerInputs(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+// AnswerInputs gets from the handlers of the caller, or of the host, what a task waits for
+// (inputRequests of tasks/get), and returns inputResponses, with the same keys. It returns when
+// ctx ends and when the session ends.
+func (s *RequestSender) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	required, err := readInputRequests(requests)
 	if err != nil {
 		return nil, inputError(err, hintServerFault)
 	}
-	answers, err := s.Handler.answerInputs(ctx, required)
+	answers, err := s.Handler.answerInputs(ctx, s.Handler.answererOf(caller), required)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -54,6 +55,10 @@ type Requests struct {
 // is the id of a call of this client. With 0 or less it is not known to which call a server
 // request belongs, and every call in flight counts.
 type CallClocks interface {
+	// AnswererOf returns the handlers of the call that a server request belongs to, nil for those
+	// of the client, and its id, if that is known. ok is false if it may belong to calls of
+	// several answerers.
+	AnswererOf(call int64) (handlers *transport.CallHandlers, id int64, ok bool)
 	// CountRequest counts one server request. It reports false if each call that it may
 	// belong to has had jsonrpc.MaxRequestsPerCall.
 	CountRequest(call int64) bool
@@ -70,6 +75,7 @@ type request struct {
 	params []byte
 	size   int   // bytes that count in Requests.Room
 	call   int64 // the call that it belongs to; see CallClocks
+	by     answerer
 	cancel context.CancelCauseFunc
 	// withdrawn: the server cancelled the request, so it gets no answer. Requests.mu guards
 	// it.
@@ -106,7 +112,10 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 		return MalformedRequest // perhaps a JSON log line with the members id and method
 	}
 	r := &request{key: key, method: strings.Clone(method), size: len(line), call: call}
-	refusal := q.checkRequest(r)
+	refusal := q.attribute(r)
+	if refusal == nil {
+		refusal = q.checkRequest(r)
+	}
 	if refusal != nil || method == methodPing {
 		r.size = 0 // the parameters are not kept
 	}
@@ -129,6 +138,21 @@ func (q *Requests) Accept(line []byte, env *jsonrpc.Envelope, call int64) Accept
 	return Accepted
 }
 
+// attribute finds who answers a request, and the call that it belongs to. The error refuses a
+// request that may belong to the calls of several answerers. It is called in the order in which
+// the server sends, so a call that has its answer does not count.
+func (q *Requests) attribute(r *request) error {
+	if q.Handler == nil || r.method == methodPing {
+		return nil
+	}
+	handlers, call, ok := q.Calls.AnswererOf(r.call)
+	if !ok {
+		return errAmbiguous
+	}
+	r.by, r.call = q.Handler.legacyAnswerer(handlers), call
+	return nil
+}
+
 // checkRequest returns why a request is rejected by its method or size; nil if it is served.
 func (q *Requests) checkRequest(r *request) error {
 	if r.method == methodPing {
@@ -137,21 +161,8 @@ func (q *Requests) checkRequest(r *request) error {
 	if q.Handler == nil {
 		return errUnknownMethod
 	}
-	switch h := &q.Handler.Pool.Handlers; r.method {
-	case methodRoots:
-		if h.Roots == nil {
-			return errNotOffered("roots")
-		}
-	case methodSample:
-		if h.Sample == nil {
-			return errNotOffered("sampling")
-		}
-	case methodElicit:
-		if h.ElicitForm == nil && h.ElicitURL == nil {
-			return errNotOffered("elicitation")
-		}
-	default:
-		return errUnknownMethod
+	if err := r.by.checkMethod(r.method); err != nil {
+		return err
 	}
 	switch {
 	case r.size > serverRequestMax:

@@ -183,7 +183,7 @@ func (h *Handler) ContinueWithInput(ctx context.Context, r transport.Request, be
 		if empty > 0 {
 			h.pauseBeforeRound(inputCtx, empty)
 		}
-		responses, err := h.answerInputs(inputCtx, required.requests)
+		responses, err := h.answerInputs(inputCtx, h.answererOf(r.Caller), required.requests)
 		switch {
 		case h.lifetime.Cause() != nil:
 			return nil, jsonrpc.DeathError(h.lifetime.Cause(), mcpvisor.OutcomeUnknown)
@@ -229,7 +229,7 @@ func (h *Handler) pauseBeforeRound(ctx context.Context, n int) {
 // answerInputs answers all input requests of a round concurrently. It returns at the first
 // failure, when ctx ends and when the session ends. Handlers that ignore the end of their
 // context are left behind.
-func (h *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([][]byte, error) {
+func (h *Handler) answerInputs(ctx context.Context, by answerer, requests []inputRequest) ([][]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type done struct {
@@ -240,7 +240,7 @@ func (h *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([]
 	all := make(chan done, len(requests)) // has room for all, so no goroutine blocks at its end
 	for i, r := range requests {
 		go func() {
-			text, err := h.answerInput(ctx, r)
+			text, err := h.answerInput(ctx, by, r)
 			all <- done{i, text, err}
 		}()
 	}
@@ -263,19 +263,19 @@ func (h *Handler) answerInputs(ctx context.Context, requests []inputRequest) ([]
 
 // answerInput answers one input request. Its errors go to the caller of the request, so they
 // name the failure of the handler, which the server must not see.
-func (h *Handler) answerInput(ctx context.Context, r inputRequest) ([]byte, error) {
-	req, err := h.requestFrom(r.method, r.params)
+func (h *Handler) answerInput(ctx context.Context, by answerer, r inputRequest) ([]byte, error) {
+	req, err := h.requestFrom(by, r.method, r.params)
 	if err == errUnknownMethod {
 		return nil, inputError(fmt.Errorf("%.60q requests %.60q, which clients do not have", h.Redactor.Text(r.key), h.Redactor.Text(r.method)), hintServerFault)
 	}
 	var text []byte
 	if err == nil {
-		text, err = h.dispatchObserved(ctx, r.method, r.params, req, nil)
+		text, err = h.dispatchObserved(ctx, by, r.method, r.params, req, nil)
 	}
 	if err == nil {
 		return text, nil
 	}
-	hint := "set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots"
+	hint := "set a handler for it, see WithElicitationHandler, WithSamplingHandler, WithRoots and WithCallHandlers"
 	var hidden *hiddenError
 	switch {
 	case errors.As(err, &hidden):

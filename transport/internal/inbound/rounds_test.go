@@ -33,17 +33,17 @@ func TestHandler_answerInputs_handler_hangs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := stuck().answerInputs(ctx, wants)
+	_, err := stuck().answerInputs(ctx, hostAnswers, wants)
 	require.ErrorIs(t, err, context.Canceled)
 
 	h := stuck()
 	killed := &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "enough"}
 	h.lifetime.End(killed)
-	_, err = h.answerInputs(t.Context(), wants)
+	_, err = h.answerInputs(t.Context(), hostAnswers, wants)
 	require.ErrorIs(t, err, killed)
 
 	// The first failure ends the round.
-	_, err = stuck().answerInputs(t.Context(), append(wants, inputRequest{key: "g", method: "tools/list"}))
+	_, err = stuck().answerInputs(t.Context(), hostAnswers, append(wants, inputRequest{key: "g", method: "tools/list"}))
 	require.ErrorContains(t, err, "which clients do not have")
 }
 
@@ -56,7 +56,7 @@ func TestHandler_answerInputs_cancels_after_a_failure(t *testing.T) {
 		close(ended)
 		return nil, errors.New("too late")
 	}
-	_, err := h.answerInputs(t.Context(), []inputRequest{
+	_, err := h.answerInputs(t.Context(), hostAnswers, []inputRequest{
 		{key: "f", method: methodElicit, params: []byte(`{"message":"?"}`)}, {key: "g", method: "tools/list"}})
 	require.ErrorContains(t, err, "which clients do not have")
 	transporttest.RequireClosed(t, ended, "the other handler still runs")
@@ -78,7 +78,10 @@ func TestHandler_pauseBeforeRound(t *testing.T) {
 
 // The parameters of an input request are bounded like those of a JSON-RPC request.
 func TestHandler_answerInput_too_large(t *testing.T) {
-	_, err := newTestHandler().answerInput(t.Context(), inputRequest{key: "k", method: methodElicit,
+	_, err := newTestHandler().answerInput(t.Context(), hostAnswers, inputRequest{key: "k", method: methodElicit,
 		params: []byte(`{"message":"?","requestedSchema":` + transporttest.BroadObject(30_000) + `}`)})
 	require.ErrorContains(t, err, "the parameters hold more than 50000 values")
 }
+
+// hostAnswers is a client whose handlers answer everything.
+var hostAnswers = answerer{offer: transport.Offer{Sample: true, SampleTools: true, ElicitForm: true, ElicitURL: true, Roots: true}}

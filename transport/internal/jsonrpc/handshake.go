@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
@@ -140,28 +141,66 @@ type DeclaredCapabilities struct {
 // Capabilities returns the capabilities of a client with these handlers. It declares
 // roots.listChanged in the legacy era only: the modern era has no such notification.
 func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
-	if !legacy {
-		d.Extensions = map[string]struct{}{task.Extension: {}}
+	offer := h.Offer()
+	if legacy {
+		offer = offer.Or(h.Declared)
 	}
-	if h.Roots != nil {
-		d.Roots = &mcp.RootCapabilities{ListChanged: legacy}
+	d = capabilitiesOf(offer)
+	if legacy {
+		d.Extensions = nil
+		if h.Roots != nil {
+			d.Roots.ListChanged = true
+		}
 	}
-	if h.Sample != nil {
+	return d
+}
+
+// capabilitiesOf returns the capabilities of the modern era for what a client answers.
+func capabilitiesOf(offer transport.Offer) (d DeclaredCapabilities) {
+	d.Extensions = map[string]struct{}{task.Extension: {}}
+	if offer.Roots {
+		d.Roots = &mcp.RootCapabilities{}
+	}
+	if offer.Sample {
 		d.Sampling = &mcp.SamplingCapabilities{}
-		if h.SampleTools {
+		if offer.SampleTools {
 			d.Sampling.Tools = &mcp.SamplingToolsCapabilities{}
 		}
 	}
-	if h.ElicitForm != nil || h.ElicitURL != nil {
+	if offer.ElicitForm || offer.ElicitURL {
 		d.Elicitation = &mcp.ElicitationCapabilities{}
-		if h.ElicitForm != nil {
+		if offer.ElicitForm {
 			d.Elicitation.Form = &mcp.FormElicitationCapabilities{}
 		}
-		if h.ElicitURL != nil {
+		if offer.ElicitURL {
 			d.Elicitation.URL = &mcp.URLElicitationCapabilities{}
 		}
 	}
 	return d
+}
+
+// CallMeta returns the _meta object of a request for a caller: meta, the result of [RequestMeta],
+// with the capabilities of whoever answers for this request.
+func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
+	if len(meta) == 0 || c == nil || c.Capabilities == nil && c.Handlers == nil {
+		return meta
+	}
+	declared := c.Capabilities
+	if declared == nil {
+		declared, _ = json.Marshal(capabilitiesOf(c.Handlers.Offer())) // it always marshals
+	}
+	whole := append(make(json.RawMessage, 0, len(meta)+len(declared)), '{')
+	_ = jsonscan.EachMember(meta, func(name string, value []byte) error { // an object that RequestMeta has made
+		if name == mcp.MetaKeyClientCapabilities {
+			value = declared
+		}
+		if len(whole) > 1 {
+			whole = append(whole, ',')
+		}
+		whole = append(append(append(append(whole, '"'), name...), '"', ':'), value...)
+		return nil
+	})
+	return append(whole, '}')
 }
 
 // RootsChanged is the notification of a changed root list (MCP, client, roots). Only legacy

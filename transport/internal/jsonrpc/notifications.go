@@ -66,6 +66,9 @@ func (n *Notifications) NotifyGap() {
 	}
 }
 
+// methodLog is the method of a log message as JSON, with its quotes.
+const methodLog = `"notifications/message"`
+
 // NotificationResult says what Handle did with a notification.
 type NotificationResult uint8
 
@@ -90,7 +93,7 @@ func (n *Notifications) Handle(method, params []byte) NotificationResult {
 		notice = transport.Notice{Kind: transport.ListChanged, Lists: catalog.ListPrompts}
 	case `"notifications/resources/updated"`:
 		notice.Kind = transport.ResourceUpdated
-	case `"notifications/message"`:
+	case methodLog:
 		notice.Kind = transport.LogMessage
 	case `"notifications/subscriptions/acknowledged"`:
 		notice.Kind = transport.Acknowledged
@@ -229,8 +232,9 @@ func logText(data []byte) string {
 // Dispatch handles a notification that concerns a request in flight or the session as a
 // whole: progress, changed lists, updated resources, log messages and acknowledgements.
 // It counts in d the notifications that are malformed, unmatched or too many. It reports
-// false for every other message, which the caller handles.
-func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled bool) {
+// false for every other message, which the caller handles. call is the id of the request whose
+// response has the message, or 0 or less if it came otherwise.
+func (n *Notifications) Dispatch(env *Envelope, call int64, t *Table, d *Discarded) (handled bool) {
 	if env.Method == nil || env.ID != nil || env.Malformed {
 		return false
 	}
@@ -238,7 +242,11 @@ func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled
 		n.handleProgress(env.Params, t, d)
 		return true
 	}
-	switch n.Handle(env.Method, env.Params) {
+	handle := n.Handle
+	if to := t.loggerOf(env.Method, call); to != nil {
+		handle = func(_, params []byte) NotificationResult { return n.handleLog(params, to) }
+	}
+	switch handle(env.Method, env.Params) {
 	case NotHandled:
 		return false
 	case Malformed:
@@ -248,6 +256,25 @@ func (n *Notifications) Dispatch(env *Envelope, t *Table, d *Discarded) (handled
 	default:
 	}
 	return true
+}
+
+// handleLog queues a log message for the caller of the request that it is about.
+func (n *Notifications) handleLog(params []byte, to *ProgressQueue) NotificationResult {
+	notice := transport.Notice{Kind: transport.LogMessage}
+	if text := bytes.TrimSpace(params); len(text) == 0 || text[0] != '{' {
+		return Malformed
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.limit != nil && !n.limit.AllowN(time.Now(), 1):
+		return Dropped
+	case !n.readParams(&notice, params):
+		return Malformed
+	case !to.PushLog(notice.Log):
+		return Dropped
+	}
+	return Handled
 }
 
 // handleProgress restarts the idle clock of the request that a progress notification

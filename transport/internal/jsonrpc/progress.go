@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Progress (MCP, utilities, progress): a request with Track carries its id as the
@@ -27,36 +28,56 @@ const (
 	MaxProgressMessage = 8 << 10
 )
 
-// ProgressQueue carries reports from the goroutine that reads from the server to the caller
-// of one request. The caller reports them in its own goroutine. So a slow Progress function
-// delays only its own call, and has received all reports when the call returns.
+// ProgressQueue carries reports, and log messages about the request, from the goroutine that reads
+// from the server to the caller of one request. The caller delivers them in its own goroutine. So a
+// slow function of the caller delays only its own call, and has received all when the call returns.
 type ProgressQueue struct {
 	// Ready gets a value when reports are queued. Its capacity is 1.
 	Ready  chan struct{}
-	report func(mcpvisor.Progress) // called by Deliver only
+	report func(mcpvisor.Progress)   // called by Deliver only; nil: no reports are wanted
+	log    func(mcpvisor.LogMessage) // the same for log messages
 
 	mu     sync.Mutex // guards the fields below
-	queued []mcpvisor.Progress
-	bytes  int // of the messages in queued
+	queued []queuedReport
+	bytes  int // of the texts in queued
 }
 
-// NewProgressQueue returns a queue for the Progress function report; nil if report is nil.
-func NewProgressQueue(report func(mcpvisor.Progress)) *ProgressQueue {
-	if report == nil {
+// queuedReport is a log message or, if that is nil, a report.
+type queuedReport struct {
+	progress mcpvisor.Progress
+	log      *mcpvisor.LogMessage
+}
+
+// NewProgressQueue returns a queue for the functions of a request; nil if it has none.
+func NewProgressQueue(r *transport.Request) *ProgressQueue {
+	if r.Progress == nil && (r.Caller == nil || r.Caller.Log == nil) {
 		return nil
 	}
-	return &ProgressQueue{Ready: make(chan struct{}, 1), report: report}
+	q := &ProgressQueue{Ready: make(chan struct{}, 1), report: r.Progress}
+	if r.Caller != nil {
+		q.log = r.Caller.Log
+	}
+	return q
 }
 
 // Push queues a report. It reports false if too many wait. It does not block.
 func (q *ProgressQueue) Push(p mcpvisor.Progress) bool {
+	return q.report == nil || q.push(queuedReport{progress: p}, len(p.Message))
+}
+
+// PushLog is Push for a log message.
+func (q *ProgressQueue) PushLog(m *mcpvisor.LogMessage) bool {
+	return q.push(queuedReport{log: m}, len(m.Text)+len(m.Logger))
+}
+
+func (q *ProgressQueue) push(r queuedReport, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.queued) >= maxQueuedReports || q.bytes+len(p.Message) > MaxQueuedProgress {
+	if len(q.queued) >= maxQueuedReports || q.bytes+size > MaxQueuedProgress {
 		return false
 	}
-	q.queued = append(q.queued, p)
-	q.bytes += len(p.Message)
+	q.queued = append(q.queued, r)
+	q.bytes += size
 	select {
 	case q.Ready <- struct{}{}:
 	default:
@@ -64,15 +85,19 @@ func (q *ProgressQueue) Push(p mcpvisor.Progress) bool {
 	return true
 }
 
-// Deliver passes all queued reports to the Progress function. The goroutine of the caller
+// Deliver passes all that is queued to the functions of the caller. The goroutine of the caller
 // calls it.
 func (q *ProgressQueue) Deliver() {
 	q.mu.Lock()
 	queued := q.queued
 	q.queued, q.bytes = nil, 0
 	q.mu.Unlock()
-	for _, p := range queued {
-		q.report(p)
+	for _, r := range queued {
+		if r.log != nil {
+			q.log(*r.log)
+		} else {
+			q.report(r.progress)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // The number of queued reports and the bytes of their messages are bounded. Deliver makes
@@ -14,7 +15,7 @@ import (
 func TestProgressQueue_bounds(t *testing.T) {
 	for _, size := range []int{0, MaxProgressMessage} {
 		delivered := 0
-		q := NewProgressQueue(func(mcpvisor.Progress) { delivered++ })
+		q := NewProgressQueue(&transport.Request{Progress: func(mcpvisor.Progress) { delivered++ }})
 		most := maxQueuedReports
 		if size > 0 {
 			most = MaxQueuedProgress / size

@@ -28,6 +28,8 @@ type Table struct {
 	// Open holds the entries by their ids.
 	Open Entries
 
+	answerers answerers // which handlers calls have had
+
 	lastKey int64         // last key of an entry that is not a request: negative, counting down
 	ended   error         // why the session ended; nil: it has not
 	timer   DeadlineTimer // fires at the earliest deadline, or before
@@ -47,6 +49,8 @@ type Entry struct {
 	Hastened time.Time
 	Clocks   Clocks
 	Progress *ProgressQueue // nil: the caller wants no reports
+	// Handlers answer what the server asks for because of the request; nil: those of the client.
+	Handlers *transport.CallHandlers
 	// Stopped: the sweep ignores the deadline, because it has passed or was stopped.
 	Stopped bool
 	Owner   Owner
@@ -65,6 +69,12 @@ type Owner interface {
 // caller holds Mu and has checked Ended.
 func (t *Table) AddLocked(e *Entry) {
 	t.Open.Add(e)
+	if e.Handlers != nil {
+		t.answerers.several = true
+	}
+	if e.Progress != nil && e.Progress.log != nil {
+		t.answerers.logs = true
+	}
 	if !e.Deadline.IsZero() {
 		t.armLocked(e.Deadline)
 	}
@@ -95,6 +105,9 @@ func (e *Entry) Start(r *transport.Request) {
 		from = r.RoundBegan
 	}
 	e.Deadline = e.Clocks.Start(r, from)
+	if r.Caller != nil {
+		e.Handlers = r.Caller.Handlers
+	}
 	if r.Stream == nil {
 		e.What = transport.InFlight{Method: r.Method, Target: r.Target, Began: began}
 	}

@@ -221,7 +221,7 @@ func TestTable_Progressed(t *testing.T) {
 		defer endTable(&table, errTableEnded)
 		began := time.Now()
 		e, owner := addRequest(t, &table, transport.Request{Timeout: 10 * time.Second, TotalTimeout: 15 * time.Second})
-		e.Progress = NewProgressQueue(func(mcpvisor.Progress) {})
+		e.Progress = NewProgressQueue(&transport.Request{Progress: func(mcpvisor.Progress) {}})
 		time.Sleep(4 * time.Second)
 		queue, found := table.Progressed(e.ID)
 		require.True(t, found)

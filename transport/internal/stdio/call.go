@@ -20,7 +20,7 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 	}
 	p := c.pendingPool.Get().(*pending)
 	p.entry.Start(&r)
-	p.entry.Progress = jsonrpc.NewProgressQueue(r.Progress)
+	p.entry.Progress = jsonrpc.NewProgressQueue(&r)
 	p.stream, p.remarks = r.Stream != nil, c.remarks.Count()
 	c.encodeAndLock(p, r, meta)
 	if c.table.Ended() != nil {
@@ -65,6 +65,9 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 	if a.err == nil {
 		c.recyclePending(p)
 		return a.result, nil
+	}
+	if r.Caller != nil {
+		c.serverRequests.CancelOfCall(p.entry.ID)
 	}
 	if a.needsCancel {
 		c.notifyCancelled(p.entry.ID, a.err.Kind == mcpvisor.KindTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded))
@@ -241,6 +244,7 @@ func (c *conn) takeAnswered(id int64) *pending {
 	defer c.table.Mu.Unlock()
 	p := c.pendingLocked(id)
 	if p == nil || p.line.state == lineUnsent {
+		c.table.AnsweredLateLocked(id)
 		return nil
 	}
 	c.table.Open.Delete(id)
@@ -273,6 +277,7 @@ func (c *conn) removeLocked(p *pending) mcpvisor.Outcome {
 		c.out.withdraw(&p.line)
 		return mcpvisor.OutcomeNotSent
 	}
+	c.table.GaveUpLocked(&p.entry)
 	return mcpvisor.OutcomeUnknown
 }
 

@@ -124,7 +124,7 @@ func (c *conn) ReceiveLine(line []byte) {
 			return
 		}
 	}
-	if !c.notifications.Dispatch(&env, &c.table, &c.discarded) {
+	if !c.notifications.Dispatch(&env, 0, &c.table, &c.discarded) {
 		c.control.deliver(trimmed, &env)
 	}
 }

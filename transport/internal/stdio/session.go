@@ -53,7 +53,7 @@ func (s *session) newOpenState(p *processConn, meta json.RawMessage) *openState 
 }
 
 func (o *openState) send(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	return o.conn.request(ctx, r, o.meta)
+	return o.conn.request(ctx, r, jsonrpc.CallMeta(o.meta, r.Caller))
 }
 
 // Request implements [transport.Session].
@@ -68,9 +68,9 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 }
 
 // AnswerInputs implements [transport.InputSource].
-func (s *session) AnswerInputs(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	if o := s.open.Load(); o != nil {
-		return o.sender.AnswerInputs(ctx, requests)
+		return o.sender.AnswerInputs(ctx, caller, requests)
 	}
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }

@@ -11,7 +11,7 @@ func TestBatch_noAllocations(t *testing.T) {
 	const items = 1 << 16
 	batch := []byte("[" + strings.Repeat("1,", items-1) + "1]")
 	nested := []byte("[" + strings.Repeat("[1],", items-1) + "[1]]")
-	r := new(receiver)
+	r := &receiver{exchanger: &exchanger{}}
 	require.LessOrEqual(t, testing.AllocsPerRun(1, func() {
 		_, found, httpErr := r.handleMessage(batch, 1, true)
 		require.False(t, found)
@@ -38,7 +38,7 @@ func TestBatch(t *testing.T) {
 		"cut":             {`[{"id":1,"result":"a"}`, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := new(receiver)
+			r := &receiver{exchanger: &exchanger{}}
 			got, found, httpErr := r.handleMessage([]byte(strings.TrimSpace(c.text)), 1, true)
 			require.Nil(t, httpErr)
 			require.Equal(t, c.result+c.error != "", found)

@@ -77,7 +77,7 @@ func (c *calls) sendExchange(ex *exchange, r transport.Request) (json.RawMessage
 	if err != nil {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
-	got, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, a.meta), header)
+	got, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, jsonrpc.CallMeta(a.meta, r.Caller)), header)
 	if httpErr != nil {
 		return nil, c.callError(ex, httpErr)
 	}
@@ -158,6 +158,9 @@ func (c *calls) useTools(tools []mcpvisor.Tool, partial bool) {
 // checks whether the server is alive. It cancels a request on which a legacy server may
 // still work.
 func (c *calls) callError(ex *exchange, httpErr *endpoint.HTTPError) error {
+	if httpErr.Outcome == mcpvisor.OutcomeUnknown {
+		c.exchanger.table.requests.GaveUp(&ex.entry)
+	}
 	c.receiver.requests.CancelOfCall(ex.id())
 	switch {
 	case httpErr.SessionLost || httpErr.ServerGone:

@@ -130,7 +130,7 @@ func (t *exchangeTable) startRequest(parent context.Context, r transport.Request
 // when that ends, unless detach was called. request says whether the exchange is a request
 // on the call channel.
 func (t *exchangeTable) add(parent context.Context, request bool, r transport.Request) *exchange {
-	ex := &exchange{table: t, reserver: replyReserver{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r.Progress)}}
+	ex := &exchange{table: t, reserver: replyReserver{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(&r)}}
 	ex.ctx, ex.cancel = context.WithCancelCause(ex.trace.Context(parent))
 	ex.entry.Owner, ex.reserver.ctx = ex, ex.ctx
 	if ended := t.requests.Add(&ex.entry, request, r); ended != nil {

@@ -75,6 +75,7 @@ func (r *receiver) handleMessage(text []byte, id int64, sole bool) (got reply, f
 		switch {
 		case !(numeric && n == id) && !soleError:
 			r.discarded.Unmatched.Add(1)
+			r.exchanger.table.requests.AnsweredLate(n)
 			return reply{}, false, nil
 		case env.Error != nil:
 			return reply{errorMember: env.Error, orphan: soleError && !(numeric && n == id)}, true, nil
@@ -87,7 +88,7 @@ func (r *receiver) handleMessage(text []byte, id int64, sole bool) (got reply, f
 		r.discarded.Malformed.Add(1)
 		return reply{}, false, nil
 	}
-	if r.notifications.Dispatch(&env, &r.exchanger.table.requests, &r.discarded) {
+	if r.notifications.Dispatch(&env, id, &r.exchanger.table.requests, &r.discarded) {
 		return reply{}, false, nil
 	}
 	r.receiveMessage(text, &env, id)

@@ -143,9 +143,9 @@ func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMes
 }
 
 // AnswerInputs implements [transport.InputSource].
-func (s *session) AnswerInputs(ctx context.Context, requests json.RawMessage) (json.RawMessage, error) {
+func (s *session) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
 	if a := s.server.agreed.Load(); a != nil {
-		return a.sender.AnswerInputs(ctx, requests)
+		return a.sender.AnswerInputs(ctx, caller, requests)
 	}
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, Cause: jsonrpc.ErrNotOpen}
 }

@@ -21,7 +21,7 @@ var (
 	phrasePairs = []string{
 		`, or set WithTimeout for the call`, ``,
 		`set an HTTP.Client that trusts it`, `set SSL_CERT_FILE to a file with its authority`,
-		`set a handler for it, see WithElicitationHandler, WithSamplingHandler and WithRoots`, `use a client that can answer it (mcpvisor --fresh call asks on a terminal what a form or a URL needs)`,
+		`set a handler for it, see WithElicitationHandler, WithSamplingHandler, WithRoots and WithCallHandlers`, `use a client that can answer it (mcpvisor --fresh call asks on a terminal what a form or a URL needs)`,
 		`; Refresh reads its lists`, ``,
 		`; StartTask waits longer`, ``,
 		`a client with a journal; make it with facade.WithJournal`, `a journal; start mcpvisor run with --journal FILE`,

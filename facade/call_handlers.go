@@ -1,0 +1,108 @@
+package facade
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// CallHandlers answer what a server asks for because of certain calls, in place of the handlers of
+// the client; see [WithCallHandlers]. One that is nil refuses such requests. They may be called by
+// many goroutines at once, and their contexts end with the request of the server, and with the call
+// if it is known.
+//
+// Calls with the same *CallHandlers have the same answerer, such as one user with several calls.
+// Do not change or copy a CallHandlers after its first call.
+type CallHandlers struct {
+	// Sampling is as in WithSamplingHandler, and SamplingTools as WithSamplingTools.
+	Sampling      func(ctx context.Context, r SamplingRequest) (*mcp.CreateMessageWithToolsResult, error)
+	SamplingTools bool
+	// Elicitation is as in WithElicitationHandler, URLElicitation as in
+	// WithURLElicitationHandler.
+	Elicitation    func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)
+	URLElicitation func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)
+	// Roots returns the directories and files for the server with this name, as file:// URIs.
+	Roots func(ctx context.Context, server string) ([]mcp.Root, error)
+	// Raw, if set, answers all of these requests in place of the functions above: a gateway
+	// passes them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
+	// reaches the server as it is.
+	Raw func(ctx context.Context, r ServerRequest) (json.RawMessage, error)
+
+	once sync.Once // makes handlers
+	made transport.CallHandlers
+}
+
+// ServerRequest is a request of a server as it was sent.
+type ServerRequest struct {
+	// Server is the name of the server that sent it.
+	Server string
+	// Method is sampling/createMessage, elicitation/create or roots/list.
+	Method string
+	// Params are the bytes that the server sent, nil if it sent none. Only their length was
+	// checked: a URL in them may have any scheme, and a schema any form. Do not keep them.
+	Params json.RawMessage
+}
+
+// WithCallHandlers has h answer what the server asks for because of this call: samplings,
+// elicitations and roots, those of a task that the server makes of the call included. So each call
+// can ask its own user. nil means the handlers of the client.
+//
+// A request of a server must be known to belong to the call:
+//
+//   - Since 2026-07-28 it is in the answer to the call.
+//   - Before, over Streamable HTTP, it comes in the response to the POST of the call.
+//   - Before, over stdio, HTTP+SSE, a transport of the host, and on the standalone stream of HTTP,
+//     nothing names the call. Then the request has an answerer if all calls in flight at the
+//     server have the same one: the same *CallHandlers, or none. Otherwise it is refused, with a
+//     JSON-RPC error that says so, and nobody is asked. A call that was given up counts for one
+//     minute, or until the server answers it.
+//
+// What a server before 2026-07-28 may ask for is declared when its session begins: by the handlers
+// of the client, and by [WithDeclared].
+func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) { o.handlers = h } }
+
+// caller returns for whom the requests of a call are made; nil: the host.
+func (o *callOptions) caller() *transport.Caller {
+	if o.handlers == nil && !o.relay && o.log == nil {
+		return nil
+	}
+	c := &transport.Caller{ReturnInput: o.relay, Log: o.log, LogLevel: o.logLevel}
+	if o.handlers != nil {
+		c.Handlers = o.handlers.transport()
+	}
+	if o.relay || o.handlers != nil && o.handlers.Raw != nil {
+		c.Capabilities = o.capabilities
+	}
+	return c
+}
+
+// transport returns the handlers as sessions call them, always the same ones.
+func (h *CallHandlers) transport() *transport.CallHandlers {
+	h.once.Do(func() {
+		h.made = transport.CallHandlers{SampleTools: h.SamplingTools, ElicitForm: elicitationHandler(h.Elicitation), ElicitURL: elicitationHandler(h.URLElicitation)}
+		if h.Sampling != nil {
+			h.made.Sample = func(ctx context.Context, server string, p *mcp.CreateMessageWithToolsParams) (*mcp.CreateMessageWithToolsResult, error) {
+				return h.Sampling(ctx, SamplingRequest{server, p})
+			}
+		}
+		if h.Roots != nil {
+			h.made.Roots = func(ctx context.Context, server string) ([]*mcp.Root, error) {
+				roots, err := h.Roots(ctx, server)
+				if err != nil {
+					return nil, err
+				}
+				return checkRoots(roots)
+			}
+		}
+		if h.Raw != nil {
+			h.made.Raw = func(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, error) {
+				return h.Raw(ctx, ServerRequest{server, method, params})
+			}
+		}
+	})
+	return &h.made
+}

@@ -1,0 +1,251 @@
+package facade
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// A host that calls for somebody else, such as a gateway, passes on what its own client has sent,
+// and hands back what the server says, without a value of either being decoded.
+
+// maxMetaBytes bounds the _meta of [WithMeta].
+const maxMetaBytes = 64 << 10
+
+// WithMeta sends members of _meta with the request: meta is a JSON object of at most 64 KiB, nested
+// at most 9,000 deep. They reach the server byte for byte, except that line breaks between values
+// become spaces, because each message is one line on a pipe. A call that becomes several requests (input that the
+// server requires) sends them with each.
+//
+// Members that this client sets itself are left out of meta: progressToken, which [WithProgress]
+// replaces, and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28. The
+// clientCapabilities count if somebody else answers for the call, with [WithRelay] or
+// [CallHandlers].Raw: a server since 2026-07-28 then sees what that client can answer. What
+// the client's observer sets wins, too: with its traceparent, meta loses its own and its
+// tracestate. Of several WithMeta the last one counts; nil or empty means none.
+//
+// Error of the call: ErrInvalid (meta is too long or not a JSON object); nothing was sent.
+func WithMeta(meta json.RawMessage) CallOption {
+	return func(o *callOptions) {
+		members, capabilities, err := readMeta(meta)
+		o.meta, o.capabilities = members, capabilities
+		if err != nil {
+			o.err = err
+		}
+	}
+}
+
+// readMeta returns _meta without the members that this client sets, and the client capabilities in
+// it; nil for none.
+func readMeta(meta json.RawMessage) (members, capabilities json.RawMessage, err error) {
+	meta = bytes.TrimSpace(meta)
+	switch {
+	case len(meta) == 0:
+		return nil, nil, nil
+	case len(meta) > maxMetaBytes:
+		return nil, nil, fmt.Errorf("the _meta of WithMeta has %d bytes, and %d at most are sent", len(meta), maxMetaBytes)
+	case meta[0] != '{' || !jsonscan.ValidWithin(meta, maxArgumentDepth):
+		return nil, nil, errors.New("the _meta of WithMeta is not a JSON object")
+	}
+	err = jsonscan.EachMember(meta, func(name string, value []byte) error {
+		if name == mcp.MetaKeyClientCapabilities {
+			if capabilities = value; value[0] != '{' {
+				return fmt.Errorf("the member %s of WithMeta is not a JSON object", name)
+			}
+		}
+		return nil
+	})
+	return withoutMembers(meta, isOwnMeta), capabilities, err
+}
+
+// isOwnMeta reports whether the client sets this member of _meta itself.
+func isOwnMeta(name string) bool {
+	switch name {
+	case "progressToken", mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientInfo, mcp.MetaKeyClientCapabilities, mcp.MetaKeyLogLevel:
+		return true
+	}
+	return false
+}
+
+// withoutMembers returns a valid JSON object without the members that drop names; object itself
+// if there are none. The others keep their bytes.
+func withoutMembers(object json.RawMessage, drop func(name string) bool) json.RawMessage {
+	var kept []byte
+	dropped := false
+	s := jsonscan.Scanner{Text: object}
+	s.SkipSpace()
+	s.Consume('{')
+	for s.SkipSpace(); !s.Consume('}'); s.SkipSpace() {
+		begin := s.Pos
+		quoted, escaped, _ := s.MemberName()
+		if _, ok := s.Value(); !ok {
+			return nil // the object is valid, so this does not happen
+		}
+		if drop(jsonscan.UnquoteShared(quoted, escaped)) {
+			dropped = true
+		} else {
+			kept = append(append(kept, ','), object[begin:s.Pos]...)
+		}
+		s.SkipSpace()
+		s.Consume(',')
+	}
+	switch {
+	case !dropped:
+		return object
+	case len(kept) == 0:
+		return nil
+	}
+	kept[0] = '{'
+	return append(kept, '}')
+}
+
+// mergeMeta returns one object of the members of own, which the client's observer has set, and of
+// those of the caller that own does not have.
+func mergeMeta(own, caller json.RawMessage) json.RawMessage {
+	names := map[string]bool{}
+	_ = jsonscan.EachMember(own, func(name string, _ []byte) error { // own is of an observer, and an object
+		names[name] = true
+		return nil
+	})
+	if len(names) == 0 {
+		return caller
+	}
+	if names["traceparent"] { // a tracestate belongs to its traceparent
+		names["tracestate"] = true
+	}
+	caller = withoutMembers(caller, func(name string) bool { return names[name] })
+	if len(caller) <= len("{}") || string(bytes.TrimSpace(caller[1:])) == "}" {
+		return own
+	}
+	own = bytes.TrimSpace(own)
+	merged := make([]byte, 0, len(own)+len(caller))
+	merged = append(merged, own[:len(own)-1]...)
+	return append(append(merged, ','), caller[1:]...)
+}
+
+// WithLogMessages delivers the server's log messages about this call to f and to nobody else:
+// neither to watchers nor to the client's log. f is called as that of [WithProgress], with the same
+// bounds. Servers since 2026-07-28 send messages of this level (debug, info, notice, warning, error,
+// critical, alert or emergency) and above; earlier ones those of [Client.SetLoggingLevel].
+//
+// A message is about this call if it comes in the response to its POST or, over stdio, HTTP+SSE and a
+// transport of the host, if no other call is in flight at the server. Others go to watchers, as
+// EventLog.
+//
+// Error of the call: ErrInvalid (no such level).
+func WithLogMessages(level string, f func(mcpvisor.LogMessage)) CallOption {
+	return func(o *callOptions) {
+		if o.log, o.logLevel = f, level; !slices.Contains(loggingLevels, level) {
+			o.err = fmt.Errorf("there is no log level %q; use one of %v", level, loggingLevels)
+		}
+	}
+}
+
+// InputRequired is a result that ends one round of a call, and not the call: the server requires
+// input (2026-07-28, multi round-trip requests).
+type InputRequired struct {
+	// InputRequests is the JSON object of what is required, by the keys that InputResponses
+	// repeats; nil for nothing: then the server defers the call.
+	InputRequests json.RawMessage
+	// RequestState is opaque: the next round gives it back as it is. nil for none.
+	RequestState json.RawMessage
+}
+
+// ReadInputRequired reads a result of [WithRelay]. ok is false for a result that ends the call. What it
+// returns shares the memory of result.
+func ReadInputRequired(result json.RawMessage) (required InputRequired, ok bool) {
+	if !bytes.Contains(result, []byte(`"input_required"`)) {
+		return InputRequired{}, false
+	}
+	err := jsonscan.EachMember(result, func(name string, value []byte) error {
+		switch null := string(value) == "null"; {
+		case name == "resultType":
+			ok = string(value) == `"input_required"`
+		case name == "inputRequests" && !null:
+			required.InputRequests = value
+		case name == "requestState" && !null:
+			required.RequestState = value
+		}
+		return nil
+	})
+	if err != nil || !ok {
+		return InputRequired{}, false
+	}
+	return required, true
+}
+
+// Continuation is what the next round of a call takes to its server. The zero Continuation begins a
+// call.
+type Continuation struct {
+	// InputResponses is the JSON object of the answers, by the keys of InputRequests.
+	InputResponses json.RawMessage
+	// RequestState is that of the last InputRequired.
+	RequestState json.RawMessage
+}
+
+// WithRelay has the call return a result that requires input as the server sent it, in place of
+// asking handlers and sending the request again. [ReadInputRequired] reads it, and the next round is
+// the same call with WithRelay and what it says, byte for byte. The caller bounds the rounds.
+//
+//	result, err := client.CallToolRaw(ctx, tool, args, facade.WithRelay(facade.Continuation{}))
+//	if required, ok := facade.ReadInputRequired(result); ok {
+//		next := facade.Continuation{InputResponses: ask(required.InputRequests), RequestState: required.RequestState}
+//		result, err = client.CallToolRaw(ctx, tool, args, facade.WithRelay(next))
+//	}
+//
+// It is for CallToolRaw, ReadResourceRaw and GetPromptRaw, and for servers since 2026-07-28. Earlier
+// ones send requests of their own, which handlers answer, and so does the input of a task.
+// Each round has the timeouts and the record of a call of its own.
+//
+// Errors of the call: ErrInvalid (a Continuation that is not JSON, one for a server that speaks an
+// earlier version by now, WithKey, StartTask); nothing was sent.
+func WithRelay(next Continuation) CallOption {
+	return func(o *callOptions) {
+		o.relay, o.next = true, Continuation{bytes.TrimSpace(next.InputResponses), bytes.TrimSpace(next.RequestState)}
+		if err := o.next.check(); err != nil {
+			o.err = err
+		}
+	}
+}
+
+// check returns what is wrong with a continuation.
+func (n *Continuation) check() error {
+	switch {
+	case len(n.InputResponses) > 0 && (n.InputResponses[0] != '{' || !jsonscan.ValidWithin(n.InputResponses, maxArgumentDepth)):
+		return errors.New("the InputResponses of WithRelay are not a JSON object")
+	case len(n.RequestState) > 0 && !jsonscan.ValidWithin(n.RequestState, maxArgumentDepth):
+		return errors.New("the RequestState of WithRelay is not JSON")
+	}
+	return nil
+}
+
+// isFirst reports whether the round begins the call.
+func (n *Continuation) isFirst() bool { return len(n.InputResponses) == 0 && len(n.RequestState) == 0 }
+
+// appendTo appends the members of the round to the params of a request.
+func (n *Continuation) appendTo(params json.RawMessage) json.RawMessage {
+	if n.isFirst() {
+		return params
+	}
+	params = params[:len(params)-1] // of a request that names its target, so there are other members
+	if len(n.InputResponses) > 0 {
+		params = append(append(params, `,"inputResponses":`...), n.InputResponses...)
+	}
+	if len(n.RequestState) > 0 {
+		params = append(append(params, `,"requestState":`...), n.RequestState...)
+	}
+	return append(params, '}')
+}
+
+// errEarlierVersion is the cause of a round for a server that cannot know the earlier ones.
+var errEarlierVersion = errors.New("the server speaks a protocol version without rounds by now, so the call must begin again")
+
+// errRelayOnly is the cause of a call whose rounds somebody else has to make.
+var errRelayOnly = errors.New("WithRelay needs a caller that makes the next round, so it cannot be combined with WithKey or StartTask, and completions have no rounds")

@@ -59,8 +59,7 @@ func (c *Client) Complete(ctx context.Context, server string, r CompletionReques
 	return result.Completion, nil
 }
 
-// completionResult is the part of the result that is used. It has no list of its own: a
-// large result is decoded as one part, or refused.
+// completionResult is the part of the result that is used.
 type completionResult struct {
 	Completion *mcp.CompletionResultDetails `json:"completion"`
 }

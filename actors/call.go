@@ -66,12 +66,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 		failed = false
 		return raw, spent, err
 	}
-	e = &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
-	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
-		*e = *shared // several callers may receive the same error
-	}
-	e.Server, e.Gen, e.Epoch = inc.server, inc.gen, inc.epoch
-	switch {
+	switch e = inc.ownError(err); {
 	case e.Kind == mcpvisor.KindCrashed && e.Outcome == mcpvisor.OutcomeNotSent:
 		// Nothing was sent, so the call was not lost with the session.
 		e.Kind, e.RetryAfter = mcpvisor.KindUnavailable, startingRetryAfter
@@ -163,14 +158,10 @@ func (rt *Runtime) Ping(ctx context.Context, v *View) error {
 	if err == nil {
 		return nil
 	}
-	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
-	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
-		*e = *shared
-	}
+	e := v.current.ownError(err)
 	if errors.Is(context.Cause(ctx), errPingOverdue) {
 		e.Kind, e.Cause, e.Hint = mcpvisor.KindTimeout, nil, fmt.Sprintf("no answer within Probe.Timeout (%v)", v.Spec.Probe.Timeout)
 	}
-	e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
 	return e
 }
 

@@ -86,10 +86,21 @@ func (i *incarnation) endCall(failed, lost bool) {
 // lostCalls is how many calls failed with the session, or are about to.
 func (i *incarnation) lostCalls() int { return i.limiter.lostCalls() }
 
+// ownError returns an error about a request of the incarnation for one caller: several may
+// have received the same one.
+func (i *incarnation) ownError(err error) *mcpvisor.Error {
+	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
+		*e = *shared
+	}
+	e.Server, e.Gen, e.Epoch = i.server, i.gen, i.epoch
+	return e
+}
+
 // unavailable is the error of a call that was started with a snapshot older than the
 // death of the session.
 func (i *incarnation) unavailable() *mcpvisor.Error {
-	e := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingRetryAfter}
+	e := &mcpvisor.Error{Server: i.server, Gen: i.gen, Epoch: i.epoch, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: startingRetryAfter}
 	if cause := i.session.Cause(); cause != nil {
 		e.Cause, e.Stderr = cause, cause.Stderr
 	}

@@ -92,10 +92,7 @@ func (m *missedUpdates) stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped, m.pending = true, nil
-	if m.timer != nil {
-		m.timer.Stop()
-		m.timer = nil
-	}
+	stopTimer(&m.timer)
 }
 
 // publishUpdated publishes that resources were updated. Any goroutine may call it.

@@ -164,12 +164,8 @@ func (i *incarnation) setError(end *mcpvisor.RequestEnd, err error) {
 	if end.Outcome = mcpvisor.OutcomeAnswered; err == nil {
 		return
 	}
-	e := &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
-	if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
-		*e = *shared // several callers may receive the same error
-	}
-	e.Server, e.Gen, e.Epoch = i.server, i.gen, i.epoch
-	end.Err, end.Outcome = e, e.Outcome
+	end.Err = i.ownError(err)
+	end.Outcome = end.Err.Outcome
 }
 
 // observeServerRequest shows the observer a request of the server. It implements

@@ -263,16 +263,12 @@ func (rt *Runtime) requestPort(ctx context.Context, v *View, message func(reply 
 	rt.send(v.current.port, message(reply))
 	select {
 	case err := <-reply:
-		if shared := (*mcpvisor.Error)(nil); errors.As(err, &shared) {
-			e := *shared // each caller adds the operation to its own copy
-			e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
-			return &e
+		if err == nil {
+			return nil
 		}
-		return err
+		return v.current.ownError(err)
 	case <-v.current.session.Dead():
-		e := v.current.unavailable()
-		e.Server, e.Gen, e.Epoch = v.Name, v.Gen, v.current.epoch
-		return e
+		return v.current.unavailable()
 	case <-ctx.Done():
 		return &mcpvisor.Error{Server: v.Name, Gen: v.Gen, Epoch: v.current.epoch, Kind: mcpvisor.KindCanceled,
 			Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
@@ -290,11 +286,7 @@ type prober struct {
 
 func (p *prober) start() { p.arm(p.port.inc.spec.Probe.Interval) }
 
-func (p *prober) stop() {
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-}
+func (p *prober) stop() { stopTimer(&p.timer) }
 
 // arm sets the timer of the next probe. A negative interval switches probes off.
 func (p *prober) arm(after time.Duration) {

@@ -176,9 +176,7 @@ func (r *refresher) schedule() {
 }
 
 func (r *refresher) stopTimer() {
-	if r.timer != nil {
-		r.timer.Stop()
-	}
+	stopTimer(&r.timer)
 	r.due = time.Time{}
 }
 

@@ -80,9 +80,10 @@ func (m *standbyManager) step(c actor.Context, in lifecycle.Input) {
 func (m *standbyManager) execute(c actor.Context, e lifecycle.Effect) {
 	switch e.Kind {
 	case lifecycle.EffectArmStandby:
-		m.armTimer(e)
+		stopTimer(&m.timer)
+		m.timer = m.owner.afterFunc(e.Delay, &standbyDue{token: e.Token})
 	case lifecycle.EffectCancelTimer:
-		m.stopTimer()
+		stopTimer(&m.timer)
 	case lifecycle.EffectDial:
 		m.inc, m.port = m.owner.startIncarnation(c, e.Epoch, true)
 	case lifecycle.EffectDiscover:
@@ -137,18 +138,6 @@ func (m *standbyManager) onReleased(c actor.Context, epoch uint64) bool {
 		return false
 	}
 	return true
-}
-
-func (m *standbyManager) armTimer(e lifecycle.Effect) {
-	m.stopTimer()
-	m.timer = m.owner.afterFunc(e.Delay, &standbyDue{token: e.Token})
-}
-
-func (m *standbyManager) stopTimer() {
-	if m.timer != nil {
-		m.timer.Stop()
-		m.timer = nil
-	}
 }
 
 // incarnations are all that may hold something: the standby, and what it replaced.

@@ -93,7 +93,7 @@ func (r *subscriptionReconciler) start() {
 
 func (r *subscriptionReconciler) stop() {
 	r.active = false
-	r.stopRetry()
+	stopTimer(&r.retry)
 }
 
 // begin notes that discovery runs the subscriber, by applyAtStart.
@@ -117,7 +117,7 @@ func (r *subscriptionReconciler) run(retry bool) {
 		return
 	}
 	r.running, r.leftOut = true, false
-	r.stopRetry()
+	stopTimer(&r.retry)
 	port, waiting := r.port, r.waiting
 	r.waiting = nil
 	port.rt.goSafe("port", func() {
@@ -151,12 +151,5 @@ func (r *subscriptionReconciler) next() {
 	case r.retryNeeded:
 		r.pause = subscriptionRetry.Next(r.pause)
 		r.retry = r.port.afterFunc(r.pause, &retrySubscriptions{})
-	}
-}
-
-func (r *subscriptionReconciler) stopRetry() {
-	if r.retry != nil {
-		r.retry.Stop()
-		r.retry = nil
 	}
 }

@@ -171,7 +171,7 @@ func (s *supervisingActor) execute(c actor.Context, t *transition, e lifecycle.E
 	case lifecycle.EffectArmRetry, lifecycle.EffectArmPark, lifecycle.EffectArmStable:
 		s.armTimer(t, e)
 	case lifecycle.EffectCancelTimer:
-		s.stopTimer()
+		stopTimer(&s.timer)
 	case lifecycle.EffectResetBudget:
 		if t.input.Kind == lifecycle.InputTimer {
 			s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStable})
@@ -307,8 +307,8 @@ func (s *supervisingActor) onRefreshed(m *catalogRefreshed) {
 // none; after a panic there may be.
 func (s *supervisingActor) abort() {
 	s.ended = true
-	s.stopTimer()
-	s.standby.stopTimer()
+	stopTimer(&s.timer)
+	stopTimer(&s.standby.timer)
 	defer s.idleDialer() // no session can be opened any more
 	for _, inc := range s.incarnations() {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
@@ -341,7 +341,7 @@ func (s *supervisingActor) incarnations() []*incarnation {
 }
 
 func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {
-	s.stopTimer()
+	stopTimer(&s.timer)
 	s.timer = s.afterFunc(e.Delay, &messages.TimerDue{Token: e.Token})
 	switch at := s.lifecycle.RetryAt(); e.Kind {
 	case lifecycle.EffectArmRetry:
@@ -354,10 +354,11 @@ func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {
 	}
 }
 
-func (s *supervisingActor) stopTimer() {
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
+// stopTimer stops a timer, if there is one, and forgets it.
+func stopTimer(t **time.Timer) {
+	if *t != nil {
+		(*t).Stop()
+		*t = nil
 	}
 }
 

@@ -50,14 +50,7 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ..
 	case <-ctx.Done():
 		return errors.Join(endedBefore(ctx, "", "apply"))
 	}
-	first, errs := make(map[string]int, len(specs)), make([]error, len(specs))
-	for i, spec := range specs {
-		if earlier, twice := first[spec.Name]; twice {
-			errs[i] = sameNameError(spec.Name, earlier, i)
-			continue
-		}
-		first[spec.Name] = i
-	}
+	first, errs := byName(specs)
 	unregistered := c.unregisterOthers(ctx, func(name string) bool {
 		_, wanted := first[name]
 		return wanted || slices.Contains(keep, name)
@@ -102,10 +95,18 @@ func (c *Client) applySpec(ctx context.Context, spec mcpvisor.ServerSpec) error 
 	return withOp(err, op)
 }
 
-// sameNameError is the error of the later one of two specs, which are counted from 0.
-func sameNameError(name string, earlier, later int) error {
-	return &mcpvisor.Error{Server: name, Op: "register " + name, Kind: mcpvisor.KindExists,
-		Cause: fmt.Errorf("specs %d and %d of the list have the same name", earlier+1, later+1), Hint: "rename one of them"}
+// byName returns the first spec of each name, and an error in the place of each other one.
+func byName(specs []mcpvisor.ServerSpec) (first map[string]int, errs []error) {
+	first, errs = make(map[string]int, len(specs)), make([]error, len(specs))
+	for i, spec := range specs {
+		if earlier, twice := first[spec.Name]; twice {
+			errs[i] = &mcpvisor.Error{Server: spec.Name, Op: "register " + spec.Name, Kind: mcpvisor.KindExists,
+				Cause: fmt.Errorf("specs %d and %d of the list have the same name", earlier+1, i+1), Hint: "rename one of them"}
+			continue
+		}
+		first[spec.Name] = i
+	}
+	return first, errs
 }
 
 // inParallel calls f for 0 to n-1, at most so many at once, and waits for all.
@@ -142,15 +143,7 @@ func inParallel(n, most int, f func(i int)) {
 //	}
 func (c *Client) RegisterAll(ctx context.Context, specs []mcpvisor.ServerSpec) error {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
-	errs := make([]error, len(specs))
-	first := make(map[string]int, len(specs))
-	for i, spec := range specs {
-		if earlier, twice := first[spec.Name]; twice {
-			errs[i] = sameNameError(spec.Name, earlier, i)
-			continue
-		}
-		first[spec.Name] = i
-	}
+	_, errs := byName(specs)
 	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
 		if errs[i] == nil {
 			errs[i] = c.Register(ctx, specs[i])

@@ -281,8 +281,9 @@ const maxArgumentDepth = 9000
 
 // What is wrong with the arguments of a call. [argumentsReason] words it for models.
 var (
-	errArgumentsNotObject = errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
-	errArgumentsNotJSON   = fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxArgumentDepth)
+	errArgumentsNotObject   = errors.New("the arguments are not a JSON object; pass a struct, a map with string keys, or raw JSON of an object")
+	errArgumentsUnencodable = errors.New("the arguments cannot be marshalled to JSON")
+	errArgumentsNotJSON     = fmt.Errorf("the arguments are not valid JSON, or nested deeper than %d levels", maxArgumentDepth)
 )
 
 // toolArguments are the arguments of a tool call: a value to encode or, if that is nil,
@@ -320,7 +321,7 @@ func (a toolArguments) append(b []byte) ([]byte, error) {
 func appendMarshalled(b []byte, args any) ([]byte, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
-		return nil, invalidRequest(fmt.Errorf("the arguments cannot be marshalled to JSON: %w", err))
+		return nil, invalidRequest(fmt.Errorf("%w: %w", errArgumentsUnencodable, err))
 	}
 	if raw, err = checkArguments(raw); err != nil {
 		return nil, err

@@ -92,8 +92,7 @@ func (r CompletionRequest) params(server string) (map[string]any, error) {
 	return params, nil
 }
 
-// completionResult is the part of the result that is used. It has no list of its own: a
-// large result is decoded as one part, or refused.
+// completionResult is the part of the result that is used.
 type completionResult struct {
 	Completion *mcp.CompletionResultDetails `json:"completion"`
 }

@@ -2,7 +2,6 @@ package facade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -261,24 +260,11 @@ func argumentsReason(e *mcpvisor.Error) string {
 		return "they must be a JSON object"
 	case errors.Is(e.Cause, errArgumentsNotJSON):
 		return fmt.Sprintf("they are not valid JSON, or nested deeper than %d levels", maxArgumentDepth)
-	case mentionsGoTypes(e.Cause):
+	case errors.Is(e.Cause, errArgumentsUnencodable):
 		return "they cannot be written as JSON"
 	}
 	if e.Cause == nil {
 		return string(e.Kind)
 	}
 	return display.Shorten(e.Cause.Error(), maxServerReason)
-}
-
-// mentionsGoTypes reports whether an error is about JSON that does not fit Go's types.
-// Its text is of no use to a model.
-func mentionsGoTypes(err error) bool {
-	var (
-		typ         *json.UnmarshalTypeError
-		unsupported *json.UnsupportedTypeError
-		value       *json.UnsupportedValueError
-		marshaler   *json.MarshalerError
-	)
-	return err != nil && (errors.As(err, &typ) || errors.As(err, &unsupported) || errors.As(err, &value) || errors.As(err, &marshaler) ||
-		strings.Contains(err.Error(), "json: ") || strings.Contains(err.Error(), "Go value"))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -133,14 +132,7 @@ func (c *check) find(ref string) (at int, ok bool) {
 		c.note("$ref " + strconv.Quote(shorten(ref)) + " refers to another place than the schema itself")
 		return 0, false
 	}
-	pointer := ref[1:]
-	if strings.Contains(pointer, "%") {
-		var err error
-		if pointer, err = url.PathUnescape(pointer); err != nil {
-			return 0, false
-		}
-	}
-	pointer, more := strings.CutPrefix(pointer, "/")
+	pointer, more := strings.CutPrefix(ref[1:], "/")
 	for more && c.spend(1+len(pointer)/bytesPerStep) {
 		var step string
 		step, pointer, more = strings.Cut(pointer, "/")

@@ -89,29 +89,27 @@ func (c *check) violation(p problem) Violation {
 	return v
 }
 
+// bounds are the reasons of the rules that set a bound; %s is the bound.
+var bounds = map[string]string{
+	"minimum": "must be at least %s", "maximum": "must be at most %s", "multipleOf": "must be a multiple of %s",
+	"exclusiveMinimum": "must be more than %s", "exclusiveMaximum": "must be less than %s",
+	"minLength": "must have at least %s character", "maxLength": "must have at most %s character",
+	"minItems": "must have at least %s item", "maxItems": "must have at most %s item",
+}
+
 // reason says which rule is broken.
 func (c *check) reason(p problem) string {
-	switch limit := func() string { return c.literal(p) }; p.rule {
+	switch p.rule {
+	case "":
+		return "must not be there" // the schema false
 	case "type", "enum", "const":
 		return "must be " + c.oneOf([]problem{p})
-	case "minimum":
-		return "must be at least " + limit()
-	case "maximum":
-		return "must be at most " + limit()
-	case "exclusiveMinimum":
-		return "must be more than " + limit()
-	case "exclusiveMaximum":
-		return "must be less than " + limit()
-	case "multipleOf":
-		return "must be a multiple of " + limit()
-	case "minLength":
-		return fmt.Sprintf("must have at least %s, and has %d", counted(limit(), "character"), p.count)
-	case "maxLength":
-		return fmt.Sprintf("must have at most %s, and has %d", counted(limit(), "character"), p.count)
-	case "minItems":
-		return fmt.Sprintf("must have at least %s, and has %d", counted(limit(), "item"), p.count)
-	case "maxItems":
-		return fmt.Sprintf("must have at most %s, and has %d", counted(limit(), "item"), p.count)
+	case "minLength", "maxLength", "minItems", "maxItems":
+		limit, plural := c.literal(p), "s"
+		if limit == "1" {
+			plural = ""
+		}
+		return fmt.Sprintf(bounds[p.rule]+"%s, and has %d", limit, plural, p.count)
 	case "pattern":
 		return "must match " + strconv.Quote(shortenTo(c.schema.String(c.keyword(p.schema, p.rule)), maxListedBytes))
 	case "required":
@@ -124,20 +122,12 @@ func (c *check) reason(p problem) string {
 		}
 		return fmt.Sprintf("must match one of the %d alternatives of the schema", p.count)
 	}
-	return "must not be there" // the schema false
+	return fmt.Sprintf(bounds[p.rule], c.literal(p))
 }
 
 // literal returns the value of the keyword as the schema has it.
 func (c *check) literal(p problem) string {
 	return shorten(string(c.schema.Text(c.keyword(p.schema, p.rule))))
-}
-
-// counted returns a number with a noun.
-func counted(n, noun string) string {
-	if n == "1" {
-		return "1 " + noun
-	}
-	return n + " " + noun + "s"
 }
 
 // oneOf lists the values and types that a value may have: problems of the rules type, enum

@@ -1,8 +1,7 @@
 package catalog
 
 import (
-	"bytes"
-	"cmp"
+	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -41,52 +40,49 @@ func (c *Catalog) Refreshed(fresh *Catalog, lists Lists) (*Catalog, mcpvisor.Cha
 	var change mcpvisor.Change
 	if lists&ListTools != 0 {
 		next.Tools, next.Hidden, next.Tokens, next.byName, next.byAlias = fresh.Tools, fresh.Hidden, fresh.Tokens, fresh.byName, fresh.byAlias
-		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) string { return t.Name }, func(a, b *mcpvisor.Tool) bool {
-			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
-		})
+		change.Tools = delta(c.Tools, fresh.Tools, func(t *mcpvisor.Tool) (string, any) { return t.Name, entry{t.Raw, t.Definition} })
 	}
 	if lists&ListResources != 0 {
 		next.Resources, next.Templates = fresh.Resources, fresh.Templates
-		change.Resources = delta(c.Resources, fresh.Resources, func(r *mcpvisor.Resource) string { return r.URI }, func(a, b *mcpvisor.Resource) bool {
-			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
-		})
-		change.Templates = delta(c.Templates, fresh.Templates, func(r *mcpvisor.ResourceTemplate) string { return r.URITemplate }, func(a, b *mcpvisor.ResourceTemplate) bool {
-			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
-		})
+		change.Resources = delta(c.Resources, fresh.Resources, func(r *mcpvisor.Resource) (string, any) { return r.URI, entry{r.Raw, r.Definition} })
+		change.Templates = delta(c.Templates, fresh.Templates, func(r *mcpvisor.ResourceTemplate) (string, any) { return r.URITemplate, entry{r.Raw, r.Definition} })
 	}
 	if lists&ListPrompts != 0 {
 		next.Prompts = fresh.Prompts
-		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) string { return p.Name }, func(a, b *mcpvisor.Prompt) bool {
-			return bytes.Equal(a.Raw, b.Raw) && reflect.DeepEqual(a.Definition, b.Definition)
-		})
+		change.Prompts = delta(c.Prompts, fresh.Prompts, func(p *mcpvisor.Prompt) (string, any) { return p.Name, entry{p.Raw, p.Definition} })
 	}
 	return &next, change
 }
 
-// delta compares two sorted lists, side by side.
-func delta[T any](old, fresh []T, key func(*T) string, equal func(a, b *T) bool) (d mcpvisor.Delta) {
+// entry is what the comparison of an entry looks at.
+type entry struct {
+	raw        json.RawMessage // as the server sent it; nil unless that is kept
+	definition any
+}
+
+// delta compares two sorted lists, side by side. of returns the name of an entry, and what is compared.
+func delta[T any](old, fresh []T, of func(*T) (name string, definition any)) (d mcpvisor.Delta) {
 	i, j := 0, 0
 	var added, removed, changed int // bytes of the names so far
 	for i < len(old) || j < len(fresh) {
-		var order int
-		switch {
-		case i == len(old):
-			order = 1
-		case j == len(fresh):
-			order = -1
-		default:
-			order = cmp.Compare(key(&old[i]), key(&fresh[j]))
+		var before, now string
+		var was, is any
+		if i < len(old) {
+			before, was = of(&old[i])
+		}
+		if j < len(fresh) {
+			now, is = of(&fresh[j])
 		}
 		switch {
-		case order < 0:
-			note(&d.Removed, &removed, &d.RemovedMore, key(&old[i]))
+		case j == len(fresh), i < len(old) && before < now:
+			note(&d.Removed, &removed, &d.RemovedMore, before)
 			i++
-		case order > 0:
-			note(&d.Added, &added, &d.AddedMore, key(&fresh[j]))
+		case i == len(old), before > now:
+			note(&d.Added, &added, &d.AddedMore, now)
 			j++
 		default:
-			if !equal(&old[i], &fresh[j]) {
-				note(&d.Changed, &changed, &d.ChangedMore, key(&fresh[j]))
+			if !reflect.DeepEqual(was, is) {
+				note(&d.Changed, &changed, &d.ChangedMore, now)
 			}
 			i++
 			j++

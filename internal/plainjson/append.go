@@ -111,7 +111,9 @@ func AppendString(b []byte, text string) []byte {
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string always encodes
+	if err := encoder.Encode(text); err != nil { // a string always encodes
+		return append(b, `""`...)
+	}
 	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }
 

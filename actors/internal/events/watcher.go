@@ -26,7 +26,8 @@ type watcher struct {
 	mu sync.Mutex
 	// supervisionEvents are about the life of servers. serverEvents were sent by
 	// servers (log lines, resource updates); they wait apart, and are dropped first.
-	supervisionEvents, serverEvents eventQueue
+	supervisionEvents, serverEvents []queuedEvent
+	bytes                           int    // of both queues
 	missed                          uint64 // dropped since the watcher last received their number
 	slow                            uint64 // dropped because the watcher was slow, all together
 	ended                           bool
@@ -35,31 +36,11 @@ type watcher struct {
 	kinds []mcpvisor.EventKind
 }
 
-// eventQueue holds events in the order in which they came.
-type eventQueue struct {
-	events []queuedEvent
-	bytes  int // of all of them
-}
-
 // queuedEvent is an event that waits, with its size at the time of publication: other
 // watchers hold the same event, and may change what it points to.
 type queuedEvent struct {
 	mcpvisor.Event
 	bytes int
-}
-
-func (q *eventQueue) push(e mcpvisor.Event, size int) {
-	q.events = append(q.events, queuedEvent{e, size})
-	q.bytes += size
-}
-
-// pop removes the oldest event.
-func (q *eventQueue) pop() mcpvisor.Event {
-	first := q.events[0]
-	q.events[0] = queuedEvent{} // the array stays until the queue grows
-	q.events = q.events[1:]
-	q.bytes -= first.bytes
-	return first.Event
 }
 
 func newWatcher(kinds ...mcpvisor.EventKind) *watcher {
@@ -80,26 +61,26 @@ func (w *watcher) enqueue(e mcpvisor.Event) {
 		queue, limit = &w.serverEvents, maxServerEvents
 	}
 	size := bytesOf(&e)
-	waiting := func() int { return len(w.supervisionEvents.events) + len(w.serverEvents.events) }
-	for w.supervisionEvents.bytes+w.serverEvents.bytes+size > maxBytes && waiting() > 0 {
-		if len(w.serverEvents.events) > 0 {
+	for w.bytes+size > maxBytes && len(w.supervisionEvents)+len(w.serverEvents) > 0 {
+		if len(w.serverEvents) > 0 {
 			w.drop(&w.serverEvents)
 		} else {
 			w.drop(&w.supervisionEvents)
 		}
 	}
-	full := waiting() >= maxEvents
+	full := len(w.supervisionEvents)+len(w.serverEvents) >= maxEvents
 	switch {
-	case full && len(w.serverEvents.events) > 0:
+	case full && len(w.serverEvents) > 0:
 		w.drop(&w.serverEvents)
-	case len(queue.events) >= limit:
+	case len(*queue) >= limit:
 		w.drop(queue)
 	case full: // of supervision events, and this is a server event
 		w.missed++
 		w.slow++
 		return
 	}
-	queue.push(e, size)
+	*queue = append(*queue, queuedEvent{e, size})
+	w.bytes += size
 }
 
 // eventSize and stringHeader are the bytes of an event, and of a string without its text.
@@ -132,8 +113,8 @@ func bytesOf(e *mcpvisor.Event) int {
 const errorData = 1 << 10
 
 // drop makes room: it removes the oldest event of a queue and counts it.
-func (w *watcher) drop(queue *eventQueue) {
-	queue.pop()
+func (w *watcher) drop(queue *[]queuedEvent) {
+	w.pop(queue)
 	w.missed++
 	w.slow++
 }
@@ -143,6 +124,15 @@ func (w *watcher) totalMissed() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.slow
+}
+
+// pop removes the oldest event of a queue.
+func (w *watcher) pop(queue *[]queuedEvent) mcpvisor.Event {
+	first := (*queue)[0]
+	(*queue)[0] = queuedEvent{} // the array stays until the queue grows
+	*queue = (*queue)[1:]
+	w.bytes -= first.bytes
+	return first.Event
 }
 
 func (w *watcher) signal() {
@@ -165,16 +155,16 @@ func (w *watcher) end() {
 func (w *watcher) next() (e mcpvisor.Event, ok, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch supervision, server := w.supervisionEvents.events, w.serverEvents.events; {
+	switch supervision, server := w.supervisionEvents, w.serverEvents; {
 	case w.missed > 0:
 		e = mcpvisor.Event{Kind: mcpvisor.EventMissed, Time: time.Now(), Missed: w.missed}
 		w.missed = 0
 	case len(supervision) > 0 && (len(server) == 0 || supervision[0].Seq <= server[0].Seq): // in the order of publication
-		e = w.supervisionEvents.pop()
+		e = w.pop(&w.supervisionEvents)
 	case len(server) > 0:
-		e = w.serverEvents.pop()
+		e = w.pop(&w.serverEvents)
 	default:
-		w.supervisionEvents, w.serverEvents = eventQueue{}, eventQueue{}
+		w.supervisionEvents, w.serverEvents = nil, nil
 		return e, false, w.ended
 	}
 	return e, true, false

@@ -63,7 +63,7 @@ func TestWatcherDropsTheOldest(t *testing.T) {
 		}
 		w.enqueue(mcpvisor.Event{Kind: kind, FailedCalls: i})
 	}
-	require.Empty(t, w.serverEvents.events)
+	require.Empty(t, w.serverEvents)
 	events, _ := w.take()
 	require.EqualValues(t, 10, events[0].Missed)
 	require.Equal(t, 10, events[1].FailedCalls)
@@ -196,7 +196,7 @@ func TestWatcherThatDoesNotRead(t *testing.T) {
 		events, _ := w.take()
 		require.Equal(t, 2, len(events)) //nolint:testifylint // they are large
 		require.EqualValues(t, 2, events[0].Missed)
-		require.Zero(t, w.supervisionEvents.bytes+w.serverEvents.bytes)
+		require.Zero(t, w.bytes)
 	})
 }
 

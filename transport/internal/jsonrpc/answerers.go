@@ -22,11 +22,13 @@ const (
 // answerers are the handlers of calls that were given up. The mutex of the table guards it.
 type answerers struct {
 	// several: a call has had handlers of its own. Until then every request is for the handlers
-	// of the client, and nothing is kept.
+	// of the client, and only a time is kept.
 	several bool
 	// logs: a caller has wanted log messages. Until then none is looked for.
 	logs    bool
 	givenUp map[int64]givenUp // by the id of the call
+	// earlier is until when a call counts that was given up before several and logs were set.
+	earlier time.Time
 	// crowded is until when more calls count than are remembered.
 	crowded time.Time
 }
@@ -39,10 +41,14 @@ type givenUp struct {
 
 // add remembers a call that was given up.
 func (a *answerers) add(e *Entry, now time.Time) {
-	if !a.several && !a.logs || !mayAsk(e) {
+	if !mayAsk(e) {
 		return
 	}
 	until := now.Add(GivenUpGrace)
+	if !a.several && !a.logs {
+		a.earlier = until
+		return
+	}
 	if len(a.givenUp) >= maxGivenUp && a.expire(now) >= maxGivenUp {
 		a.crowded = until
 		return
@@ -90,7 +96,7 @@ func (t *Table) loggerOf(method []byte, call int64) *ProgressQueue {
 	if call > 0 {
 		of = t.Open.Get(call)
 	} else {
-		if now := time.Now(); t.answerers.expire(now) > 0 || now.Before(t.answerers.crowded) {
+		if now := time.Now(); t.answerers.expire(now) > 0 || now.Before(t.answerers.crowded) || now.Before(t.answerers.earlier) {
 			return nil
 		}
 		for e := range t.Open.All() {
@@ -165,6 +171,9 @@ func (t *Table) AnswererOf(call int64) (handlers *transport.CallHandlers, id int
 		if id = e.ID; !count(e.Handlers) {
 			return nil, call, false
 		}
+	}
+	if now.Before(t.answerers.earlier) && !count(nil) {
+		return nil, call, false
 	}
 	t.answerers.expire(now)
 	for _, given := range t.answerers.givenUp {

@@ -74,11 +74,14 @@ func TestTable_GaveUp(t *testing.T) {
 		host := entryOf(&table, "tools/call", true, nil)
 		end(host)
 		require.Empty(t, table.answerers.givenUp, "no call has had handlers")
+		known := func() bool { _, _, ok := table.AnswererOf(0); return ok }
 		gone := entryOf(&table, "tools/call", true, ann)
+		require.False(t, known(), "the call of the client may ask")
+		time.Sleep(GivenUpGrace)
+		require.True(t, known())
 		end(entryOf(&table, "tools/list", true, nil))
 		end(gone)
 		entryOf(&table, "tools/call", true, bob)
-		known := func() bool { _, _, ok := table.AnswererOf(0); return ok }
 		require.False(t, known())
 		time.Sleep(GivenUpGrace)
 		require.False(t, known())

@@ -144,7 +144,7 @@ func (f *facts) recentEnds(s *mcpvisor.ServerStatus) (ends int, last *time.Time)
 }
 
 // oldest names the oldest call of the group.
-func (g *callGroup) oldest() string {
+func (g callGroup) oldest() string {
 	if g.count == 1 {
 		return ": " + g.target
 	}

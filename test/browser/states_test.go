@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
@@ -45,7 +46,7 @@ func registerStates(t *testing.T, c *facade.Client) {
 		"ready":        {Stdio: installed(t, "mcp-server-files", mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionStderrLine, Text: "serving /srv/orders/incoming and /srv/orders/archive over stdio"}}})},
 		"backoff":      {Stdio: installed(t, "mcp-server-postgres", says("FATAL: password authentication failed for user \"orders\" at db.internal:5432")), Policy: supervisor.Retry(5, time.Hour, supervisor.WithMaxDelay(time.Hour))},
 		"parked":       {Stdio: installed(t, "mcp-server-search", says("Error: connect ECONNREFUSED 10.0.0.7:9200")), Policy: supervisor.Retry(1, time.Millisecond, supervisor.WithParking(time.Hour))},
-		"unauthorized": {HTTP: &mcpvisor.HTTP{URL: refusing.URL, Auth: &mcpvisor.OAuth{}}},
+		"unauthorized": {HTTP: &mcpvisor.HTTP{URL: refusing.URL, Auth: &oauth.Config{}}},
 		"evicted":      {Stdio: installed(t, "mcp-server-browser", says("Error: browserType.launch: Executable doesn't exist at /opt/browsers/chromium-1187/chrome-linux/chrome"))},
 	} {
 		spec.Name, spec.StartSupervised, spec.Origin = name, true, ".mcp.json:4"

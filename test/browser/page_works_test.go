@@ -351,7 +351,7 @@ func TestReconnect(t *testing.T) {
 	p.has("#events", "small unregistered")
 	p.wait(fmt.Sprintf(`%d === [...document.querySelectorAll("#events li")].filter((li) => Number(li.dataset.key) > %d).length`, after-before, before))
 	require.Equal(t, opened+1, g.opened.Load())
-	require.Regexp(t, fmt.Sprintf("^[0-9a-f]+-%dlast=200$", before), g.lastID.Load(), "the id names the process and the event")
+	require.Regexp(t, fmt.Sprintf("^[0-9a-f]+-%dlast=400$", before), g.lastID.Load(), "the id names the process and the event")
 	keys := strings.Split(eval[string](p, shown), ",")
 	slices.Sort(keys)
 	require.Equal(t, slices.Compact(slices.Clone(keys)), keys, "no event is shown twice")

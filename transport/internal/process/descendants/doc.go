@@ -33,6 +33,6 @@
 // tracker_linux.go first; then tag_linux.go, search_linux.go and kill_linux.go, in this
 // order. proc_linux.go reads single files of /proc, and watchdog_linux.go stands alone.
 //
-// What all servers of this process share is in four variables: table, retags, descriptors
-// and hostWatchdog. Each has a mutex of its own.
+// What all servers of this process share is in three variables: table, descriptors and
+// hostWatchdog. Each has a mutex of its own.
 package descendants

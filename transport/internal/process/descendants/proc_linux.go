@@ -22,9 +22,9 @@ const (
 	procBufferSize = 16 << 10
 	// statBufferSize is room for /proc/PID/stat.
 	statBufferSize = 2 << 10
-	// procListBuffer is the size of one read of the directory /proc: room for some hundred
+	// procListBuffer is the size of one read of the directory /proc: room for a hundred
 	// processes.
-	procListBuffer = 16 << 10
+	procListBuffer = 4 << 10
 	// pageSize is the least that one read of a file below /proc returns, unless the read
 	// reaches the end of the file.
 	pageSize = 4096
@@ -156,14 +156,16 @@ func (l *procList) earlier(other *procList) *procList {
 	}
 }
 
-// readProcList reads the directory /proc from its beginning (getdents64(2)).
-func readProcList(fd int, buf []byte) (*procList, error) {
-	list := &procList{taken: time.Now()}
-	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
+// listProcesses reads the directory /proc (getdents64(2)).
+func (r *descriptorReserve) listProcesses() (*procList, error) {
+	dir, err := r.open(openProc)
+	if err != nil {
 		return nil, err
 	}
+	defer r.close(dir)
+	list, buf := &procList{taken: time.Now()}, make([]byte, procListBuffer)
 	for {
-		n, err := unix.ReadDirent(fd, buf)
+		n, err := unix.ReadDirent(dir.fd, buf)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -217,16 +219,11 @@ var descriptors descriptorReserve
 // between the closing of a spare one and the opening of the file.
 const spareDescriptors = 12
 
-// descriptorReserve holds the open directory /proc and spare descriptors while there are
-// servers.
+// descriptorReserve holds spare descriptors while there are servers.
 type descriptorReserve struct {
-	mu     sync.Mutex // guards the fields below, up to spares
+	mu     sync.Mutex // guards the fields below
 	users  int        // servers that are not reaped, and calls of Keep
-	proc   *os.File
 	spares []int
-
-	listing sync.Mutex // held while proc is read, and while it is closed; guards buf
-	buf     []byte     // for reading proc; nil before the first reading, and while there are no users
 }
 
 // addUser adds a user and fills the reserve as far as possible.
@@ -234,18 +231,12 @@ func (r *descriptorReserve) addUser() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.users++
-	if r.proc == nil {
-		r.proc, _ = os.Open("/proc")
-	}
-	for len(r.spares) < spareDescriptors {
-		if !r.addSpareLocked() {
-			return
-		}
+	for len(r.spares) < spareDescriptors && r.addSpareLocked() {
 	}
 }
 
 func (r *descriptorReserve) addSpareLocked() bool {
-	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := openProc()
 	if err != nil {
 		return false
 	}
@@ -253,26 +244,17 @@ func (r *descriptorReserve) addSpareLocked() bool {
 	return true
 }
 
+func openProc() (fd int, err error) {
+	return unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
 // removeUser removes a user. After the last one it closes the reserve.
 func (r *descriptorReserve) removeUser() {
 	r.mu.Lock()
-	var proc *os.File
-	if r.users--; r.users == 0 {
-		proc, r.proc = r.proc, nil
-		r.closeSparesLocked()
-	}
-	r.mu.Unlock()
-	if proc == nil {
+	defer r.mu.Unlock()
+	if r.users--; r.users > 0 {
 		return
 	}
-	// A search whose caller has given up may still be reading the directory.
-	r.listing.Lock()
-	defer r.listing.Unlock()
-	_ = proc.Close()
-	r.buf = nil
-}
-
-func (r *descriptorReserve) closeSparesLocked() {
 	for _, fd := range r.spares {
 		_ = unix.Close(fd)
 	}
@@ -317,29 +299,6 @@ func (r *descriptorReserve) close(d descriptor) {
 		}
 	}
 	_ = unix.Close(d.fd)
-}
-
-// list lists the processes.
-func (r *descriptorReserve) list() (*procList, error) {
-	r.listing.Lock()
-	defer r.listing.Unlock()
-	r.mu.Lock()
-	dir := r.proc
-	r.mu.Unlock()
-	if dir != nil {
-		if r.buf == nil {
-			r.buf = make([]byte, procListBuffer)
-		}
-		return readProcList(int(dir.Fd()), r.buf)
-	}
-	d, err := r.open(func() (int, error) {
-		return unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer r.close(d)
-	return readProcList(d.fd, make([]byte, procListBuffer))
 }
 
 // isOutOfDescriptors reports whether an error says that this process (EMFILE) or the

@@ -3,7 +3,6 @@ package descendants
 import (
 	"os"
 	"os/exec"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +11,7 @@ import (
 
 func procListNow(t *testing.T) *procList {
 	t.Helper()
-	list, err := descriptors.list()
+	list, err := descriptors.listProcesses()
 	require.NoError(t, err)
 	return list
 }
@@ -95,26 +94,4 @@ func TestDescriptorReserve_open_fails(t *testing.T) {
 		openAll(t)
 	}
 	require.Len(t, r.spares, spareDescriptors)
-}
-
-// The last server ends while a search that was given up still reads /proc: the directory
-// is not closed before that search has returned.
-func TestDescriptorReserve_removeUser_during_a_search(t *testing.T) {
-	var r descriptorReserve
-	var searches sync.WaitGroup
-	for range 50 {
-		r.addUser()
-		began := make(chan struct{})
-		searches.Go(func() {
-			close(began)
-			list, err := r.list()
-			if err == nil { // an error means that removeUser was first
-				require.NotEmpty(t, list.procs)
-			}
-		})
-		<-began
-		r.removeUser()
-	}
-	searches.Wait()
-	require.Nil(t, r.proc)
 }

@@ -142,7 +142,7 @@ func (p *processTable) listForStart() *procList {
 
 // list lists the processes.
 func (p *processTable) list() (*procList, error) {
-	list, err := descriptors.list()
+	list, err := descriptors.listProcesses()
 	if err != nil {
 		return nil, err
 	}
@@ -230,30 +230,6 @@ func (p *processTable) forgetHidden(list *procList) {
 	maps.DeleteFunc(p.hidden, func(proc procRef, _ bool) bool { return !list.has(proc) })
 }
 
-// parentsSince returns the ids of all parents of the processes that are not in the list
-// since. Servers are not counted among these. It reports false if the processes cannot be
-// listed, or if more than most would have to be read.
-func (p *processTable) parentsSince(since *procList, most int) (parents map[int]bool, ok bool) {
-	list, err := p.list()
-	if err != nil {
-		return nil, false
-	}
-	started := p.candidates(list, since)
-	if len(started) > most {
-		return nil, false
-	}
-	parents = make(map[int]bool)
-	buf := make([]byte, statBufferSize)
-	for _, proc := range started {
-		st, err := readStat(proc.pid(), buf)
-		if err != nil {
-			return nil, false
-		}
-		parents[st.parent] = true
-	}
-	return parents, true
-}
-
 // candidates returns the processes of a list that a search reads.
 func (p *processTable) candidates(list, since *procList) (procs []procRef) {
 	p.mu.Lock()
@@ -266,12 +242,11 @@ func (p *processTable) candidates(list, since *procList) (procs []procRef) {
 	return procs
 }
 
-// tagSearch reads the tags of some processes, once.
+// tagSearch reads the tags of some processes, one after the other.
 //
-// A worker goroutine reads one process after the other. Reading an environment can hang: it
-// takes the memory lock of the process, which that process may never give back. Then run
-// starts another worker in the place of the one that hangs, and searches skip the process
-// until the reading returns. The limits, which are read first, cannot hang.
+// Reading an environment can hang: it takes the memory lock of the process, which that process
+// may never give back. So each process is read in a goroutine, for at most readTimeout. Searches
+// skip a process that hangs until its reading returns.
 //
 // Processes in the middle of exec show nothing. They are read again after all others, until
 // a deadline that they share: many such processes take no longer than one.
@@ -279,22 +254,13 @@ type tagSearch struct {
 	table *processTable                                       // remembers the stuck and hidden processes
 	read  func(pid int, buf []byte) (string, envState, error) // is readTagOnce, except in tests
 	stat  func(pid int, buf []byte) (procStat, error)         // is readStat, except in tests
-	done  chan struct{}                                       // closed by the last worker
-
-	mu       sync.Mutex // guards the fields below; only the current worker changes results
-	queue    []candidate
-	again    []candidate // probably in the middle of exec; read again after queue
-	deadline time.Time   // for all of again together; zero while there was nothing to read again
-	pause    time.Duration
-	worker   int       // number of the current worker; the others stop
-	reading  procRef   // what the current worker reads; 0 between two
-	since    time.Time // when the worker began to read that
+	queue []candidate
+	buf   []byte // for read and stat
 
 	// Results.
 	found map[string][]int // living processes, by tag
 	dead  []int            // zombies with a tag
 	hung  []procRef        // could not be read
-	err   error
 }
 
 // candidate is a process that a search is to read.
@@ -314,8 +280,7 @@ const (
 )
 
 func newTagSearch(p *processTable, procs []procRef) *tagSearch {
-	s := &tagSearch{table: p, read: readTagOnce, stat: readStat, pause: minExecPause, since: time.Now(),
-		found: map[string][]int{}, done: make(chan struct{})}
+	s := &tagSearch{table: p, read: readTagOnce, stat: readStat, found: map[string][]int{}}
 	for _, proc := range procs {
 		s.queue = append(s.queue, candidate{procRef: proc})
 	}
@@ -343,129 +308,96 @@ func (s *tagSearch) onlyTag() (string, error) {
 	return "", nil
 }
 
-// run reads all candidates and replaces a worker that hangs.
+// run reads all candidates, and reads those again that are probably in the middle of exec.
 func (s *tagSearch) run() error {
-	if len(s.queue) == 0 {
-		return nil
-	}
-	go s.work(0)
-	check := time.NewTicker(readTimeout / 4)
-	defer check.Stop()
-	for {
-		select {
-		case <-s.done:
-			return s.err
-		case <-check.C:
-			s.replaceHungWorker()
+	var deadline time.Time
+	for pause := minExecPause; len(s.queue) > 0; pause = min(2*pause, maxExecPause) {
+		again, err := s.readQueue()
+		if err != nil {
+			return err
 		}
-	}
-}
-
-func (s *tagSearch) replaceHungWorker() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reading == 0 || time.Since(s.since) < readTimeout {
-		return
-	}
-	s.table.setStuck(s.reading, true)
-	s.hung = append(s.hung, s.reading)
-	s.worker++
-	s.reading = 0
-	go s.work(s.worker)
-}
-
-// work is a worker goroutine. It ends after the last candidate, or when it has been
-// replaced.
-func (s *tagSearch) work(worker int) {
-	buf := make([]byte, procBufferSize)
-	for {
-		c, ok := s.nextCandidate(worker)
-		if !ok {
-			return
+		s.queue = again
+		if len(again) == 0 {
+			break
 		}
-		tag, state, err := s.read(c.pid(), buf)
-		var st procStat
-		if tag != "" && err == nil {
-			st, err = s.stat(c.pid(), buf)
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(maxExecWait)
 		}
-		if !s.record(worker, c, state, tag, st, err) {
-			s.table.setStuck(c.procRef, false)
-			return
+		if !now.Before(deadline) {
+			break
 		}
+		time.Sleep(pause)
 	}
-}
-
-// nextCandidate returns what the worker reads next. It returns false if there is nothing
-// left, or if the worker has been replaced.
-func (s *tagSearch) nextCandidate(worker int) (candidate, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.worker != worker {
-		return candidate{}, false
-	}
-	s.reading = 0
-	if len(s.queue) == 0 && len(s.again) > 0 && s.err == nil {
-		s.requeueLocked()
-	}
-	if s.err == nil && len(s.queue) > 0 {
-		c := s.queue[0]
-		s.queue = s.queue[1:]
-		s.reading, s.since = c.procRef, time.Now()
-		return c, true
-	}
-	for _, c := range s.again {
+	for _, c := range s.queue {
 		if c.state == envHidden {
 			s.table.setHidden(c.procRef, true)
 		}
 	}
-	close(s.done)
-	return candidate{}, false
+	return nil
 }
 
-// requeueLocked waits for a moment and then moves the candidates of again to the queue,
-// unless their deadline is over. The lock is free meanwhile; run starts no worker then,
-// because reading is 0.
-func (s *tagSearch) requeueLocked() {
-	now := time.Now()
-	if s.deadline.IsZero() {
-		s.deadline = now.Add(maxExecWait)
-	}
-	if !now.Before(s.deadline) {
-		return
-	}
-	pause := s.pause
-	s.pause = min(2*pause, maxExecPause)
-	s.mu.Unlock()
-	time.Sleep(pause)
-	s.mu.Lock()
-	s.queue, s.again = s.again, nil
-}
-
-// record stores the result of one reading. It returns false if the worker has been
-// replaced.
-func (s *tagSearch) record(worker int, c candidate, state envState, tag string, st procStat, err error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.worker != worker {
-		return false
-	}
-	before := c.state
-	c.state = state
-	if state != envHidden && err == nil {
-		s.table.setHidden(c.procRef, false) // it shows something
-	}
-	switch {
-	case err != nil:
-		s.err = err
-	case !state.isFinal() && before != envArgsOnly:
-		if state != envHidden || !s.table.isHidden(c.procRef) {
-			s.again = append(s.again, c)
+// readQueue reads each candidate once. It returns those that are to be read again.
+func (s *tagSearch) readQueue() (again []candidate, err error) {
+	for _, c := range s.queue {
+		r, ok := s.readInTime(c.procRef)
+		switch {
+		case !ok:
+			continue
+		case r.err != nil:
+			return nil, r.err
+		case r.state != envHidden:
+			s.table.setHidden(c.procRef, false) // it shows something
 		}
-	case tag == "" || !st.exists:
-	case st.dead:
-		s.dead = append(s.dead, c.pid())
-	default:
-		s.found[tag] = append(s.found[tag], c.pid())
+		switch {
+		case r.state != envFinal && c.state != envArgsOnly:
+			if r.state != envHidden || !s.table.isHidden(c.procRef) {
+				again = append(again, candidate{c.procRef, r.state})
+			}
+		case r.tag == "" || !r.stat.exists:
+		case r.stat.dead:
+			s.dead = append(s.dead, c.pid())
+		default:
+			s.found[r.tag] = append(s.found[r.tag], c.pid())
+		}
 	}
-	return true
+	return again, nil
+}
+
+// reading is what a process has shown.
+type reading struct {
+	tag   string
+	state envState
+	stat  procStat // set if it has a tag
+	err   error
+}
+
+// readInTime reads one process. It reports false if the reading hangs.
+func (s *tagSearch) readInTime(proc procRef) (r reading, ok bool) {
+	if s.buf == nil {
+		s.buf = make([]byte, procBufferSize)
+	}
+	done, buf := make(chan reading, 1), s.buf
+	go func() {
+		var r reading
+		if r.tag, r.state, r.err = s.read(proc.pid(), buf); r.tag != "" && r.err == nil {
+			r.stat, r.err = s.stat(proc.pid(), buf)
+		}
+		done <- r
+	}()
+	timeout := time.NewTimer(readTimeout)
+	defer timeout.Stop()
+	select {
+	case r = <-done:
+		return r, true
+	case <-timeout.C:
+	}
+	s.buf = nil // the reading still uses it
+	s.hung = append(s.hung, proc)
+	s.table.setStuck(proc, true)
+	go func() {
+		<-done
+		s.table.setStuck(proc, false)
+	}()
+	return r, false
 }

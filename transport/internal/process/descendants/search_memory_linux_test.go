@@ -15,7 +15,7 @@ import (
 // A search allocates a buffer and a list, and little for each process that it reads.
 func TestSearch_memory(t *testing.T) {
 	var s processTable
-	list, err := descriptors.list()
+	list, err := descriptors.listProcesses()
 	require.NoError(t, err)
 	list.procs = slices.DeleteFunc(list.procs, func(p procRef) bool { return p.pid() == os.Getpid() }) // so it is read
 	_, bytes := testutil.Allocations(20, func() {

@@ -176,9 +176,6 @@ const (
 	envHidden                   // neither
 )
 
-// isFinal reports whether another reading would have the same result.
-func (s envState) isFinal() bool { return s == envFinal }
-
 // readTagOnce returns the tag of a process; empty if it has none, or one of another host. It
 // does not wait for the end of exec, but reading an environment can hang for as long as the
 // process holds its memory lock. The only error is a lack of descriptors.

@@ -22,10 +22,15 @@ type Tracker struct {
 	// exit, has found no descendant. So no other one can appear.
 	noneLeft bool
 
-	mu       sync.Mutex // guards the fields below
-	retagged bool       // the descendants have been tagged again, or need not be
-	dead     bool       // the server is dead: soon its id may belong to another process
+	mu       sync.Mutex  // guards the fields below
+	retag    *time.Timer // calls TagAgain; nil without a tag
+	retagged bool        // TagAgain has tagged
+	dead     bool        // the server is dead: soon its id may belong to another process
 }
+
+// retagDelay is the time from the start of a server until its descendants are tagged again. A
+// fork that began before the server had its tag takes less.
+const retagDelay = 100 * time.Millisecond
 
 // Start starts a command as the leader of a process group of its own. Its Env must not be
 // nil. With keepDaemons the command gets no tag, and what leaves the group may stay. Start is
@@ -48,34 +53,34 @@ func Start(cmd *exec.Cmd, keepDaemons bool) (*Tracker, error) {
 	tagServer(t.pid, t.tag)
 	descriptors.addUser()
 	hostWatchdog.add(t.pid)
-	retags.add(t)
+	if t.tag != "" {
+		t.mu.Lock()
+		t.retag = time.AfterFunc(retagDelay, t.TagAgain)
+		t.mu.Unlock()
+	}
 	return t, nil
 }
 
-// TagAgain tags what the server has started, once. It happens by itself [retagDelay] after
-// the start. Before a server is ended, TagAgain is called because the end may come sooner.
+// TagAgain tags what the server forked before it had its tag, once. A timer calls it
+// [retagDelay] after the start. Before a server is ended, it is called because the end may come
+// sooner.
 func (t *Tracker) TagAgain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.retagged && !t.dead {
 		t.retagged = true
-		tagDescendants(t.pid, t.tag)
+		tagServer(t.pid, t.tag)
 	}
-}
-
-// needNotTagAgain records that the server has started nothing yet.
-func (t *Tracker) needNotTagAgain() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.retagged = true
 }
 
 // stopTagging is called when the server is dead.
 func (t *Tracker) stopTagging() {
-	retags.remove(t)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dead = true
+	if t.retag != nil {
+		t.retag.Stop()
+	}
 }
 
 // Exiting reports whether the server has begun to exit, or has exited.
@@ -190,7 +195,7 @@ func (t *Tracker) members() (pids []int, complete bool) {
 		pids = slices.Clone(found[t.tag])
 		complete = len(pids) == 0
 	} else {
-		list, err := descriptors.list()
+		list, err := descriptors.listProcesses()
 		if err != nil {
 			return nil, false
 		}
@@ -214,96 +219,3 @@ func (t *Tracker) livingMembers(pids []int) []int {
 		return err != nil || !st.exists || st.dead || st.group != t.pid
 	})
 }
-
-const (
-	// retagDelay is the time from the start of a server until its descendants are tagged
-	// again. A fork that began before the server had its tag takes less.
-	retagDelay = 100 * time.Millisecond
-	// retagSlack is how much longer than retagDelay a server may wait, so that one look at
-	// the process table serves many.
-	retagSlack = retagDelay / 4
-)
-
-// retags are the servers whose descendants are to be tagged again.
-var retags retagger
-
-// retagger calls TagAgain for each server, retagDelay after its start: a process that the
-// server forked before it had the tag has not inherited it.
-//
-// Few servers fork so early, and TagAgain costs 0.15 ms a server, a fifth of what connecting
-// it costs this process (docs/performance.md). So the retagger first looks at the process
-// table, once for all servers that were started together: what has come since, and who are
-// the parents of that? Only the servers among these parents are tagged again.
-type retagger struct {
-	mu    sync.Mutex             // guards the fields below
-	due   map[*Tracker]time.Time // when each server is to be looked at; removed after that
-	timer *time.Timer            // nil while due is empty
-}
-
-// add has a server looked at later, unless it is removed before that.
-func (r *retagger) add(t *Tracker) {
-	if t.tag == "" {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.due == nil {
-		r.due = make(map[*Tracker]time.Time)
-	}
-	r.due[t] = time.Now().Add(retagDelay)
-	if r.timer == nil {
-		r.timer = time.AfterFunc(retagDelay, r.run)
-	}
-}
-
-func (r *retagger) remove(t *Tracker) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.due, t)
-	if len(r.due) == 0 && r.timer != nil {
-		r.timer.Stop()
-		r.timer = nil
-	}
-}
-
-// run looks at the servers that are old enough.
-func (r *retagger) run() {
-	servers, since := r.takeDue()
-	if len(servers) == 0 {
-		return
-	}
-	parents, known := table.parentsSince(since, mostStats(len(servers)))
-	for _, t := range servers {
-		if parents[t.pid] || !known {
-			t.TagAgain()
-		} else {
-			t.needNotTagAgain()
-		}
-	}
-}
-
-// takeDue removes the servers that are old enough, and returns them with the earliest of
-// their lists. It sets the timer for the others.
-func (r *retagger) takeDue() (servers []*Tracker, since *procList) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for t, at := range r.due {
-		if time.Until(at) > 0 {
-			continue
-		}
-		if servers = append(servers, t); len(servers) == 1 {
-			since = t.since
-		}
-		since = since.earlier(t.since)
-		delete(r.due, t)
-	}
-	r.timer = nil
-	if len(r.due) > 0 {
-		r.timer = time.AfterFunc(retagSlack, r.run)
-	}
-	return servers, since
-}
-
-// mostStats is how many new processes may be read for a number of servers. If there are
-// more, it is cheaper to tag every server again.
-func mostStats(servers int) int { return 32 + 8*servers }

@@ -29,18 +29,12 @@ func untag(t *testing.T, pid int) {
 	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, nil))
 }
 
-// age gives servers to a retagger of their own, as if they were old enough and had not been
-// looked at.
-func age(servers ...*server) *retagger {
-	r := &retagger{due: map[*Tracker]time.Time{}}
-	for _, s := range servers {
-		retags.remove(s.Tracker)
-		s.mu.Lock()
-		s.retagged = false
-		s.mu.Unlock()
-		r.due[s.Tracker] = time.Now()
-	}
-	return r
+// age makes a server one that has not been tagged again.
+func age(s *server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retag.Stop()
+	s.retagged = false
 }
 
 func isRetagged(s *server) bool {
@@ -49,61 +43,10 @@ func isRetagged(s *server) bool {
 	return s.retagged
 }
 
-// What a server forked before it was tagged is tagged a moment later. One look serves all
-// servers: it reads what has come since, and not each server.
-func TestRetagger(t *testing.T) {
-	parent, sleep := startWithSleep(t)
-	alone := startShell(t, "echo ready; cat")
-	r := age(parent, alone)
-	untag(t, sleep)
-	r.run()
-	tag, err := limitTag(sleep, make([]byte, procBufferSize))
-	require.NoError(t, err)
-	require.Equal(t, parent.tag, tag)
-	require.True(t, isRetagged(parent))
-	require.True(t, isRetagged(alone))
-	require.Nil(t, r.timer)
-	require.Empty(t, r.due)
-}
-
-// Every server is looked at.
-func TestRetagger_looks_at_a_running_server(t *testing.T) {
+// What a server forked before it was tagged is tagged a moment later.
+func TestStart_tags_again(t *testing.T) {
 	s := startShell(t, "echo ready; cat")
 	require.Eventually(t, func() bool { return isRetagged(s) }, time.Minute, time.Millisecond)
-}
-
-// A server that is too young is looked at later, and one that has ended never.
-func TestRetagger_waits(t *testing.T) {
-	young, removed := startShell(t, "echo ready; cat"), startShell(t, "echo ready; cat")
-	r := age(removed)
-	r.remove(removed.Tracker)
-	r.add(young.Tracker)
-	first := r.timer
-	require.NotNil(t, first)
-	r.mu.Lock()
-	r.due[young.Tracker] = time.Now().Add(time.Hour)
-	r.mu.Unlock()
-	r.run()
-	r.mu.Lock()
-	require.Contains(t, r.due, young.Tracker)
-	r.mu.Unlock()
-	r.remove(young.Tracker)
-	require.Nil(t, r.timer)
-	require.False(t, isRetagged(removed))
-	first.Stop()
-}
-
-// The look reads new processes only, and few of them: if there are more, each server is
-// looked at.
-func TestParentsSince(t *testing.T) {
-	before, err := descriptors.list()
-	require.NoError(t, err)
-	s, _ := startWithSleep(t)
-	parents, ok := table.parentsSince(before, 1<<20)
-	require.True(t, ok)
-	require.True(t, parents[s.pid])
-	_, ok = table.parentsSince(before, 0)
-	require.False(t, ok)
 }
 
 func TestTracker_Exiting(t *testing.T) {

@@ -59,11 +59,14 @@ func TestChild_leaves_no_descriptor(t *testing.T) {
 			start()
 		}
 		require.Equal(t, before, openFiles(t))
-		parentThreads.mu.Lock()
-		require.Zero(t, parentThreads.threads)
-		require.Empty(t, parentThreads.queue)
-		parentThreads.mu.Unlock()
+		require.Zero(t, usersOfParent())
 	}
+}
+
+func usersOfParent() int {
+	parent.mu.Lock()
+	defer parent.mu.Unlock()
+	return parent.users
 }
 
 // Terminate closes stdin, then sends SIGTERM, then SIGKILL, with time between them.
@@ -335,11 +338,6 @@ cat >/dev/null`
 
 // What servers share outlives the last one while it is kept, and no longer.
 func TestKeeper(t *testing.T) {
-	threads := func() int {
-		parentThreads.mu.Lock()
-		defer parentThreads.mu.Unlock()
-		return parentThreads.threads
-	}
 	var none *Keeper
 	none.Keep()
 	require.Nil(t, none.Release())
@@ -357,13 +355,13 @@ func TestKeeper(t *testing.T) {
 		c.Terminate(time.Second)
 		require.NoError(t, c.Release())
 		require.Equal(t, first, watchdogPID(t))
-		require.Equal(t, 1, threads())
+		require.Equal(t, 1, usersOfParent())
 	}
 	finish := k.Release()
 	require.Nil(t, k.Release())
 	finish()
 	require.Zero(t, watchdogPID(t))
-	require.Zero(t, threads())
+	require.Zero(t, usersOfParent())
 	require.Equal(t, before, openFiles(t))
 }
 

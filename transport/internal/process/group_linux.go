@@ -17,27 +17,26 @@ import (
 // and exiting and dead.
 type processGroup struct {
 	pgid        int
-	pidfd       *os.File      // becomes readable at the exit (pidfd_open(2)); nil without pidfd
-	exit        *poll.Watch   // of pidfd; nil: a goroutine waits for the exit
-	thread      *parentThread // the thread that started the child
+	pidfd       *os.File    // becomes readable at the exit (pidfd_open(2)); nil without pidfd
+	exit        *poll.Watch // of pidfd; nil: a goroutine waits for the exit
 	descendants *descendants.Tracker
 }
 
 // startInGroup starts the command as the leader of a process group of its own (setpgid(2))
 // and asks the kernel to kill it when this process ends (PR_SET_PDEATHSIG; see
-// parentThreads for what that takes). With keepDaemons, what leaves the group may stay.
+// [parent] for what that takes). With keepDaemons, what leaves the group may stay.
 func startInGroup(cmd *exec.Cmd, keepDaemons bool) (*processGroup, error) {
 	fd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &fd}
 	var tracker *descendants.Tracker
-	thread, err := parentThreads.run(func() (err error) {
+	err := parent.run(func() (err error) {
 		tracker, err = descendants.Start(cmd, keepDaemons)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	g := &processGroup{pgid: cmd.Process.Pid, thread: thread, descendants: tracker}
+	g := &processGroup{pgid: cmd.Process.Pid, descendants: tracker}
 	if fd >= 0 {
 		if err := unix.SetNonblock(fd, true); err == nil {
 			g.pidfd = os.NewFile(uintptr(fd), "pidfd")
@@ -143,12 +142,12 @@ func (g *processGroup) reap(wait func()) {
 	if g.pidfd != nil {
 		_ = g.pidfd.Close()
 	}
-	parentThreads.release(g.thread)
+	parent.release()
 }
 
 // keepShared makes what all servers share outlive the last one, until releaseShared.
 func keepShared() {
-	parentThreads.keep()
+	parent.keep()
 	descendants.Keep()
 	poll.Shared.Keep()
 	stderrPoller.Keep()
@@ -158,7 +157,7 @@ func releaseShared() {
 	stderrPoller.Unkeep()
 	poll.Shared.Unkeep()
 	descendants.Unkeep()
-	parentThreads.unkeep()
+	parent.release()
 }
 
 // largePipeSize is the size of a pipe for large messages, in bytes. It is the default of

@@ -55,7 +55,7 @@ type Options struct {
 }
 
 // Keeper keeps what all servers of this process share from the end of one server to the
-// start of the next. On Linux that is the watchdog, the parent threads, the spare
+// start of the next. On Linux that is the watchdog, the parent thread, the spare
 // descriptors and the goroutines that watch pipes. Without a Keeper they end with the last
 // server, and the next one has to wait for new ones. A nil Keeper does nothing. Safe for
 // concurrent use.

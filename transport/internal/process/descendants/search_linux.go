@@ -2,7 +2,6 @@ package descendants
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 )
@@ -23,9 +22,6 @@ type processTable struct {
 	// stuck are the processes that a goroutine is trying to read without success. A search
 	// skips them.
 	stuck map[procRef]bool
-	// hidden are the processes in state envHidden that a search has waited for in vain.
-	// Later searches read them once and do not wait for them.
-	hidden map[procRef]bool
 	// latest is the latest list, of a search or of listForStart.
 	latest *procList
 
@@ -96,31 +92,13 @@ func (p *processTable) isUnreaped(pid int) bool {
 func (p *processTable) setStuck(proc procRef, stuck bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	setMember(&p.stuck, proc, stuck)
-}
-
-// setHidden records whether a search has waited for a process that shows nothing.
-func (p *processTable) setHidden(proc procRef, hidden bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	setMember(&p.hidden, proc, hidden)
-}
-
-func (p *processTable) isHidden(proc procRef) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.hidden[proc]
-}
-
-// setMember adds a process to a set, or removes it.
-func setMember(set *map[procRef]bool, proc procRef, member bool) {
 	switch {
-	case !member:
-		delete(*set, proc)
-	case *set == nil:
-		*set = map[procRef]bool{proc: true}
+	case !stuck:
+		delete(p.stuck, proc)
+	case p.stuck == nil:
+		p.stuck = map[procRef]bool{proc: true}
 	default:
-		(*set)[proc] = true
+		p.stuck[proc] = true
 	}
 }
 
@@ -212,7 +190,6 @@ func (p *processTable) searchOnce(since *procList) (map[string][]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.forgetHidden(list)
 	s := newTagSearch(p, p.candidates(list, since))
 	if err := s.run(); err != nil {
 		return nil, err
@@ -221,13 +198,6 @@ func (p *processTable) searchOnce(since *procList) (map[string][]int, error) {
 		reapAdopted(pid)
 	}
 	return s.found, nil
-}
-
-// forgetHidden forgets the hidden processes that have ended, which a list does not hold.
-func (p *processTable) forgetHidden(list *procList) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	maps.DeleteFunc(p.hidden, func(proc procRef, _ bool) bool { return !list.has(proc) })
 }
 
 // candidates returns the processes of a list that a search reads.
@@ -251,7 +221,7 @@ func (p *processTable) candidates(list, since *procList) (procs []procRef) {
 // Processes in the middle of exec show nothing. They are read again after all others, until
 // a deadline that they share: many such processes take no longer than one.
 type tagSearch struct {
-	table *processTable                                       // remembers the stuck and hidden processes
+	table *processTable                                       // remembers the stuck processes
 	read  func(pid int, buf []byte) (string, envState, error) // is readTagOnce, except in tests
 	stat  func(pid int, buf []byte) (procStat, error)         // is readStat, except in tests
 	queue []candidate
@@ -311,30 +281,21 @@ func (s *tagSearch) onlyTag() (string, error) {
 // run reads all candidates, and reads those again that are probably in the middle of exec.
 func (s *tagSearch) run() error {
 	var deadline time.Time
-	for pause := minExecPause; len(s.queue) > 0; pause = min(2*pause, maxExecPause) {
+	for pause := minExecPause; ; pause = min(2*pause, maxExecPause) {
 		again, err := s.readQueue()
-		if err != nil {
+		if err != nil || len(again) == 0 {
 			return err
-		}
-		s.queue = again
-		if len(again) == 0 {
-			break
 		}
 		now := time.Now()
 		if deadline.IsZero() {
 			deadline = now.Add(maxExecWait)
 		}
 		if !now.Before(deadline) {
-			break
+			return nil
 		}
+		s.queue = again
 		time.Sleep(pause)
 	}
-	for _, c := range s.queue {
-		if c.state == envHidden {
-			s.table.setHidden(c.procRef, true)
-		}
-	}
-	return nil
 }
 
 // readQueue reads each candidate once. It returns those that are to be read again.
@@ -343,17 +304,10 @@ func (s *tagSearch) readQueue() (again []candidate, err error) {
 		r, ok := s.readInTime(c.procRef)
 		switch {
 		case !ok:
-			continue
 		case r.err != nil:
 			return nil, r.err
-		case r.state != envHidden:
-			s.table.setHidden(c.procRef, false) // it shows something
-		}
-		switch {
 		case r.state != envFinal && c.state != envArgsOnly:
-			if r.state != envHidden || !s.table.isHidden(c.procRef) {
-				again = append(again, candidate{c.procRef, r.state})
-			}
+			again = append(again, candidate{c.procRef, r.state})
 		case r.tag == "" || !r.stat.exists:
 		case r.stat.dead:
 			s.dead = append(s.dead, c.pid())

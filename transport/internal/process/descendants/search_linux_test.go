@@ -126,20 +126,6 @@ func TestSearch_reads_what_has_come_since(t *testing.T) {
 	require.Equal(t, map[string][]int{"tag": {1 << 30}}, found)
 }
 
-// A search that skips a process does not make a later one wait for it again.
-func TestSearch_hidden_process_that_is_not_read(t *testing.T) {
-	const pid = 1 << 30
-	var s processTable
-	list := &procList{procs: []procRef{newProcRef(pid, 1)}}
-	s.setHidden(newProcRef(pid, 1), true)
-	s.setHidden(newProcRef(pid+1, 1), true)
-	s.forgetHidden(list)
-	require.Equal(t, map[procRef]bool{newProcRef(pid, 1): true}, s.hidden, "only what has ended is forgotten")
-	_, err := s.searchOnce(s.listForStart())
-	require.NoError(t, err)
-	require.Empty(t, s.hidden, "no process has this id")
-}
-
 // Callers that share a search may have servers of different age.
 func TestSearch_shared_by_servers_of_different_age(t *testing.T) {
 	old := procListNow(t)
@@ -208,7 +194,6 @@ func (p *fakeTable) search(t *testing.T, s *processTable) (map[string][]int, tim
 	for i := range len(p.inodes) {
 		list.procs = append(list.procs, newProcRef(1<<30+i, p.inodes[1<<30+i]))
 	}
-	s.forgetHidden(list)
 	search := newTagSearch(s, s.candidates(list, p.since))
 	search.read = func(pid int, _ []byte) (string, envState, error) {
 		p.reads[pid]++
@@ -224,7 +209,7 @@ func (p *fakeTable) search(t *testing.T, s *processTable) (map[string][]int, tim
 }
 
 // Processes that show neither environment nor arguments may be in the middle of exec. A
-// search waits for all of them together, and later searches do not wait again.
+// search waits for all of them together.
 func TestTagSearch_hidden_processes(t *testing.T) {
 	const many, most = 40, maxExecWait + maxExecPause
 	for name, test := range map[string]func(t *testing.T){
@@ -232,36 +217,6 @@ func TestTagSearch_hidden_processes(t *testing.T) {
 			_, took := newFakeTable(many).search(t, new(processTable))
 			require.GreaterOrEqual(t, took, maxExecWait)
 			require.LessOrEqual(t, took, most)
-		},
-		"later_search_does_not_wait": func(t *testing.T) {
-			var s processTable
-			p := newFakeTable(many)
-			p.search(t, &s)
-			p.reads = map[int]int{}
-			_, took := p.search(t, &s)
-			require.Zero(t, took)
-			require.Len(t, p.reads, many)
-			p.show = func(int) (string, envState) { return "tag", envFinal }
-			found, _ := p.search(t, &s)
-			require.Len(t, found["tag"], many)
-			require.Empty(t, s.hidden, "the processes have shown an environment")
-		},
-		"reused_id_is_waited_for": func(t *testing.T) {
-			var s processTable
-			p := newFakeTable(many)
-			p.search(t, &s)
-			p.inodes[1<<30] = 2
-			_, took := p.search(t, &s)
-			require.GreaterOrEqual(t, took, maxExecWait)
-		},
-		"ended_processes_are_forgotten": func(t *testing.T) {
-			var s processTable
-			p := newFakeTable(many)
-			p.search(t, &s)
-			require.Len(t, s.hidden, many)
-			p.inodes = map[int]uint64{1 << 30: 1}
-			p.search(t, &s)
-			require.Equal(t, map[procRef]bool{newProcRef(1<<30, 1): true}, s.hidden)
 		},
 		"exec_ends_during_the_search": func(t *testing.T) {
 			p := newFakeTable(many)

@@ -12,16 +12,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// toolChunk is how many definitions are allocated together. Some servers have thousands
-// of tools; for one with three, little is wasted.
-const toolChunk = 64
-
-// toolDecoder decodes the tools of one server, in one pass over each page and with few
-// allocations for each tool.
+// toolDecoder decodes the tools of one server, in one pass over each page.
 type toolDecoder struct {
-	chunk []mcp.Tool // definitions that are not used yet
-	defs  []*mcp.Tool
-	raws  []json.RawMessage // as the server sent them, with keepRaw; otherwise nil
+	defs []*mcp.Tool
+	raws []json.RawMessage // as the server sent them, with keepRaw; otherwise nil
 	// keepRaw is constant.
 	keepRaw bool
 	// tasks holds execution.taskSupport of the tools that have one, by definition.
@@ -33,11 +27,7 @@ type toolDecoder struct {
 
 // add decodes one entry. Schemas stay the bytes that the server sent.
 func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
-	if len(d.chunk) == 0 {
-		d.chunk = make([]mcp.Tool, min(toolChunk, max(4, len(d.defs))))
-	}
-	def := &d.chunk[0]
-	tasks := ""
+	def, tasks := new(mcp.Tool), ""
 	err := readTool(item, def, &tasks, b)
 	if err == nil {
 		err = b.tool(def)
@@ -48,10 +38,8 @@ func (d *toolDecoder) add(item json.RawMessage, b *bounds) error {
 		*b.decoded += kept
 	}
 	if err != nil {
-		*def = mcp.Tool{}
 		return err
 	}
-	d.chunk = d.chunk[1:]
 	d.defs = append(d.defs, def)
 	if d.keepRaw {
 		d.raws = append(d.raws, slices.Clip(item))

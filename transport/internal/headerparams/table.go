@@ -54,8 +54,8 @@ func (t *Table) Replace(tools []mcpvisor.Tool) {
 // between 8 KiB and 1 MiB of headers.
 const maxHeaderBytes = 256 << 10
 
-// AddTo adds to h the headers of the marked arguments of a tool call. It reads the
-// parameters once, and fails if the arguments do not fit into headers.
+// AddTo adds to h the headers of the marked arguments of a tool call. It fails if the
+// arguments do not fit into headers.
 func (t *Table) AddTo(h http.Header, r transport.Request) error {
 	tools := t.tools.Load()
 	if tools == nil {
@@ -65,13 +65,12 @@ func (t *Table) AddTo(h http.Header, r transport.Request) error {
 	if marks == nil {
 		return nil
 	}
-	read := argumentReader{scan: jsonscan.Scanner{Text: r.Params}, values: make([][]byte, len(marks.headers))}
-	read.scan.SkipSpace()
-	if !read.value(&marks.params) {
+	values := make([][]byte, len(marks.headers)) // by mark; nil: the call has no such argument
+	if marks.params.read(r.Params, values) != nil {
 		return nil // not JSON; the server says so
 	}
 	room := maxHeaderBytes
-	for i, raw := range read.values {
+	for i, raw := range values {
 		if len(raw) == 0 || raw[0] == '{' || raw[0] == '[' {
 			continue // it is missing, or no header can repeat it
 		}
@@ -100,60 +99,22 @@ func tooLong(header string) error {
 		maxHeaderBytes, header)
 }
 
-// argumentReader finds the marked values in the parameters of one call, in one pass.
-type argumentReader struct {
-	scan   jsonscan.Scanner
-	values [][]byte // by mark; nil: the call has no such argument
-}
-
-// value reads the value of a node. It reports false if the text is not valid. Of duplicate
-// members the last one counts.
-func (r *argumentReader) value(n *node) bool {
-	clear(r.values[n.under[0]:n.under[1]])
-	if len(n.children) > 0 && r.scan.Consume('{') {
-		return r.members(n)
-	}
-	text, ok := r.scan.Value()
-	if n.mark >= 0 {
-		r.values[n.mark] = text
-	}
-	return ok
-}
-
-// members reads the members of an object behind its opening bracket.
-func (r *argumentReader) members(n *node) bool {
-	r.scan.SkipSpace()
-	if r.scan.Consume('}') {
-		return true
-	}
-	for {
-		quoted, escaped, ok := r.scan.MemberName()
-		if !ok {
-			return false
+// read finds the marked values in an object of the parameters. Of duplicate members the last
+// one counts. The error says that the object is not valid.
+func (n *node) read(object []byte, values [][]byte) error {
+	return jsonscan.EachMember(object, func(name string, value []byte) error {
+		i, found := slices.BinarySearchFunc(n.children, name, func(c node, name string) int { return cmp.Compare(c.name, name) })
+		if !found {
+			return nil
 		}
-		if child := n.child(jsonscan.UnquoteShared(quoted, escaped)); child == nil {
-			_, ok = r.scan.Value()
-		} else {
-			ok = r.value(child)
+		child := &n.children[i]
+		clear(values[child.under[0]:child.under[1]])
+		if child.mark >= 0 {
+			values[child.mark] = value
 		}
-		if !ok {
-			return false
-		}
-		r.scan.SkipSpace()
-		if !r.scan.Consume(',') {
-			return r.scan.Consume('}')
-		}
-		r.scan.SkipSpace()
-	}
-}
-
-// child returns the child with this name; nil if there is none.
-func (n *node) child(name string) *node {
-	i, found := slices.BinarySearchFunc(n.children, name, func(c node, name string) int { return cmp.Compare(c.name, name) })
-	if !found {
+		_ = child.read(value, values) // a value that is no object has no marked values in it
 		return nil
-	}
-	return &n.children[i]
+	})
 }
 
 const (

@@ -121,8 +121,8 @@ func heap() int {
 	return int(m.HeapAlloc)
 }
 
-// The arguments are read once, however many of them are marked, and copied nowhere.
-func TestTable_argumentsReadOnce(t *testing.T) {
+// The arguments are copied nowhere, however many of them are marked.
+func TestTable_argumentsNotCopied(t *testing.T) {
 	var p Table
 	var b strings.Builder
 	for i := range maxMarks {

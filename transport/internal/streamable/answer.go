@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -254,56 +252,38 @@ const (
 	maxDrains = 64
 )
 
-// drains holds the exchanges of one session whose answer has arrived, and whose response is
-// read to its end in the background. The zero value is empty. Safe for concurrent use.
-type drains struct {
-	mu   sync.Mutex
-	ring [maxDrains]*exchange // nil: free; guarded by mu
-	next int                  // where the next one goes; guarded by mu
+// startDrain lets an answered exchange continue, so that its response can be read to its end.
+// The caller calls endDrain after that. It reports false if the exchange is to end now:
+// because its caller is gone, or because too many are read already.
+func (e *exchanger) startDrain(ex *exchange) bool {
+	if e.draining.Add(1) <= maxDrains && ex.detach() {
+		return true
+	}
+	e.draining.Add(-1)
+	return false
 }
 
-// add adds an exchange. If there is no room, it ends the one that was added first, because
-// that one is the most likely to continue without an end.
-func (d *drains) add(ex *exchange) {
-	d.mu.Lock()
-	oldest := d.ring[d.next]
-	d.ring[d.next] = ex
-	d.next = (d.next + 1) % maxDrains
-	d.mu.Unlock()
-	if oldest != nil {
-		oldest.finishDetached()
-	}
-}
-
-// remove removes an exchange, unless another one has taken its place.
-func (d *drains) remove(ex *exchange) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if i := slices.Index(d.ring[:], ex); i >= 0 {
-		d.ring[i] = nil
-	}
+func (e *exchanger) endDrain(ex *exchange) {
+	ex.finishDetached()
+	e.draining.Add(-1)
 }
 
 // closeBody closes the body of an exchange. more says that the body may continue after the
 // answer. Then the rest is read in the background, so that the connection can be reused.
 func (e *exchanger) closeBody(body io.ReadCloser, ex *exchange, more bool) {
-	if !more || !ex.detach() {
+	if !more || !e.startDrain(ex) {
 		_ = body.Close()
 		return
 	}
-	if !e.life.startTask() {
-		_ = body.Close()
-		ex.finishDetached()
-		return
-	}
-	e.drains.add(ex)
-	go func() {
-		defer e.life.tasks.Done()
-		defer ex.finishDetached()
-		defer e.drains.remove(ex)
+	started := e.life.goTask(func() {
+		defer e.endDrain(ex)
 		defer body.Close()
 		limit := time.AfterFunc(drainTimeout, ex.finishDetached)
 		defer limit.Stop()
 		_, _ = io.CopyN(io.Discard, body, maxDrained)
-	}()
+	})
+	if !started {
+		_ = body.Close()
+		e.endDrain(ex)
+	}
 }

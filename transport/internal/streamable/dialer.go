@@ -2,7 +2,7 @@ package streamable
 
 import (
 	"errors"
-	"sync"
+	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
@@ -28,9 +28,8 @@ type dialer struct {
 	held   hostcall.HeldRequests
 	buffer *budget.Budget // bounds the memory for large replies of all sessions
 
-	mu  sync.Mutex   // guards era and sse
-	era mcpvisor.Era // found by an earlier session; EraAuto: unknown
-	sse bool         // an earlier session found that the server speaks HTTP+SSE
+	era atomic.Value // mcpvisor.Era, found by an earlier session; EraAuto or nil: unknown
+	sse atomic.Bool  // an earlier session found that the server speaks HTTP+SSE
 }
 
 // NewDialer makes the dialer for a server over Streamable HTTP. spec must be valid, and
@@ -56,35 +55,8 @@ func (d *dialer) Authorizer() mcpvisor.Authorizer { return d.auth }
 // knownEra returns the era with which a session begins: that of the spec, or the one that
 // an earlier session found. EraAuto: the session has to find it.
 func (d *dialer) knownEra() mcpvisor.Era {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.spec.Era != mcpvisor.EraAuto {
-		return d.spec.Era
+	if found, ok := d.era.Load().(mcpvisor.Era); ok && d.spec.Era == mcpvisor.EraAuto {
+		return found
 	}
-	return d.era
-}
-
-// rememberEra stores the era for later sessions; EraAuto makes them find it again.
-func (d *dialer) rememberEra(era mcpvisor.Era) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.era = era
-}
-
-// knownSSE reports whether the server speaks HTTP+SSE according to its spec or to an
-// earlier session.
-func (d *dialer) knownSSE() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.spec.HTTP.SSE || d.sse
-}
-
-// rememberSSE stores for later sessions whether the server speaks HTTP+SSE. It reports
-// whether the value has changed.
-func (d *dialer) rememberSSE(found bool) (changed bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	changed = d.sse != found
-	d.sse = found
-	return changed
+	return d.spec.Era
 }

@@ -82,7 +82,7 @@ func TestEra_forgotten(t *testing.T) {
 					return web.RoundTrip(r)
 				})}
 				d := newTestDialer(spec)
-				d.rememberEra(mcpvisor.EraModern)
+				d.era.Store(mcpvisor.EraModern)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				if row.canceled {

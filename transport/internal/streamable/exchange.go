@@ -32,7 +32,7 @@ type exchanger struct {
 	life     *liveness
 	receiver *receiver     // gets all that is not the answer to a request
 	table    exchangeTable // has its own mutex
-	drains   drains        // has its own mutex
+	draining atomic.Int32  // responses that are read after their answers; at most maxDrains
 	// sse is the event stream of a session over HTTP+SSE; nil over Streamable HTTP. The
 	// goroutine that opens the stream sets it once.
 	sse atomic.Pointer[sseConn]

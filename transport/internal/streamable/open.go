@@ -114,7 +114,7 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := n.receiver.handler.NewClient(n.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
-	sse := n.dialer.knownSSE()
+	sse := n.server.spec.HTTP.SSE || n.dialer.sse.Load()
 	if sse {
 		if httpErr := n.openSSE(ctx, false); httpErr != nil {
 			n.lastError.Store(n.suggestStreamable(httpErr))
@@ -152,7 +152,7 @@ func (n *negotiation) record(send sendFunc) bool {
 	n.server.agreed.Store(a)
 	n.receiver.handler.SetSession(n.client)
 	if !n.eraUncertain {
-		n.dialer.rememberEra(a.info.Era)
+		n.dialer.era.Store(a.info.Era)
 	}
 	if !n.life.startTask() {
 		return false
@@ -215,8 +215,8 @@ func (n *negotiation) openError(ctx context.Context, err error) *supervisor.Caus
 	}
 	if cause.Kind != supervisor.CauseSpawn && cause.Kind != supervisor.CauseRequested {
 		// The remembered era or transport may be the reason of the failure.
-		n.dialer.rememberEra(mcpvisor.EraAuto)
-		n.dialer.rememberSSE(false)
+		n.dialer.era.Store(mcpvisor.EraAuto)
+		n.dialer.sse.Store(false)
 	}
 	return cause
 }

@@ -320,15 +320,13 @@ func (c *sseConn) roundTrip(ex *exchange, id int64, body []byte, header http.Hea
 // detachPost lets the POST of an answered request continue for at most drainTimeout, so that
 // its connection can be reused. It returns what to call after the POST.
 func (c *sseConn) detachPost(ex *exchange) (finish func()) {
-	if !ex.detach() {
+	if !c.exchanger.startDrain(ex) {
 		return func() {} // the POST ends with the exchange
 	}
-	c.exchanger.drains.add(ex)
 	limit := time.AfterFunc(drainTimeout, ex.finishDetached)
 	return func() {
 		limit.Stop()
-		c.exchanger.drains.remove(ex)
-		ex.finishDetached()
+		c.exchanger.endDrain(ex)
 	}
 }
 

@@ -110,7 +110,7 @@ func (n *negotiation) recordSSE(info *mcpvisor.SessionInfo) {
 		return
 	}
 	info.Deprecated = deprecatedSSE
-	if n.dialer.rememberSSE(true) {
+	if !n.dialer.sse.Swap(true) {
 		n.server.log.Warn().Str("target", n.server.endpoint.ShownURL).Msg(deprecatedSSE)
 	}
 }

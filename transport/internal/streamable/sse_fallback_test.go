@@ -183,6 +183,6 @@ func TestSSEFallback(t *testing.T) {
 		s = d.NewSession()
 		transporttest.ReleaseAtEnd(t, s)
 		require.Error(t, s.Open(transporttest.Context(t)))
-		require.False(t, d.knownSSE())
+		require.False(t, d.sse.Load())
 	})
 }

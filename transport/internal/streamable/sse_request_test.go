@@ -125,5 +125,5 @@ func TestSSE_POSTAnswersAfterStream(t *testing.T) {
 	require.Equal(t, 2, s.exchanger.table.size(), "the POST continues")
 	close(returned)
 	require.Eventually(t, onlyStream, transporttest.Patience, transporttest.TimeStep)
-	require.Zero(t, s.exchanger.drains.ring)
+	require.Zero(t, s.exchanger.draining.Load())
 }

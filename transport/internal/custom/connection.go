@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"reflect"
 	"sync"
@@ -258,26 +257,16 @@ func (p *Connection) Release() error {
 		return err
 	default:
 	}
-	p.connector.left.Add(1)
-	go func() {
-		<-p.returned
-		p.connector.left.Add(-1)
-	}()
 	if !p.connected.Load() {
 		return errors.Join(err, errors.New("New or Connect of the host's transport has not returned; it must return when its context ends"))
 	}
 	return errors.Join(err, errors.New("Read, Write or Close of the host's transport has not returned; Close must end all of them"))
 }
 
-// maxLeft is how many connections of one server may be left behind by methods that do not
-// return. After that no further one is started: each would be left behind, too.
-const maxLeft = 8
-
 // Connector starts the connections of one server. Safe for concurrent use.
 type Connector struct {
 	server   *mcpvisor.Transport
 	redactor redact.Redactor
-	left     atomic.Int32 // connections that were released before their methods returned
 
 	mu   sync.Mutex
 	last mcp.Transport // what New returned last
@@ -290,13 +279,7 @@ func NewConnector(server *mcpvisor.Transport, redactor redact.Redactor) *Connect
 }
 
 // Start begins to connect. It does not block.
-func (c *Connector) Start() (process.Process, *supervisor.Cause) {
-	if n := c.left.Load(); n >= maxLeft {
-		return nil, &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: fmt.Sprintf(
-			"%d earlier connections of the host's transport have not returned from Connect, Read, Write or Close; they must return when their context ends, and after Close", n)}
-	}
-	return newConnection(c), nil
-}
+func (c *Connector) Start() (process.Process, *supervisor.Cause) { return newConnection(c), nil }
 
 // isRepeated records a transport and reports whether New has returned it before. Only
 // pointers tell: equal values may be transports of their own.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // Process is a running server behind a pair of streams: a [Child], or a goroutine
@@ -44,14 +43,6 @@ type Process interface { //nolint:interfacebloat // the one contract between ses
 	// them. It is called after Exited, or after a Terminate without effect. The
 	// error names each process that could not be ended.
 	Release() error
-}
-
-// Options adjust how a process is observed.
-type Options struct {
-	// StderrLines is how many lines of stderr are kept; see [NewStderrTail].
-	StderrLines int
-	// Redact replaces secrets in these lines.
-	Redact redact.Redactor
 }
 
 // Keeper keeps what all servers of this process share from the end of one server to the

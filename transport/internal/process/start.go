@@ -15,11 +15,13 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/environ"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 
 // Start starts the command of a stdio server. It may hang for as long as the file
-// system of the command does not answer; callers bound that by a goroutine.
-func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
+// system of the command does not answer; callers bound that by a goroutine. It keeps that many
+// lines of stderr, without secrets; see [NewStderrTail].
+func Start(s *mcpvisor.Stdio, stderrLines int, redactor redact.Redactor) (*Child, *supervisor.Cause) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
@@ -31,7 +33,7 @@ func Start(s *mcpvisor.Stdio, o Options) (*Child, *supervisor.Cause) {
 		return nil, startCause(s, cmd.Err)
 	}
 	cmd.Dir, cmd.Env = s.Dir, Environ(s)
-	c := &Child{path: cmd.Path, stderr: NewStderrTail(o.StderrLines, o.Redact),
+	c := &Child{path: cmd.Path, stderr: NewStderrTail(stderrLines, redactor),
 		exited: make(chan struct{}), reapDone: make(chan struct{}),
 		shutdown: make(chan struct{}), graceOver: make(chan struct{})}
 	openBeforeExec(cmd)

@@ -40,9 +40,33 @@ type dialer struct {
 // modern server. Most of them are. After the next one the server counts as legacy.
 const maxProbeExits = 2
 
-func newDialer(spec mcpvisor.ServerSpec, opts transport.Options, spawn func() (process.Process, *supervisor.Cause)) *dialer {
-	d := &dialer{spec: spec, opts: opts, handlers: inbound.NewHandlerPool(spec.Name, opts), spawn: spawn, buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
+// NewDialer makes the sessions of a server behind a pair of streams: a process
+// (spec.Stdio), a goroutine (spec.InMemory), or a connection of the host (spec.Transport).
+func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
+	return newDialer(spec.WithDefaults(), opts)
+}
+
+func newDialer(spec mcpvisor.ServerSpec, opts transport.Options) *dialer {
+	d := &dialer{spec: spec, opts: opts, handlers: inbound.NewHandlerPool(spec.Name, opts), buffer: budget.New(spec.Limits.MaxBufferBytes, opts.Buffer)}
 	d.era.Store(spec.Era)
+	switch {
+	case spec.Stdio != nil:
+		d.redactor, d.keeper = stdioRedactor(spec.Stdio, spec.Secrets...), new(process.Keeper)
+		d.spawn = func() (process.Process, *supervisor.Cause) {
+			return process.Start(d.spec.Stdio, d.spec.Limits.MaxStderrLines, d.redactor)
+		}
+		return d
+	case spec.InMemory != nil:
+		d.spawn = func() (process.Process, *supervisor.Cause) {
+			return memory.Start(d.spec.InMemory, d.spec.Limits.MaxStderrLines, d.redactor), nil
+		}
+	}
+	var secrets secret.List
+	secrets.Add(spec.Secrets...)
+	d.redactor = redact.New(&secrets)
+	if spec.Transport != nil {
+		d.spawn = custom.NewConnector(spec.Transport, d.redactor).Start
+	}
 	return d
 }
 
@@ -58,54 +82,6 @@ func (d *dialer) Keep() { d.keeper.Keep() }
 
 // Idle implements [transport.Keeper].
 func (d *dialer) Idle() (finish func()) { return d.keeper.Release() }
-
-// NewDialer makes the sessions of a server behind a pair of streams: a process
-// (spec.Stdio), a goroutine (spec.InMemory), or a connection of the host (spec.Transport).
-func NewDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	spec = spec.WithDefaults()
-	switch {
-	case spec.InMemory != nil:
-		return newMemoryDialer(spec, opts)
-	case spec.Transport != nil:
-		return newCustomDialer(spec, opts)
-	}
-	return newStdioDialer(spec, opts)
-}
-
-// specRedactor hides the secrets that the specification names.
-func specRedactor(spec mcpvisor.ServerSpec) redact.Redactor {
-	var secrets secret.List
-	secrets.Add(spec.Secrets...)
-	return redact.New(&secrets)
-}
-
-func newCustomDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	redactor := specRedactor(spec)
-	connector := custom.NewConnector(spec.Transport, redactor)
-	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) { return connector.Start() })
-	d.redactor = redactor
-	return d
-}
-
-func newMemoryDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	redactor := specRedactor(spec)
-	server, lines := spec.InMemory, spec.Limits.MaxStderrLines // the function keeps these, not the specification
-	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
-		return memory.Start(server, lines, redactor), nil
-	})
-	d.redactor = redactor
-	return d
-}
-
-func newStdioDialer(spec mcpvisor.ServerSpec, opts transport.Options) transport.Dialer {
-	redactor := stdioRedactor(spec.Stdio, spec.Secrets...)
-	command, lines := spec.Stdio, spec.Limits.MaxStderrLines // the function keeps these, not the specification
-	d := newDialer(spec, opts, func() (process.Process, *supervisor.Cause) {
-		return process.Start(command, process.Options{StderrLines: lines, Redact: redactor})
-	})
-	d.redactor, d.keeper = redactor, new(process.Keeper)
-	return d
-}
 
 // stdioRedactor hides the secrets that a stdio server was given: variables of its
 // environment and arguments that are secrets by their name or their form, and secrets

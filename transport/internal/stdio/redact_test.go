@@ -64,7 +64,7 @@ func TestRedactor_inherited_variables(t *testing.T) {
 // TestRedactor_of_the_dialer: the dialer hides what its server was given.
 func TestRedactor_of_the_dialer(t *testing.T) {
 	spec := mcpvisor.ServerSpec{Stdio: &mcpvisor.Stdio{Command: "server", Env: map[string]string{"API_KEY": transporttest.Secret}}}
-	d := newStdioDialer(spec, transport.Options{}).(*dialer)
+	d := newDialer(spec, transport.Options{})
 	require.Equal(t, "***", d.redactor.Text(transporttest.Secret))
 }
 

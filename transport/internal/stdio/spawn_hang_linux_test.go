@@ -40,7 +40,7 @@ func hangingCommand(t *testing.T) (path string, answer func()) {
 // startShell starts a script as a server and waits for its first line.
 func startShell(t *testing.T, script string) *process.Child {
 	t.Helper()
-	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, process.Options{StderrLines: 5})
+	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); c.Release() })
 	_, err := bufio.NewReader(c.Stdout()).ReadString('\n')
@@ -54,7 +54,7 @@ func TestHangingExec(t *testing.T) {
 	dialer := func(path string) *dialer {
 		spec := mcpvisor.ServerSpec{Name: "hangs", Stdio: &mcpvisor.Stdio{Command: path}}.WithDefaults()
 		spec.Timeouts.Shutdown = 20 * time.Millisecond
-		return newStdioDialer(spec, testOptions()).(*dialer)
+		return newDialer(spec, testOptions())
 	}
 	t.Run("others_start_and_end", func(t *testing.T) {
 		path, answer := hangingCommand(t)

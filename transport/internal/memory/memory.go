@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,11 +25,8 @@ type Process struct {
 	stderr *process.StderrTail
 	cancel context.CancelFunc // ends the context of Serve
 	ending atomic.Bool        // set before the streams end
-	exited chan struct{}      // closed when Serve has returned
-	err    error              // what Serve returned, without secrets; set before exited is closed
-
-	mu       sync.Mutex // guards onExited
-	onExited []func()   // nil when they have been called
+	exited context.Context    // ends when Serve has returned
+	err    error              // what Serve returned, without secrets; set before exited ends
 }
 
 // Start runs the server in a goroutine. It keeps that many lines of its stderr. These, and
@@ -39,8 +35,8 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 	ctx, cancel := context.WithCancel(context.Background())
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &Process{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redactor), cancel: cancel,
-		exited: make(chan struct{}), onExited: []func(){}}
+	exited, exit := context.WithCancel(context.Background())
+	r := &Process{stdin: inW, stdout: outR, stderr: process.NewStderrTail(lines, redactor), cancel: cancel, exited: exited}
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -50,23 +46,11 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 			cancel()
 			_ = outW.Close()
 			_ = inR.Close()
-			close(r.exited)
-			r.callOnExited()
+			exit()
 		}()
 		r.err = redactor.Error(hostcall.SafeError("Serve", m.Serve(ctx, inR, outW, r.stderr)))
 	}()
 	return r
-}
-
-// callOnExited calls the functions of OnExited, and lets later ones be called at once.
-func (r *Process) callOnExited() {
-	r.mu.Lock()
-	all := r.onExited
-	r.onExited = nil
-	r.mu.Unlock()
-	for _, f := range all {
-		f()
-	}
 }
 
 // Stdin implements process.Process.
@@ -82,19 +66,10 @@ func (r *Process) GrowStdout() {}
 func (r *Process) PID() int { return 0 }
 
 // Exited implements process.Process.
-func (r *Process) Exited() <-chan struct{} { return r.exited }
+func (r *Process) Exited() <-chan struct{} { return r.exited.Done() }
 
-// OnExited implements process.Process.
-func (r *Process) OnExited(f func()) {
-	r.mu.Lock()
-	if r.onExited != nil {
-		r.onExited = append(r.onExited, f)
-		r.mu.Unlock()
-		return
-	}
-	r.mu.Unlock()
-	f()
-}
+// OnExited implements process.Process. A goroutine of its own calls f.
+func (r *Process) OnExited(f func()) { context.AfterFunc(r.exited, f) }
 
 // Exiting implements process.Process.
 func (r *Process) Exiting() bool { return r.ending.Load() }
@@ -103,7 +78,7 @@ func (r *Process) Exiting() bool { return r.ending.Load() }
 func (r *Process) ExitCause() *supervisor.Cause {
 	c := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "server is running", Stderr: r.stderr.Lines()}
 	select {
-	case <-r.exited:
+	case <-r.exited.Done():
 	default:
 		return c
 	}
@@ -117,7 +92,7 @@ func (r *Process) ExitCause() *supervisor.Cause {
 // StderrTail implements process.Process.
 func (r *Process) StderrTail() mcpvisor.ServerStderr {
 	select {
-	case <-r.exited:
+	case <-r.exited.Done():
 		return r.stderr.Snapshot(true)
 	default:
 		return r.stderr.Snapshot(false)
@@ -132,7 +107,7 @@ func (r *Process) Terminate(grace time.Duration) {
 	for _, step := range []func(){r.cancel, func() {}} {
 		t := time.NewTimer(grace / 2)
 		select {
-		case <-r.exited:
+		case <-r.exited.Done():
 			t.Stop()
 			return
 		case <-t.C:
@@ -146,7 +121,7 @@ func (r *Process) Release() error {
 	_ = r.stdin.Close()
 	_ = r.stdout.Close()
 	select {
-	case <-r.exited:
+	case <-r.exited.Done():
 		return nil
 	default:
 		return errors.New("the goroutine of the server is still running; Serve must return when its stdin ends, or its context")

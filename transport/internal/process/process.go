@@ -23,8 +23,8 @@ type Process interface { //nolint:interfacebloat // the one contract between ses
 	PID() int
 	// Exited is closed when the process has ended. Its group is dead by then.
 	Exited() <-chan struct{}
-	// OnExited registers f, which is called once, when Exited has been closed; at once if it is
-	// closed already. The goroutine that saw the exit calls f, so f must neither block nor panic.
+	// OnExited has f called once when Exited has been closed; soon if it is closed already.
+	// The goroutine that saw the exit may call f, so f must neither block nor panic.
 	OnExited(f func())
 	// Exiting reports whether the process has begun to exit, as far as the system
 	// shows that. Exited follows, on a busy machine after a while.

@@ -90,57 +90,50 @@ func (t *StderrTail) pushLocked() {
 	}
 }
 
+// linesLocked returns the first and the last lines, without secrets, and how many were dropped
+// between them. With partial, the line that has no end yet is one of them.
+func (t *StderrTail) linesLocked(partial bool) (first, last []string, dropped int) {
+	for _, line := range t.head {
+		first = append(first, t.clean(line))
+	}
+	for i := range t.ring {
+		last = append(last, t.clean(t.ring[(t.next+i)%len(t.ring)]))
+	}
+	dropped = t.dropped
+	if text := t.clean(t.partial); partial && text != "" {
+		if last = append(last, text); len(last) > t.maxTail {
+			last, dropped = last[1:], dropped+1
+		}
+	}
+	return first, last, dropped
+}
+
 // Lines returns the kept lines, oldest first, with an unfinished one at the end.
 // Secrets are redacted. Where lines were dropped, one line says how many.
 func (t *StderrTail) Lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var head, tail []string
-	for _, line := range t.head {
-		head = append(head, t.clean(line))
-	}
-	for i := range t.ring {
-		tail = append(tail, t.clean(t.ring[(t.next+i)%len(t.ring)]))
-	}
-	dropped := t.dropped
-	if text := t.clean(t.partial); text != "" {
-		if tail = append(tail, text); len(tail) > t.maxTail {
-			tail, dropped = tail[1:], dropped+1
-		}
-	}
+	first, last, dropped := t.linesLocked(true)
 	switch {
 	case dropped == 1:
-		head = append(head, "… 1 line is left out …")
+		first = append(first, "… 1 line is left out …")
 	case dropped > 1:
-		head = append(head, fmt.Sprintf("… %d lines are left out …", dropped))
+		first = append(first, fmt.Sprintf("… %d lines are left out …", dropped))
 	}
-	return append(head, tail...)
+	return append(first, last...)
 }
 
 // Snapshot returns the kept lines that have ended, and how many there were. With ended,
 // the stream has ended, and its last line needs no line break. Secrets are redacted.
-func (t *StderrTail) Snapshot(ended bool) (s mcpvisor.ServerStderr) {
+func (t *StderrTail) Snapshot(ended bool) mcpvisor.ServerStderr {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, line := range t.head {
-		s.First = append(s.First, t.clean(line))
-	}
-	for i := range t.ring {
-		s.Lines = append(s.Lines, t.clean(t.ring[(t.next+i)%len(t.ring)]))
-	}
-	s.Total = int64(len(t.head) + t.dropped + len(t.ring))
-	dropped := t.dropped
-	if text := t.clean(t.partial); ended && text != "" {
-		s.Total++
-		if s.Lines = append(s.Lines, text); len(s.Lines) > t.maxTail {
-			s.Lines = s.Lines[1:]
-			dropped++
-		}
-	}
+	first, last, dropped := t.linesLocked(ended)
+	total := int64(len(first) + dropped + len(last))
 	if dropped == 0 { // no gap
-		s.First, s.Lines = nil, append(s.First, s.Lines...)
+		first, last = nil, append(first, last...)
 	}
-	return s
+	return mcpvisor.ServerStderr{Total: total, First: first, Lines: last}
 }
 
 // clean makes a raw line printable: without colours, redacted, without control characters,

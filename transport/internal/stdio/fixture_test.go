@@ -218,6 +218,11 @@ func openMemory(t *testing.T, serve transporttest.ServeFunc) transport.Session {
 	return s
 }
 
+// newMemorySession makes a session that is not opened.
+func newMemorySession() *session {
+	return newDialer(mcpvisor.ServerSpec{Name: "s", InMemory: &mcpvisor.InMemory{}}.WithDefaults(), transport.Options{}).NewSession().(*session)
+}
+
 // fillPipe posts lines until the pipe is full and the writing goroutine waits for the
 // server.
 func (p *peer) fillPipe() {

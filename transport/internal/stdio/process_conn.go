@@ -10,14 +10,11 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/decisive"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
-	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 	"github.com/mcpvisor/mcpvisor/transport/internal/stdio/reader"
 )
 
@@ -41,32 +38,22 @@ type processConn struct {
 	readDone chan struct{}  // closed when stdout has ended
 }
 
-// processConnOptions configures a [processConn].
-type processConnOptions struct {
-	MaxMessageBytes int           // longest message of the server that is read
-	ShutdownTimeout time.Duration // from closing stdin to SIGKILL
-	Notifications   *jsonrpc.Notifications
-	Handlers        *inbound.HandlerPool
-	Redactor        redact.Redactor
-	Observe         transport.ServerRequestObserver // nil: nothing observes the requests of the server
-	Buffer          *budget.Budget                  // bounds large messages; nil: without bound
-}
-
-// newProcessConn begins to read from and write to a process that was just started.
-func newProcessConn(proc process.Process, o processConnOptions) *processConn {
+// newProcessConn begins to read from and write to a process that was just started for a
+// session.
+func newProcessConn(proc process.Process, s *session) *processConn {
 	life := jsonrpc.NewLifetime()
 	p := &processConn{
 		lifetime:        life,
 		proc:            proc,
-		handler:         o.Handlers.NewHandler(life),
-		shutdownTimeout: o.ShutdownTimeout,
+		handler:         s.dialer.handlers.NewHandler(life),
+		shutdownTimeout: s.dialer.spec.Timeouts.Shutdown,
 		readDone:        make(chan struct{}),
 	}
-	p.handler.Redactor, p.handler.Observe = o.Redactor, o.Observe
-	c := newConn(life, proc.Stdout(), proc.Stdin(), reader.Options{MaxLine: o.MaxMessageBytes, Buffer: o.Buffer,
+	p.handler.Redactor, p.handler.Observe = s.dialer.redactor, s.observe
+	c := newConn(life, proc.Stdout(), proc.Stdin(), reader.Options{MaxLine: s.dialer.spec.Limits.MaxMessageBytes, Buffer: s.dialer.buffer,
 		OnLarge: proc.GrowStdout, Go: p.loops.Go}) // no Go after Stop
 	p.conn = c
-	c.notifications, c.redactor = o.Notifications, o.Redactor
+	c.notifications, c.redactor = &s.notifications, s.dialer.redactor
 	c.serverRequests.Handler = p.handler
 	// The goroutine that reads calls Go. It is itself one of loops, so loops.Wait has
 	// not returned then.

@@ -8,14 +8,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -32,8 +28,7 @@ func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, file}},
 		5, nil)
 	require.Nil(t, cause)
-	p := newProcessConn(c, processConnOptions{MaxMessageBytes: 1 << 20, ShutdownTimeout: time.Minute, Notifications: new(jsonrpc.Notifications),
-		Handlers: inbound.NewHandlerPool("s", transport.Options{})})
+	p := newProcessConn(c, newMemorySession())
 	transporttest.RequireClosed(t, p.lifetime.Dead(), "the exit is not reported")
 	require.NotNil(t, p.lifetime.Cause().ExitCode, p.lifetime.Cause().Error())
 	require.Equal(t, 3, *p.lifetime.Cause().ExitCode)

@@ -12,8 +12,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/inbound"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -65,8 +63,7 @@ func TestProcessConn_streams_end_before_exit(t *testing.T) {
 			_, inW := io.Pipe()
 			outR, outW := io.Pipe()
 			p := &dyingProcess{stdin: inW, stdout: outR, exited: make(chan struct{}), exiting: exiting}
-			conn := newProcessConn(p, processConnOptions{MaxMessageBytes: 1 << 20, ShutdownTimeout: time.Second, Notifications: new(jsonrpc.Notifications),
-				Handlers: inbound.NewHandlerPool("s", transport.Options{})})
+			conn := newProcessConn(p, newMemorySession())
 			require.NoError(t, outW.Close())
 			time.Sleep(10 * evidenceTimeout)
 			close(p.exited)

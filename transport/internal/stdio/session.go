@@ -215,16 +215,7 @@ func (s *session) spawnConn(ctx context.Context) (*processConn, *supervisor.Caus
 func (s *session) acceptProcess(r spawnResult) (*processConn, *supervisor.Cause) {
 	var p *processConn
 	if r.cause == nil {
-		spec := s.dialer.spec
-		p = newProcessConn(r.proc, processConnOptions{
-			MaxMessageBytes: spec.Limits.MaxMessageBytes,
-			ShutdownTimeout: spec.Timeouts.Shutdown,
-			Notifications:   &s.notifications,
-			Handlers:        s.dialer.handlers,
-			Redactor:        s.dialer.redactor,
-			Observe:         s.observe,
-			Buffer:          s.dialer.buffer,
-		})
+		p = newProcessConn(r.proc, s)
 	}
 	if aborted := s.endSpawn(p); aborted != nil {
 		return nil, aborted

@@ -150,6 +150,12 @@ func IsUnsupportedVersion(err error) bool {
 	return false
 }
 
+// RejectedError makes the go-sdk fail one request instead of the whole session: its
+// jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.
+func RejectedError(err error) error {
+	return fmt.Errorf("%w: %w", &sdkrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
+}
+
 // ErrOverdue is the cause of an exchange that reached its deadline. It differs from
 // mcpvisor.ErrTimeout, because the context of a caller may end with the ErrTimeout of
 // another call.

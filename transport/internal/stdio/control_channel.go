@@ -136,7 +136,7 @@ func (ch *controlChannel) Read(ctx context.Context) (sdkrpc.Message, error) {
 func (ch *controlChannel) Write(ctx context.Context, m sdkrpc.Message) error {
 	line, err := sdkrpc.EncodeMessage(m)
 	if err != nil {
-		return rejectedError(err)
+		return jsonrpc.RejectedError(err)
 	}
 	if r, ok := m.(*sdkrpc.Request); ok && r.IsCall() {
 		ch.mu.Lock()

@@ -2,12 +2,9 @@ package stdio
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"slices"
-
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
@@ -239,14 +236,8 @@ func (c *conn) sendLine(ctx context.Context, text []byte) error {
 		if line.state == lineUnsent {
 			c.out.withdraw(line)
 		}
-		return rejectedError(ctx.Err())
+		return jsonrpc.RejectedError(ctx.Err())
 	}
-}
-
-// rejectedError makes the go-sdk fail one request instead of the whole session: its
-// jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.
-func rejectedError(err error) error {
-	return fmt.Errorf("%w: %w", &sdkrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
 }
 
 // sendResponse writes the response to a request of the server, and returns when it is

@@ -178,7 +178,7 @@ func TestOutbox_broken_pipe(t *testing.T) {
 // TestRejectedError: the error has the code at which the go-sdk fails one request only.
 // It ends its session on any other error of a write.
 func TestRejectedError(t *testing.T) {
-	err := rejectedError(context.Canceled)
+	err := jsonrpc.RejectedError(context.Canceled)
 	require.ErrorIs(t, err, context.Canceled)
 	code, ok := transport.ErrorCode(err)
 	require.True(t, ok)

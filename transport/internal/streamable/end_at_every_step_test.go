@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
@@ -104,37 +105,45 @@ func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec
 	return more
 }
 
-// The client of the go-sdk repeats a GET that fails, with growing delays. A session may end
-// before or after each of its requests: Connect does not wait.
-func TestEnd_betweenRequestsOfTheSDK(t *testing.T) {
+// A session may end before or after each message of the go-sdk: Connect does not wait.
+func TestEnd_betweenMessagesOfTheSDK(t *testing.T) {
 	for step, more := int32(1), true; more; step++ {
 		transporttest.InBubble(t, func(t *testing.T) {
 			web := newMemoryTransport(t)
 			s := newTestDialer(web.spec()).NewSession().(*session)
-			var count atomic.Int32
-			end := func() {
-				if count.Add(1) == step {
+			var count int32
+			conn := hookedConn{newSDKConn(s.negotiation), func() {
+				if count++; count == step {
 					s.Abort(transporttest.ErrGivenUp)
 					synctest.Wait() // until the session starts no tasks
 				}
-			}
-			rt := roundTripper(func(req *http.Request) (*http.Response, error) {
-				end()
-				defer end()
-				return (&sdkTransport{s.negotiation}).RoundTrip(req)
-			})
+			}}
 			began := time.Now()
-			client, err := mcp.NewClient(transporttest.ClientInfo, nil).Connect(t.Context(),
-				&mcp.StreamableClientTransport{Endpoint: s.server.endpoint.ShownURL, HTTPClient: &http.Client{Transport: rt}}, nil)
+			client, err := mcp.NewClient(transporttest.ClientInfo, nil).Connect(t.Context(), conn, nil)
 			require.Zero(t, time.Since(began), "the session ended at step %d", step)
 			if err == nil {
+				_ = conn.Close()
 				_ = client.Close()
 			}
-			more = count.Load() >= step
+			more = count >= step
 			s.Abort(transporttest.ErrGivenUp)
 			<-s.Released()
 		})
 	}
+}
+
+// hookedConn calls a function before and after each Write.
+type hookedConn struct {
+	*sdkConn
+	hook func()
+}
+
+func (c hookedConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+
+func (c hookedConn) Write(ctx context.Context, m sdkrpc.Message) error {
+	c.hook()
+	defer c.hook()
+	return c.sdkConn.Write(ctx, m)
 }
 
 // stepTransport is a RoundTripper that calls end at a step of its requests. From then on no

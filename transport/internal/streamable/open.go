@@ -24,8 +24,7 @@ import (
 type sendFunc = func(context.Context, transport.Request) (json.RawMessage, error)
 
 // negotiation is the control channel of a session. The client of the go-sdk negotiates over
-// it. The go-sdk uses HTTP only through [sdkTransport], which keeps from it every response
-// that would end its session.
+// it, through [sdkConn]. Then the go-sdk has nothing left to do.
 //
 // Fields without a remark are set by NewSession and not changed afterwards.
 type negotiation struct {
@@ -48,12 +47,15 @@ type negotiation struct {
 	// watch detects a legacy server that was restarted behind its address.
 	watch jsonrpc.HandshakeWatch
 
+	// version is what the server has answered to initialize; empty before.
+	version string
+
 	began atomic.Bool // open was called
-	// connected is closed when the go-sdk's Connect has returned or will not be called. client
+	// connected is closed when the go-sdk's Connect has returned or will not be called. sdkSession
 	// and attached are written before that.
-	connected chan struct{}
-	client    *mcp.ClientSession
-	attached  bool // this session is attached to the authorizer of the endpoint
+	connected  chan struct{}
+	sdkSession *mcp.ClientSession // nil: Connect has failed
+	attached   bool               // this session is attached to the authorizer of the endpoint
 }
 
 // open negotiates the session. It returns why that failed; nil if it succeeded. Connect of
@@ -86,12 +88,10 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 			_ = hostcall.Call("Auth", func() error { auth.Attach(opening.ctx); return nil })
 			n.attached = true
 		}
-		client, err := n.connect(opening.ctx)
-		n.client = client
+		session, err := n.connect(opening.ctx)
+		n.sdkSession = session
 		failed <- err
 	}()
-	// Connect cleans up before it returns, and may send a DELETE. open does not wait for
-	// that.
 	var err error
 	select {
 	case err = <-failed:
@@ -109,8 +109,8 @@ func (n *negotiation) open(ctx context.Context, send sendFunc) *supervisor.Cause
 	return nil
 }
 
-// connect lets the go-sdk negotiate. The go-sdk gets the URL without its secrets, because
-// sdkTransport sends the requests to the real URL.
+// connect lets the go-sdk negotiate, and ends its session, which the handlers of the host need
+// nevertheless.
 func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	client := n.receiver.handler.NewClient(n.dialer.opts.ClientInfo)
 	var options mcp.ClientSessionOptions
@@ -124,18 +124,19 @@ func (n *negotiation) connect(ctx context.Context) (*mcp.ClientSession, error) {
 	if sse || n.era == mcpvisor.EraLegacy {
 		options.ProtocolVersion = jsonrpc.LegacyVersion
 	}
-	return client.Connect(ctx, &mcp.StreamableClientTransport{
-		Endpoint:     n.server.endpoint.ShownURL,
-		HTTPClient:   &http.Client{Transport: &sdkTransport{n}},
-		MaxEventSize: -1, // sdkTransport has its own limit, which fails one message and not the session
-	}, &options)
+	conn := newSDKConn(n)
+	session, err := client.Connect(ctx, conn, &options)
+	if err != nil {
+		return nil, err
+	}
+	_ = conn.Close()
+	_ = session.Close() // does not wait: the go-sdk has no request in flight
+	return session, nil
 }
 
-// record stores the result of the negotiation, and starts the goroutine that
-// ends the session when the go-sdk's session ends. It reports false if the session has
-// ended.
+// record stores the result of the negotiation. It reports false if the session has ended.
 func (n *negotiation) record(send sendFunc) bool {
-	result := n.client.InitializeResult()
+	result := n.sdkSession.InitializeResult()
 	a := &agreement{modern: jsonrpc.IsModern(result.ProtocolVersion), info: jsonrpc.NewSessionInfo(result, n.server.endpoint.Redact)}
 	n.recordSSE(&a.info)
 	meta, err := jsonrpc.RequestMeta(result.ProtocolVersion, n.dialer.opts.ClientInfo, &n.dialer.opts.Handlers)
@@ -150,42 +151,28 @@ func (n *negotiation) record(send sendFunc) bool {
 	a.sender = inbound.RequestSender{Modern: a.modern, Tasks: inbound.OffersTasks(a.info), Handler: n.receiver.handler, Handshake: &n.watch, Send: send, Abort: n.life.end,
 		Go: func(check func(context.Context)) { n.life.goTask(func() { check(n.life.ctx) }) }}
 	n.server.agreed.Store(a)
-	n.receiver.handler.SetSession(n.client)
+	n.receiver.handler.SetSession(n.sdkSession)
 	if !n.eraUncertain {
 		n.dialer.era.Store(a.info.Era)
 	}
-	if !n.life.startTask() {
-		return false
-	}
-	unfollow := func() {}
 	if !a.modern {
-		unfollow = n.receiver.handler.FollowRoots(func() { n.exchanger.notify([]byte(jsonrpc.RootsChanged)) })
+		unfollow := n.receiver.handler.FollowRoots(func() { n.exchanger.notify([]byte(jsonrpc.RootsChanged)) })
+		n.life.lifetime.OnDead(unfollow)
 	}
-	go func() {
-		defer n.life.tasks.Done()
-		defer unfollow()
-		err := n.client.Wait()
-		cause := &supervisor.Cause{Kind: supervisor.CauseClosed, Message: "the session ended", Err: n.server.endpoint.CleanError(err)}
-		if err != nil {
-			cause.Message = "the session ended: " + n.server.endpoint.CleanText(err.Error())
-		}
-		n.life.end(cause)
-	}()
-	return true
+	return n.life.cause() == nil
 }
 
-// close closes the client of the go-sdk, and sends the DELETE that ends the session at the
+// close waits for the go-sdk's Connect, and sends the DELETE that ends the session at the
 // server (MCP 2025-11-25, Streamable HTTP, "Session Management"), if the server assigned a
 // session id. A failure of the DELETE is only logged. The shutdown of the session calls it.
 func (n *negotiation) close(deadline time.Time) {
 	if !n.began.Load() {
 		return
 	}
-	<-n.connected // Connect returns soon: its context has ended, and sdkTransport waits for nothing
+	<-n.connected // Connect returns soon: its context has ended
 	version := ""
-	if n.client != nil {
-		_ = n.client.Close()
-		version = n.client.InitializeResult().ProtocolVersion // the session may have ended before it was agreed
+	if n.sdkSession != nil {
+		version = n.sdkSession.InitializeResult().ProtocolVersion // the session may have ended before it was recorded
 	}
 	if n.life.serverGone.Load() || n.exchanger.sessionRef() != endpoint.HeaderSession {
 		return

@@ -88,9 +88,10 @@ func ExplainCause(c *supervisor.Cause, remarks string, echo bool) *supervisor.Ca
 }
 
 // isAnswerFault reports whether the session made this error for an answer that cannot be
-// used (controlChannel.failRequest in package stdio). Errors that the server sent report false.
+// used (answer.response in package stdio). Errors that the server sent report false.
 func isAnswerFault(rpc *sdkrpc.Error) bool {
-	return rpc.Code == sdkrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer"))
+	return rpc.Code == sdkrpc.CodeParseError && (strings.HasPrefix(rpc.Message, "the server") || strings.HasPrefix(rpc.Message, "the answer") ||
+		strings.HasPrefix(rpc.Message, "server sent an error member"))
 }
 
 // RequestError returns the error of a request that ended without an answer: because the
@@ -148,12 +149,6 @@ func IsUnsupportedVersion(err error) bool {
 		}
 	}
 	return false
-}
-
-// RejectedError makes the go-sdk fail one request instead of the whole session: its
-// jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.
-func RejectedError(err error) error {
-	return fmt.Errorf("%w: %w", &sdkrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
 }
 
 // ErrOverdue is the cause of an exchange that reached its deadline. It differs from

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
-// request sends one request on the call channel and waits for its response.
+// request sends one request of a caller and waits for its response.
 func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMessage) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, jsonrpc.RequestError(ctx, c.lifetime.Cause(), mcpvisor.OutcomeNotSent, nil)
@@ -74,6 +74,23 @@ func (c *conn) request(ctx context.Context, r transport.Request, meta json.RawMe
 	}
 	c.recyclePending(p)
 	return nil, a.err
+}
+
+// postRequest sends a request that has its id and its line, and does not wait for the response. It
+// reports false if the connection has ended.
+func (c *conn) postRequest(p *pending) bool {
+	c.table.Mu.Lock()
+	if c.table.Ended() != nil {
+		c.table.Mu.Unlock()
+		return false
+	}
+	c.table.AddLocked(&p.entry)
+	write := c.out.add(&p.line)
+	c.table.Mu.Unlock()
+	if write {
+		c.flush()
+	}
+	return true
 }
 
 // encodeAndLock gives p an id and encodes its line. It returns with the mutex of the
@@ -161,8 +178,7 @@ func (c *conn) cancelStream(ctx context.Context, p *pending, stream *transport.S
 	return answer{err: jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeUnknown, nil)}
 }
 
-// pending is a request of the call channel, from its line to its response. Values are
-// reused.
+// pending is a request, from its line to its response. Values are reused.
 //
 // The caller owns it until the entry is in the table. Whoever removes the entry from the
 // table sends exactly one answer: the goroutine that reads, the timer of the deadlines, the
@@ -177,6 +193,19 @@ type pending struct {
 	// orphan is an error without an id that fails the request if its entry is hastened; nil:
 	// none. Guarded by the mutex of the table while the entry is in it.
 	orphan *mcpvisor.Error
+	// late, if set, is called in place of an answer that the server sends: nobody waits for it.
+	// modern says that it is a result. Guarded by the mutex of the table while the entry is in it.
+	late func(modern bool)
+}
+
+// end passes the answer of the server to the caller. The entry is no longer in the table.
+func (p *pending) end(a answer) {
+	if p.late == nil {
+		p.answer <- a
+		return
+	}
+	p.late(a.err == nil)
+	a.settleShare(transport.Request{})
 }
 
 // answer ends a request: with a result, or with err.
@@ -190,7 +219,7 @@ type answer struct {
 	share *budget.Share
 }
 
-func (c *conn) newPending() any {
+func (c *conn) newPending() *pending {
 	p := &pending{conn: c, answer: make(chan answer, 1)}
 	p.entry.Owner = p
 	return p
@@ -199,8 +228,8 @@ func (c *conn) newPending() any {
 // Answered implements [reader.Call].
 func (p *pending) Answered() bool { return len(p.answer) > 0 }
 
-// InFlight implements [jsonrpc.Owner].
-func (p *pending) InFlight() bool { return p.line.state != lineUnsent }
+// InFlight implements [jsonrpc.Owner]. No request of the server belongs to the handshake.
+func (p *pending) InFlight() bool { return p.line.state != lineUnsent && p.entry.ID >= jsonrpc.FirstID }
 
 // Expire implements [jsonrpc.Owner]. The request is given up at once.
 func (p *pending) Expire() (after func()) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -23,14 +25,11 @@ import (
 // write for themselves (see [outbox]). The only caller also reads (see package reader),
 // so "the goroutine that reads" may be a caller.
 //
-// It serves two channels. On the call channel, requests have ids from jsonrpc.FirstID
-// up, and a response goes straight to the caller that waits for it. Requests and most
-// notifications of the server go to the handlers of the host. Every other message belongs to
-// the control channel.
+// A response goes straight to the caller that waits for it. Requests and notifications of the
+// server go to the handlers of the host.
 type conn struct {
 	// Set by newConn and newProcessConn, constant afterwards. Each guards itself.
 	lifetime       *jsonrpc.Lifetime
-	control        *controlChannel
 	notifications  *jsonrpc.Notifications
 	serverRequests inbound.Requests
 	redactor       redact.Redactor
@@ -67,9 +66,8 @@ func newConn(life *jsonrpc.Lifetime, in io.Reader, out io.Writer, o reader.Optio
 	}
 	o.Dead = life.Dead()
 	c.reader = reader.New(in, c, o)
-	c.pendingPool.New = c.newPending
-	c.control = newControlChannel(c)
-	c.serverRequests = inbound.Requests{Calls: &c.table, Reply: c.sendResponse, Room: inbound.Allowance{Max: maxControlQueue},
+	c.pendingPool.New = func() any { return c.newPending() }
+	c.serverRequests = inbound.Requests{Calls: &c.table, Reply: c.sendResponse, Room: inbound.Allowance{Max: maxServerRequests},
 		Go: func(f func()) bool { go f(); return true }}
 	return c
 }
@@ -119,13 +117,56 @@ func (c *conn) ReceiveLine(line []byte) {
 		c.split.reset()
 	}
 	if env.IsResponse() {
-		if id, ok := env.NumericID(); ok && id >= jsonrpc.FirstID {
+		if id, ok := env.NumericID(); ok {
 			c.receiveResponse(id, env)
-			return
+		} else {
+			c.discarded.Unmatched.Add(1)
 		}
+		return
 	}
 	if !c.notifications.Dispatch(&env, 0, &c.table, &c.discarded) {
-		c.control.deliver(trimmed, &env)
+		c.receiveFromServer(trimmed, &env)
+	}
+}
+
+// maxServerRequests bounds the requests of the server that are not answered yet; further ones are
+// refused. inbound.MaxHeldBytes bounds their bytes.
+const maxServerRequests = 1024
+
+// receiveFromServer handles a request of the server, which has a goroutine until the server has read
+// the response, and a notification that Dispatch does not know.
+func (c *conn) receiveFromServer(line []byte, env *jsonrpc.Envelope) {
+	switch {
+	case inbound.IsRequest(env):
+		switch c.serverRequests.Accept(line, env, 0) {
+		case inbound.Accepted:
+		case inbound.MalformedRequest, inbound.IDInUse:
+			c.discarded.Malformed.Add(1)
+		case inbound.NoRoom:
+			c.refuseRequest(env.ID, inbound.ErrTooMany)
+		}
+	case string(env.Method) == inbound.MethodCancelled:
+		if env.Malformed || !c.serverRequests.HandleCancelled(env.Params) {
+			c.discarded.Malformed.Add(1)
+		}
+	default:
+		method, err := jsonscan.ReadString(env.Method)
+		r := &sdkrpc.Request{Method: method, Params: env.Params}
+		switch {
+		case err != nil, env.Malformed, !jsonrpc.IsVersion2(line), inbound.CheckParams(env.Params) != nil, !jsonrpc.WellFormed(r):
+			c.discarded.Malformed.Add(1)
+		case c.serverRequests.Handler != nil:
+			c.serverRequests.Handler.HandleNotification(r)
+		}
+	}
+}
+
+// refuseRequest answers a request of the server with an error. If the server does not
+// read its responses, the request is dropped and counted instead.
+func (c *conn) refuseRequest(id []byte, why *sdkrpc.Error) {
+	line, ok := inbound.ResponseLine(id, nil, why)
+	if !ok || !c.postLineIfRoom(&outgoing{text: append(line, '\n')}, maxServerRequests) {
+		c.discarded.Dropped.Add(1)
 	}
 }
 
@@ -149,7 +190,7 @@ func (c *conn) receiveBatch(batch []byte) {
 // ReceiveResponse implements [reader.Handler].
 func (c *conn) ReceiveResponse(line []byte) (handled bool) {
 	if env, ok := jsonrpc.ScanEnvelope(line); ok && env.IsMessage() && env.IsResponse() && c.split.depth == 0 {
-		if id, ok := env.NumericID(); ok && id >= jsonrpc.FirstID {
+		if id, ok := env.NumericID(); ok {
 			c.receiveResponse(id, env)
 			return true
 		}
@@ -157,7 +198,7 @@ func (c *conn) ReceiveResponse(line []byte) (handled bool) {
 	return false
 }
 
-// receiveResponse passes a response of the call channel to its caller.
+// receiveResponse passes a response to its caller.
 func (c *conn) receiveResponse(id int64, env jsonrpc.Envelope) {
 	p := c.takeAnswered(id)
 	if p == nil {
@@ -166,16 +207,16 @@ func (c *conn) receiveResponse(id int64, env jsonrpc.Envelope) {
 	}
 	switch {
 	case env.Malformed:
-		p.answer <- answer{err: invalidAnswer(errors.New("the answer is not valid JSON"), "")}
+		p.end(answer{err: invalidAnswer(errors.New("the answer is not valid JSON"), "")})
 	case env.Error != nil:
-		p.answer <- answer{err: jsonrpc.ServerError(c.redactor.JSON(env.Error))}
+		p.end(answer{err: jsonrpc.ServerError(c.redactor.JSON(env.Error))})
 	default:
 		result, share, ok := c.reader.Keep(env.Result)
 		if !ok {
-			p.answer <- answer{err: c.noRoomError()}
+			p.end(answer{err: c.noRoomError()})
 			return
 		}
-		p.answer <- answer{result: result, share: share}
+		p.end(answer{result: result, share: share})
 	}
 }
 
@@ -189,7 +230,7 @@ func (c *conn) noRoomError() *mcpvisor.Error {
 }
 
 // failEmptyResponse fails the request whose response has neither a result nor an error.
-// It reports false if the line is not such a response. The ids of the control channel
+// It reports false if the line is not such a response. The ids of the handshake
 // are small, and log lines in JSON have small ids, too. So there the line must also say
 // that it is JSON-RPC.
 func (c *conn) failEmptyResponse(line []byte, env *jsonrpc.Envelope) bool {
@@ -209,30 +250,21 @@ func (c *conn) ReceiveSkipped(head, tail []byte, noRoom bool) {
 	case !ok:
 	case !noRoom:
 		c.failResponse(id, fmt.Errorf("the answer is longer than %d bytes", c.maxLine), "raise Limits.MaxMessageBytes if such answers are expected")
-	case id < jsonrpc.FirstID:
-		c.control.failRequest(id, jsonrpc.ErrNoRoom.Error())
 	default:
 		if p := c.takeAnswered(id); p != nil {
-			p.answer <- answer{err: c.noRoomError()}
+			p.end(answer{err: c.noRoomError()})
 		}
 	}
 }
 
-// failResponse fails a request, on either channel, whose response cannot be used. It
-// reports false if no request with this id is in flight.
+// failResponse fails a request whose response cannot be used. It reports false if no request
+// with this id is in flight.
 func (c *conn) failResponse(id int64, cause error, hint string) bool {
-	if id < jsonrpc.FirstID {
-		text := cause.Error()
-		if hint != "" {
-			text += "; " + hint
-		}
-		return c.control.failRequest(id, text)
-	}
 	p := c.takeAnswered(id)
 	if p == nil {
 		return false
 	}
-	p.answer <- answer{err: invalidAnswer(cause, hint)}
+	p.end(answer{err: invalidAnswer(cause, hint)})
 	return true
 }
 
@@ -256,34 +288,29 @@ func (c *conn) receiveErrorWithoutID(env *jsonrpc.Envelope) {
 	}
 }
 
-// failOnlyRequest fails the request in flight, on either channel: one of the handshake at
-// once, a call after jsonrpc.OrphanGrace. It reports false if no request is in flight, or
-// more than one. It also does if an error has been noted for the request before, and while
-// a handler of the host works for the request.
+// failOnlyRequest fails the request in flight: one of the handshake at once, a call after
+// jsonrpc.OrphanGrace. It reports false if no request is in flight, or more than one. It also
+// does if an error has been noted for the request before, and while a handler of the host
+// works for the request.
 func (c *conn) failOnlyRequest(why *mcpvisor.Error) bool {
-	waiting := c.control.waitingIDs()
 	c.table.Mu.Lock()
-	p, calls := c.onlyInFlightLocked()
-	if len(waiting)+calls != 1 {
-		c.table.Mu.Unlock()
+	defer c.table.Mu.Unlock()
+	p, n := c.onlyInFlightLocked()
+	if n != 1 || p.orphan != nil || p.entry.Clocks.Paused() {
 		return false
 	}
-	if p != nil {
-		defer c.table.Mu.Unlock()
-		if p.orphan != nil || p.entry.Clocks.Paused() {
-			return false
-		}
-		p.orphan = jsonrpc.OrphanError(why)
-		c.table.HastenLocked(&p.entry, time.Now().Add(jsonrpc.OrphanGrace))
-		return true
+	grace := jsonrpc.OrphanGrace
+	if p.entry.ID < jsonrpc.FirstID {
+		grace = 0
 	}
-	c.table.Mu.Unlock()
-	return c.control.failRequestWith(waiting[0], why.Cause)
+	p.orphan = jsonrpc.OrphanError(why)
+	c.table.HastenLocked(&p.entry, time.Now().Add(grace))
+	return true
 }
 
-// onlyInFlightLocked counts the requests of the call channel that the server may have
-// seen, and returns one of them. Streams stay open without a response, so they count
-// only if there is no other request.
+// onlyInFlightLocked counts the requests that the server may have seen, and returns one of
+// them. Streams stay open without a response, so they count only if there is no other request.
+// Requests of the handshake count as streams.
 func (c *conn) onlyInFlightLocked() (only *pending, count int) {
 	var stream *pending
 	streams := 0

@@ -69,7 +69,6 @@ func FuzzConn(f *testing.F) {
 			require.NotEqual(t, mcpvisor.OutcomeNone, failed.Outcome)
 		}
 		writes.Wait()
-		_ = c.control.Close()
 		require.Zero(t, c.sentCount())
 	})
 }

@@ -1,11 +1,9 @@
 // Package stdio keeps sessions with servers behind a pair of streams: a process over
 // stdin and stdout (MCP, transports, stdio), or a goroutine in memory.
 //
-// Two channels share the streams. Requests of the call channel have ids from
-// jsonrpc.FirstID up, and each response goes straight to the caller that waits for it.
-// Requests and most notifications of the server go to the handlers of the host. The rest
-// belongs to the control channel: the handshake.
-// The go-sdk's client drives the control channel as an mcp.Connection, for the handshake.
+// Each response goes straight to the caller that waits for it. Requests and notifications of the
+// server go to the handlers of the host. The go-sdk's client negotiates, and has no part in what
+// follows. Its requests have small ids; those of callers have ids from jsonrpc.FirstID up.
 //
 // A caller writes its own line, together with lines that other callers have queued. A
 // goroutine takes over only when the pipe is full. Package reader says who reads.
@@ -14,6 +12,7 @@
 //
 //	session.go       one incarnation: open, request, abort
 //	open.go          negotiation of the era, and the explanation of a failed start
+//	handshake.go     the requests of the go-sdk, and late answers to server/discover
 //	process_conn.go  one process and the connection to it, until both are gone
 //	conn.go          what is done with each line of the server
 //	call.go          one request, from its line to its answer

@@ -88,7 +88,6 @@ func newPeerWith(t *testing.T, pipe func() (io.ReadCloser, io.WriteCloser, error
 			_ = end.Close()
 		}
 		loops.Wait()
-		_ = p.control.Close()
 	})
 	return p
 }
@@ -155,23 +154,26 @@ func (p *peer) readRefusal() (r refusal) {
 	return r
 }
 
-// nextControlMessage returns the message that the go-sdk reads next.
-func (p *peer) nextControlMessage() sdkrpc.Message {
-	p.t.Helper()
-	m, err := p.control.Read(p.t.Context())
-	require.NoError(p.t, err)
-	return m
-}
-
-// expectResponse makes the control channel expect a response, as if the go-sdk had sent
-// a request.
-func (p *peer) expectResponse(id int64) {
+// callOfSDK sends a request as the go-sdk does in the handshake, and returns a channel for its
+// answer.
+func (p *peer) callOfSDK(id int64) <-chan *sdkrpc.Response {
 	p.t.Helper()
 	rpcID, err := sdkrpc.MakeID(float64(id))
 	require.NoError(p.t, err)
-	p.control.mu.Lock()
-	defer p.control.mu.Unlock()
-	p.control.waiting[rpcID] = true
+	answered := make(chan *sdkrpc.Response, 1)
+	go func() {
+		answer, _ := (&handshake{conn: p.conn}).call(p.t.Context(), &sdkrpc.Request{ID: rpcID, Method: "initialize"}, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"initialize"}`, id))
+		answered <- answer
+	}()
+	require.Equal(p.t, id, p.readMessage().ID)
+	return answered
+}
+
+// ping waits until the messages that the server has written before are handled.
+func (p *peer) ping() {
+	p.t.Helper()
+	p.writeLine(`{"jsonrpc":"2.0","id":"sync","method":"ping"}`)
+	require.Equal(p.t, `"sync"`, string(p.readRefusal().ID))
 }
 
 // errExits is the panic with which a server exits.

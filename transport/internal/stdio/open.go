@@ -75,7 +75,7 @@ func (s *session) eraToRetry(ctx context.Context, p *processConn, era mcpvisor.E
 	switch {
 	case p == nil || ctx.Err() != nil || s.dialer.spec.Era != mcpvisor.EraAuto || s.Cause() != nil:
 		return "", false
-	case p.conn.control.probeResult().state.isUnanswered() && p.lifetime.Cause() != nil:
+	case p.handshake.isUnanswered() && p.lifetime.Cause() != nil:
 		// The server exited on server/discover, perhaps when the wait for its answer was
 		// over. One that was modern before has probably crashed, so it does not become a
 		// legacy server at once.
@@ -83,9 +83,9 @@ func (s *session) eraToRetry(ctx context.Context, p *processConn, era mcpvisor.E
 			return "", false
 		}
 		return mcpvisor.EraLegacy, true
-	case awaitLateAnswer(p):
+	case p.handshake.awaitLateAnswer():
 		return mcpvisor.EraModern, true
-	case p.conn.control.probeResult().state != probeNone && refusesInitialize(err):
+	case p.handshake.state() != probeNone && refusesInitialize(err):
 		// supergateway takes server/discover for the first message of the handshake,
 		// and refuses the initialize that follows.
 		return mcpvisor.EraLegacy, true
@@ -108,24 +108,6 @@ func halfOfRemaining(ctx context.Context) time.Duration {
 func refusesInitialize(err error) bool {
 	var rpc *sdkrpc.Error
 	return errors.As(err, &rpc) && rpc.Code != jsonrpc.CodeUnsupportedVersion && rpc.Code != sdkrpc.CodeMethodNotFound && !jsonrpc.IsUnsupportedVersion(err)
-}
-
-// awaitLateAnswer reports whether the server answered server/discover with a result
-// after the deadline. A server that starts slowly handles all waiting messages at once
-// and in any order, so the answer may still be on its way.
-func awaitLateAnswer(p *processConn) bool {
-	probe := p.conn.control.probeResult()
-	if probe.state == probeGivenUp {
-		t := time.NewTimer(evidenceTimeout)
-		defer t.Stop()
-		select {
-		case <-probe.answered:
-		case <-p.lifetime.Dead():
-		case <-t.C:
-		}
-		probe = p.conn.control.probeResult()
-	}
-	return probe.late && probe.succeeded
 }
 
 // startProcess starts a process and performs the handshake of one era with it.
@@ -181,7 +163,7 @@ func (s *session) explainFailure(ctx context.Context, err error) error {
 	}
 	c = jsonrpc.ExplainCause(c, p.conn.remarks.Explain(p.conn.redactor), inbound.IsEcho(c.Err))
 	c.Message, c.Err = s.dialer.redactor.Text(c.Message), s.dialer.redactor.Error(c.Err)
-	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && p.conn.control.probeResult().state != probeAnswered {
+	if c.Kind == supervisor.CauseVersion && s.dialer.spec.Era == mcpvisor.EraAuto && p.handshake.state() != probeAnswered {
 		c.Permanent = false // the server may speak the modern era: it did not answer server/discover
 	}
 	if len(c.Stderr) == 0 {
@@ -213,7 +195,7 @@ func (s *session) completeOpen(result *mcp.InitializeResult) error {
 		s.dialer.era.Store(info.Era)
 		if !modern {
 			// The next session then tries the modern era first.
-			p.conn.control.onLateResult(func() { s.dialer.era.Store(mcpvisor.EraModern) })
+			p.handshake.onLateResult(func() { s.dialer.era.Store(mcpvisor.EraModern) })
 		}
 	}
 	s.dialer.probeExits.Store(0)

@@ -236,7 +236,7 @@ func (c *conn) sendLine(ctx context.Context, text []byte) error {
 		if line.state == lineUnsent {
 			c.out.withdraw(line)
 		}
-		return jsonrpc.RejectedError(ctx.Err())
+		return ctx.Err()
 	}
 }
 

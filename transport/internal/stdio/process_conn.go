@@ -32,6 +32,7 @@ type processConn struct {
 	conn            *conn
 	proc            process.Process
 	handler         *inbound.Handler // serves the requests of the server
+	handshake       handshake        // guards itself
 	shutdownTimeout time.Duration
 
 	loops    sync.WaitGroup // the reading, writing and request-serving goroutines
@@ -52,7 +53,7 @@ func newProcessConn(proc process.Process, s *session) *processConn {
 	p.handler.Redactor, p.handler.Observe = s.dialer.redactor, s.observe
 	c := newConn(life, proc.Stdout(), proc.Stdin(), reader.Options{MaxLine: s.dialer.spec.Limits.MaxMessageBytes, Buffer: s.dialer.buffer,
 		OnLarge: proc.GrowStdout, Go: p.loops.Go}) // no Go after Stop
-	p.conn = c
+	p.conn, p.handshake.conn = c, c
 	c.notifications, c.redactor = &s.notifications, s.dialer.redactor
 	c.serverRequests.Handler = p.handler
 	// The goroutine that reads calls Go. It is itself one of loops, so loops.Wait has
@@ -128,7 +129,6 @@ func (p *processConn) shutdown() {
 	p.conn.reader.Stop() // before stdout is closed, and before loops.Wait
 	p.lifetime.RecordLeft(p.proc.Release())
 	p.loops.Wait()
-	_ = p.conn.control.Close()
 	p.lifetime.Release()
 }
 
@@ -137,16 +137,17 @@ func (p *processConn) shutdown() {
 // protocol version that the go-sdk proposes; empty means the newest, which begins with
 // server/discover.
 func (p *processConn) connect(ctx context.Context, info *mcp.Implementation, version string, discoverTimeout time.Duration) (*mcp.InitializeResult, error) {
-	p.conn.control.discoverTimeout = discoverTimeout
+	p.handshake.discoverTimeout = discoverTimeout
 	defer p.conn.reader.AllowIdle()
 	client := p.handler.NewClient(info)
 	client.AddSendingMiddleware(p.registerClientSession)
-	session, err := client.Connect(ctx, p.conn.control, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	conn := jsonrpc.NewSDKConn(p.handshake.call, p.handshake.notify)
+	session, err := client.Connect(ctx, conn, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		return nil, err
 	}
 	result := session.InitializeResult()
-	_ = p.conn.control.Close()
+	_ = conn.Close()
 	_ = session.Close() // does not wait: the go-sdk has no request in flight
 	return result, nil
 }
@@ -169,6 +170,6 @@ func (p *processConn) followRootChanges(modern bool) (unfollow func()) {
 		return func() {}
 	}
 	return p.handler.FollowRoots(func() {
-		p.conn.postLineIfRoom(&outgoing{text: []byte(jsonrpc.RootsChanged + "\n")}, maxControlQueue)
+		p.conn.postLineIfRoom(&outgoing{text: []byte(jsonrpc.RootsChanged + "\n")}, maxServerRequests)
 	})
 }

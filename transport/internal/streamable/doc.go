@@ -16,7 +16,7 @@
 //     answer
 //   - answer.go, stream.go: how the answer is found in a body or on an event stream
 //   - receiver.go: receiver, which handles all other messages of the server
-//   - open.go: negotiation, the control channel; sdk_conn.go: the connection of the go-sdk
+//   - open.go: negotiation, the control channel, over which the go-sdk agrees on a version
 //   - listen.go: standaloneStream, the event stream that belongs to no request
 //   - sse_conn.go, sse_fallback.go: HTTP+SSE, and when it is tried
 //   - dialer.go: what is remembered between sessions

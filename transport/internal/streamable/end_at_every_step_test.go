@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/oauth"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -112,7 +113,7 @@ func TestEnd_betweenMessagesOfTheSDK(t *testing.T) {
 			web := newMemoryTransport(t)
 			s := newTestDialer(web.spec()).NewSession().(*session)
 			var count int32
-			conn := hookedConn{newSDKConn(s.negotiation), func() {
+			conn := hookedConn{jsonrpc.NewSDKConn(s.negotiation.sendRequest, s.negotiation.sendNotification), func() {
 				if count++; count == step {
 					s.Abort(transporttest.ErrGivenUp)
 					synctest.Wait() // until the session starts no tasks
@@ -134,7 +135,7 @@ func TestEnd_betweenMessagesOfTheSDK(t *testing.T) {
 
 // hookedConn calls a function before and after each Write.
 type hookedConn struct {
-	*sdkConn
+	*jsonrpc.SDKConn
 	hook func()
 }
 
@@ -143,7 +144,7 @@ func (c hookedConn) Connect(context.Context) (mcp.Connection, error) { return c,
 func (c hookedConn) Write(ctx context.Context, m sdkrpc.Message) error {
 	c.hook()
 	defer c.hook()
-	return c.sdkConn.Write(ctx, m)
+	return c.SDKConn.Write(ctx, m)
 }
 
 // stepTransport is a RoundTripper that calls end at a step of its requests. From then on no

@@ -1,0 +1,90 @@
+package jsonrpc
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// SDKConn is the connection over which the client of the go-sdk negotiates the version of the
+// protocol. It has one request at a time. A message that cannot be sent, or that gets no
+// answer, fails by itself, and not the connection. The client gets no other message of the
+// server. After the negotiation the connection is closed: the session sends the requests of its
+// callers by itself.
+type SDKConn struct {
+	call    SDKCall
+	notify  SDKNotify
+	answers chan sdkrpc.Message // has room for one
+	closed  chan struct{}
+	close   sync.Once // closes closed
+}
+
+// SDKCall sends a request of the go-sdk, with its text, and returns its answer.
+type SDKCall = func(ctx context.Context, r *sdkrpc.Request, text []byte) (*sdkrpc.Response, error)
+
+// SDKNotify sends a notification of the go-sdk.
+type SDKNotify = func(ctx context.Context, method string, text []byte) error
+
+// NewSDKConn makes a connection that is to be used once.
+func NewSDKConn(call SDKCall, notify SDKNotify) *SDKConn {
+	return &SDKConn{call: call, notify: notify, answers: make(chan sdkrpc.Message, 1), closed: make(chan struct{})}
+}
+
+// Connect implements [mcp.Transport].
+func (c *SDKConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+
+// SessionID implements [mcp.Connection].
+func (*SDKConn) SessionID() string { return "" }
+
+// Close implements [mcp.Connection].
+func (c *SDKConn) Close() error {
+	c.close.Do(func() { close(c.closed) })
+	return nil
+}
+
+// Read implements [mcp.Connection].
+func (c *SDKConn) Read(ctx context.Context) (sdkrpc.Message, error) {
+	select {
+	case m := <-c.answers:
+		return m, nil
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements [mcp.Connection]. It returns when the message is sent, and a request
+// answered.
+func (c *SDKConn) Write(ctx context.Context, m sdkrpc.Message) error {
+	r, ok := m.(*sdkrpc.Request)
+	if !ok {
+		return nil // the client got no request that it could answer
+	}
+	text, err := sdkrpc.EncodeMessage(r)
+	if err != nil {
+		return rejectedError(err)
+	}
+	if !r.IsCall() {
+		if err := c.notify(ctx, r.Method, text); err != nil {
+			return rejectedError(err)
+		}
+		return nil
+	}
+	answer, err := c.call(ctx, r, text)
+	if err != nil {
+		return rejectedError(err)
+	}
+	c.answers <- answer
+	return nil
+}
+
+// rejectedError makes the go-sdk fail one request instead of the whole session: its
+// jsonrpc2.ErrRejected, "rejected by transport", has the code -32005.
+func rejectedError(err error) error {
+	return fmt.Errorf("%w: %w", &sdkrpc.Error{Code: -32005, Message: "rejected by transport"}, err)
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
@@ -63,3 +64,5 @@ func TestProcess_Release_while_it_runs(t *testing.T) {
 	r.Terminate(0)
 	require.ErrorContains(t, r.Release(), "is still running")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

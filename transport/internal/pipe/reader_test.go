@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // countingSpace is a [Space] that says through a channel when it is released.
@@ -130,3 +131,5 @@ func TestGetBuffer(t *testing.T) {
 		require.Nil(t, GetBuffer(size))
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

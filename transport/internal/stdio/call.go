@@ -114,22 +114,14 @@ func (c *conn) encodeAndLock(p *pending, r transport.Request, meta json.RawMessa
 func (c *conn) awaitWithProgress(ctx context.Context, p *pending) (a answer) {
 	progress, answered, finished := p.entry.Progress, false, false
 	defer func() {
-		switch {
-		case finished:
-			return
-		case answered: // no other answer comes
-			a.settleShare(transport.Request{})
-			if a.needsCancel {
-				c.notifyCancelled(p.entry.ID, false)
-			}
+		if finished {
 			return
 		}
-		outcome, gone := c.giveUpRequest(p)
-		switch {
-		case gone:
-			a = <-p.answer
-			a.settleShare(transport.Request{})
-		case outcome == mcpvisor.OutcomeUnknown:
+		if !answered {
+			a = c.endWait(ctx, p)
+		}
+		a.settleShare(transport.Request{})
+		if a.needsCancel {
 			c.notifyCancelled(p.entry.ID, false)
 		}
 	}()

@@ -117,23 +117,14 @@ func (s *session) OnNotice(notify func(transport.Notice)) { s.notifications.OnNo
 // OnServerRequest implements [transport.ServerRequestSource].
 func (s *session) OnServerRequest(observe transport.ServerRequestObserver) { s.observe = observe }
 
-// Dead implements [transport.Session].
-func (s *session) Dead() <-chan struct{} { return s.lifetime.Dead() }
+// The lifetime implements these methods of [transport.Session].
 
-// Cause implements [transport.Session].
-func (s *session) Cause() *supervisor.Cause { return s.lifetime.Cause() }
-
-// Released implements [transport.Session].
+func (s *session) Dead() <-chan struct{}     { return s.lifetime.Dead() }
+func (s *session) Cause() *supervisor.Cause  { return s.lifetime.Cause() }
 func (s *session) Released() <-chan struct{} { return s.lifetime.Released() }
-
-// OnDead implements [transport.Session].
-func (s *session) OnDead(f func()) { s.lifetime.OnDead(f) }
-
-// OnReleased implements [transport.Session].
-func (s *session) OnReleased(f func()) { s.lifetime.OnReleased(f) }
-
-// Left implements [transport.Session].
-func (s *session) Left() error { return s.lifetime.Left() }
+func (s *session) OnDead(f func())           { s.lifetime.OnDead(f) }
+func (s *session) OnReleased(f func())       { s.lifetime.OnReleased(f) }
+func (s *session) Left() error               { return s.lifetime.Left() }
 
 // Info implements [transport.Session].
 func (s *session) Info() mcpvisor.SessionInfo {

@@ -8,8 +8,8 @@
 //
 // A session has these parts. Read them in this order:
 //
-//   - session.go: session, which connects the parts, and server, which says where requests go
-//     and how they name the session
+//   - session.go: session, which connects the parts; server, which says where requests go
+//     and how they name the session; dialer, which remembers between sessions
 //   - liveness.go: whether the session lives, why it ended, and what its release waits for
 //   - call.go: calls, the call channel, from a request to its result or error
 //   - exchange.go: exchanger, which sends messages, and exchange, one HTTP request with its
@@ -19,7 +19,6 @@
 //   - open.go: negotiation, the control channel, over which the go-sdk agrees on a version
 //   - listen.go: standaloneStream, the event stream that belongs to no request
 //   - sse_conn.go, sse_fallback.go: HTTP+SSE, and when it is tried
-//   - dialer.go: what is remembered between sessions
 //
 // What a call in flight receives when something is lost:
 //

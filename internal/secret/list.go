@@ -177,9 +177,6 @@ func asciiJSON(quoted string) string {
 	return b.String()
 }
 
-// AddList adds what another list holds.
-func (l *List) AddList(other *List) { l.values = append(l.values, other.values...) }
-
 // addCredential adds a value that is a secret as a whole, and its parts that are secrets on
 // their own: the token after an authentication scheme ("Bearer …"), and user and password of
 // the Basic scheme (RFC 7617).

@@ -185,7 +185,6 @@ func TestList_lines(t *testing.T) {
 		"declared":          func(l *List) { l.Add(pem) },
 		"variable":          func(l *List) { l.AddEnv([]string{"TLS_KEY=" + pem}) },
 		"variable, as \\n":  func(l *List) { l.AddEnv([]string{"TLS_KEY=" + strings.ReplaceAll(pem, "\n", `\n`)}) },
-		"list":              func(l *List) { var other List; other.Add(pem); l.AddList(&other) },
 		"declared, as \\n":  func(l *List) { l.Add(strings.ReplaceAll(pem, "\n", `\n`)) },
 		"declared, as \\r ": func(l *List) { l.Add(strings.ReplaceAll(pem, "\n", "\r")) },
 	} {

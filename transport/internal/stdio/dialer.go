@@ -2,7 +2,6 @@ package stdio
 
 import (
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -95,43 +94,7 @@ func (d *dialer) Idle() (finish func()) { return d.keeper.Release() }
 func stdioRedactor(s *mcpvisor.Stdio, secrets ...string) redact.Redactor {
 	var found secret.List
 	found.Add(secrets...)
-	for _, entry := range process.Environ(s) {
-		name, _, _ := strings.Cut(entry, "=")
-		if _, own := s.Env[name]; own {
-			found.AddEnv([]string{entry})
-		} else {
-			found.AddList(inherited.secretsOf(entry))
-		}
-	}
+	found.AddEnv(process.Environ(s))
 	found.AddArgs(append(strings.Fields(s.Command)[min(1, len(strings.Fields(s.Command))):], s.Args...))
 	return redact.New(&found)
-}
-
-// inherited remembers the secrets in the variables of the host: each server inherits the
-// same ones, and to search them takes longer than most of what a start does here.
-var inherited inheritedSecrets
-
-type inheritedSecrets struct {
-	mu    sync.Mutex
-	byVar map[string]*secret.List // by variable, as NAME=value; guarded by mu
-}
-
-// maxInherited is how many variables are remembered. A host that changes its environment
-// again and again has more.
-const maxInherited = 1000
-
-// secretsOf returns the secrets in a variable. Do not change the list.
-func (s *inheritedSecrets) secretsOf(entry string) *secret.List {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list, known := s.byVar[entry]
-	if !known {
-		list = new(secret.List)
-		list.AddEnv([]string{entry})
-		if s.byVar == nil || len(s.byVar) >= maxInherited {
-			s.byVar = make(map[string]*secret.List)
-		}
-		s.byVar[entry] = list
-	}
-	return list
 }

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -18,7 +19,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // fake is a transport and its connection. A nil function waits for the end of its context.
@@ -117,7 +117,7 @@ func TestConnection_ends(t *testing.T) {
 			kind: supervisor.CauseClosed, text: "the connection ended: the cable is broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				server := &mcpvisor.Transport{New: c.with}
 				if c.with == nil {
 					server = c.server.spec()
@@ -147,7 +147,7 @@ func TestConnection_ends(t *testing.T) {
 // Messages pass both ways. What the server sent before it closed is read although a Write
 // fails first.
 func TestConnection_messages(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		written := make(chan sdkrpc.Message, 1)
 		sent := 0
 		f := &fake{
@@ -179,7 +179,7 @@ func TestConnection_messages(t *testing.T) {
 
 // A Write that is rejected fails its request, and the connection stays.
 func TestConnection_rejected_Write(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		rejected := true
 		f := &fake{write: func(context.Context, sdkrpc.Message) error {
 			if rejected {
@@ -212,7 +212,7 @@ func TestConnection_Terminate(t *testing.T) {
 			close: func() error { close(stuck); return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				if name == "closing" {
 					stuck = make(chan struct{})
 				}
@@ -248,7 +248,7 @@ func TestConnection_left_behind(t *testing.T) {
 		"Close": {"Read, Write or Close", func(stuck <-chan struct{}) *fake { return &fake{close: func() error { <-stuck; return nil }} }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				stuck := make(chan struct{})
 				f := c.make(stuck)
 				connector := NewConnector(f.spec(), nil)
@@ -277,7 +277,7 @@ func TestConnection_left_behind(t *testing.T) {
 
 // A transport that New returns twice may work. If it does not, the cause says why.
 func TestConnection_same_transport_twice(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		f := &fake{read: func(context.Context) (sdkrpc.Message, error) { return nil, io.EOF }}
 		connector := NewConnector(f.spec(), nil)
 		var texts []string
@@ -300,7 +300,7 @@ func (dialer) Connect(context.Context) (mcp.Connection, error) { return nil, err
 
 // Equal values are no repetition: a struct that holds an address connects any number of times.
 func TestConnection_equal_values(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		connector := NewConnector(&mcpvisor.Transport{New: func(context.Context) (mcp.Transport, error) { return dialer{"wss://example.org"}, nil }}, nil)
 		for range 2 {
 			p, _ := connector.Start()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -64,7 +65,7 @@ func TestHandler_answerInputs_cancels_after_a_failure(t *testing.T) {
 
 // The pause before the next round ends with the call and with the session.
 func TestHandler_pauseBeforeRound(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -328,6 +328,17 @@ var paramsRequired = map[string]bool{
 	"notifications/subscriptions/acknowledged": true,
 }
 
+// ReadNotification returns a notification of the server; nil if it is malformed. text is the
+// whole message.
+func ReadNotification(text []byte, env *Envelope) *sdkrpc.Request {
+	method, err := jsonscan.ReadString(env.Method)
+	r := &sdkrpc.Request{Method: method, Params: env.Params}
+	if err != nil || env.Malformed || !IsVersion2(text) || !WellFormed(r) {
+		return nil
+	}
+	return r
+}
+
 // WellFormed reports whether a notification may be passed to the go-sdk. Its parameters
 // must be an object, and may be missing only where the protocol allows that. The go-sdk
 // does not check this: v1.8.0 dereferences the parameters of

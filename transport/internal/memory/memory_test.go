@@ -4,13 +4,13 @@ import (
 	"context"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // Terminate closes stdin first, and ends the context after half of the grace. It does not wait
@@ -27,7 +27,7 @@ func TestProcess_Terminate(t *testing.T) {
 		"nothing ends it": {func(_ context.Context, _ io.Reader, never <-chan struct{}) { <-never }, grace, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				never := make(chan struct{})
 				r := Start(&mcpvisor.InMemory{
 					Serve: func(ctx context.Context, stdin io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {

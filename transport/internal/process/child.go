@@ -109,20 +109,14 @@ func (c *Child) awaitStderr() {
 	}
 }
 
-// Stdin implements [Process].
-func (c *Child) Stdin() io.WriteCloser { return c.stdin }
+// These methods implement [Process].
 
-// Stdout implements [Process].
-func (c *Child) Stdout() io.ReadCloser { return c.stdout }
-
-// GrowStdout implements [Process].
-func (c *Child) GrowStdout() { growPipe(c.stdout) }
-
-// PID implements [Process].
-func (c *Child) PID() int { return c.process.Pid }
-
-// Exited implements [Process].
+func (c *Child) Stdin() io.WriteCloser   { return c.stdin }
+func (c *Child) Stdout() io.ReadCloser   { return c.stdout }
+func (c *Child) GrowStdout()             { growPipe(c.stdout) }
+func (c *Child) PID() int                { return c.process.Pid }
 func (c *Child) Exited() <-chan struct{} { return c.exited }
+func (c *Child) Exiting() bool           { return c.group.exiting() }
 
 // OnExited implements [Process].
 func (c *Child) OnExited(f func()) {
@@ -136,9 +130,6 @@ func (c *Child) OnExited(f func()) {
 		c.mu.Unlock()
 	}
 }
-
-// Exiting implements [Process].
-func (c *Child) Exiting() bool { return c.group.exiting() }
 
 // ExitCause implements [Process].
 func (c *Child) ExitCause() *supervisor.Cause {

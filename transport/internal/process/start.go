@@ -113,32 +113,27 @@ func Environ(s *mcpvisor.Stdio) []string {
 // startCause explains why a command could not be started. A mistake that the user has to
 // correct is permanent: another attempt would not help.
 func startCause(s *mcpvisor.Stdio, err error) *supervisor.Cause {
-	c := &supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err}
+	c := &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err}
 	command, path := s.Command, resolve(s)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isFile(path):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q names an interpreter in its first line that was not found; install that, or correct the line", command)
 	case errors.Is(err, syscall.ENOEXEC):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q is not a program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
 	case errors.Is(err, fs.ErrNotExist) && path != command:
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		base, set := "the host's working directory", "set"
 		if s.Dir != "" {
 			base, set = "Stdio.Dir", "correct"
 		}
 		c.Message = fmt.Sprintf("command %q not found at %q (it begins at %s); give its full path, or %s Stdio.Dir", command, path, base, set)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q not found; install it, or give its full path", command)
 	case errors.Is(err, fs.ErrPermission):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q may not be executed; check its mode and owner", command)
 	case errors.Is(err, exec.ErrDot):
-		c.Kind, c.Permanent = supervisor.CauseConfig, true
 		c.Message = fmt.Sprintf("command %q was found in the current directory only; write ./%s", command, command)
 	default:
+		c.Kind, c.Permanent = supervisor.CauseSpawn, false
 		c.Message = fmt.Sprintf("command %q could not be started: %v", command, err)
 	}
 	return c

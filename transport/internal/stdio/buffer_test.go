@@ -170,7 +170,7 @@ func TestBuffer_released_between_rounds(t *testing.T) {
 		"input_is_not_readable": {`{` + pad + `"resultType":"input_required"}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				p := newPartner(t, true)
 				var b *budget.Budget
 				used := make(chan int64, 1)

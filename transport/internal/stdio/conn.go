@@ -150,10 +150,8 @@ func (c *conn) receiveFromServer(line []byte, env *jsonrpc.Envelope) {
 			c.discarded.Malformed.Add(1)
 		}
 	default:
-		method, err := jsonscan.ReadString(env.Method)
-		r := &sdkrpc.Request{Method: method, Params: env.Params}
-		switch {
-		case err != nil, env.Malformed, !jsonrpc.IsVersion2(line), inbound.CheckParams(env.Params) != nil, !jsonrpc.WellFormed(r):
+		switch r := jsonrpc.ReadNotification(line, env); {
+		case r == nil, inbound.CheckParams(env.Params) != nil:
 			c.discarded.Malformed.Add(1)
 		case c.serverRequests.Handler != nil:
 			c.serverRequests.Handler.HandleNotification(r)

@@ -10,13 +10,12 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // TestDeadline: each request times out at its own deadline, never before, and at most
 // SweepGrain later. The server is notified.
 func TestDeadline(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		timeouts := []time.Duration{time.Hour, time.Second, 3 * time.Second, time.Second + time.Millisecond, time.Millisecond, 0,
 			3*time.Second - 1, 2 * time.Minute, time.Second, time.Nanosecond}
@@ -75,7 +74,7 @@ func TestDeadline(t *testing.T) {
 // TestDeadline_of_an_unsent_request: with a server that does not read, a request times
 // out unsent, and no cancellation is sent.
 func TestDeadline_of_an_unsent_request(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		first := p.startRequest(t.Context(), transport.Request{Method: "first"})
 		synctest.Wait() // its write blocks, because the server does not read
@@ -101,7 +100,7 @@ func TestDeadline_of_an_unsent_request(t *testing.T) {
 // TestDeadline_timer_stops_with_the_conn: no timer is left when the connection has
 // ended.
 func TestDeadline_timer_stops_with_the_conn(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		start := time.Now()
 		ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Hour})

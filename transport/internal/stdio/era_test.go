@@ -83,7 +83,7 @@ func TestEra_slow_discover_response(t *testing.T) {
 	for name, initialize := range map[string]string{"no such method": transporttest.UnknownMethod, "no such version": unknownVersion} {
 		for _, late := range []time.Duration{defaults.NegotiateTimeout - time.Millisecond, defaults.NegotiateTimeout + evidenceTimeout/2} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
-				transporttest.InBubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.ModernAnswer, initialize, late))
 					era, cause := openOnce(t, d)
 					require.Nil(t, cause)
@@ -102,7 +102,7 @@ func TestEra_slow_discover_response(t *testing.T) {
 // TestEra_slow_start: a modern server that reads nothing until Timeouts.Negotiate has
 // passed is started again as a modern one.
 func TestEra_slow_start(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second, eraServer(transporttest.ModernAnswer, unknownVersion, 0)))
 		era, cause := openOnce(t, d)
 		require.Nil(t, cause)
@@ -117,7 +117,7 @@ func TestEra_slow_start(t *testing.T) {
 // TestEra_discover_spoils_initialize: supergateway initializes the server behind it at
 // the first message, whatever that is, and refuses the initialize that follows.
 func TestEra_discover_spoils_initialize(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 			discovered := false
 			return replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
@@ -159,7 +159,7 @@ func TestEra_version_failure_is_permanent_only_after_a_refusal(t *testing.T) {
 		"unknown version":   {mcpvisor.EraAuto, `"result":{"supportedVersions":["2099-01-01"],"capabilities":{}}`, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				d, _ := newServerDialer(t, c.era, eraServer(c.discover, unknownVersion, c.delay))
 				_, cause := openOnce(t, d)
 				require.NotNil(t, cause)
@@ -188,7 +188,7 @@ func TestEra_changes_between_sessions(t *testing.T) {
 		"legacy, then of another version":          {legacy, eraServer(transporttest.ModernAnswer, unknownVersion, 0), 1, mcpvisor.EraModern},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				d, _ := newServerDialer(t, mcpvisor.EraAuto, c.first, c.later)
 				_, cause := openOnce(t, d)
 				require.Nil(t, cause)
@@ -211,7 +211,7 @@ func TestEra_changes_between_sessions(t *testing.T) {
 // crashed. Each attempt starts one process, and the era is kept.
 func TestEra_kept_through_crashes(t *testing.T) {
 	modern, crashes := eraServer(transporttest.ModernAnswer, transporttest.UnknownMethod, 0), eraServer(exits, transporttest.LegacyAnswer, 0)
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, modern, crashes, crashes, modern)
 		_, cause := openOnce(t, d)
 		require.Nil(t, cause)
@@ -230,7 +230,7 @@ func TestEra_kept_through_crashes(t *testing.T) {
 // TestEra_late_answer_is_remembered: a server of both eras that answers server/discover
 // too late for one session is modern in the next.
 func TestEra_late_answer_is_remembered(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		both := eraServer(transporttest.ModernAnswer, transporttest.LegacyAnswer, 0)
 		d, _ := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second, both), both)
 		for _, want := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
@@ -254,7 +254,7 @@ func TestEra_answer_after_the_handshake(t *testing.T) {
 		"refusal with the handshake": {afterDelay(10*time.Second, eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, 0)), mcpvisor.EraLegacy},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				d, _ := newServerDialer(t, mcpvisor.EraAuto, c.serve)
 				s := d.NewSession()
 				require.NoError(t, s.Open(t.Context()))
@@ -281,7 +281,7 @@ func TestEra_fixed_to_modern(t *testing.T) {
 		"ends itself": {eraServer(exits, transporttest.LegacyAnswer, 0), supervisor.CauseExit, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				d, started := newServerDialer(t, mcpvisor.EraModern, c.serve)
 				for try := range maxProbeExits + 2 { // more exits than change the era without a fixed one
 					era, cause := openOnce(t, d)
@@ -304,13 +304,13 @@ func TestEra_fixed_to_modern(t *testing.T) {
 // modern, neither in this session nor in the next.
 func TestEra_late_refusal_means_legacy(t *testing.T) {
 	const late = defaults.NegotiateTimeout + evidenceTimeout/2
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, started := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, unknownVersion, late))
 		_, cause := openOnce(t, d)
 		require.NotNil(t, cause)
 		require.EqualValues(t, 1, started.Load(), "the server is started once")
 	})
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, _ := newServerDialer(t, mcpvisor.EraAuto, eraServer(transporttest.UnknownMethod, transporttest.LegacyAnswer, late))
 		s := d.NewSession()
 		require.NoError(t, s.Open(t.Context()))

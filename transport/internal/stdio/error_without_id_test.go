@@ -48,7 +48,7 @@ func TestErrorWithoutID(t *testing.T) {
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 1}, p.discarded.Counts(), "the second one is only recorded")
 	})
 	t.Run("before_progress", func(t *testing.T) {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			p := newPeer(t, memoryPipe, 1<<20)
 			ended := p.startRequest(t.Context(), transport.Request{Method: "m", Track: true, Timeout: time.Minute})
 			id := p.readMessage().ID
@@ -68,7 +68,7 @@ func TestErrorWithoutID(t *testing.T) {
 		})
 	})
 	t.Run("before_a_handler_of_the_host", func(t *testing.T) {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			for _, answered := range []bool{true, false} {
 				p := newPeer(t, memoryPipe, 1<<20)
 				ended := p.startRequest(t.Context(), transport.Request{Method: "m", Timeout: time.Minute})
@@ -85,7 +85,7 @@ func TestErrorWithoutID(t *testing.T) {
 		})
 	})
 	t.Run("several_in_flight", func(t *testing.T) {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			p := newPeer(t, memoryPipe, 1<<20)
 			var log strings.Builder
 			p.serverRequests.Handler = inbound.NewHandlerPool("s", transport.Options{Logger: zerolog.New(&log)}).NewHandler(jsonrpc.NewLifetime())
@@ -130,7 +130,7 @@ func TestErrorWithoutID(t *testing.T) {
 		require.Equal(t, mcpvisor.Discarded{Unmatched: 1, Malformed: 2}, p.discarded.Counts())
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: replyServer(func(io.Writer, jsonrpc.Envelope) string {
 				return parseError
 			})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -97,7 +98,7 @@ func TestMemoryServer_started_for_each_session(t *testing.T) {
 // TestMemoryServer_reads_nothing: opening a session fails in time, and the session is
 // released.
 func TestMemoryServer_reads_nothing(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{
 			Serve: func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, _ io.Writer) error {
 				<-ctx.Done()
@@ -122,7 +123,7 @@ func TestMemoryServer_reads_nothing(t *testing.T) {
 // TestMemoryServer_ignores_shutdown: a server that ignores the end of its stdin and of
 // its context does not delay the release beyond the shutdown timeout.
 func TestMemoryServer_ignores_shutdown(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		leave := make(chan struct{})
 		defer close(leave)
 		legacy := transporttest.LegacyServer(nil)

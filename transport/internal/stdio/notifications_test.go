@@ -9,7 +9,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // TestNotifications_params_pass: no notification that the protocol allows counts as malformed.
@@ -31,7 +30,7 @@ func TestNotifications_params_pass(t *testing.T) {
 // TestNotifications_over_the_rate_limit: log messages over the limit are dropped and
 // counted.
 func TestNotifications_over_the_rate_limit(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		received := 0
 		p.notifications.OnNotice(func(transport.Notice) { received++ })

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -36,7 +37,7 @@ func failingOpen(t *testing.T, serve func(ctx context.Context, stdin io.ReadClos
 // TestOpenFailure_stray_output: the cause comes first, and there is no advice to wait
 // longer, when a server writes something else than messages.
 func TestOpenFailure_stray_output(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		cause := failingOpen(t, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser) {
 			go func() { _, _ = io.Copy(io.Discard, stdin) }()
 			_, _ = io.WriteString(stdout, "Welcome\n")
@@ -51,7 +52,7 @@ func TestOpenFailure_stray_output(t *testing.T) {
 
 // TestOpenFailure_echo: a command that writes back what it reads is not an MCP server.
 func TestOpenFailure_echo(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		cause := failingOpen(t, func(_ context.Context, stdin io.ReadCloser, stdout io.WriteCloser) { _, _ = io.Copy(stdout, stdin) })
 		require.Equal(t, "the command writes back what it reads; it is not an MCP server", cause.Message)
 	})
@@ -65,7 +66,7 @@ func TestOpenFailure_begins_with_the_decisive_line(t *testing.T) {
 		"stdout": {"Please log in first\n", "Server running on stdio\n", `the server wrote to its stdout what is not JSON-RPC: "Please log in first" (`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(_ context.Context, _ io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 					_, _ = io.WriteString(stderr, c.stderr)
 					_, _ = io.WriteString(stdout, c.stdout)

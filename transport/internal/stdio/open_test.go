@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,7 +17,7 @@ import (
 // TestOpen_failure_names_stderr_and_redacts: the cause of a failed start quotes the
 // stderr of a process that still runs, and hides secrets.
 func TestOpen_failure_names_stderr_and_redacts(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, _ := newServerDialer(t, mcpvisor.EraAuto, func(ctx context.Context, _ io.ReadCloser, _ io.WriteCloser, stderr io.Writer) error {
 			_, _ = io.WriteString(stderr, "waiting for the database\n")
 			<-ctx.Done()

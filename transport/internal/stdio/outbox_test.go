@@ -20,7 +20,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // TestOutbox_concurrent_callers: with many callers, short and long lines, and a slow
@@ -197,7 +196,7 @@ func (b brokenPipe) Write(p []byte) (int, error) { return min(b.takes, len(p)), 
 func TestRequest_whose_caller_could_not_write(t *testing.T) {
 	for takes, want := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown} {
 		for _, failure := range []error{nil, io.ErrClosedPipe} { // of the caller; the goroutine fails later
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				p := newPeer(t, memoryPipe, 1<<20)
 				p.conn.out.tryWrite = func([]byte) (int, error) { return takes, failure }
 				p.conn.out.out = brokenPipe{}
@@ -218,7 +217,7 @@ func TestRequest_that_could_not_be_written(t *testing.T) {
 	for _, size := range []int{1, 2 * maxBatchBytes} {
 		for takes, want := range []mcpvisor.Outcome{mcpvisor.OutcomeNotSent, mcpvisor.OutcomeUnknown} {
 			t.Run(fmt.Sprint(size, " bytes, ", takes, " taken"), func(t *testing.T) {
-				transporttest.InBubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					p := newPeer(t, memoryPipe, 1<<20)
 					p.conn.out.out = brokenPipe{takes}
 					failed := make(chan struct{})
@@ -239,7 +238,7 @@ func TestRequest_that_could_not_be_written(t *testing.T) {
 
 // What is queued when a write fails was not sent either.
 func TestRequest_queued_behind_one_that_could_not_be_written(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		proceed, failed := make(chan struct{}), make(chan struct{})
 		p.conn.out.out = writerFunc(func([]byte) (int, error) { <-proceed; return 1, io.ErrClosedPipe })
@@ -258,7 +257,7 @@ func TestRequest_queued_behind_one_that_could_not_be_written(t *testing.T) {
 
 // When a pipe breaks within a batch, the outcome of all its requests is unknown.
 func TestRequest_in_a_batch_written_in_part(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		proceed, failed := make(chan struct{}), make(chan struct{})
 		p.conn.out.out = writerFunc(func(b []byte) (int, error) {

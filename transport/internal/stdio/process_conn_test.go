@@ -78,7 +78,7 @@ func TestProcessConn_streams_end_before_exit(t *testing.T) {
 func TestProcessConn_streams_end_without_exit(t *testing.T) {
 	for name, want := range map[string]string{"stdout": "closed its stdout", "stdin": "broke its stdin"} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				handshake := transporttest.LegacyServer(func(io.Writer) error { return nil }) // ends at the first call
 				d, _ := newServerDialer(t, mcpvisor.EraLegacy, func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {
 					_ = handshake(ctx, stdin, stdout, stderr)
@@ -124,7 +124,7 @@ func (s slowReader) Read(p []byte) (int, error) {
 // TestProcessConn_response_written_before_exit: a response that the server wrote before
 // it exited reaches its caller.
 func TestProcessConn_response_written_before_exit(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		d, _ := newServerDialer(t, mcpvisor.EraLegacy, replyServer(func(out io.Writer, e jsonrpc.Envelope) string {
 			if string(e.Method) == `"tools/call"` {
 				fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", e.ID)

@@ -27,7 +27,7 @@ func (p *peer) writeProgress(id int64, step int) {
 // TestProgress_restarts_the_idle_clock: progress restarts the idle clock of its own
 // request only, and never extends the total timeout.
 func TestProgress_restarts_the_idle_clock(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		start := time.Now()
 		ended := p.startRequest(t.Context(), transport.Request{Method: "long", Track: true, Timeout: time.Minute, TotalTimeout: 150 * time.Second})
@@ -208,7 +208,7 @@ func TestProgress_panic_at_the_end_of_a_request(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 { // which of two ready channels is taken is random
-				transporttest.InBubble(t, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
 					p := newPeer(t, memoryPipe, 1<<20)
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()

@@ -22,7 +22,7 @@ import (
 func TestRequest_answer_read_before_cancel(t *testing.T) {
 	for _, cancels := range []bool{false, true} {
 		for range 30 { // the order of the two events is random
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				p := newPeer(t, memoryPipe, 1<<20)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -58,7 +58,7 @@ func TestRequest_answer_read_before_cancel(t *testing.T) {
 // TestRequest_reused_entry_has_new_clocks: a request that reuses the memory of an
 // earlier one has its own deadline.
 func TestRequest_reused_entry_has_new_clocks(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		for range 20 {
 			first := p.startRequest(t.Context(), transport.Request{Method: "first", Timeout: time.Second, TotalTimeout: time.Second})
@@ -77,7 +77,7 @@ func TestRequest_reused_entry_has_new_clocks(t *testing.T) {
 // TestRequest_total_timeout_alone: the total timeout bounds a request without an idle
 // timeout.
 func TestRequest_total_timeout_alone(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		began := time.Now()
 		ended := p.startRequest(t.Context(), transport.Request{Method: "m", TotalTimeout: time.Minute})
@@ -99,7 +99,7 @@ func TestRequest_timeouts_count_from_Began(t *testing.T) {
 		"total": {Method: "m", Timeout: time.Hour, TotalTimeout: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				p := newPeer(t, memoryPipe, 1<<20)
 				r.Began = time.Now()
 				time.Sleep(20 * time.Second)

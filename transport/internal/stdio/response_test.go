@@ -19,7 +19,7 @@ import (
 // TestResponse_after_the_deadline: late responses are dropped and counted, and never
 // reach another call.
 func TestResponse_after_the_deadline(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		var late []int64
 		for range 5 {
@@ -46,7 +46,7 @@ func TestResponse_after_the_deadline(t *testing.T) {
 // TestResponse_to_an_unsent_request: a server that guesses the id of a request cannot
 // answer it before it was sent.
 func TestResponse_to_an_unsent_request(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		first := p.startRequest(t.Context(), transport.Request{Method: "first"})
 		synctest.Wait()

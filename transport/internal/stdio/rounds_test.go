@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,7 +58,7 @@ func TestRounds_clocks(t *testing.T) {
 		"the caller":  {6 * time.Minute, 2 * time.Minute, 2 * time.Minute, mcpvisor.ErrCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				p := newPartner(t, true)
 				s := p.Open(slowForm(tc.takes))
 				defer transporttest.EndSession(t, s)
@@ -101,7 +102,7 @@ func TestRounds_clocks(t *testing.T) {
 // TestRounds_last_round_has_the_remaining_time: the last round has what the earlier
 // rounds left of the total timeout.
 func TestRounds_last_round_has_the_remaining_time(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPartner(t, true)
 		s := p.Open(slowForm(570 * time.Second))
 		defer transporttest.EndSession(t, s)
@@ -138,7 +139,7 @@ func TestRounds_unsent_later_round(t *testing.T) {
 // TestRounds_empty: a result that requires no input puts the request off. The request is
 // repeated with growing delays, MaxEmptyRounds times.
 func TestRounds_empty(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPartner(t, true)
 		s := p.Open(transport.Handlers{})
 		defer transporttest.EndSession(t, s)
@@ -186,7 +187,7 @@ func TestRounds_session_ends_between(t *testing.T) {
 // TestRounds_empty_rounds_count_from_the_last_input: a round that requires input resets
 // the count of empty rounds.
 func TestRounds_empty_rounds_count_from_the_last_input(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPartner(t, true)
 		s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAtOnce})
 		defer transporttest.EndSession(t, s)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -72,7 +73,7 @@ func TestServerRequests(t *testing.T) {
 		"that_are_answered":         {transport.Handlers{ElicitForm: transporttest.AcceptAtOnce}, elicit, (jsonrpc.MaxRounds + 2) * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				require.InDelta(t, tc.ends, callWithRepeatedRequests(t, tc.handlers, tc.request), float64(100*time.Millisecond))
 			})
 		})
@@ -82,7 +83,7 @@ func TestServerRequests(t *testing.T) {
 // TestServerRequests_clock: the idle clock stands still while a handler runs, and
 // continues with the remaining time.
 func TestServerRequests_clock(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPartner(t, false)
 		s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(context.Context) { time.Sleep(3 * time.Minute) })})
 		r := transporttest.ToolCall
@@ -269,7 +270,7 @@ func TestServerRequests_pause_the_idle_clock(t *testing.T) {
 		fails bool
 	}{"within the whole time": {9 * time.Minute, false}, "beyond it": {11 * time.Minute, true}} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				p := newPartner(t, false)
 				s := p.Open(transport.Handlers{ElicitForm: transporttest.AcceptAfter(func(ctx context.Context) {
 					select {

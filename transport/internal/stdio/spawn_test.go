@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,7 @@ func TestSpawn_aborted_meanwhile(t *testing.T) {
 // starts after the first one has ended. Two processes could contend for one lock or
 // port.
 func TestSpawn_second_process_after_the_first_is_gone(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
 		late := eraServer(transporttest.ModernAnswer, unknownVersion, 0)
 		d, started := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second,
@@ -77,7 +78,7 @@ func TestSpawn_second_process_after_the_first_is_gone(t *testing.T) {
 // TestSpawn_first_process_does_not_end: the deadline of Open also bounds the wait for
 // the end of the first process.
 func TestSpawn_first_process_does_not_end(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		late := eraServer(transporttest.ModernAnswer, unknownVersion, 0)
 		d, started := newServerDialer(t, mcpvisor.EraAuto, afterDelay(10*time.Second,
 			func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -48,7 +49,7 @@ func TestSplitMessage(t *testing.T) {
 		require.Equal(t, outcome{result: "2"}, served)
 	})
 	t.Run("in_the_handshake", func(t *testing.T) {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: replyServer(func(_ io.Writer, e jsonrpc.Envelope) string {
 				return "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": " + string(e.ID) + ",\n  \"result\": {\n    \"capabilities\": {}\n  }\n}"
 			})}}, transport.Options{ClientInfo: transporttest.ClientInfo, Logger: zerolog.Nop()})

@@ -52,7 +52,7 @@ func TestStrayOutput(t *testing.T) {
 		"several_lines":            {"{\n  \"jsonrpc\": \"2.0\",\n  \"method\": \"x\"\n}\n", "{", reasonSplit},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				d, err := dialPipes(mcpvisor.ServerSpec{Name: "m", InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, _ io.Writer) error {
 					go func() { _, _ = io.Copy(io.Discard, stdin) }()
 					_, _ = io.WriteString(stdout, tc.output)
@@ -82,7 +82,7 @@ func TestStrayOutput(t *testing.T) {
 // TestStrayOutput_in_a_timeout: the error of a timeout quotes what the server wrote
 // during the call, and not what it wrote before.
 func TestStrayOutput_in_a_timeout(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, memoryPipe, 1<<20)
 		p.writeLine("hello")
 		synctest.Wait()

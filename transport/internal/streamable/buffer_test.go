@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,7 +100,7 @@ func TestBuffer_SSE(t *testing.T) {
 // The memory of an event that a broken stream cut short is released before the stream is
 // resumed, because resuming can take minutes.
 func TestBuffer_releasedBeforeResume(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var used atomic.Int64
 		used.Store(-1)
 		var s *session

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -278,7 +279,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // An answer counts although the caller's context or the session ended before callError
 // was called.
 func TestCallError_answerAfterCallerLeft(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := openSession(t, newMemoryTransport(t).spec())
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -126,7 +126,7 @@ func (d *droppingWriter) Write(p []byte) (int, error) {
 // A cancellation contains its reason. A server that does not accept the notification
 // delays neither the caller nor the release of the session.
 func TestNotifyCancelled_bounded(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("tools/call", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { web.hang(r) })
 		returned := make(chan time.Time, 2)

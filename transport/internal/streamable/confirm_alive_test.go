@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func breakThenHang(t *testing.T, after time.Duration) *memoryTransport {
 // Calls whose connections break together share one check, which takes at most
 // confirmTimeout. A server that does not answer the check is not considered dead.
 func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := breakThenHang(t, time.Second)
 		s := openSession(t, web.spec())
 		const calls = 8
@@ -57,7 +58,7 @@ func TestConfirmAlive_oneBoundedCheck(t *testing.T) {
 
 // A call that waits for the check returns when its context or the session ends.
 func TestConfirmAlive_endsWithCallerAndSession(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := openSession(t, breakThenHang(t, 0).spec())
 		ctx, cancel := context.WithTimeout(t.Context(), confirmTimeout/4)
 		defer cancel()

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // A server that does not end the response to a POST after its answer occupies a bounded
@@ -55,7 +53,7 @@ func TestDrain_bounded(t *testing.T) {
 	}
 	for name, prepare := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				spec := web.spec()
 				spec.HTTP.SSE = prepare(web)

@@ -78,7 +78,7 @@ func TestEnd_atEveryStep(t *testing.T) {
 // the call if there are fewer steps. It reports whether there are more.
 func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec), step int32, ignores bool) (more bool) {
 	t.Helper()
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		spec := web.spec()
 		prepare(web, &spec)
@@ -109,7 +109,7 @@ func endAtStep(t *testing.T, prepare func(*memoryTransport, *mcpvisor.ServerSpec
 // A session may end before or after each message of the go-sdk: Connect does not wait.
 func TestEnd_betweenMessagesOfTheSDK(t *testing.T) {
 	for step, more := int32(1), true; more; step++ {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			web := newMemoryTransport(t)
 			s := newTestDialer(web.spec()).NewSession().(*session)
 			var count int32

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/defaults"
 	"github.com/mcpvisor/mcpvisor/supervisor"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // With a server that is known to be modern, server/discover may take longer than
@@ -33,7 +33,7 @@ func TestEra_remembered(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				d := newTestDialer(web.spec())
 				web.handle("server/discover", replyModern)
@@ -70,7 +70,7 @@ func TestEra_forgotten(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				web.handle("server/discover", row.reply)
 				web.handle("initialize", row.reply)

@@ -47,7 +47,7 @@ func TestErrorStatus_bodyStalls(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				s := openSession(t, web.spec())
 				web.handle("tools/call", row.reply)
@@ -69,7 +69,7 @@ func TestErrorStatus_bodyStalls(t *testing.T) {
 
 // A notification that the server refuses with a body that stalls does not delay the start.
 func TestErrorStatus_bodyOfNotificationStalls(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("notifications/initialized", stallBody(400, ""))
 		began := time.Now()

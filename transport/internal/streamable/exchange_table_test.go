@@ -13,7 +13,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
 // size returns how many exchanges are in the table.
@@ -226,7 +225,7 @@ func TestExchange_failAfterGrace(t *testing.T) {
 		"finished":        {func(_ *exchangeTable, x *exchange) { x.finish() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				var table exchangeTable
 				x := table.startRequest(t.Context(), transport.Request{Timeout: time.Minute})
 				defer x.finish()

@@ -140,7 +140,7 @@ func TestHandshakeLost_falseAlarm(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				server := &restartableServer{refusal: row.refusal, listWorks: true}
 				s := openPipes(t, server.serve)
 				_, err := s.Request(t.Context(), transport.Request{Method: "tools/list"})

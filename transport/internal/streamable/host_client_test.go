@@ -74,7 +74,7 @@ var blockingWays = map[string]func(s *blockingTripper, r *http.Request) (*http.R
 func TestHostRoundTripper_blocks(t *testing.T) {
 	for name, how := range blockingWays {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				host := &blockingTripper{RoundTripper: web, free: make(chan struct{}), how: how}
 				spec := web.spec()
@@ -338,7 +338,7 @@ func TestHostRoundTripper_outcome(t *testing.T) {
 // A panic of the application's RoundTripper fails one request. It may modify the header,
 // which is a copy. Cookies of the server are kept in the application's jar.
 func TestHostClient_cookiesAndHeaders(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 			http.SetCookie(w, &http.Cookie{Name: "seat", Value: "12"})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func TestLastReceived_monotonic(t *testing.T) {
 // LastReceived is updated by the response header and by every byte of the body, and not
 // only by a complete answer.
 func TestLastReceived(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			send := startEvents(w)

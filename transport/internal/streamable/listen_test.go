@@ -60,7 +60,7 @@ func TestStandaloneStream_reopenDelay(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				requested := make(chan time.Time, 16)
 				n := 0 // one stream at a time
@@ -117,7 +117,7 @@ func TestStandaloneStream_notOpenedAgain(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				n := 0 // one stream at a time
 				web.handle("GET", func(w http.ResponseWriter, r *http.Request, id json.RawMessage) {
@@ -149,7 +149,7 @@ func TestStandaloneStream_notOpenedAgain(t *testing.T) {
 // If the server keeps no session, a 404 after a stream was open ends the stream and not the
 // session.
 func TestStandaloneStream_endsWithoutSession(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.session = ""
 		n := 0
@@ -210,7 +210,7 @@ func TestExchange_bodiesClosed(t *testing.T) {
 	}
 	for name, replies := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web := newMemoryTransport(t)
 				spec := web.spec()
 				spec.Limits.MaxMessageBytes = 4096

@@ -305,7 +305,7 @@ func TestOpen_lastErrorExplains(t *testing.T) {
 // Only the status 400 or 405 proves that a server is not modern.
 func TestOpen_modernEraRefused(t *testing.T) {
 	for code, permanent := range map[int]bool{400: true, 405: true, 404: false, 500: false, 503: false} {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			web := newMemoryTransport(t)
 			web.handle("server/discover", replyStatus(code, "", ""))
 			spec := web.spec()
@@ -322,7 +322,7 @@ func TestOpen_modernEraRefused(t *testing.T) {
 // context. The cause is the timeout, and not an earlier error. The release waits for the
 // RoundTripper for at most Timeouts.Shutdown.
 func TestOpen_endsWithContext(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("server/discover", replyStatus(500, "", ""))
 		free := make(chan struct{})
@@ -354,7 +354,7 @@ func TestOpen_endsWithContext(t *testing.T) {
 // An event stream without a response header delays the opening by two seconds at most,
 // even if Timeouts.Negotiate is longer.
 func TestOpen_stalledStreamBounded(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("GET", func(_ http.ResponseWriter, r *http.Request, _ json.RawMessage) { <-r.Context().Done() })
 		spec := web.spec()

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"time"
 
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
@@ -36,9 +34,6 @@ type receiver struct {
 	notifications jsonrpc.Notifications
 	// discarded counts what was received and not used. Its counters are atomic.
 	discarded jsonrpc.Discarded
-	// onMessage, if set before Open, gets every request and notification of the server, from
-	// every stream. The goroutine that reads calls it, so it must not block. For tests.
-	onMessage func(sdkrpc.Message)
 }
 
 // newReceiver makes the receiver of a session. The endpoint of the session must be set.
@@ -154,11 +149,6 @@ func (r *receiver) handleEvent(e httpbody.Event, id int64) (got reply, found boo
 // request on whose response the message arrived; noRequestID if it arrived on another
 // stream.
 func (r *receiver) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64) {
-	if r.onMessage != nil {
-		if m, err := sdkrpc.DecodeMessage(text); err == nil {
-			r.onMessage(m)
-		}
-	}
 	switch {
 	case inbound.IsRequest(env):
 		if !r.exchanger.server.isModern() { // since 2026-07-28 servers send no requests
@@ -168,24 +158,12 @@ func (r *receiver) receiveMessage(text []byte, env *jsonrpc.Envelope, call int64
 		if env.Malformed || !r.requests.HandleCancelled(env.Params) {
 			r.discarded.Malformed.Add(1)
 		}
-	default:
-		r.receiveNotification(text, env)
-	}
-}
-
-// receiveNotification handles a notification that needs the handlers of the host. The go-sdk
-// gets none.
-func (r *receiver) receiveNotification(text []byte, env *jsonrpc.Envelope) {
-	if inbound.CheckParams(env.Params) != nil {
-		r.discarded.Malformed.Add(1)
-		return
-	}
-	message, err := sdkrpc.DecodeMessage(text)
-	req, _ := message.(*sdkrpc.Request)
-	switch {
-	case err != nil || req == nil || !jsonrpc.WellFormed(req):
-		r.discarded.Malformed.Add(1)
-	default:
+	default: // a notification that needs the handlers of the host
+		req := jsonrpc.ReadNotification(text, env)
+		if req == nil || inbound.CheckParams(env.Params) != nil {
+			r.discarded.Malformed.Add(1)
+			return
+		}
 		r.handler.HandleNotification(req)
 	}
 }

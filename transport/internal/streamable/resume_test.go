@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -78,7 +79,7 @@ func TestStreamAnswer_resumeDelay(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web, spec, requested := newResumingServer(t, row.first, row.again)
 				session := openSession(t, spec)
 				got, err := session.Request(t.Context(), transporttest.ToolCall)
@@ -114,7 +115,7 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
-			transporttest.InBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				web, spec, _ := newResumingServer(t, "id: a\n\n", row.again)
 				tries := 0
 				spec.HTTP.Client = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
@@ -141,7 +142,7 @@ func TestStreamAnswer_notResumedWasSent(t *testing.T) {
 // A stream is resumed only if its events have ids, and only before MCP 2026-07-28.
 func TestStreamAnswer_modernNotResumed(t *testing.T) {
 	for first, modern := range map[string]bool{"id: a\ndata:\n\n": true, "data:\n\n": false} {
-		transporttest.InBubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			web, spec, requested := newResumingServer(t, first, resumeCall)
 			if modern {
 				web.handle("server/discover", replyModern)
@@ -165,7 +166,7 @@ func replyModern(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 // An empty id resets the last event id (HTML standard, server-sent events), so the stream
 // cannot be resumed.
 func TestStreamAnswer_emptyIDNotResumed(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, spec, requested := newResumingServer(t, "id: a\ndata:\n\nid:\ndata:\n\n", resumeCall)
 		s := openSession(t, spec)
 		e := requireCallFails(t, s)

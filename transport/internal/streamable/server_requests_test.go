@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,7 +26,7 @@ import (
 
 // A request of the server on the response of one call pauses the timeout of that call only.
 func TestServerRequests_pauseOwnCall(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		var calls atomic.Int64
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
@@ -175,7 +176,7 @@ func TestServerRequests_allAnswered(t *testing.T) {
 
 // A request of the server is cancelled when the call to which it belongs has failed.
 func TestServerRequests_endWithTheirCall(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		web.handle("tools/call", func(w http.ResponseWriter, r *http.Request, _ json.RawMessage) {
 			replyEvents("data: {\"jsonrpc\":\"2.0\",\"id\":\"q1\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{}}}}\n\n")(w, r, nil)
@@ -206,7 +207,7 @@ func TestServerRequests_endWithTheirCall(t *testing.T) {
 // A request that only servers can serve is answered with an error. It is not sent back to
 // the server, as the go-sdk would do. After the answer its id can be used again.
 func TestServerRequests_refusedMethod(t *testing.T) {
-	transporttest.InBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		web := newMemoryTransport(t)
 		refused := make(chan string, 2)
 		web.handle("", func(w http.ResponseWriter, _ *http.Request, _ json.RawMessage) {

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
 
@@ -183,20 +183,16 @@ func TestStreamAnswer_otherMessages(t *testing.T) {
 	web := newHTTPServer(t)
 	web.handle("tools/call", func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
 		send := startEvents(w)
-		send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/of/our/own\",\"params\":{\"data\":1}}\n\n")
+		send("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/resources/updated\",\"params\":{\"uri\":\"file:///a\"}}\n\n")
 		send("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", id, helloResult)
 	})
 	s := newTestDialer(specFor(web.URL)).NewSession().(*session)
 	transporttest.ReleaseAtEnd(t, s)
 	var seen []string
-	s.receiver.onMessage = func(m sdkrpc.Message) {
-		if r, ok := m.(*sdkrpc.Request); ok {
-			seen = append(seen, r.Method)
-		}
-	}
+	s.OnNotice(func(n transport.Notice) { seen = append(seen, n.URI) })
 	require.NoError(t, s.Open(transporttest.Context(t)))
 	requireServing(t, s)
-	require.Equal(t, []string{"notifications/of/our/own"}, seen)
+	require.Equal(t, []string{"file:///a"}, seen)
 }
 
 // Many servers end the stream a moment after the answer. The call does not wait for that

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -71,12 +70,6 @@ func EndSession(t *testing.T, s transport.Session) {
 	t.Helper()
 	s.Abort(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "test is over"})
 	<-s.Released()
-}
-
-// InBubble runs a test in virtual time.
-func InBubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
 }
 
 // ErrGivenUp is the cause of a session that a test ends.

@@ -78,7 +78,7 @@ func (t *Table) AddTo(h http.Header, r transport.Request) error {
 		return nil
 	}
 	values := make([][]byte, len(marks.headers)) // by mark; nil: the call has no such argument
-	if marks.params.read(r.Params, values) != nil {
+	if !marks.params.read(r.Params, values) {
 		return nil // not JSON; the server says so
 	}
 	room := maxHeaderBytes
@@ -112,9 +112,9 @@ func tooLong(header string) error {
 }
 
 // read finds the marked values in an object of the parameters. Of duplicate members the last
-// one counts. The error says that the object is not valid.
-func (n *node) read(object []byte, values [][]byte) error {
-	return jsonscan.EachMember(object, func(name string, value []byte) error {
+// one counts. It reports false if the object is not valid.
+func (n *node) read(object []byte, values [][]byte) (valid bool) {
+	err := jsonscan.EachMember(object, func(name string, value []byte) error {
 		i, found := slices.BinarySearchFunc(n.children, name, func(c node, name string) int { return cmp.Compare(c.name, name) })
 		if !found {
 			return nil
@@ -127,6 +127,7 @@ func (n *node) read(object []byte, values [][]byte) error {
 		_ = child.read(value, values) // a value that is no object has no marked values in it
 		return nil
 	})
+	return err == nil
 }
 
 const (

@@ -13,16 +13,19 @@ import (
 func TestParentThread(t *testing.T) {
 	t.Run("one thread starts all children", func(t *testing.T) {
 		var p parentThread
-		thread := 0
+		threads := make(map[int]bool)
+		var starts sync.WaitGroup
 		for range 40 {
-			require.NoError(t, p.run(func() error {
-				if thread == 0 {
-					thread = unix.Gettid()
-				}
-				require.Equal(t, thread, unix.Gettid())
-				return nil
-			}))
+			starts.Go(func() {
+				require.NoError(t, p.run(func() error {
+					threads[unix.Gettid()] = true
+					_, err := unix.Poll(nil, 1) // meanwhile other threads run goroutines
+					return err
+				}))
+			})
 		}
+		starts.Wait()
+		require.Len(t, threads, 1)
 		ended := p.ended
 		for i := range 40 {
 			select {

@@ -53,16 +53,26 @@ func Start(m *mcpvisor.InMemory, lines int, redactor redact.Redactor) *Process {
 	return r
 }
 
-// These methods implement process.Process. GrowStdout does nothing: a pipe in memory has no
-// buffer. A goroutine of its own calls the function of OnExited.
+// Stdin implements process.Process.
+func (r *Process) Stdin() io.WriteCloser { return r.stdin }
 
-func (r *Process) Stdin() io.WriteCloser   { return r.stdin }
-func (r *Process) Stdout() io.ReadCloser   { return r.stdout }
-func (r *Process) GrowStdout()             {}
-func (r *Process) PID() int                { return 0 }
+// Stdout implements process.Process.
+func (r *Process) Stdout() io.ReadCloser { return r.stdout }
+
+// GrowStdout implements process.Process. It does nothing: a pipe in memory has no buffer.
+func (r *Process) GrowStdout() {}
+
+// PID implements process.Process. It is 0.
+func (r *Process) PID() int { return 0 }
+
+// Exited implements process.Process.
 func (r *Process) Exited() <-chan struct{} { return r.exited.Done() }
-func (r *Process) OnExited(f func())       { context.AfterFunc(r.exited, f) }
-func (r *Process) Exiting() bool           { return r.ending.Load() }
+
+// OnExited implements process.Process. A goroutine of its own calls f.
+func (r *Process) OnExited(f func()) { context.AfterFunc(r.exited, f) }
+
+// Exiting implements process.Process.
+func (r *Process) Exiting() bool { return r.ending.Load() }
 
 // ExitCause implements process.Process.
 func (r *Process) ExitCause() *supervisor.Cause {

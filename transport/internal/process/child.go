@@ -109,14 +109,23 @@ func (c *Child) awaitStderr() {
 	}
 }
 
-// These methods implement [Process].
+// Stdin implements [Process].
+func (c *Child) Stdin() io.WriteCloser { return c.stdin }
 
-func (c *Child) Stdin() io.WriteCloser   { return c.stdin }
-func (c *Child) Stdout() io.ReadCloser   { return c.stdout }
-func (c *Child) GrowStdout()             { growPipe(c.stdout) }
-func (c *Child) PID() int                { return c.process.Pid }
+// Stdout implements [Process].
+func (c *Child) Stdout() io.ReadCloser { return c.stdout }
+
+// GrowStdout implements [Process].
+func (c *Child) GrowStdout() { growPipe(c.stdout) }
+
+// PID implements [Process].
+func (c *Child) PID() int { return c.process.Pid }
+
+// Exited implements [Process].
 func (c *Child) Exited() <-chan struct{} { return c.exited }
-func (c *Child) Exiting() bool           { return c.group.exiting() }
+
+// Exiting implements [Process].
+func (c *Child) Exiting() bool { return c.group.exiting() }
 
 // OnExited implements [Process].
 func (c *Child) OnExited(f func()) {

@@ -104,10 +104,10 @@ var listRows = []Misbehaviour{
 	handWritten("list/schema-names", "Lists a tool whose input schema has 40,000 required names behind 9,000 references, which exposes clients that compare arguments without a bound.",
 		badSchema(`{"type":"object","allOf":[{"$ref":"#/$defs/n"}`+repeated(`,{"$ref":"#/$defs/n"}`, 9_000)+`],"$defs":{"n":{"anyOf":[{"required":["text"`+numbered(`,"n%d"`, 40_000)+`]},{}]}}}`)),
 	handWritten("list/schema-large-patterns", "Lists a tool whose input schema has 60 regular expressions of a kilobyte, each of which takes megabytes or seconds to compile.",
-		badSchema(`{"type":"object","properties":{"text":{"anyOf":[true`+numbered(`,{"pattern":"%d`+repeated("(?:x?y{9}){0,99}", 55)+`"}`, 30)+numbered(`,{"pattern":"(?i)%d[`+repeated("B-𞤀", 150)+`]"}`, 30)+`],"oneOf":[true`+
-			numbered(`,{"pattern":"%d`+repeated("(?:x?y{9}){0,99}", 55)+`"}`, 30)+numbered(`,{"pattern":"(?i)%d[`+repeated("B-𞤀", 150)+`]"}`, 30)+`]}}}`)),
+		badSchema(`{"type":"object","properties":{"text":{"anyOf":[false`+numbered(`,{"pattern":"%d`+repeated("(?:x?y{9}){0,99}", 55)+`"}`, 30)+numbered(`,{"pattern":"(?i)%d[`+repeated("B-𞤀", 150)+`]"}`, 30)+`,true],"oneOf":[false`+
+			numbered(`,{"pattern":"%d`+repeated("(?:x?y{9}){0,99}", 55)+`"}`, 30)+numbered(`,{"pattern":"(?i)%d[`+repeated("B-𞤀", 150)+`]"}`, 30)+`,true]}}}`)),
 	handWritten("list/schema-many-patterns", "Lists a tool whose input schema has 20,000 short regular expressions.",
-		badSchema(`{"type":"object","properties":{"text":{"oneOf":[true`+numbered(`,{"pattern":"%d"}`, 20_000)+`]}}}`)),
+		badSchema(`{"type":"object","properties":{"text":{"oneOf":[false`+numbered(`,{"pattern":"%d"}`, 20_000)+`,true]}}}`)),
 	handWritten("list/schema-broad", "Lists a tool whose input schema is a mebibyte of empty objects.",
 		badSchema(`{"type":"object","enum":[{}`+repeated(`,{}`, 340_000)+`]}`)),
 	handWritten("list/annotations-text", "Lists a tool whose annotations are a string.", tools(`{"name":"hinted","annotations":"read-only","inputSchema":{}},`)),

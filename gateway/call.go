@@ -60,7 +60,16 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.client.CallToolRaw(r.ctx, t.name, t.arguments, c.callOptions(r, t.progressToken)...)
+	tool, err := c.findTool(t.name)
+	if err != nil {
+		return nil, err
+	}
+	opts := c.callOptions(r, t.progressToken)
+	var result json.RawMessage
+	err = c.whenUp(r.ctx, func() (err error) {
+		result, err = c.client.CallToolRaw(r.ctx, tool, t.arguments, opts...)
+		return err
+	})
 	switch {
 	case err == nil:
 		return result, nil
@@ -70,6 +79,24 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)
 }
 
+// findTool returns the name by which the client calls a tool: its qualified name, if the gateway
+// lists the tool under that name. Qualified names and aliases stand for themselves.
+func (c *connection) findTool(name string) (string, error) {
+	if qualified, ok := c.catalog.last().toolByName[name]; ok {
+		return qualified, nil
+	}
+	l := c.catalog.get()
+	if qualified, ok := l.toolByName[name]; ok {
+		return qualified, nil
+	}
+	for _, w := range l.withheld {
+		if w.Kind == "tool" && (name == mcpvisor.Qualify(w.Server, w.Name) || name == mcpvisor.Alias(w.Server, w.Name)) {
+			return "", invalidParams("the tool " + quote(name) + " is not offered: " + w.Reason)
+		}
+	}
+	return name, nil
+}
+
 // callOptions are the options of a request whose progress is reported if it has a token
 // (MCP, basic, utilities, progress).
 func (c *connection) callOptions(r *request, token json.RawMessage) []facade.CallOption {
@@ -77,7 +104,7 @@ func (c *connection) callOptions(r *request, token json.RawMessage) []facade.Cal
 		return c.opts.call
 	}
 	r.token = token
-	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) { c.out.addProgress(r, p) }))
+	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) { r.out.addProgress(r, p) }))
 }
 
 // progressParams are the params of notifications/progress.

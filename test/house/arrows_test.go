@@ -69,7 +69,7 @@ var arrows = map[string]arrow{
 	"transport/internal/transporttest":  {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 	"actors":                            {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
 	"facade":                            {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
-	"gateway":                           {". facade internal/", []string{sdk}},
+	"gateway":                           {". supervisor facade internal/ gateway/internal/", []string{sdk}},
 	"internal/textresult":               {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                            {". supervisor oauth internal/", []string{"github.com/tailscale/hujson"}},
 	"schema":                            {". internal/display internal/pattern", []string{sdk}},

@@ -79,13 +79,13 @@ func WithOrigins(origins ...string) Option {
 // refuse decides whether a request may be served, tokens aside. A status of 0 means yes.
 func (o *options) refuse(r *http.Request) (status int, why string) {
 	if !loopback.IsName(r.Host) && (o.verify == nil || o.hosts != nil) && !slices.Contains(o.hosts, loopback.HostName(r.Host)) {
-		return http.StatusForbidden, "the name in the Host header is not one of this gateway; allow it with gateway.WithHosts"
+		return http.StatusForbidden, "the name in the Host header is not one of this gateway; use the name of this machine, or let the gateway allow it"
 	}
 	if o.verify == nil && (!loopback.IsLocal(r.Context()) || loopback.IsForwarded(r.Header)) {
-		return http.StatusForbidden, "without tokens the gateway serves this machine only, and not through a proxy; set tokens with gateway.WithTokens"
+		return http.StatusForbidden, "without tokens the gateway serves this machine only, and not through a proxy; let it ask for tokens"
 	}
 	if !o.allowsOrigin(r) {
-		return http.StatusForbidden, "the request comes from another web site; allow it with gateway.WithOrigins"
+		return http.StatusForbidden, "the request comes from another web site; let the gateway allow its origin"
 	}
 	return 0, ""
 }

@@ -85,7 +85,7 @@ func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path
 // key, so that sessions end with the handler. It panics if the key has less than 32 bytes.
 func WithSessionKey(key []byte) Option {
 	if len(key) < sessionid.KeyBytes {
-		panic("gateway.WithSessionKey: the key is shorter than 32 bytes")
+		panic("gateway: the session key is shorter than 32 bytes")
 	}
 	return func(o *options) { o.key = key }
 }
@@ -169,7 +169,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.gateway.opts.verify != nil {
 		info := auth.TokenInfoFromContext(r.Context())
 		if info == nil || info.UserID == "" {
-			http.Error(w, "the verifier of tokens has not said whose token it is (TokenInfo.UserID)", http.StatusInternalServerError)
+			http.Error(w, "the verifier of tokens has not said whose token it is", http.StatusInternalServerError)
 			return
 		}
 		name = info.UserID

@@ -95,10 +95,14 @@ func (p *peer) post(body string, header ...string) (status int, answer string) {
 	return response.StatusCode, string(text)
 }
 
+func initializeRequest(version string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"peer","version":"1"}}}`
+}
+
 // initialize opens a session before 2026-07-28.
 func (p *peer) initialize(version string) {
 	p.t.Helper()
-	response := p.do(p.t.Context(), http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"peer","version":"1"}}}`)
+	response := p.do(p.t.Context(), http.MethodPost, initializeRequest(version))
 	require.Equal(p.t, http.StatusOK, response.StatusCode)
 	text, err := io.ReadAll(response.Body)
 	require.NoError(p.t, err)
@@ -397,10 +401,15 @@ func TestHandler_server_restarts(t *testing.T) {
 	require.Equal(t, before, list())
 	require.Equal(t, 1, s.Status().Sessions)
 
-	require.NoError(t, c.Unregister(ctx, "a"))
+	p.post(`{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"info"}}`)
+	p.post(toolCallOf(4, "a__log", `{"level":"info","text":"marker"}`))
 	_, data, ok := stream.next()
 	require.True(t, ok)
-	require.Contains(t, data, "notifications/tools/list_changed", "the first that is heard")
+	require.Contains(t, data, "marker", "no change was told before")
+	require.NoError(t, c.Unregister(ctx, "a"))
+	_, data, ok = stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, "notifications/tools/list_changed")
 	require.NotContains(t, list(), "a__echo")
 }
 

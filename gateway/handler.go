@@ -141,7 +141,14 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 
 // Close ends all streams and cancels the requests in flight. The sessions continue in another
 // Handler with the same key. It does not wait. It may be called more than once.
-func (s *Server) Close() { s.cancel() }
+func (s *Server) Close() {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, hs := range s.sessions {
+		s.dropLocked(hs)
+	}
+}
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

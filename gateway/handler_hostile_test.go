@@ -77,7 +77,9 @@ func TestHandler_malformed(t *testing.T) {
 	p := newPeer(t, url)
 	p.initialize("2025-03-26")
 	for _, body := range []string{"", " ", "null", "1", `"x"`, "{}", "[]", "[[]]", "[1]", "{", `{"jsonrpc":"2.0"}`, `{"jsonrpc":"1.0","id":1,"method":"ping"}`,
-		`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":7}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":7}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, "[" + strings.Repeat(pingRequest+",", maxBatch) + pingRequest + "]", "\xff\xfe"} {
 		status, answer := p.post(body)
 		require.Equal(t, http.StatusBadRequest, status, "%.100q: %s", body, answer)

@@ -83,7 +83,7 @@ func (x *exchange) post() {
 	x.postLegacy(messages, batch)
 }
 
-// bodyStep is how much of a body is accounted for at once.
+// bodyStep is the size of the first buffer for a body, at most.
 const bodyStep = 64 << 10
 
 // readBody reads the body in bounded memory and time. If it fails, it has answered.
@@ -96,18 +96,20 @@ func (x *exchange) readBody() (body []byte, reserved int, err error) {
 		http.Error(x.w, fmt.Sprintf("the body has %d bytes, and %d is the most", n, l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
 		return nil, 0, errAnswered
 	}
+	body = make([]byte, 0, min(max(x.r.ContentLength, 0), bodyStep)+bytes.MinRead)
 	for {
-		if len(body)+bytes.MinRead > reserved {
-			step := max(bodyStep, len(body)) // doubles, as a buffer does
+		if len(body) == cap(body) || reserved == 0 { // the buffer doubles
+			step := max(cap(body), bytes.MinRead)
 			if !x.server.reserve(x.principal, 0, step) {
 				x.w.Header().Set("Connection", "close")
 				x.busy("the requests in flight hold too many bytes")
 				return nil, reserved, errAnswered
 			}
-			reserved += step
-			body = slices.Grow(body, min(step, l.MaxBodyBytes+bytes.MinRead-len(body)))
+			if reserved += step; len(body) == cap(body) {
+				body = slices.Grow(body, step)
+			}
 		}
-		n, err := from.Read(body[len(body):min(cap(body), reserved)])
+		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch tooLarge := new(http.MaxBytesError); {
 		case err == io.EOF: //nolint:errorlint // as io.Reader says
@@ -138,7 +140,7 @@ func readMessages(body []byte) (messages []jsonrpc.Message, batch bool, wrong *j
 		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", maxMessageDepth)}
 	}
 	add := func(text []byte) bool {
-		m, err := jsonrpc.DecodeMessage(text)
+		m, err := decodeMessage(text)
 		if err != nil {
 			wrong = invalidRequest("the body is no message of JSON-RPC 2.0: %s", shorten(err.Error()))
 			return false

@@ -113,7 +113,7 @@ func (s *Server) openSession(id string, p *principal) (*httpSession, error) {
 func (s *Server) closeSession(hs *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.users--; hs.users > 0 {
+	if hs.users--; hs.users > 0 || s.sessions[hs.nonce] != hs {
 		return
 	}
 	if !hs.notify.isNeeded() {
@@ -136,6 +136,9 @@ func (s *Server) dropLocked(hs *httpSession) {
 		return
 	}
 	delete(s.sessions, hs.nonce)
+	if hs.idle != nil {
+		hs.idle.Stop()
+	}
 	hs.principal.sessions--
 	s.leaveLocked(hs.principal)
 	hs.end()

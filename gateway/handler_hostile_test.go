@@ -212,7 +212,7 @@ func TestHandler_client_is_gone(t *testing.T) {
 		if version == "2025-11-25" {
 			p.initialize(version)
 		} else {
-			body = strings.Replace(body, `"params":{`, `"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},`, 1)
+			body = strings.Replace(body, `"params":{`, `"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},`, 1)
 			header = []string{versionHeader, version, methodHeader, "tools/call", nameHeader, "a__hang"}
 		}
 		ctx, leave := context.WithCancel(t.Context())

@@ -231,7 +231,8 @@ func TestHandler_with_the_sdk(t *testing.T) {
 func TestHandler_headers_of_2026(t *testing.T) {
 	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
 	p := newPeer(t, url)
-	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
+	const capabilities = `"io.modelcontextprotocol/clientCapabilities":{}`
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` + capabilities + `}`
 	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__echo","arguments":{"text":"x"},` + meta + `}}`
 	list := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
 	for what, try := range map[string]struct {
@@ -245,6 +246,7 @@ func TestHandler_headers_of_2026(t *testing.T) {
 		"no version":           {call, []string{methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32020"},
 		"another version":      {call, []string{versionHeader, "2025-11-25", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32020"},
 		"no version in params": {strings.Replace(call, meta, `"_meta":{}`, 1), []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32602"},
+		"no capabilities":      {strings.Replace(call, ","+capabilities, "", 1), []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32602"},
 		"unknown version":      {strings.ReplaceAll(call, "2026-07-28", "2027-01-01"), []string{versionHeader, "2027-01-01", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32022"},
 		"no method":            {call, []string{versionHeader, "2026-07-28", nameHeader, "a__echo"}, 400, "-32020"},
 		"another method":       {call, []string{versionHeader, "2026-07-28", methodHeader, "tools/list", nameHeader, "a__echo"}, 400, "-32020"},

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -67,7 +68,7 @@ func (x *exchange) post() {
 	}
 	header := x.r.Header.Get(versionHeader)
 	if !batch {
-		if meta := metaVersion(messages[0]); header >= modernVersion || meta >= modernVersion {
+		if meta, _ := readMeta(messages[0]); header >= modernVersion || meta >= modernVersion {
 			x.postModern(messages[0], header, meta)
 			return
 		}
@@ -173,24 +174,28 @@ func idOf(m jsonrpc.Message) jsonrpc.ID {
 	return jsonrpc.ID{}
 }
 
-// metaVersion is the version that a request names in _meta; empty if it names none.
-func metaVersion(m jsonrpc.Message) (version string) {
+// readMeta returns what a request says of its client in _meta: the version, empty if it names
+// none, and whether it has the capabilities.
+func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || len(r.Params) == 0 {
-		return ""
+		return "", false
 	}
 	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error {
 		if key != "_meta" {
 			return nil
 		}
 		return jsonscan.EachMember(value, func(key string, value []byte) (err error) {
-			if key == mcp.MetaKeyProtocolVersion {
+			switch key {
+			case mcp.MetaKeyProtocolVersion:
 				version, err = jsonscan.ReadString(value)
+			case mcp.MetaKeyClientCapabilities:
+				capabilities = value[0] == '{'
 			}
 			return err
 		})
 	})
-	return strings.Clone(version)
+	return strings.Clone(version), capabilities
 }
 
 // initialize answers the first request of a session. Its id carries what the session is.
@@ -298,7 +303,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 			requests = append(requests, r)
 		}
 	}
-	x.answer(hs.connection, requests, http.StatusOK)
+	x.answer(hs.connection, requests)
 }
 
 // sessionMethods are the methods that 2026-07-28 has no more.
@@ -319,9 +324,15 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 		x.fail(http.StatusNotFound, r.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(r.Method)})
 		return
 	}
+	if r.Method == "tools/call" {
+		if e := x.checkArguments(r); e != nil {
+			x.fail(http.StatusBadRequest, r.ID, e)
+			return
+		}
+	}
 	c := newConnection(x.server.ctx, x.server.gateway)
 	defer c.end()
-	x.answer(c, []*jsonrpc.Request{r}, http.StatusOK)
+	x.answer(c, []*jsonrpc.Request{r})
 }
 
 // checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports,
@@ -339,6 +350,9 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 		return mismatch("the header %s is %s, and _meta says %s", versionHeader, quote(header), quote(meta))
 	case header != modernVersion:
 		return checkVersion(header).(*jsonrpc.Error)
+	}
+	if _, capabilities := readMeta(r); !capabilities {
+		return invalidParams("the params have no _meta[" + quote(mcp.MetaKeyClientCapabilities) + "]")
 	}
 	if method := h.Get(methodHeader); method != r.Method {
 		return mismatch("the header %s is %s, and the method is %s", methodHeader, quote(method), quote(r.Method))
@@ -359,26 +373,34 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 		}
 		return err
 	})
-	if said := decodeHeader(h.Get(nameHeader)); said != name || said == "" {
+	if said, ok := headerparams.Decode(h.Get(nameHeader)); !ok || said != name || said == "" {
 		return mismatch("the header %s is %s, and the %s is %s", nameHeader, quote(said), member, quote(name))
 	}
 	return nil
 }
 
-// decodeHeader decodes the form of a value that a header cannot have as it is.
-func decodeHeader(value string) string {
-	inner, ok := strings.CutPrefix(value, "=?base64?")
-	if inner, ok2 := strings.CutSuffix(inner, "?="); ok && ok2 {
-		if text, err := base64.StdEncoding.DecodeString(inner); err == nil {
-			return string(text)
+// checkArguments compares the headers that repeat arguments of a tool call.
+func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
+	t, err := readToolCall(r.Params)
+	if err != nil {
+		return nil // the call says so
+	}
+	c := &x.server.gateway.catalog
+	server, own, ok := mcpvisor.SplitName(c.last().toolByName[t.name])
+	if !ok {
+		return nil
+	}
+	if table := c.last().headers[server]; table != nil {
+		if header := table.Mismatch(x.r.Header, own, r.Params); header != "" {
+			return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header " + header + " does not repeat its argument of " + quote(t.name)}
 		}
 	}
-	return value
+	return nil
 }
 
 // answer answers the requests of one POST: with JSON, or with a stream if a message comes before
 // the answer. If the peer goes, its requests are canceled.
-func (x *exchange) answer(c *connection, requests []*jsonrpc.Request, status int) {
+func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	if len(requests) == 0 {
 		x.w.WriteHeader(http.StatusAccepted)
 		return
@@ -412,11 +434,11 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request, status int
 		}
 	})
 	defer gone()
-	x.pass(c, out, admitted, len(requests) > 1, status)
+	x.pass(c, out, admitted, len(requests) > 1)
 }
 
 // pass passes on what n requests answer.
-func (x *exchange) pass(c *connection, out *outbox, n int, batch bool, status int) {
+func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
 	streams := acceptsStream(x.r)
@@ -453,7 +475,7 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool, status in
 		case batch:
 			answers = append(answers, encodeMessage(m))
 		default:
-			failed = !x.writeJSON(status, encodeMessage(m))
+			failed = !x.writeJSON(statusOf(m), encodeMessage(m))
 		}
 		c.endRequest(ended)
 	}
@@ -463,6 +485,17 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool, status in
 	case !x.streaming && out.droppedAnswers() == n: // the peer has canceled them
 		x.w.WriteHeader(http.StatusAccepted)
 	}
+}
+
+// statusOf is the HTTP status of an answer: errors that are about the request as a whole have one.
+func statusOf(m jsonrpc.Message) int {
+	if answer, ok := m.(*jsonrpc.Response); ok {
+		var wire *jsonrpc.Error
+		if errors.As(answer.Error, &wire) && wire.Code == mcp.CodeMissingRequiredClientCapabilities {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusOK
 }
 
 func acceptsStream(r *http.Request) bool {

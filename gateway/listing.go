@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 )
 
 // key is the place of an entry in a list: lists are sorted by server, and then by the server's
@@ -43,6 +44,7 @@ type listing struct {
 	tools, prompts, resources, templates list
 	toolByName                           map[string]string // qualified names
 	promptByName                         map[string]owner
+	headers                              map[string]*headerparams.Table // of each server
 	withheld                             []Withheld
 }
 
@@ -99,6 +101,7 @@ func placeOf[T any](list []T) place[T] {
 type encodedPart struct {
 	seen                                 seen
 	tools, prompts, resources, templates map[string]entry
+	headers                              *headerparams.Table
 }
 
 // get returns the listing of this moment. It is safe for concurrent use.
@@ -224,9 +227,11 @@ func (c *catalog) makeLocked() *listing {
 		l.toolByName[name] = o.qualified()
 	}
 	encoded := map[string]*encodedPart{}
+	l.headers = map[string]*headerparams.Table{}
 	for i := range known {
 		if known[i].seen.listed {
-			encoded[known[i].Server] = c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
+			part := c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
+			encoded[known[i].Server], l.headers[known[i].Server] = part, part.headers
 		}
 	}
 	c.encoded = encoded
@@ -259,8 +264,10 @@ func (c *catalog) encodeLocked(l *listing, known *offer, tools, prompts *namer, 
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
 	if old == nil || old.seen != part.seen {
-		old = &encodedPart{}
+		old = &encodedPart{headers: new(headerparams.Table)}
+		old.headers.Replace(known.Tools)
 	}
+	part.headers = old.headers
 	for i := range known.Tools {
 		t := &known.Tools[i]
 		o := owner{t.Server, t.OriginalName}

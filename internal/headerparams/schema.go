@@ -2,6 +2,7 @@ package headerparams
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 const (
@@ -68,7 +68,7 @@ func readMarks(schema json.RawMessage) (*toolMarks, error) {
 		return nil, nil //nolint:nilnil // the usual case: no marks and no error
 	}
 	var root annotatedSchema
-	err := jsonrpc.CheckBounds(schema, schemaLimits)
+	_, err := jsonbound.Check(context.Background(), schema, schemaLimits)
 	if err != nil {
 		err = fmt.Errorf("it holds %w", err)
 	} else {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // MCP 2026-07-28, Streamable HTTP: a client repeats parts of a request in headers, so
@@ -56,22 +55,17 @@ const maxHeaderBytes = 256 << 10
 
 // AddTo adds to h the headers of the marked arguments of a tool call. It reads the
 // parameters once, and fails if the arguments do not fit into headers.
-func (t *Table) AddTo(h http.Header, r transport.Request) error {
-	tools := t.tools.Load()
-	if tools == nil {
-		return nil
-	}
-	marks := (*tools)[r.Target]
+func (t *Table) AddTo(h http.Header, tool string, params json.RawMessage) error {
+	marks := t.marks(tool)
 	if marks == nil {
 		return nil
 	}
-	read := argumentReader{scan: jsonscan.Scanner{Text: r.Params}, values: make([][]byte, len(marks.headers))}
-	read.scan.SkipSpace()
-	if !read.value(&marks.params) {
+	values, ok := marks.read(params)
+	if !ok {
 		return nil // not JSON; the server says so
 	}
 	room := maxHeaderBytes
-	for i, raw := range read.values {
+	for i, raw := range values {
 		if len(raw) == 0 || raw[0] == '{' || raw[0] == '[' {
 			continue // it is missing, or no header can repeat it
 		}
@@ -90,6 +84,64 @@ func (t *Table) AddTo(h http.Header, r transport.Request) error {
 		h.Set(name, text)
 	}
 	return nil
+}
+
+// marks returns the marks of a tool; nil if it has none.
+func (t *Table) marks(tool string) *toolMarks {
+	tools := t.tools.Load()
+	if tools == nil {
+		return nil
+	}
+	return (*tools)[tool]
+}
+
+// read returns the marked values in the parameters of a call, by mark. ok is false if they are
+// not JSON.
+func (m *toolMarks) read(params json.RawMessage) (values [][]byte, ok bool) {
+	read := argumentReader{scan: jsonscan.Scanner{Text: params}, values: make([][]byte, len(m.headers))}
+	read.scan.SkipSpace()
+	ok = read.value(&m.params)
+	return read.values, ok
+}
+
+// Mismatch returns the first header of a tool call that does not repeat its argument; empty if
+// all do. It is the server's side of AddTo: "servers MUST reject" such a request.
+func (t *Table) Mismatch(h http.Header, tool string, params json.RawMessage) (header string) {
+	marks := t.marks(tool)
+	if marks == nil {
+		return ""
+	}
+	values, ok := marks.read(params)
+	if !ok {
+		return ""
+	}
+	for i, raw := range values {
+		name := marks.headers[i]
+		said, valid := Decode(h.Get(name))
+		var text string
+		if len(raw) > 0 && string(raw) != "null" {
+			if len(raw) > longestEscape*maxHeaderBytes {
+				return name
+			}
+			if text, ok = paramValue(raw); !ok && said != "" {
+				return name
+			}
+		}
+		if !valid || said != text && !sameInteger(said, raw) {
+			return name
+		}
+	}
+	return ""
+}
+
+// sameInteger reports whether a header has the integer of an argument in another form, as 42.0.
+func sameInteger(said string, raw json.RawMessage) bool {
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return false
+	}
+	a, errA := strconv.ParseFloat(said, 64)
+	b, errB := strconv.ParseFloat(string(raw), 64)
+	return errA == nil && errB == nil && a == b && a == math.Trunc(a) && math.Abs(a) <= maxExactInteger
 }
 
 // longestEscape is how many bytes of JSON stand for one byte of text at most.
@@ -176,6 +228,18 @@ func Value(text string) string {
 		return text
 	}
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
+}
+
+// Decode is the reverse of [Value]. ok is false if the value has the form of an encoded one and
+// cannot be decoded.
+func Decode(value string) (text string, ok bool) {
+	inner, encoded := strings.CutPrefix(value, encodedPrefix)
+	inner, ends := strings.CutSuffix(inner, encodedSuffix)
+	if !encoded || !ends {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.DecodeString(inner)
+	return string(decoded), err == nil
 }
 
 // paramValue returns an argument as text: a string, a boolean, or an integer that every

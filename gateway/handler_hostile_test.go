@@ -128,7 +128,7 @@ func TestHandler_bounds(t *testing.T) {
 	for i := range slow { // each has sent half of its body
 		conn, err := net.Dial("tcp", address)
 		require.NoError(t, err)
-		defer conn.Close() //nolint:errcheck // the test ends
+		defer conn.Close()
 		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{\"jsonrpc\"")
 		require.NoError(t, err)
 		slow[i] = conn
@@ -190,7 +190,7 @@ func TestHandler_deaf_peer(t *testing.T) {
 	p.initialize("2025-11-25")
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // the test ends
+	defer conn.Close()
 	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 	body := toolCallOf(1, "a__big", `{"bytes":60000000}`)
 	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
@@ -225,7 +225,7 @@ func TestHandler_client_is_gone(t *testing.T) {
 		}
 		left := make(chan error, 1)
 		go func() {
-			_, err := p.client.Do(r) //nolint:bodyclose // it fails
+			_, err := p.client.Do(r)
 			left <- err
 		}()
 		until(t, func() bool { return len(c.CallsInFlight()) == 1 })
@@ -261,7 +261,7 @@ func TestHandler_same_ids(t *testing.T) {
 
 // send is post for other goroutines than that of the test.
 func (p *peer) send(body string) (answer string, err error) {
-	r, err := http.NewRequest(http.MethodPost, p.url, strings.NewReader(body)) //nolint:noctx // the test waits
+	r, err := http.NewRequest(http.MethodPost, p.url, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}
@@ -272,7 +272,7 @@ func (p *peer) send(body string) (answer string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	return string(text), err
 }

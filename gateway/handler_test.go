@@ -295,7 +295,7 @@ func TestHandler_session_survives_its_process(t *testing.T) {
 	_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
 	require.NoError(t, err)
 	later := p.listen(eventHeader, told)
-	_, _, _ = later.next()
+	later.next()
 	newer, data, ok := later.next()
 	require.True(t, ok)
 	require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}`, data)
@@ -428,7 +428,7 @@ func TestHandler_server_is_parked(t *testing.T) {
 		return answer
 	}
 	stream := p.listen()
-	_, _, _ = stream.next()
+	stream.next()
 	_, err := c.CallTool(ctx, "a/crash", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	_, data, ok := stream.next() // at the end of the grace

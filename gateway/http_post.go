@@ -113,7 +113,7 @@ func (x *exchange) readBody() (body []byte, reserved int, err error) {
 		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch tooLarge := new(http.MaxBytesError); {
-		case err == io.EOF: //nolint:errorlint // as io.Reader says
+		case err == io.EOF:
 			_ = x.control.SetReadDeadline(time.Time{})
 			return body, reserved, nil
 		case errors.As(err, &tooLarge):
@@ -205,14 +205,14 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	defer c.end()
 	p, err := readParams(c.ctx, r.Params)
 	if err != nil {
-		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error)) //nolint:errorlint // readParams makes it
+		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
 	result, _ := c.initialize(nil, p)
 	version := result.(*mcp.InitializeResult).ProtocolVersion
 	text, err := encodeResult(result, false)
 	if err != nil {
-		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error)) //nolint:errorlint // encodeResult makes it
+		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
 	id := sessionid.New(byte(slices.Index(legacyVersions, version)), capabilityBits(r.Params), x.principal.name, time.Now().Add(s.limits.SessionLifetime))
@@ -381,10 +381,7 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 
 // checkArguments compares the headers that repeat arguments of a tool call.
 func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
-	t, err := readToolCall(r.Params)
-	if err != nil {
-		return nil // the call says so
-	}
+	t, _ := readToolCall(r.Params) // the call says what is wrong with it
 	c := &x.server.gateway.catalog
 	server, own, ok := mcpvisor.SplitName(c.last().toolByName[t.name])
 	if !ok {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,7 +84,7 @@ func unknownPrompt(name string) *jsonrpc.Error {
 func (c *connection) readResource(r *request, p *params) (any, error) {
 	found, err := c.findResource(p.URI)
 	if err != nil {
-		return nil, err
+		return nil, notFound(err, p)
 	}
 	opts := c.callOptions(r, p.Meta.ProgressToken)
 	var result *mcp.ReadResourceResult
@@ -98,6 +99,20 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		result.CacheScope = cacheScope
 	}
 	return result, nil
+}
+
+// notFound words the error of a resource that no server has, as the version of the request does.
+func notFound(err error, p *params) error {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != codeResourceNotFound {
+		return err
+	}
+	same := *wire
+	same.Data, _ = json.Marshal(map[string]string{"uri": shorten(p.URI)})
+	if p.modern() {
+		same.Code = jsonrpc.CodeInvalidParams
+	}
+	return &same
 }
 
 // subscribe answers resources/subscribe.

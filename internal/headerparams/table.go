@@ -97,10 +97,10 @@ func (t *Table) marks(tool string) *toolMarks {
 
 // read returns the marked values in the parameters of a call, by mark. ok is false if they are
 // not JSON.
-func (m *toolMarks) read(params json.RawMessage) (values [][]byte, ok bool) {
-	read := argumentReader{scan: jsonscan.Scanner{Text: params}, values: make([][]byte, len(m.headers))}
+func (t *toolMarks) read(params json.RawMessage) (values [][]byte, ok bool) {
+	read := argumentReader{scan: jsonscan.Scanner{Text: params}, values: make([][]byte, len(t.headers))}
 	read.scan.SkipSpace()
-	ok = read.value(&m.params)
+	ok = read.value(&t.params)
 	return read.values, ok
 }
 

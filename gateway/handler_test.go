@@ -415,10 +415,10 @@ func TestHandler_server_restarts(t *testing.T) {
 	require.NotContains(t, list(), "a__echo")
 }
 
-// A server that was parked has no tools, and its calls fail at once.
-func TestHandler_server_is_parked(t *testing.T) {
+// At the end of the grace the tools leave, and a call does not wait for a server that starts too late.
+func TestHandler_grace_ends(t *testing.T) {
 	ctx := t.Context()
-	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour, supervisor.WithParking(time.Hour))})
+	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour)})
 	_, url := serveHTTP(t, c, WithOnDown(Grace(50*time.Millisecond)))
 	p := newPeer(t, url)
 	p.initialize("2025-11-25")
@@ -437,6 +437,31 @@ func TestHandler_server_is_parked(t *testing.T) {
 	require.NotContains(t, list(), "a__echo")
 	began := time.Now()
 	_, answer := p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+	require.Contains(t, answer, `"isError":true`)
+	require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
+}
+
+// The tools of a server that was parked leave the list, though they are kept while it is down.
+func TestHandler_server_is_parked(t *testing.T) {
+	ctx := t.Context()
+	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Millisecond, supervisor.WithParking(time.Hour))})
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initialize("2025-06-18")
+	stream := p.listen()
+	parked := c.Watch(ctx, mcpvisor.EventParked)
+	until(t, func() bool { // the policy is spent
+		_, _ = c.CallTool(ctx, "a/crash", nil)
+		return len(parked) > 0
+	})
+	receive(t, parked)
+	_, data, ok := stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, "list_changed")
+	_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	require.NotContains(t, answer, "a__echo")
+	began := time.Now()
+	_, answer = p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
 	require.Contains(t, answer, `"isError":true`)
 	require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
 }

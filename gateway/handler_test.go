@@ -449,12 +449,11 @@ func TestHandler_server_is_parked(t *testing.T) {
 	p := newPeer(t, url)
 	p.initialize("2025-06-18")
 	stream := p.listen()
-	parked := c.Watch(ctx, mcpvisor.EventParked)
 	until(t, func() bool { // the policy is spent
 		_, _ = c.CallTool(ctx, "a/crash", nil)
-		return len(parked) > 0
+		status, _ := c.ServerStatus("a")
+		return status.State == supervisor.StateParked
 	})
-	receive(t, parked)
 	_, data, ok := stream.next()
 	require.True(t, ok)
 	require.Contains(t, data, "list_changed")

@@ -294,6 +294,7 @@ func TestHandler_session_survives_its_process(t *testing.T) {
 	again.stop()
 	_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
 	require.NoError(t, err)
+	until(t, func() bool { _, listed := c.Tool("a/fresh"); return listed }) // or the change is heard live
 	later := p.listen(eventHeader, told)
 	later.next()
 	newer, data, ok := later.next()
@@ -497,4 +498,15 @@ func TestHandler_names(t *testing.T) {
 	withheld := s.Status().Withheld
 	require.Len(t, withheld, 2)
 	require.Equal(t, `the name "echo" would stand for a/echo and b/echo; rename or hide all but one, or let names begin with their servers`, withheld[0].Reason)
+}
+
+// The _meta of a request reaches the server, but for what the client says itself.
+func TestHandler_meta(t *testing.T) {
+	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer("params")})
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__x","arguments":{},"_meta":{"traceparent":"00-1-2-03","x":1.0}}}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Contains(t, answer, `"traceparent":"00-1-2-03","x":1.0`)
 }

@@ -73,28 +73,11 @@ type offer struct {
 	seen seen
 }
 
-// seen identifies what a server offered when it was looked at: the lists of a client do not
-// change, other ones take their place.
+// seen identifies what a server offered when it was looked at.
 type seen struct {
-	server    string
-	listed    bool
-	tools     place[mcpvisor.Tool]
-	prompts   place[mcpvisor.Prompt]
-	resources place[mcpvisor.Resource]
-	templates place[mcpvisor.ResourceTemplate]
-}
-
-// place is where a slice is.
-type place[T any] struct {
-	first *T
-	n     int
-}
-
-func placeOf[T any](list []T) place[T] {
-	if len(list) == 0 {
-		return place[T]{}
-	}
-	return place[T]{&list[0], len(list)}
+	server  string
+	version uint64 // mcpvisor.Catalog.Version
+	listed  bool
 }
 
 // encodedPart has the entries of one server by the name or URI by which they are listed.
@@ -115,7 +98,7 @@ func (c *catalog) get() *listing {
 		if !until.IsZero() && (wake.IsZero() || until.Before(wake)) {
 			wake = until
 		}
-		c.offers = append(c.offers, offer{known, seen{known.Server, listed, placeOf(known.Tools), placeOf(known.Prompts), placeOf(known.Resources), placeOf(known.Templates)}})
+		c.offers = append(c.offers, offer{known, seen{known.Server, known.Version, listed}})
 	}
 	defer func() {
 		clear(c.offers)
@@ -263,7 +246,7 @@ func (l *listing) withhold(kind string, o owner, reason string) {
 func (c *catalog) encodeLocked(l *listing, known *offer, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
-	if old == nil || old.seen != part.seen {
+	if old == nil || old.seen.version != part.seen.version {
 		old = &encodedPart{headers: new(headerparams.Table)}
 		old.headers.Replace(known.Tools)
 	}

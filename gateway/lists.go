@@ -30,7 +30,7 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := c.callOptions(r, p.Meta.ProgressToken)
+	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
 	var result *mcp.GetPromptResult
 	err = c.whenUp(r.ctx, func() (err error) {
 		result, err = c.client.GetPrompt(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
@@ -86,7 +86,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, notFound(err, p)
 	}
-	opts := c.callOptions(r, p.Meta.ProgressToken)
+	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
 	var result *mcp.ReadResourceResult
 	err = c.whenUp(r.ctx, func() (err error) {
 		result, err = c.client.ReadResource(r.ctx, found.server, found.uri, opts...)

@@ -102,6 +102,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/top":         {". supervisor web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":      {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                      {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
+	"test/conformance/gateway":          {". facade gateway", nil},
 	"test":                              {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // Catalog is what one server offers. The lists are sorted; they and what they point to are
@@ -16,6 +18,8 @@ type Catalog struct {
 	// Version is another number whenever the lists were read again: a list with the same Version
 	// is the same. A restart gives another one, although the server may list the same.
 	Version uint64 `json:"version"`
+	// State is the state of the server.
+	State supervisor.State `json:"state,omitempty"`
 	// Tools and Prompts are sorted by OriginalName, Resources by URI and Templates by
 	// URITemplate.
 	Tools     []Tool             `json:"tools"`

@@ -131,11 +131,12 @@ func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
 	return func(yield func(mcpvisor.Catalog) bool) {
 		s := c.rt.Snapshot()
 		for _, name := range s.Names() {
-			known, down := s.Server(name).Known()
+			v := s.Server(name)
+			known, down := v.Known()
 			if known == nil {
 				continue
 			}
-			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
+			if !yield(mcpvisor.Catalog{Server: name, Unavailable: down, State: v.State, Version: known.Version, Tools: known.Tools, Resources: known.Resources,
 				Templates: known.Templates, Prompts: known.Prompts}) {
 				return
 			}

@@ -42,11 +42,11 @@ var methods = map[string]func(*connection, *request, *params) (any, error){
 	"initialize":               (*connection).initialize,
 	"server/discover":          (*connection).discover,
 	"ping":                     func(*connection, *request, *params) (any, error) { return struct{}{}, nil },
-	"tools/list":               (*connection).listTools,
-	"prompts/list":             (*connection).listPrompts,
+	"tools/list":               listOf(func(l *listing) *list { return &l.tools }),
+	"prompts/list":             listOf(func(l *listing) *list { return &l.prompts }),
 	"prompts/get":              (*connection).getPrompt,
-	"resources/list":           (*connection).listResources,
-	"resources/templates/list": (*connection).listTemplates,
+	"resources/list":           listOf(func(l *listing) *list { return &l.resources }),
+	"resources/templates/list": listOf(func(l *listing) *list { return &l.templates }),
 	"resources/read":           (*connection).readResource,
 	"resources/subscribe":      (*connection).subscribe,
 	"resources/unsubscribe":    (*connection).unsubscribe,
@@ -80,6 +80,9 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	result, err := method(c, r, p)
 	if err != nil {
 		return nil, err
+	}
+	if list, ok := result.(json.RawMessage); ok {
+		return list, nil
 	}
 	return encodeResult(result, p.modern())
 }
@@ -150,7 +153,7 @@ const maxNotificationBytes = 64 << 10
 func (c *connection) receiveNotification(r *jsonrpc.Request) {
 	switch r.Method {
 	case "notifications/initialized":
-		c.out.notify.startSession()
+		c.notify.startSession()
 	case "notifications/cancelled":
 		if len(r.Params) > maxNotificationBytes {
 			return

@@ -16,6 +16,7 @@ type toolCall struct {
 	name          string
 	arguments     json.RawMessage
 	progressToken json.RawMessage
+	meta          json.RawMessage
 	version       string
 }
 
@@ -28,6 +29,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		case "arguments":
 			t.arguments = value
 		case "_meta":
+			t.meta = value
 			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
 				switch key {
 				case "progressToken":
@@ -60,7 +62,16 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.client.CallToolRaw(r.ctx, t.name, t.arguments, c.callOptions(r, t.progressToken)...)
+	tool, err := c.findTool(t.name)
+	if err != nil {
+		return nil, err
+	}
+	opts := c.callOptions(r, t.meta, t.progressToken)
+	var result json.RawMessage
+	err = c.whenUp(r.ctx, func() (err error) {
+		result, err = c.client.CallToolRaw(r.ctx, tool, t.arguments, opts...)
+		return err
+	})
 	switch {
 	case err == nil:
 		return result, nil
@@ -70,14 +81,47 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)
 }
 
-// callOptions are the options of a request whose progress is reported if it has a token
+// findTool returns the name by which the client calls a tool: its qualified name, if the gateway
+// lists the tool under that name. Qualified names and aliases stand for themselves.
+func (c *connection) findTool(name string) (string, error) {
+	if qualified, ok := c.catalog.last().toolByName[name]; ok {
+		return qualified, nil
+	}
+	l := c.catalog.get()
+	if qualified, ok := l.toolByName[name]; ok {
+		return qualified, nil
+	}
+	for _, w := range l.withheld {
+		if w.Kind == "tool" && (name == mcpvisor.Qualify(w.Server, w.Name) || name == mcpvisor.Alias(w.Server, w.Name)) {
+			return "", invalidParams("the tool " + quote(name) + " is not offered: " + w.Reason)
+		}
+	}
+	return name, nil
+}
+
+// metaOf is the _meta of params.
+func metaOf(raw json.RawMessage) (meta json.RawMessage) {
+	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // readParams has said what is wrong
+		if key == "_meta" {
+			meta = value
+		}
+		return nil
+	})
+	return meta
+}
+
+// callOptions are the options of a request: its _meta, and that its progress is reported if it has a token
 // (MCP, basic, utilities, progress).
-func (c *connection) callOptions(r *request, token json.RawMessage) []facade.CallOption {
+func (c *connection) callOptions(r *request, meta, token json.RawMessage) []facade.CallOption {
+	opts := slices.Clip(c.opts.call)
+	if len(meta) > 0 && meta[0] == '{' {
+		opts = append(opts, facade.WithMeta(meta))
+	}
 	if !isProgressToken(token) {
-		return c.opts.call
+		return opts
 	}
 	r.token = token
-	return append(slices.Clip(c.opts.call), facade.WithProgress(func(p mcpvisor.Progress) { c.out.addProgress(r, p) }))
+	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { r.out.addProgress(r, p) }))
 }
 
 // progressParams are the params of notifications/progress.

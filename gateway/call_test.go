@@ -26,7 +26,7 @@ func TestCallTool_errors(t *testing.T) {
 		fragile := fixture("a", mcptest.Script{})
 		fragile.Policy = supervisor.Retry(1, time.Hour)
 		c := newClient(t, fragile, mcpvisor.ServerSpec{Name: "raw", InMemory: rawServer(`"error":{"code":-32042,"message":"visit the URL","data":{"a":1}}`)})
-		s := connect(t, Transport(c, WithCallOptions(facade.WithTimeout(time.Minute))), version, nil)
+		s := connect(t, Transport(c, WithMaxWait(-1), WithCallOptions(facade.WithTimeout(time.Minute))), version, nil)
 		wire := func(name string, args any) *jsonrpc.Error {
 			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: name, Arguments: args})
 			var e *jsonrpc.Error

@@ -22,7 +22,7 @@ func TestListChanged(t *testing.T) {
 		ctx := t.Context()
 		c := newClient(t)
 		tools, prompts, resources := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{}, 100)
-		s := connect(t, Transport(c), version, &mcp.ClientOptions{
+		s := connect(t, Transport(c, WithOnDown(Withdraw())), version, &mcp.ClientOptions{
 			ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { tools <- struct{}{} },
 			PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { prompts <- struct{}{} },
 			ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { resources <- struct{}{} },
@@ -71,7 +71,7 @@ func TestListChanged(t *testing.T) {
 
 // Changes that were not read yet are one notification, and answers do not wait for them.
 func TestNotifier_coalesces(t *testing.T) {
-	n := newNotifier(func() {})
+	n := newNotifier()
 	n.reportLists(allLists)
 	require.Nil(t, n.next(), "the session has not begun")
 	n.startSession()
@@ -107,7 +107,7 @@ func TestNotifier_coalesces(t *testing.T) {
 
 // A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.
 func TestNotifier_reports_what_changed_before_it_was_asked_to(t *testing.T) {
-	n := newNotifier(func() {})
+	n := newNotifier()
 	n.reportLists(toolList | promptList)
 	require.Nil(t, n.next())
 	first := &listener{lists: toolList | resourceList}
@@ -242,21 +242,20 @@ func TestSetLoggingLevel(t *testing.T) {
 	require.Error(t, s.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "loud"}))
 }
 
-// After missed events a session knows again what each server lists, and so reports what goes.
+// After missed events a session is told what differs from what it knew.
 func TestListChanged_after_missed_events(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	conn := openRaw(t, Transport(c)).conn.(*connection)
-	conn.out.notify.startSession()
-	events := make(chan mcpvisor.Event)
-	go conn.follow(events, map[string]lists{}) // as if it had missed that the server is ready
-	events <- mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1}
-	events <- mcpvisor.Event{Kind: mcpvisor.EventLog, Log: &mcpvisor.LogMessage{}} // the one before is handled
-	for conn.out.notify.next() != nil {
+	conn.notify.startSession()
+	conn.hub.mu.Lock()
+	conn.hub.told = &listing{} // as if it had missed that the server is ready
+	conn.hub.mu.Unlock()
+	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
+	require.Equal(t, "notifications/tools/list_changed", conn.notify.next().(*jsonrpc.Request).Method)
+	for conn.notify.next() != nil {
 	}
-	events <- mcpvisor.Event{Kind: mcpvisor.EventDown, Server: "a"}
-	close(events)
-	<-conn.ctx.Done()
-	require.Equal(t, "notifications/tools/list_changed", conn.out.notify.next().(*jsonrpc.Request).Method)
+	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
+	require.Nil(t, conn.notify.next(), "nothing has changed since")
 }
 
 // A session sets one level at a time, so that however many requests it sends, a server gets one.

@@ -44,7 +44,12 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 	default:
 		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	details, err := c.client.Complete(r.ctx, server, request, c.callOptions(r, p.Meta.ProgressToken)...)
+	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
+	var details *mcp.CompletionResultDetails
+	err := c.whenUp(r.ctx, func() (err error) {
+		details, err = c.client.Complete(r.ctx, server, request, opts...)
+		return err
+	})
 	if err != nil {
 		return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err)
 	}

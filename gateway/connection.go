@@ -10,31 +10,44 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// connection is one session. Each request in flight has a goroutine, and one more follows the
-// events of the client.
+// connection is one session. Each request in flight has a goroutine.
 type connection struct {
 	*gateway
 
 	ctx      context.Context // ends with the session; its cause is why
 	cancel   context.CancelCauseFunc
 	requests *requests
-	out      *outbox
+	notify   *notifier // what the session as a whole is told
+	out      *outbox   // what Read takes, with notify
 
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set
 	slots     chan struct{} // holds a value for each subscription of the session
 }
 
-func newConnection(g *gateway) *connection {
+// newConnection opens a session that ends with ctx at the latest.
+func newConnection(ctx context.Context, g *gateway) *connection {
 	limits := g.opts.limits
-	c := &connection{gateway: g, out: newOutbox(limits), listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1),
+	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1),
 		slots: make(chan struct{}, limits.MaxSubscriptions)}
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	context.AfterFunc(c.ctx, c.out.close) // even if nobody reads to the end
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.notify = newNotifier()
+	c.out = newOutbox(limits, c.notify)
 	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
-	events := g.client.Watch(c.ctx, watchedKinds...) // before the lists are read, so that no change is missed
-	go c.follow(events, c.readOffers())
+	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
+}
+
+// follow lets the session be told what happens to the client.
+func (c *connection) follow() { c.hub.join(c.notify, c.drain) }
+
+// close frees what the session holds, when it has ended.
+func (c *connection) close() {
+	c.out.close()
+	c.hub.leave(c.notify)
+	for _, r := range c.notify.close() {
+		c.releaseSubscription(r)
+	}
 }
 
 // errEnded is the cause of a session that has ended as it should.
@@ -88,7 +101,7 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	case !r.ID.IsValid():
 		c.receiveNotification(r)
 	default:
-		made := newRequest(c.ctx, r)
+		made := newRequest(c.ctx, r, c.out)
 		made.turn = newTurn(made)
 		if err := c.requests.admit(ctx, made); err != nil {
 			return c.endError(err)
@@ -128,9 +141,9 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	r.cancel()
 	switch {
 	case r.canceled.Load():
-		c.out.dropProgress(r)
+		r.out.drop(r)
 		c.endRequest(r)
-	case !c.out.addAnswer(r, response):
+	case !r.out.addAnswer(r, response):
 		c.cancel(c.opts.limits.unreadError())
 	}
 }
@@ -165,6 +178,7 @@ func (r *request) acquire(places chan<- struct{}) error {
 
 // drain ends the session as soon as no request is in flight.
 func (c *connection) drain() {
-	c.out.notify.endListeners()
+	c.hub.leave(c.notify)
+	c.notify.endListeners()
 	c.requests.drain()
 }

@@ -1,19 +1,38 @@
 // Package gateway is not part of the stable API. It offers everything that a facade.Client
-// supervises as one MCP session: an mcp.Transport of the go-sdk that answers from the client,
-// with no server and no pipe between. What takes a transport or a session of the go-sdk gets the
-// tools, resources and prompts of all servers, over a session that survives every crash of them.
+// supervises as one MCP server that stays, while the servers behind it crash and come back.
+//
+// [Handler] serves it over Streamable HTTP, to clients in any language:
+//
+//	http.Handle("/mcp", gateway.Handler(client, gateway.WithSessionKey(key)))
+//
+// [Transport] is an mcp.Transport of the go-sdk that answers from the client, with no server and
+// no pipe between. What takes a transport or a session of the go-sdk gets the tools, resources and
+// prompts of all servers:
 //
 //	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
 //	session, err := host.Connect(ctx, gateway.Transport(client), nil)
 //	tools, err := session.ListTools(ctx, nil)
 //	result, err := session.CallTool(ctx, &mcp.CallToolParams{Name: "mcp__fs__list_directory"})
 //
-// [Serve] offers the same to another process.
+// [Serve] offers the same to one other process, over stdio or a stream.
+//
+// This package is large because all three share one engine: what a peer asks and is told is the
+// same, whichever way it came.
+//
+// # Servers that are down
+//
+// While a server restarts, its entries stay in the lists, byte for byte, and nobody is told of a
+// change ([WithOnDown] changes that). A request that was not sent because its server is down waits
+// for the next incarnation ([WithMaxWait]). Any other request that fails is not repeated, and its
+// error says whether it may have had an effect. When a server was given up, parked or unregistered,
+// its entries leave the lists.
 //
 // # Names
 //
-// Tools and prompts are listed by their alias (mcpvisor.Alias), which is unique among all
-// servers and fits what model providers accept. Calls take the alias or the qualified name
+// Tools and prompts are listed as "server__tool" by a Handler, and by their alias (mcpvisor.Alias) by
+// a Transport; [WithNames] changes that. Names fit what model providers accept. What several tools
+// would be called, and a tool with a schema for which hosts reject a whole list, is withheld:
+// [Status] says why. Calls take the listed name, the alias or the qualified name
 // ("fs/list_directory"). A resource keeps its URI. If several servers list the same URI or
 // template, it is listed as mcpvisor://SERVER/URI for each of them. That form names a resource
 // of one server in any case.
@@ -46,13 +65,13 @@
 //   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
 //   - A JSON-RPC error of the server: the same error, with its code and data.
 //
-// No call is repeated. A framework that repeats calls by itself after an error must not do
+// No call is repeated that may have reached a server. A framework that repeats calls by itself after an error must not do
 // so here: the outcome of the first attempt may be unknown. (Switch off the replay of
 // eino's officialmcp.)
 //
 // # Notifications
 //
-// A change of the lists (a server became ready, went down, or changed its lists) is one
+// A change of the bytes of a list is one
 // list_changed notification for each kind of list; changes that the session has not read yet
 // are one. An update of a resource is reported to the sessions that subscribed to it; after
 // a restart of its server each subscribed resource counts as updated. Subscriptions also
@@ -78,8 +97,8 @@
 // unread answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no
 // bound of their own: those that say the same are one, updates of many parts of a resource
 // become one of the whole, and of log messages the newest stay. Lists are made one at a
-// time. When the session has lost events of the client, all lists and subscribed resources
-// count as changed. Nothing that a peer does delays another one, but they share the places
+// time. When events of the client were lost, the lists
+// are compared, and subscribed resources count as changed. Nothing that a peer does delays another one, but they share the places
 // of the servers (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
 //
 // # Versions

@@ -533,7 +533,7 @@ func write(stream net.Conn, text string) error {
 // Updates and log messages that no peer reads take bounded memory, and none of what was
 // subscribed to is forgotten.
 func TestNotifier_bounds(t *testing.T) {
-	n := newNotifier(func() {})
+	n := newNotifier()
 	require.True(t, n.subscribe(resource{"a", "file:///"}, "file:///"))
 	n.setLogLevel(0)
 	for i := range 20_000 {

@@ -69,7 +69,7 @@ func TestHostileTenant(t *testing.T) {
 						victim.Policy = supervisor.Retry(0, time.Millisecond, supervisor.WithParking(time.Hour))
 					}
 					c := newClient(t, victim, fixture("tenant", row.tenant))
-					s := openRaw(t, Transport(c))
+					s := openRaw(t, Transport(c, WithMaxWait(-1)))
 					ask := func(uri, want string) {
 						t.Helper()
 						for _, method := range []string{"resources/read", "resources/subscribe", "resources/unsubscribe"} {
@@ -154,7 +154,7 @@ func TestHostileTenant_listed_names_stay(t *testing.T) {
 	victim := fixture("victim", victimScript)
 	victim.Policy = supervisor.Retry(1, time.Hour)
 	c := newClient(t, victim, fixture("tenant", victimScript))
-	s := openRaw(t, Transport(c))
+	s := openRaw(t, Transport(c, WithOnDown(Withdraw())))
 	list := func() string {
 		t.Helper()
 		return string(s.call("resources/list", "").Result) + string(s.call("resources/templates/list", "").Result)

@@ -117,7 +117,7 @@ func TestNames_while_a_server_is_down(t *testing.T) {
 	spec := fixture("a", mcptest.Script{Prompts: []mcptest.PromptDef{{Name: "odd name!"}}})
 	spec.Policy = supervisor.Retry(1, time.Hour)
 	c := newClient(t, spec)
-	s := connect(t, Transport(c), "2025-11-25", nil)
+	s := connect(t, Transport(c, WithMaxWait(-1)), "2025-11-25", nil)
 	alias, uri := mcpvisor.Alias("a", "odd name!"), c.Resources()[0].URI
 	expansion := strings.NewReplacer("{", "", "}", "").Replace(c.ResourceTemplates()[0].URITemplate)
 	try := func() (errs []error) {

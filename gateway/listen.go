@@ -48,8 +48,8 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
 	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
-	if c.out.notify.listen(l) {
-		defer c.out.notify.leave(l)
+	if r.out.notify.listen(l) {
+		defer r.out.notify.leave(l)
 		select {
 		case <-r.ctx.Done():
 		case <-ended:

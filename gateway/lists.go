@@ -1,9 +1,9 @@
 package gateway
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,39 +17,11 @@ import (
 // anyObject is the schema of a tool that has none, which the specification requires.
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
-// listTools answers tools/list.
-func (c *connection) listTools(_ *request, p *params) (any, error) {
-	part, next, err := page(c.client.Tools(), func(t *mcpvisor.Tool) key { return key{t.Server, t.OriginalName} }, p.Cursor, c.opts.pageSize)
-	if err != nil {
-		return nil, err
+// listOf answers a request for one of the lists.
+func listOf(list func(*listing) *list) func(*connection, *request, *params) (any, error) {
+	return func(c *connection, _ *request, p *params) (any, error) {
+		return list(c.catalog.get()).page(p.Cursor, c.opts.pageSize, p.modern())
 	}
-	result := &mcp.ListToolsResult{NextCursor: next, Tools: make([]*mcp.Tool, 0, len(part))}
-	result.CacheScope = cacheScope
-	for _, t := range part {
-		tool := *t.Definition
-		tool.Name = t.Alias
-		if tool.InputSchema == nil {
-			tool.InputSchema = anyObject
-		}
-		result.Tools = append(result.Tools, visibleTool(tool))
-	}
-	return result, nil
-}
-
-// listPrompts answers prompts/list.
-func (c *connection) listPrompts(_ *request, p *params) (any, error) {
-	part, next, err := page(c.client.Prompts(), func(t *mcpvisor.Prompt) key { return key{t.Server, t.OriginalName} }, p.Cursor, c.opts.pageSize)
-	if err != nil {
-		return nil, err
-	}
-	result := &mcp.ListPromptsResult{NextCursor: next, Prompts: make([]*mcp.Prompt, 0, len(part))}
-	result.CacheScope = cacheScope
-	for _, t := range part {
-		prompt := *t.Definition
-		prompt.Name = mcpvisor.Alias(t.Server, t.OriginalName)
-		result.Prompts = append(result.Prompts, visiblePrompt(prompt))
-	}
-	return result, nil
 }
 
 // getPrompt answers prompts/get.
@@ -58,7 +30,12 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.client.GetPrompt(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, c.callOptions(r, p.Meta.ProgressToken)...)
+	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
+	var result *mcp.GetPromptResult
+	err = c.whenUp(r.ctx, func() (err error) {
+		result, err = c.client.GetPrompt(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+		return err
+	})
 	if err != nil {
 		return nil, c.protocolError(p.Name, err)
 	}
@@ -69,6 +46,9 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 // qualified name. It need not be listed, because the server may be down. An alias that
 // several prompts share belongs to none of them.
 func (c *connection) findPrompt(name string) (server, own string, err error) {
+	if o, ok := c.catalog.last().promptByName[name]; ok {
+		return o.server, o.name, nil
+	}
 	if server, own, ok := mcpvisor.SplitName(name); ok {
 		return server, own, nil
 	}
@@ -100,76 +80,18 @@ func unknownPrompt(name string) *jsonrpc.Error {
 	return invalidParams("unknown prompt " + quote(name) + "; prompts/list has the names")
 }
 
-// listResources answers resources/list.
-func (c *connection) listResources(_ *request, p *params) (any, error) {
-	result := &mcp.ListResourcesResult{Resources: []*mcp.Resource{}}
-	result.CacheScope = cacheScope
-	var err error
-	result.NextCursor, err = eachOnPage(c, p.Cursor, func(known mcpvisor.Catalog) []mcpvisor.Resource { return known.Resources },
-		func(r *mcpvisor.Resource) resource { return resource{r.Server, r.URI} },
-		func(r *mcpvisor.Resource, uri string) {
-			listed := *r.Definition
-			listed.URI = uri
-			result.Resources = append(result.Resources, visibleResource(listed))
-		})
-	return result, err
-}
-
-// listTemplates answers resources/templates/list.
-func (c *connection) listTemplates(_ *request, p *params) (any, error) {
-	result := &mcp.ListResourceTemplatesResult{ResourceTemplates: []*mcp.ResourceTemplate{}}
-	result.CacheScope = cacheScope
-	var err error
-	result.NextCursor, err = eachOnPage(c, p.Cursor, func(known mcpvisor.Catalog) []mcpvisor.ResourceTemplate { return known.Templates },
-		func(t *mcpvisor.ResourceTemplate) resource { return resource{t.Server, t.URITemplate} },
-		func(t *mcpvisor.ResourceTemplate, uri string) {
-			listed := *t.Definition
-			listed.URITemplate = uri
-			result.ResourceTemplates = append(result.ResourceTemplates, visibleTemplate(listed))
-		})
-	return result, err
-}
-
-// eachOnPage passes each entry of a page to add, with the URI by which it is listed: that of
-// its server, or the form that names the server if several have it. As for findResource, those
-// that are down count, so that the URI stays the same while they are.
-func eachOnPage[T any](c *connection, cursor string, of func(mcpvisor.Catalog) []T, resourceOf func(*T) resource,
-	add func(entry *T, uri string)) (next string, err error) {
-	var all []T
-	shared := map[string]bool{}
-	for known := range c.client.Catalogs() {
-		list := of(known)
-		for i := range list {
-			uri := resourceOf(&list[i]).uri
-			_, again := shared[uri]
-			shared[uri] = again
-		}
-		if !known.Unavailable {
-			all = append(all, list...)
-		}
-	}
-	part, next, err := page(all, func(entry *T) key { r := resourceOf(entry); return key{r.server, r.uri} }, cursor, c.opts.pageSize)
-	if err != nil {
-		return "", err
-	}
-	for i := range part {
-		r := resourceOf(&part[i])
-		if shared[r.uri] {
-			add(&part[i], r.qualified())
-		} else {
-			add(&part[i], r.uri)
-		}
-	}
-	return next, nil
-}
-
 // readResource answers resources/read.
 func (c *connection) readResource(r *request, p *params) (any, error) {
 	found, err := c.findResource(p.URI)
 	if err != nil {
-		return nil, err
+		return nil, notFound(err, p)
 	}
-	result, err := c.client.ReadResource(r.ctx, found.server, found.uri, c.callOptions(r, p.Meta.ProgressToken)...)
+	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
+	var result *mcp.ReadResourceResult
+	err = c.whenUp(r.ctx, func() (err error) {
+		result, err = c.client.ReadResource(r.ctx, found.server, found.uri, opts...)
+		return err
+	})
 	if err != nil {
 		return nil, c.protocolError(p.URI, err)
 	}
@@ -177,6 +99,20 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		result.CacheScope = cacheScope
 	}
 	return result, nil
+}
+
+// notFound words the error of a resource that no server has, as the version of the request does.
+func notFound(err error, p *params) error {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) || wire.Code != codeResourceNotFound {
+		return err
+	}
+	same := *wire
+	same.Data, _ = json.Marshal(map[string]string{"uri": shorten(p.URI)})
+	if p.modern() {
+		same.Code = jsonrpc.CodeInvalidParams
+	}
+	return &same
 }
 
 // subscribe answers resources/subscribe.
@@ -188,7 +124,7 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 	if !c.holdSubscription(found) {
 		return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", cap(c.slots)))
 	}
-	added := c.out.notify.subscribe(found, p.URI)
+	added := c.notify.subscribe(found, p.URI)
 	if !added { // the session has it already, or has ended
 		defer c.releaseSubscription(found)
 	}
@@ -210,7 +146,7 @@ func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
 
 // endSubscription ends a subscription once.
 func (c *connection) endSubscription(uri string) {
-	if r, ok := c.out.notify.unsubscribe(uri); ok {
+	if r, ok := c.notify.unsubscribe(uri); ok {
 		c.releaseSubscription(r)
 	}
 }
@@ -233,15 +169,8 @@ func (c *connection) releaseSubscription(r resource) {
 	c.subscriptions.release(r, func() { <-c.slots })
 }
 
-// cacheScope is that of all lists. Their ttlMs is 0: they change when a server does.
+// cacheScope is that of all lists.
 const cacheScope = "private"
-
-// key is the place of an entry in a list: lists are sorted by server, and then by name.
-type key struct{ server, name string }
-
-func compareKeys(a, b key) int {
-	return cmp.Or(strings.Compare(a.server, b.server), strings.Compare(a.name, b.name))
-}
 
 // page returns the page of a list that follows cursor, and the cursor of the next page. A
 // cursor names the last entry of its page, so that no entry is left out or listed twice

@@ -28,7 +28,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	if level < 0 {
 		return nil, invalidParams(fmt.Sprintf("unknown log level %s; use one of %v", quote(p.Level), loggingLevels))
 	}
-	c.out.notify.setLogLevel(level)
+	c.notify.setLogLevel(level)
 	if err := r.acquire(c.levelling); err != nil {
 		return nil, err
 	}

@@ -61,9 +61,8 @@ const (
 // notifier holds the notifications of a session until they are read. What is reported twice
 // before it is read is one notification.
 type notifier struct {
-	signal func() // called when something is to be read
-
 	mu        sync.Mutex // guards the fields below
+	wake      func()     // called when something is to be read; nil while nobody reads
 	listeners []*listener
 	session   *listener // the whole session before 2026-07-28; one of listeners after startSession
 	logLevel  int       // messages below it are not passed on
@@ -71,13 +70,25 @@ type notifier struct {
 	logBytes  int // of logs
 	partBytes int // of the parts in the updates of listeners
 	closed    bool
+	ended     bool // the client is closed: there are no more listeners
 	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
 	// may have read them before it listens: its first listener hears of the change.
 	unheard lists
 }
 
-func newNotifier(signal func()) *notifier {
-	return &notifier{signal: signal, session: &listener{uris: map[string]resource{}}, logLevel: noLogs}
+func newNotifier() *notifier { return &notifier{session: &listener{}, logLevel: noLogs} }
+
+// wakeWith sets what is called when something is to be read.
+func (n *notifier) wakeWith(wake func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wake = wake
+}
+
+func (n *notifier) signalLocked() {
+	if n.wake != nil {
+		n.wake()
+	}
 }
 
 // startSession begins to report changes to a session before 2026-07-28.
@@ -86,6 +97,13 @@ func (n *notifier) startSession() {
 	defer n.mu.Unlock()
 	n.session.lists = allLists
 	n.joinLocked(n.session)
+}
+
+// isNeeded reports whether the session before 2026-07-28 would miss something without it.
+func (n *notifier) isNeeded() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.session.uris) > 0 || n.logLevel != noLogs
 }
 
 // joinLocked adds a listener once.
@@ -99,13 +117,13 @@ func (n *notifier) joinLocked(l *listener) {
 func (n *notifier) listen(l *listener) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	if n.closed || n.ended {
 		return false
 	}
 	n.joinLocked(l)
 	l.changed |= n.unheard & l.lists
 	n.unheard &^= l.lists
-	n.signal() // the acknowledgement
+	n.signalLocked() // the acknowledgement
 	return true
 }
 
@@ -123,6 +141,7 @@ func (n *notifier) leave(l *listener) {
 func (n *notifier) endListeners() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.ended = true
 	for _, l := range n.listeners {
 		if l.ended != nil {
 			close(l.ended)
@@ -138,6 +157,9 @@ func (n *notifier) subscribe(r resource, uri string) bool {
 	defer n.mu.Unlock()
 	if _, stands := n.session.uris[uri]; stands || n.closed {
 		return false
+	}
+	if n.session.uris == nil {
+		n.session.uris = map[string]resource{}
 	}
 	n.session.uris[uri] = r
 	n.joinLocked(n.session)
@@ -187,8 +209,8 @@ func (n *notifier) reportLists(changed lists) {
 		l.changed |= changed & l.lists
 		n.unheard &^= l.lists
 	}
+	n.signalLocked()
 	n.mu.Unlock()
-	n.signal()
 }
 
 // reportUpdate notes that a resource was updated, or a part of it. An empty URI stands for
@@ -203,8 +225,8 @@ func (n *notifier) reportUpdate(server, uri string) {
 			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.uri))
 		}
 	}
+	n.signalLocked()
 	n.mu.Unlock()
-	n.signal()
 }
 
 // addUpdateLocked notes that the part of a subscribed resource was updated; all of it if the
@@ -255,8 +277,8 @@ func (n *notifier) reportLog(m mcpvisor.LogMessage) {
 			n.logs = slices.Delete(n.logs, 0, 1)
 		}
 	}
+	n.signalLocked()
 	n.mu.Unlock()
-	n.signal()
 }
 
 // next returns the next notification; nil if all have been read.

@@ -16,13 +16,14 @@ import (
 type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
 	maxBytes int           // read only
-	notify   *notifier     // all notifications but progress
+	notify   *notifier     // all notifications but progress; nil if there are no others
 
 	mu       sync.Mutex // guards the fields below
 	queue    []outgoing // oldest first
 	bytes    int        // of the answers in queue
 	noteNext bool       // a notification is before the next of queue, so that neither waits for many of the others
 	closed   bool       // the session has ended
+	dropped  int        // requests that ended without an answer
 }
 
 // outgoing is the answer to a request or, without one, its progress.
@@ -31,9 +32,11 @@ type outgoing struct {
 	answer  *jsonrpc.Response
 }
 
-func newOutbox(limits Limits) *outbox {
-	o := &outbox{wake: make(chan struct{}, 1), maxBytes: limits.MaxUnreadBytes}
-	o.notify = newNotifier(o.signal)
+func newOutbox(limits Limits, notify *notifier) *outbox {
+	o := &outbox{wake: make(chan struct{}, 1), maxBytes: limits.MaxUnreadBytes, notify: notify}
+	if notify != nil {
+		notify.wakeWith(o.signal)
+	}
 	return o
 }
 
@@ -90,14 +93,23 @@ func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	r.progress = &p
 }
 
-// dropProgress drops the progress of a request that ends without an answer.
-func (o *outbox) dropProgress(r *request) {
+// drop notes that a request ends without an answer, and drops its progress.
+func (o *outbox) drop(r *request) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	defer o.signal()
+	o.dropped++
 	if r.progress != nil {
 		r.progress = nil
 		o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.request == r && waits.answer == nil })
 	}
+}
+
+// droppedAnswers is how many requests have ended without an answer.
+func (o *outbox) droppedAnswers() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.dropped
 }
 
 // next returns what the peer gets next; nil if there is nothing. ended is the request that
@@ -112,12 +124,12 @@ func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 			o.signal() // there may be more
 		}
 	}()
-	if notesFirst {
+	if notesFirst && o.notify != nil {
 		if m = o.notify.next(); m != nil {
 			return m, nil
 		}
 	}
-	if m, ended = o.nextOfQueue(); m != nil || notesFirst {
+	if m, ended = o.nextOfQueue(); m != nil || notesFirst || o.notify == nil {
 		return m, ended
 	}
 	return o.notify.next(), nil

@@ -14,11 +14,11 @@ import (
 
 // Answers and notifications take turns: a peer that reads slowly gets both.
 func TestOutbox_alternates(t *testing.T) {
-	out := newOutbox(Limits{}.withDefaults())
+	out := newOutbox(Limits{}.withDefaults(), newNotifier())
 	out.notify.setLogLevel(0)
 	const each = 10
 	for i := range each {
-		r := newRequest(t.Context(), numbered("ping", "")(i))
+		r := newRequest(t.Context(), numbered("ping", "")(i), out)
 		require.True(t, out.addAnswer(r, &jsonrpc.Response{ID: r.ID, Result: json.RawMessage("{}")}))
 		out.notify.reportLog(mcpvisor.LogMessage{Level: "info", Text: "x"})
 	}
@@ -39,9 +39,9 @@ func TestOutbox_alternates(t *testing.T) {
 
 // The progress of a canceled request is not sent, though the request has not ended yet.
 func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
-	out := newOutbox(Limits{}.withDefaults())
+	out := newOutbox(Limits{}.withDefaults(), newNotifier())
 	report := func(id int) *request {
-		r := newRequest(t.Context(), numbered("tools/call", "")(id))
+		r := newRequest(t.Context(), numbered("tools/call", "")(id), out)
 		r.token = fmt.Append(nil, id)
 		out.addProgress(r, mcpvisor.Progress{Progress: 1})
 		return r
@@ -57,7 +57,7 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 // After an unsubscribe no update of the resource follows, whether of all of it or a part. Those
 // of another subscription stay.
 func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
-	n := newNotifier(func() {})
+	n := newNotifier()
 	for _, uri := range []string{"x:a", "x:a/b", "x:a2", "x:c/"} {
 		require.True(t, n.subscribe(resource{"s", uri}, uri))
 	}
@@ -84,7 +84,7 @@ func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
 func TestNotification_that_is_too_long(t *testing.T) {
 	q := newRequests(Limits{}.withDefaults(), func(*request) {}, func() {})
 	c := &connection{ctx: t.Context(), requests: q}
-	call := newRequest(t.Context(), numbered("tools/call", "")(0))
+	call := newRequest(t.Context(), numbered("tools/call", "")(0), nil)
 	require.NoError(t, q.admit(t.Context(), call))
 	cancellation := func(bytes int) *jsonrpc.Request {
 		const text = `{"requestId":1,"reason":""}`

@@ -11,7 +11,7 @@ import (
 )
 
 // rawServer is a server in memory with one tool, x, whose calls are answered with a text: the
-// members of the message after its id, or a result.
+// members of the message after its id, or a result. For "params" it is the params of the first call.
 func rawServer(result string) *mcpvisor.InMemory {
 	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
 		lines := bufio.NewReader(in)
@@ -23,6 +23,7 @@ func rawServer(result string) *mcpvisor.InMemory {
 			var m struct {
 				ID     json.RawMessage `json:"id"`
 				Method string          `json:"method"`
+				Params json.RawMessage `json:"params"`
 			}
 			if json.Unmarshal(line, &m) != nil || m.ID == nil {
 				continue
@@ -34,6 +35,9 @@ func rawServer(result string) *mcpvisor.InMemory {
 			case "tools/list":
 				answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 			case "tools/call":
+				if result == "params" {
+					result = `{"content":[],"structuredContent":` + string(m.Params) + `}`
+				}
 				if answer = result; result[0] == '{' {
 					answer = `"result":` + result
 				}

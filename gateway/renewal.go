@@ -51,31 +51,3 @@ func (s *subscriptions) forget(server string, gen uint64) {
 		delete(s.renewals, server)
 	}
 }
-
-// renew makes the subscriptions to a server again if it was replaced, and then reports all of
-// them as updated: what changed while it was down is not known.
-func (c *connection) renew(server string, gen uint64) {
-	done := c.subscriptions.renew(server, gen)
-	select {
-	case <-done:
-		c.out.notify.reportUpdate(server, "")
-	default:
-		go func() {
-			select {
-			case <-done:
-				c.out.notify.reportUpdate(server, "")
-			case <-c.ctx.Done():
-			}
-		}()
-	}
-}
-
-// renewAll is renew for all servers that are ready, after events were missed. The others
-// become ready with an event of their own.
-func (c *connection) renewAll() {
-	for _, s := range c.client.Status() {
-		if s.Session != nil {
-			c.renew(s.Name, s.Gen)
-		}
-	}
-}

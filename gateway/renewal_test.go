@@ -139,7 +139,7 @@ func TestSubscribe_events_were_missed(t *testing.T) {
 			require.NoError(t, c.Unsubscribe(ctx, "a", uri)) // as the end of a registration does
 		}
 		conn.subscriptions.forget("a", math.MaxUint64)
-		conn.renewAll()
+		conn.hub.renewAll()
 		s.requireUpdate(uri)
 		r, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})
 		text(t, r, err)

@@ -19,8 +19,9 @@ type request struct {
 	*jsonrpc.Request
 	ctx    context.Context // ends with the session, and when the peer cancels the request
 	cancel context.CancelFunc
-	bytes  int   // that it holds
-	turn   *turn // nil unless it changes a subscription
+	out    *outbox // gets its answer and its progress
+	bytes  int     // that it holds
+	turn   *turn   // nil unless it changes a subscription
 
 	// Set before it begins.
 	refusal  string // why it is refused; empty otherwise
@@ -36,8 +37,8 @@ type request struct {
 // requestCost is what a request holds beside its text, in bytes.
 const requestCost = 1 << 10
 
-func newRequest(ctx context.Context, r *jsonrpc.Request) *request {
-	made := &request{Request: r, bytes: requestCost + len(r.Method) + len(r.Params)}
+func newRequest(ctx context.Context, r *jsonrpc.Request, out *outbox) *request {
+	made := &request{Request: r, out: out, bytes: requestCost + len(r.Method) + len(r.Params)}
 	if id, ok := r.ID.Raw().(string); ok {
 		made.bytes += len(id)
 	}
@@ -132,6 +133,12 @@ func (q *requests) takeLocked(r *request) bool {
 	return true
 }
 
+// abandon ends a request whose answer nobody reads.
+func (r *request) abandon() {
+	r.canceled.Store(true)
+	r.cancel()
+}
+
 // cancel ends a request that the peer has canceled (MCP, basic, utilities, cancellation). It
 // gets no answer, unless that waits to be read.
 func (q *requests) cancel(id jsonrpc.ID) {
@@ -139,8 +146,7 @@ func (q *requests) cancel(id jsonrpc.ID) {
 	r := q.byID[id]
 	q.mu.Unlock()
 	if r != nil {
-		r.canceled.Store(true)
-		r.cancel()
+		r.abandon()
 	}
 }
 

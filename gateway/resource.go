@@ -89,8 +89,7 @@ func hasEntry[T any](list []T, key string, keyOf func(*T) string) bool {
 	return found
 }
 
-// codeResourceNotFound is that of versions before 2026-07-28; later ones use that of invalid
-// params, which has no meaning of its own.
+// codeResourceNotFound is that of versions before 2026-07-28; see notFound.
 const codeResourceNotFound = -32002
 
 // maxNamed is how many servers an error names.

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -11,7 +13,7 @@ import (
 // DefaultPageSize is how many entries one page of a list has.
 const DefaultPageSize = 1000
 
-// Option configures a [Transport].
+// Option configures a [Transport] or a [Handler].
 type Option func(*options)
 
 type options struct {
@@ -20,6 +22,17 @@ type options struct {
 	pageSize      int
 	call          []facade.CallOption
 	limits        Limits
+	onDown        OnDown
+	onDownOf      map[string]OnDown
+	maxWait       time.Duration
+	names         *Names // nil: aliases
+
+	// Of a Handler.
+	key            []byte
+	http           HTTPLimits
+	verify         auth.TokenVerifier
+	verifyDetails  *auth.RequireBearerTokenOptions
+	hosts, origins []string
 }
 
 // WithServerInfo sets the name and version by which the session introduces itself. Default:
@@ -64,21 +77,38 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 	if client == nil {
 		panic("gateway.Transport: the client is nil")
 	}
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults()}
+	return newGateway(client, newOptions(opts))
+}
+
+func newOptions(opts []Option) options {
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, http: HTTPLimits{}.withDefaults()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
-	return &gateway{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
+	return o
 }
 
-// gateway is what the sessions of one transport share.
+// gateway is what the sessions of one transport, or of one handler, share.
 type gateway struct {
 	client        *facade.Client
 	opts          options // read only
+	catalog       catalog
+	hub           hub
 	subscriptions subscriptions
 }
 
+func newGateway(client *facade.Client, o options) *gateway {
+	g := &gateway{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
+	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
+	g.catalog = catalog{client: client, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	return g
+}
+
 // Connect implements [mcp.Transport]. It does not wait for any server.
-func (g *gateway) Connect(context.Context) (mcp.Connection, error) { return newConnection(g), nil }
+func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
+	c := newConnection(context.Background(), g)
+	c.follow()
+	return c, nil
+}

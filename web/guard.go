@@ -1,17 +1,15 @@
 package web
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/internal/loopback"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -79,10 +77,10 @@ func (h *Handler) refuseStranger(r *http.Request) *refusal {
 		return refuse(http.StatusMisdirectedRequest, "the name in the Host header is not one of this page; the program that serves it can allow names with web.WithHosts")
 	}
 	if !h.opts.tokenSet && !h.opts.ownAuth {
-		if !onLoopback(r.Context()) {
+		if !loopback.IsLocal(r.Context()) {
 			return refuse(http.StatusForbidden, "without a token this page is served on loopback addresses only; the program that serves it can set one with web.WithToken")
 		}
-		if isForwarded(r.Header) {
+		if loopback.IsForwarded(r.Header) {
 			return refuse(http.StatusForbidden, "without a token this page is not served through a proxy; the program that serves it can set one with web.WithToken, or use web.WithOwnAuthentication if the proxy authenticates")
 		}
 	}
@@ -97,47 +95,8 @@ func isProbe(path string) bool { return path == "/healthz" || path == "/readyz" 
 
 // acceptsHost reports whether the page may be reached under the name in a Host header.
 func (h *Handler) acceptsHost(host string) bool {
-	name := hostName(host)
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	if address, err := netip.ParseAddr(name); err == nil && address.Unmap().IsLoopback() {
-		return true
-	}
-	return slices.Contains(h.opts.hosts, name) || slices.Contains(h.opts.hosts, anyHost)
-}
-
-// hostName returns the name or address of a Host header, in lower case, without port,
-// brackets and the dot at its end.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-// isForwarded reports whether a proxy says that it forwards a request. Its connection comes
-// from this machine, the user may be anywhere.
-func isForwarded(header http.Header) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if _, set := header[name]; set {
-			return true
-		}
-	}
-	return false
-}
-
-// onLoopback reports whether a connection came in on a loopback address or on a unix
-// socket. It did not if its address is not known, as under FastCGI.
-func onLoopback(ctx context.Context) bool {
-	switch local := ctx.Value(http.LocalAddrContextKey).(type) {
-	case *net.TCPAddr:
-		return local.IP.IsLoopback()
-	case *net.UnixAddr:
-		return true
-	}
-	return false
+	name := loopback.HostName(host)
+	return loopback.IsName(host) || slices.Contains(h.opts.hosts, name) || slices.Contains(h.opts.hosts, anyHost)
 }
 
 // tokenParameter is the query parameter that brings the token to the page once.

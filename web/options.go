@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/internal/loopback"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -101,7 +102,7 @@ func (o *options) validate() error {
 		return errors.New("web: the token is empty; pass a secret to WithToken, or leave the option out")
 	}
 	for i, name := range o.hosts {
-		plain := hostName(name)
+		plain := loopback.HostName(name)
 		o.hosts[i] = plain
 		if plain == anyHost {
 			if !o.tokenSet && !o.ownAuth {

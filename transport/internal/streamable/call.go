@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/endpoint"
-	"github.com/mcpvisor/mcpvisor/transport/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
@@ -141,7 +141,7 @@ func (c *calls) header(a *agreement, r transport.Request) (http.Header, error) {
 		h["Mcp-Name"] = []string{headerparams.Value(r.Target)}
 	}
 	if r.Method == "tools/call" {
-		return h, c.params.AddTo(h, r)
+		return h, c.params.AddTo(h, r.Target, r.Params)
 	}
 	return h, nil
 }

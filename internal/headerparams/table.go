@@ -2,7 +2,7 @@
 // (MCP 2026-07-28, Streamable HTTP). A tool marks such an argument in its input schema
 // with "x-mcp-header".
 //
-// [Table] holds which tools have marked arguments and adds their headers to a call.
+// [Table] holds which tools have marked arguments and adds their headers to a call, or compares them.
 // [Check] reports whether the marks of a schema can be used. [Value] encodes a value for a
 // header. What a tool may mark, what the marks keep in memory, and what the headers of a
 // call take have bounds.
@@ -11,6 +11,7 @@ package headerparams
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -25,8 +26,6 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
-	"github.com/mcpvisor/mcpvisor/transport"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 // MCP 2026-07-28, Streamable HTTP: a client repeats parts of a request in headers, so
@@ -68,17 +67,13 @@ const maxHeaderBytes = 256 << 10
 
 // AddTo adds to h the headers of the marked arguments of a tool call. It fails if the
 // arguments do not fit into headers.
-func (t *Table) AddTo(h http.Header, r transport.Request) error {
-	tools := t.tools.Load()
-	if tools == nil {
-		return nil
-	}
-	marks := (*tools)[r.Target]
+func (t *Table) AddTo(h http.Header, tool string, params json.RawMessage) error {
+	marks := t.marks(tool)
 	if marks == nil {
 		return nil
 	}
-	values := make([][]byte, len(marks.headers)) // by mark; nil: the call has no such argument
-	if !marks.params.read(r.Params, values) {
+	values, ok := marks.read(params)
+	if !ok {
 		return nil // not JSON; the server says so
 	}
 	room := maxHeaderBytes
@@ -101,6 +96,62 @@ func (t *Table) AddTo(h http.Header, r transport.Request) error {
 		h.Set(name, text)
 	}
 	return nil
+}
+
+// marks returns the marks of a tool; nil if it has none.
+func (t *Table) marks(tool string) *toolMarks {
+	tools := t.tools.Load()
+	if tools == nil {
+		return nil
+	}
+	return (*tools)[tool]
+}
+
+// read returns the marked values in the parameters of a call, by mark; nil for those that it does
+// not have. ok is false if they are not JSON.
+func (t *toolMarks) read(params json.RawMessage) (values [][]byte, ok bool) {
+	values = make([][]byte, len(t.headers))
+	return values, t.params.read(params, values)
+}
+
+// Mismatch returns the first header of a tool call that does not repeat its argument; empty if
+// all do. It is the server's side of AddTo: "servers MUST reject" such a request.
+func (t *Table) Mismatch(h http.Header, tool string, params json.RawMessage) (header string) {
+	marks := t.marks(tool)
+	if marks == nil {
+		return ""
+	}
+	values, ok := marks.read(params)
+	if !ok {
+		return ""
+	}
+	for i, raw := range values {
+		name := marks.headers[i]
+		said, valid := Decode(h.Get(name))
+		var text string
+		if len(raw) > 0 && string(raw) != "null" {
+			if len(raw) > longestEscape*maxHeaderBytes {
+				return name
+			}
+			if text, ok = paramValue(raw); !ok && said != "" {
+				return name
+			}
+		}
+		if !valid || said != text && !sameInteger(said, raw) {
+			return name
+		}
+	}
+	return ""
+}
+
+// sameInteger reports whether a header has the integer of an argument in another form, as 42.0.
+func sameInteger(said string, raw json.RawMessage) bool {
+	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
+		return false
+	}
+	a, errA := strconv.ParseFloat(said, 64)
+	b, errB := strconv.ParseFloat(string(raw), 64)
+	return errA == nil && errB == nil && a == b && a == math.Trunc(a) && math.Abs(a) <= maxExactInteger
 }
 
 // longestEscape is how many bytes of JSON stand for one byte of text at most.
@@ -150,6 +201,18 @@ func Value(text string) string {
 		return text
 	}
 	return encodedPrefix + base64.StdEncoding.EncodeToString([]byte(text)) + encodedSuffix
+}
+
+// Decode is the reverse of [Value]. ok is false if the value has the form of an encoded one and
+// cannot be decoded.
+func Decode(value string) (text string, ok bool) {
+	inner, encoded := strings.CutPrefix(value, encodedPrefix)
+	inner, ends := strings.CutSuffix(inner, encodedSuffix)
+	if !encoded || !ends {
+		return value, true
+	}
+	decoded, err := base64.StdEncoding.DecodeString(inner)
+	return string(decoded), err == nil
 }
 
 // paramValue returns an argument as text: a string, a boolean, or an integer that every
@@ -229,7 +292,7 @@ func readMarks(schema json.RawMessage) (*toolMarks, error) {
 		return nil, nil //nolint:nilnil // the usual case: no marks and no error
 	}
 	var root annotatedSchema
-	err := jsonrpc.CheckBounds(schema, schemaLimits)
+	_, err := jsonbound.Check(context.Background(), schema, schemaLimits)
 	if err != nil {
 		err = fmt.Errorf("it holds %w", err)
 	} else {

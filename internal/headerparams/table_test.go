@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // tool returns a tool as discovery decodes it.
@@ -24,7 +23,7 @@ func tool(name, schema string) mcpvisor.Tool {
 func headersOf(t *testing.T, p *Table, arguments string) http.Header {
 	t.Helper()
 	h := make(http.Header)
-	require.NoError(t, p.AddTo(h, transport.Request{Target: "t", Params: []byte(`{"name":"t","arguments":` + arguments + `}`)}))
+	require.NoError(t, p.AddTo(h, "t", []byte(`{"name":"t","arguments":`+arguments+`}`)))
 	return h
 }
 
@@ -70,15 +69,13 @@ func TestTable_longArguments(t *testing.T) {
 	var p Table
 	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"B"}}}`)})
 	call := func(a, b int) error {
-		return p.AddTo(make(http.Header), transport.Request{Target: "t",
-			Params: fmt.Appendf(nil, `{"arguments":{"a":"%s","b":"%s"}}`, strings.Repeat("x", a), strings.Repeat("y", b))})
+		return p.AddTo(make(http.Header), "t", fmt.Appendf(nil, `{"arguments":{"a":"%s","b":"%s"}}`, strings.Repeat("x", a), strings.Repeat("y", b)))
 	}
 	const half = maxHeaderBytes/2 - 100
 	require.NoError(t, call(half, half))
 	require.ErrorContains(t, call(half, half+200), "Mcp-Param-B")
 	require.ErrorContains(t, call(8*maxHeaderBytes, 0), "Mcp-Param-A")
-	require.NoError(t, p.AddTo(make(http.Header), transport.Request{Target: "t",
-		Params: []byte(`{"arguments":{"a":[` + strings.Repeat("1,", 8*maxHeaderBytes) + `1]}}`)}), "a list is in no header")
+	require.NoError(t, p.AddTo(make(http.Header), "t", []byte(`{"arguments":{"a":[`+strings.Repeat("1,", 8*maxHeaderBytes)+`1]}}`)), "a list is in no header")
 }
 
 // What the table keeps is a small multiple of the schemas: marked arguments share the path
@@ -129,10 +126,10 @@ func TestTable_argumentsNotCopied(t *testing.T) {
 		fmt.Fprintf(&b, `,"a%d":{"type":"string","x-mcp-header":"A%d"}`, i, i)
 	}
 	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{`+b.String()[1:]+`}}`)})
-	call := transport.Request{Target: "t", Params: []byte(`{"arguments":{` + strings.Repeat(`"other":[1,2,3],`, 50_000) + `"a1":"x"}}`)}
+	params := []byte(`{"arguments":{` + strings.Repeat(`"other":[1,2,3],`, 50_000) + `"a1":"x"}}`)
 	result := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
-			_ = p.AddTo(make(http.Header), call)
+			_ = p.AddTo(make(http.Header), "t", params)
 		}
 	})
 	require.Less(t, result.AllocedBytesPerOp(), int64(16<<10))
@@ -141,8 +138,8 @@ func TestTable_argumentsNotCopied(t *testing.T) {
 // A call of a tool without marks costs nothing.
 func TestTable_unmarkedToolAllocatesNothing(t *testing.T) {
 	var p Table
-	h, call := make(http.Header), transport.Request{Target: "u", Params: []byte(`{"arguments":{"a":"x"}}`)}
-	add := func() { _ = p.AddTo(h, call) }
+	h, params := make(http.Header), []byte(`{"arguments":{"a":"x"}}`)
+	add := func() { _ = p.AddTo(h, "u", params) }
 	require.Zero(t, testing.AllocsPerRun(100, add))
 	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"a"}}}`)})
 	require.Zero(t, testing.AllocsPerRun(100, add))
@@ -221,5 +218,40 @@ func TestParamValue(t *testing.T) {
 	for _, raw := range []string{``, `null`, `1.5`, `9007199254740993`, `{}`, `[1]`} {
 		_, ok := paramValue([]byte(raw))
 		require.False(t, ok, raw)
+	}
+}
+
+// A request is refused unless each header repeats its argument.
+func TestTable_Mismatch(t *testing.T) {
+	var p Table
+	p.Replace([]mcpvisor.Tool{tool("t", `{"properties":{"a":{"type":"string","x-mcp-header":"A"},"n":{"type":"integer","x-mcp-header":"N"}}}`)})
+	for what, try := range map[string]struct {
+		arguments string
+		headers   []string
+		want      string
+	}{
+		"both":                 {`{"a":"x","n":42}`, []string{"Mcp-Param-A", "x", "Mcp-Param-N", "42"}, ""},
+		"encoded":              {`{"a":"zürich"}`, []string{"Mcp-Param-A", Value("zürich")}, ""},
+		"encoded needlessly":   {`{"a":"Hello"}`, []string{"Mcp-Param-A", "=?base64?SGVsbG8=?="}, ""},
+		"number in other form": {`{"n":42}`, []string{"Mcp-Param-N", "42.0"}, ""},
+		"none":                 {`{}`, nil, ""},
+		"null":                 {`{"a":null}`, nil, ""},
+		"list":                 {`{"a":[1]}`, nil, ""},
+		"missing":              {`{"a":"x"}`, nil, "Mcp-Param-A"},
+		"other":                {`{"a":"x"}`, []string{"Mcp-Param-A", "y"}, "Mcp-Param-A"},
+		"too much":             {`{}`, []string{"Mcp-Param-A", "y"}, "Mcp-Param-A"},
+		"of null":              {`{"a":null}`, []string{"Mcp-Param-A", "null"}, "Mcp-Param-A"},
+		"of a list":            {`{"a":[1]}`, []string{"Mcp-Param-A", "1"}, "Mcp-Param-A"},
+		"other number":         {`{"n":42}`, []string{"Mcp-Param-N", "43"}, "Mcp-Param-N"},
+		"bad padding":          {`{"a":"Hello"}`, []string{"Mcp-Param-A", "=?base64?SGVsbG8?="}, "Mcp-Param-A"},
+		"bad characters":       {`{"a":"Hello"}`, []string{"Mcp-Param-A", "=?base64?SGVs!!!bG8=?="}, "Mcp-Param-A"},
+	} {
+		h := make(http.Header)
+		for i := 0; i+1 < len(try.headers); i += 2 {
+			h.Set(try.headers[i], try.headers[i+1])
+		}
+		params := []byte(`{"name":"t","arguments":` + try.arguments + `}`)
+		require.Equal(t, try.want, p.Mismatch(h, "t", params), what)
+		require.Empty(t, p.Mismatch(h, "other", params), "a tool without marks")
 	}
 }

@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+
+	"github.com/mcpvisor/mcpvisor/internal/loopback"
+)
+
+// WithTokenVerifier makes a [Handler] ask for a bearer token and pass it to verify, which returns
+// whose it is: TokenInfo.UserID is the principal, and must not be empty. Details may be nil; see
+// auth.RequireBearerToken. Default: no token, and then only this machine is served.
+func WithTokenVerifier(verify auth.TokenVerifier, details *auth.RequireBearerTokenOptions) Option {
+	return func(o *options) { o.verify, o.verifyDetails = verify, details }
+}
+
+// Token is a bearer token of a [Handler], by its hash: the token itself is not kept.
+type Token struct {
+	// Principal is whose token it is, as in "ci". Sessions and limits belong to a principal.
+	Principal string `json:"principal"`
+	// SHA256 is what [HashToken] returns.
+	SHA256 string `json:"sha256"`
+}
+
+// NewToken returns a random token.
+func NewToken() string { return rand.Text() + rand.Text() }
+
+// HashToken returns the hash of a token, to be stored in place of it. Tokens must be random, as
+// those of [NewToken]: a hash of words can be guessed.
+func HashToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// WithTokens makes a [Handler] ask for one of the tokens. It is [WithTokenVerifier] with a
+// verifier that compares hashes in a time that does not depend on them. A hash that is not one of
+// [HashToken] fits no token.
+func WithTokens(tokens ...Token) Option {
+	tokens = slices.Clone(tokens)
+	return WithTokenVerifier(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		hash, found := []byte(HashToken(token)), -1
+		for i, t := range tokens {
+			if subtle.ConstantTimeCompare(hash, []byte(strings.ToLower(t.SHA256))) == 1 {
+				found = i
+			}
+		}
+		if found < 0 {
+			return nil, auth.ErrInvalidToken
+		}
+		return &auth.TokenInfo{UserID: tokens[found].Principal}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+}
+
+// WithHosts sets the names that the Host header of a request may have besides those of this
+// machine, without port. Default: with a verifier of tokens any, else only those of this machine.
+func WithHosts(names ...string) Option {
+	return func(o *options) {
+		for _, name := range names {
+			o.hosts = append(o.hosts, loopback.HostName(name))
+		}
+	}
+}
+
+// WithOrigins sets the web sites whose pages may use a [Handler], as in "http://localhost:6274".
+// Default: only pages of the handler's own host, which browsers name in the Origin header.
+func WithOrigins(origins ...string) Option {
+	return func(o *options) { o.origins = append(o.origins, origins...) }
+}
+
+// refuse decides whether a request may be served, tokens aside. A status of 0 means yes.
+func (o *options) refuse(r *http.Request) (status int, why string) {
+	if !loopback.IsName(r.Host) && (o.verify == nil || o.hosts != nil) && !slices.Contains(o.hosts, loopback.HostName(r.Host)) {
+		return http.StatusForbidden, "the name in the Host header is not one of this gateway; use the name of this machine, or let the gateway allow it"
+	}
+	if o.verify == nil && (!loopback.IsLocal(r.Context()) || loopback.IsForwarded(r.Header)) {
+		return http.StatusForbidden, "without tokens the gateway serves this machine only, and not through a proxy; let it ask for tokens"
+	}
+	if !o.allowsOrigin(r) {
+		return http.StatusForbidden, "the request comes from another web site; let the gateway allow its origin"
+	}
+	return 0, ""
+}
+
+// allowsOrigin reports whether the page that sends a request may do so. Programs that are no
+// browsers send no Origin.
+func (o *options) allowsOrigin(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return true
+	}
+	if len(origins) > 1 {
+		return false
+	}
+	if slices.Contains(o.origins, origins[0]) {
+		return true
+	}
+	page, err := url.Parse(origins[0])
+	return err == nil && page.Host != "" && strings.EqualFold(page.Host, r.Host)
+}
+
+// allowPage lets the pages of an origin that is allowed read the answer.
+func (o *options) allowPage(header http.Header, r *http.Request) {
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(o.origins, origin) {
+		return
+	}
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Add("Vary", "Origin")
+	header.Set("Access-Control-Expose-Headers", sessionHeader)
+	if r.Method == http.MethodOptions {
+		header.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+		header.Set("Access-Control-Allow-Headers", strings.Join([]string{"Authorization", "Content-Type", "Last-Event-ID", sessionHeader, versionHeader, methodHeader, nameHeader}, ", "))
+	}
+}

@@ -1,0 +1,226 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+)
+
+// The headers of Streamable HTTP.
+const (
+	sessionHeader = "Mcp-Session-Id"
+	versionHeader = "Mcp-Protocol-Version"
+	methodHeader  = "Mcp-Method"
+	nameHeader    = "Mcp-Name"
+	eventHeader   = "Last-Event-ID"
+)
+
+// HTTPLimits bound what the requests to a [Handler] may cost. In each field 0, and a negative
+// value, means the default.
+type HTTPLimits struct {
+	// MaxBodyBytes bounds the body of one request. A larger one is answered with 413. Default
+	// 16 MiB.
+	MaxBodyBytes int
+	// ReadTimeout is how long the body of a request may take. Default 30 s. The header is
+	// read by the http.Server: set its ReadHeaderTimeout.
+	ReadTimeout time.Duration
+	// WriteTimeout is how long a peer may take to read what is written to it at once. One that
+	// takes longer is disconnected, and its requests are canceled. Default 30 s.
+	WriteTimeout time.Duration
+	// KeepAlive is how often a stream without messages says that it lives. Default 25 s.
+	KeepAlive time.Duration
+	// SessionLifetime is how long the id of a session is valid after initialize. Default 30 days.
+	SessionLifetime time.Duration
+	// SessionIdle is how long subscriptions and the log level of a session are kept while it has
+	// no request in flight and no stream. Default 30 minutes. Without them a session costs
+	// nothing between its requests.
+	SessionIdle time.Duration
+
+	// Of one principal; without tokens there is one. Beyond them requests are answered with 429.
+
+	// MaxInFlight is how many requests are in flight. Default 1,024.
+	MaxInFlight int
+	// MaxSessions is how many sessions have a request in flight, a stream, a subscription or a
+	// log level. Default 10,000.
+	MaxSessions int
+	// MaxBytes bounds the bodies of all requests in flight. Default 128 MiB.
+	MaxBytes int
+}
+
+// WithHTTPLimits sets what the requests to a [Handler] may cost. [WithLimits] bounds each session.
+func WithHTTPLimits(l HTTPLimits) Option { return func(o *options) { o.http = l.withDefaults() } }
+
+func (l HTTPLimits) withDefaults() HTTPLimits {
+	setDefault(&l.MaxBodyBytes, 16<<20)
+	setDefault(&l.ReadTimeout, 30*time.Second)
+	setDefault(&l.WriteTimeout, 30*time.Second)
+	setDefault(&l.KeepAlive, 25*time.Second)
+	setDefault(&l.SessionLifetime, 30*24*time.Hour)
+	setDefault(&l.SessionIdle, 30*time.Minute)
+	setDefault(&l.MaxInFlight, 1024)
+	setDefault(&l.MaxSessions, 10_000)
+	setDefault(&l.MaxBytes, 128<<20)
+	return l
+}
+
+func setDefault[T int | time.Duration](value *T, otherwise T) {
+	if *value <= 0 {
+		*value = otherwise
+	}
+}
+
+// LoadSessionKey reads the key of [WithSessionKey] from a file of 32 bytes that only the user may
+// read. If there is none, it is made.
+func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path) }
+
+// WithSessionKey sets the key that signs the ids of sessions. A [Handler] with the same key, in
+// another process or after a crash of this one, continues the sessions: the id has all that is
+// needed. What a session has subscribed to, and its log level, are lost. Default: a random
+// key, so that sessions end with the handler. It panics if the key has less than 32 bytes.
+func WithSessionKey(key []byte) Option {
+	if len(key) < sessionid.KeyBytes {
+		panic("gateway: the session key is shorter than 32 bytes")
+	}
+	return func(o *options) { o.key = key }
+}
+
+// Server is an MCP server over Streamable HTTP, of one endpoint, for all versions: 2024-11-05 to
+// 2025-11-25 with sessions, and 2026-07-28 without. See [Handler].
+type Server struct {
+	gateway *gateway
+	limits  HTTPLimits // read only
+	handler http.Handler
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+
+	mu         sync.Mutex // guards the fields below
+	principals map[string]*principal
+	sessions   map[nonce]*httpSession // that cost something
+	ended      map[nonce]time.Time    // by DELETE, until they expire
+}
+
+// Handler returns an http.Handler that offers what client supervises as an MCP server:
+//
+//	http.Handle("/mcp", gateway.Handler(client, gateway.WithSessionKey(key)))
+//
+// Each request says of which version it is, so clients of all versions use the same URL. An
+// answer is JSON, or a stream if progress comes first.
+//
+// Without tokens it serves this machine only, under its own names, and no page of another web
+// site. [WithTokens] and [WithTokenVerifier] open it to other machines; TLS is the matter of the
+// http.Server. The tokens are not passed on to the servers.
+//
+// The http.Server must have a ReadHeaderTimeout, and no WriteTimeout: streams last. Set
+// http.Server.RegisterOnShutdown to Close, or Shutdown waits for the streams. Handler panics if
+// client is nil.
+func Handler(client *facade.Client, opts ...Option) *Server {
+	if client == nil {
+		panic("gateway.Handler: the client is nil")
+	}
+	o := newOptions(opts)
+	if o.names == nil {
+		o.names = &Names{}
+	}
+	if o.key == nil {
+		o.key = sessionid.NewKey()
+	}
+	s := &Server{gateway: newGateway(client, o), limits: o.http, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.handler = http.HandlerFunc(s.serve)
+	if o.verify != nil {
+		s.handler = auth.RequireBearerToken(o.verify, o.verifyDetails)(s.handler)
+	}
+	return s
+}
+
+// Close ends all streams and cancels the requests in flight. The sessions continue in another
+// Handler with the same key. It does not wait. It may be called more than once.
+func (s *Server) Close() {
+	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, hs := range s.sessions {
+		s.dropLocked(hs)
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	o := &s.gateway.opts
+	if status, why := o.refuse(r); status != 0 {
+		http.Error(w, why, status)
+		return
+	}
+	o.allowPage(w.Header(), r)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Method == http.MethodOptions {
+		w.Header().Set("Allow", allowedMethods)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+const allowedMethods = "GET, POST, DELETE, OPTIONS"
+
+// serve serves a request whose token is valid.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	var name string
+	if s.gateway.opts.verify != nil {
+		info := auth.TokenInfoFromContext(r.Context())
+		if info == nil || info.UserID == "" {
+			http.Error(w, "the verifier of tokens has not said whose token it is", http.StatusInternalServerError)
+			return
+		}
+		name = info.UserID
+	}
+	p := s.enter(name)
+	defer s.leave(p)
+	x := &exchange{server: s, principal: p, w: w, r: r, control: http.NewResponseController(w)}
+	switch r.Method {
+	case http.MethodPost:
+		x.post()
+	case http.MethodGet:
+		x.stream()
+	case http.MethodDelete:
+		x.endSession()
+	default:
+		w.Header().Set("Allow", allowedMethods)
+		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
+	}
+}
+
+// Status is what a [Server] does at one moment.
+type Status struct {
+	// Sessions counts the sessions that cost something; Streams those of them with a stream.
+	Sessions int `json:"sessions"`
+	Streams  int `json:"streams"`
+	// InFlight counts the requests in flight.
+	InFlight int `json:"inFlight"`
+	// Withheld has the tools and prompts that are not listed, sorted by server.
+	Withheld []Withheld `json:"withheld"`
+}
+
+// Status describes what the server does.
+func (s *Server) Status() Status {
+	st := Status{Withheld: append([]Withheld{}, s.gateway.catalog.get().withheld...)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.Sessions = len(s.sessions)
+	for _, hs := range s.sessions {
+		if hs.replace != nil {
+			st.Streams++
+		}
+	}
+	for _, p := range s.principals {
+		st.InFlight += p.inFlight
+	}
+	return st
+}

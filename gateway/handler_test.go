@@ -1,0 +1,512 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// serveHTTP serves a handler on a loopback address.
+func serveHTTP(t *testing.T, c *facade.Client, opts ...Option) (*Server, string) {
+	t.Helper()
+	s := Handler(c, opts...)
+	server := httptest.NewServer(s)
+	t.Cleanup(func() {
+		s.Close()
+		server.Close()
+		until(t, func() bool { return s.Status().InFlight == 0 && s.Status().Sessions == 0 })
+	})
+	return s, server.URL
+}
+
+// overHTTP opens a session of the go-sdk.
+func overHTTP(t *testing.T, url, version string, opts *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	return connect(t, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: newHTTPClient(t)}, version, opts)
+}
+
+func newHTTPClient(t *testing.T) *http.Client {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// peer sends HTTP requests without the go-sdk.
+type peer struct {
+	t       *testing.T
+	url     string
+	client  *http.Client
+	session string
+	header  http.Header
+}
+
+func newPeer(t *testing.T, url string) *peer {
+	t.Helper()
+	return &peer{t: t, url: url, client: newHTTPClient(t), header: http.Header{}}
+}
+
+// do sends a request. Its body is closed at the end of the test.
+func (p *peer) do(ctx context.Context, method, body string, header ...string) *http.Response {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, p.url, strings.NewReader(body))
+	require.NoError(p.t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if p.session != "" {
+		r.Header.Set(sessionHeader, p.session)
+	}
+	for name, values := range p.header {
+		r.Header[name] = values
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	if host := r.Header.Get("Host"); host != "" {
+		r.Host = host
+	}
+	response, err := p.client.Do(r)
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { _ = response.Body.Close() })
+	return response
+}
+
+// post sends a message, and returns the status and the body of the answer.
+func (p *peer) post(body string, header ...string) (status int, answer string) {
+	p.t.Helper()
+	response := p.do(p.t.Context(), http.MethodPost, body, header...)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p.t, err)
+	return response.StatusCode, string(text)
+}
+
+func initializeRequest(version string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"peer","version":"1"}}}`
+}
+
+// initialize opens a session before 2026-07-28.
+func (p *peer) initialize(version string) {
+	p.t.Helper()
+	response := p.do(p.t.Context(), http.MethodPost, initializeRequest(version))
+	require.Equal(p.t, http.StatusOK, response.StatusCode)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(p.t, err)
+	require.Equal(p.t, `"`+version+`"`, memberOf(p.t, text, "result", "protocolVersion"))
+	p.session = response.Header.Get(sessionHeader)
+	require.NotEmpty(p.t, p.session)
+	status, _ := p.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	require.Equal(p.t, http.StatusAccepted, status)
+}
+
+func memberOf(t *testing.T, text []byte, path ...string) string {
+	t.Helper()
+	for _, name := range path {
+		var members map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(text, &members), "%s", text)
+		text = members[name]
+	}
+	return string(text)
+}
+
+// events reads a stream of events: id and data.
+type events struct {
+	t    *testing.T
+	body *bufio.Reader
+	stop context.CancelFunc
+}
+
+func (p *peer) listen(header ...string) events {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(p.t.Context())
+	p.t.Cleanup(cancel)
+	response := p.do(ctx, http.MethodGet, "", header...)
+	require.Equal(p.t, http.StatusOK, response.StatusCode)
+	require.Equal(p.t, "text/event-stream", response.Header.Get("Content-Type"))
+	return events{p.t, bufio.NewReader(response.Body), cancel}
+}
+
+// next returns the next event that is no comment; false at the end of the stream.
+func (e events) next() (id, data string, ok bool) {
+	e.t.Helper()
+	for {
+		line, err := e.body.ReadString('\n')
+		if err != nil {
+			return "", "", false
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if value, is := strings.CutPrefix(line, "id: "); is {
+			id = value
+		}
+		if value, is := strings.CutPrefix(line, "data: "); is {
+			data = value
+		}
+		if line == "" && (id != "" || data != "") {
+			return id, data, true
+		}
+	}
+}
+
+func toolCallOf(id int, name, arguments string) string {
+	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": map[string]any{"name": name, "arguments": json.RawMessage(arguments)}})
+	return string(text)
+}
+
+// The go-sdk works over HTTP with all versions at one URL: calls, progress, cancellation, lists that
+// change, subscriptions, prompts, resources and completions.
+func TestHandler_with_the_sdk(t *testing.T) {
+	for _, version := range []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			ctx := t.Context()
+			c := newClient(t, fixture("a", mcptest.Script{}))
+			_, url := serveHTTP(t, c)
+			progress, updates, tools := make(chan float64, 100), make(chan string, 100), make(chan struct{}, 100)
+			s := overHTTP(t, url, version, &mcp.ClientOptions{
+				ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { progress <- r.Params.Progress },
+				ResourceUpdatedHandler:      func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updates <- r.Params.URI },
+				ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { tools <- struct{}{} },
+			})
+			listed, err := s.ListTools(ctx, nil)
+			require.NoError(t, err)
+			require.Len(t, listed.Tools, len(c.Tools()))
+			require.Equal(t, "a__add", listed.Tools[0].Name)
+
+			r, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "a__echo", Arguments: map[string]any{"text": "x"}})
+			require.Equal(t, "x", text(t, r, err))
+			params := &mcp.CallToolParams{Name: "a__slow_progress", Arguments: map[string]any{"steps": 3}}
+			params.SetProgressToken("token")
+			r, err = s.CallTool(ctx, params)
+			text(t, r, err)
+			require.NotZero(t, receive(t, progress))
+
+			hanging, cancel := context.WithCancel(ctx)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := s.CallTool(hanging, &mcp.CallToolParams{Name: "a__hang"})
+				ended <- err
+			}()
+			until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+			cancel()
+			require.Error(t, receive(t, ended))
+			until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+
+			uri := c.Resources()[0].URI
+			require.NoError(t, s.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}))
+			until(t, func() bool {
+				_, err := c.CallTool(ctx, "a/touch", map[string]any{"uri": uri})
+				require.NoError(t, err)
+				return len(updates) > 0
+			})
+			_, err = s.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+			require.NoError(t, err)
+			prompts, err := s.ListPrompts(ctx, nil)
+			require.NoError(t, err)
+			_, err = s.GetPrompt(ctx, &mcp.GetPromptParams{Name: prompts.Prompts[0].Name, Arguments: map[string]string{"text": "x", "topic": "x", "name": "x"}})
+			require.NoError(t, err)
+			_, err = c.CallTool(ctx, "a/add_tool", map[string]any{"name": "fresh"})
+			require.NoError(t, err)
+			receive(t, tools)
+			r, err = s.CallTool(ctx, &mcp.CallToolParams{Name: "a__nothing"})
+			require.Error(t, err)
+			require.Nil(t, r)
+		})
+	}
+}
+
+// A client of 2026-07-28 needs no session, and what stands in its headers must be true.
+func TestHandler_headers_of_2026(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
+	p := newPeer(t, url)
+	const capabilities = `"io.modelcontextprotocol/clientCapabilities":{}`
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` + capabilities + `}`
+	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__echo","arguments":{"text":"x"},` + meta + `}}`
+	list := `{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + meta + `}}`
+	for what, try := range map[string]struct {
+		body   string
+		header []string
+		status int
+		code   string
+	}{
+		"as it should be":      {call, []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "a__echo"}, 200, ""},
+		"encoded":              {call, []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "=?base64?YV9fZWNobw==?="}, 200, ""},
+		"no version":           {call, []string{methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32020"},
+		"another version":      {call, []string{versionHeader, "2025-11-25", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32020"},
+		"no version in params": {strings.Replace(call, meta, `"_meta":{}`, 1), []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32602"},
+		"no capabilities":      {strings.Replace(call, ","+capabilities, "", 1), []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32602"},
+		"unknown version":      {strings.ReplaceAll(call, "2026-07-28", "2027-01-01"), []string{versionHeader, "2027-01-01", methodHeader, "tools/call", nameHeader, "a__echo"}, 400, "-32022"},
+		"no method":            {call, []string{versionHeader, "2026-07-28", nameHeader, "a__echo"}, 400, "-32020"},
+		"another method":       {call, []string{versionHeader, "2026-07-28", methodHeader, "tools/list", nameHeader, "a__echo"}, 400, "-32020"},
+		"no name":              {call, []string{versionHeader, "2026-07-28", methodHeader, "tools/call"}, 400, "-32020"},
+		"another name":         {call, []string{versionHeader, "2026-07-28", methodHeader, "tools/call", nameHeader, "a__add"}, 400, "-32020"},
+		"a list":               {list, []string{versionHeader, "2026-07-28", methodHeader, "tools/list"}, 200, ""},
+		"unknown method":       {strings.Replace(list, "tools/list", "tools/nothing", 1), []string{versionHeader, "2026-07-28", methodHeader, "tools/nothing"}, 404, "-32601"},
+		"of sessions":          {strings.Replace(list, "tools/list", "resources/subscribe", 1), []string{versionHeader, "2026-07-28", methodHeader, "resources/subscribe"}, 404, "-32601"},
+	} {
+		status, answer := p.post(try.body, try.header...)
+		require.Equal(t, try.status, status, "%s: %s", what, answer)
+		require.Equal(t, "7", memberOf(t, []byte(answer), "id"), what)
+		if try.code == "" {
+			require.Equal(t, `"complete"`, memberOf(t, []byte(answer), "result", "resultType"), what)
+			continue
+		}
+		require.Equal(t, try.code, memberOf(t, []byte(answer), "error", "code"), what)
+	}
+}
+
+// A session continues in another handler with the same key, as after kill -9: its next call
+// succeeds, and a client that comes back with the id of its last event is told what has changed.
+func TestHandler_session_survives_its_process(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	key := WithSessionKey(bytes.Repeat([]byte{7}, 32))
+	_, first := serveHTTP(t, c, key)
+	_, second := serveHTTP(t, c, key)
+	_, stranger := serveHTTP(t, c)
+	p := newPeer(t, first)
+	p.initialize("2025-11-25")
+	stream := p.listen()
+	told, _, ok := stream.next()
+	require.True(t, ok, "it begins with an id")
+	stream.stop()
+
+	p.url = second
+	status, answer := p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, answer, `"text":"x"`)
+	again := p.listen(eventHeader, told)
+	same, data, ok := again.next()
+	require.True(t, ok)
+	require.Empty(t, data, "nothing has changed")
+	require.Equal(t, told, same)
+	again.stop()
+	_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
+	require.NoError(t, err)
+	until(t, func() bool { _, listed := c.Tool("a/fresh"); return listed }) // or the change is heard live
+	later := p.listen(eventHeader, told)
+	later.next()
+	newer, data, ok := later.next()
+	require.True(t, ok)
+	require.JSONEq(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}`, data)
+	require.NotEqual(t, told, newer)
+
+	p.url = stranger
+	status, _ = p.post(toolCallOf(3, "a__echo", `{"text":"x"}`))
+	require.Equal(t, http.StatusNotFound, status, "another key")
+}
+
+// Sessions end with DELETE, with their lifetime, and belong to one principal.
+func TestHandler_ends_of_sessions(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{}))
+	alice, bob := NewToken(), NewToken()
+	s, url := serveHTTP(t, c, WithTokens(Token{"alice", HashToken(alice)}, Token{"bob", HashToken(bob)}), WithHTTPLimits(HTTPLimits{SessionLifetime: 3 * time.Second}))
+	p := newPeer(t, url)
+	status, _ := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.Equal(t, http.StatusUnauthorized, status)
+	status, _ = p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Authorization", "Bearer "+alice+"x")
+	require.Equal(t, http.StatusUnauthorized, status)
+	p.header.Set("Authorization", "Bearer "+alice)
+	status, _ = p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	require.Equal(t, http.StatusBadRequest, status, "no session")
+	p.initialize("2025-06-18")
+	ping := func(header ...string) int {
+		status, _ := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`, header...)
+		return status
+	}
+	require.Equal(t, http.StatusOK, ping())
+	require.Equal(t, http.StatusNotFound, ping("Authorization", "Bearer "+bob), "of another principal")
+	require.Equal(t, http.StatusNotFound, ping(sessionHeader, p.session+"A"))
+	require.Equal(t, http.StatusNotFound, ping(sessionHeader, strings.ToUpper(p.session)))
+	require.Equal(t, http.StatusBadRequest, ping(versionHeader, "1999-01-01"))
+	require.Zero(t, s.Status().Sessions, "a session without a request costs nothing")
+
+	stream := p.listen()
+	until(t, func() bool { return s.Status().Streams == 1 })
+	second := p.listen()
+	_, _, ok := stream.next()
+	require.False(t, ok, "another stream has taken its place")
+	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodDelete, "", "Authorization", "Bearer "+bob).StatusCode)
+	require.Equal(t, http.StatusNoContent, p.do(t.Context(), http.MethodDelete, "").StatusCode)
+	_, _, ok = second.next()
+	require.False(t, ok, "the session has ended")
+	require.Equal(t, http.StatusNotFound, ping())
+	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodDelete, "").StatusCode)
+	require.Equal(t, http.StatusNotFound, p.do(t.Context(), http.MethodGet, "").StatusCode)
+
+	p.initialize("2025-06-18")
+	require.Equal(t, http.StatusOK, ping())
+	until(t, func() bool { return ping() == http.StatusNotFound }) // it expires
+}
+
+// Batches are answered in the version that has them, and refused in the others.
+func TestHandler_batches(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
+	batch := "[" + toolCallOf(1, "a__echo", `{"text":"one"}`) + `,{"jsonrpc":"2.0","method":"notifications/initialized"},` + toolCallOf(2, "a__echo", `{"text":"two"}`) + "]"
+	p := newPeer(t, url)
+	p.initialize("2025-03-26")
+	response := p.do(t.Context(), http.MethodPost, batch)
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(body), "data: {"))
+	status, answer := p.post(batch, "Accept", "application/json")
+	require.Equal(t, http.StatusOK, status)
+	var answers []json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(answer), &answers), answer)
+	require.Len(t, answers, 2)
+	for _, version := range []string{"2024-11-05", "2025-06-18", "2025-11-25"} {
+		p := newPeer(t, url)
+		p.initialize(version)
+		status, answer := p.post(batch)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, answer, "has no batches")
+	}
+}
+
+// While a server restarts, its tools stay listed byte for byte, nobody is told of a change, and
+// calls that were not sent wait. When it is given up, its tools leave.
+func TestHandler_server_restarts(t *testing.T) {
+	ctx := t.Context()
+	spec := mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(3, 100*time.Millisecond)}
+	c := newClient(t, spec)
+	s, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initialize("2025-06-18")
+	stream := p.listen()
+	list := func() string {
+		t.Helper()
+		status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		require.Equal(t, http.StatusOK, status)
+		return answer
+	}
+	before := list()
+	down := c.Watch(ctx, mcpvisor.EventDown)
+	_, err := c.CallTool(ctx, "a/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	receive(t, down)
+	require.Empty(t, c.Tools(), "the client keeps its promise")
+	require.Equal(t, before, list())
+	status, answer := p.post(toolCallOf(2, "a__echo", `{"text":"after"}`))
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, answer, `"text":"after"`, "the call has waited")
+	require.Equal(t, before, list())
+	require.Equal(t, 1, s.Status().Sessions)
+
+	p.post(`{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"info"}}`)
+	p.post(toolCallOf(4, "a__log", `{"level":"info","text":"marker"}`))
+	_, data, ok := stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, "marker", "no change was told before")
+	require.NoError(t, c.Unregister(ctx, "a"))
+	_, data, ok = stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, "notifications/tools/list_changed")
+	require.NotContains(t, list(), "a__echo")
+}
+
+// At the end of the grace the tools leave, and a call does not wait for a server that starts too late.
+func TestHandler_grace_ends(t *testing.T) {
+	ctx := t.Context()
+	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Hour)})
+	_, url := serveHTTP(t, c, WithOnDown(Grace(50*time.Millisecond)))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	list := func() string {
+		t.Helper()
+		_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		return answer
+	}
+	stream := p.listen()
+	stream.next()
+	_, err := c.CallTool(ctx, "a/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	_, data, ok := stream.next() // at the end of the grace
+	require.True(t, ok)
+	require.Contains(t, data, "list_changed")
+	require.NotContains(t, list(), "a__echo")
+	began := time.Now()
+	_, answer := p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+	require.Contains(t, answer, `"isError":true`)
+	require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
+}
+
+// The tools of a server that was parked leave the list, though they are kept while it is down.
+func TestHandler_server_is_parked(t *testing.T) {
+	ctx := t.Context()
+	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{}), Policy: supervisor.Retry(1, time.Millisecond, supervisor.WithParking(time.Hour))})
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initialize("2025-06-18")
+	stream := p.listen()
+	until(t, func() bool { // the policy is spent
+		_, _ = c.CallTool(ctx, "a/crash", nil)
+		status, _ := c.ServerStatus("a")
+		return status.State == supervisor.StateParked
+	})
+	_, data, ok := stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, "list_changed")
+	_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	require.NotContains(t, answer, "a__echo")
+	began := time.Now()
+	_, answer = p.post(toolCallOf(2, "a__echo", `{"text":"x"}`))
+	require.Contains(t, answer, `"isError":true`)
+	require.Less(t, time.Since(began), DefaultMaxWait, "it starts in an hour")
+}
+
+// Names and schemas: what a host could not use is withheld, with the reason.
+func TestHandler_names(t *testing.T) {
+	ctx := t.Context()
+	c := newClient(t, fixture("a", mcptest.Script{NoPrompts: true, Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "odd name!", As: "echo"}, {Name: strings.Repeat("long", 20), As: "echo"}}}),
+		fixture("b", mcptest.Script{NoPrompts: true, Tools: []mcptest.ToolDef{{Name: "echo"}, {Name: "only", As: "echo"}}}))
+	names := func(prefix Prefix) (names []string, s *Server) {
+		s, url := serveHTTP(t, c, WithNames(Names{Prefix: prefix, HostPrefix: "mcp__mcpvisor__"}))
+		session := overHTTP(t, url, "2026-07-28", nil)
+		for tool, err := range session.Tools(ctx, nil) {
+			require.NoError(t, err)
+			require.LessOrEqual(t, len("mcp__mcpvisor__"+tool.Name), 64)
+			require.Regexp(t, "^[a-zA-Z0-9_-]+$", tool.Name)
+			names = append(names, tool.Name)
+			r, err := session.CallTool(ctx, &mcp.CallToolParams{Name: tool.Name, Arguments: map[string]any{"text": "x"}})
+			require.Equal(t, "x", text(t, r, err))
+		}
+		return names, s
+	}
+	always, s := names(PrefixAlways)
+	require.Len(t, always, 5)
+	require.Subset(t, always, []string{"a__echo", "b__echo", "b__only"})
+	require.Empty(t, s.Status().Withheld)
+	conflict, s := names(PrefixOnConflict)
+	require.Len(t, conflict, 5)
+	require.Subset(t, conflict, []string{"a__echo", "b__echo", "only"})
+	require.Empty(t, s.Status().Withheld)
+	never, s := names(PrefixNever)
+	require.Len(t, never, 3)
+	require.NotContains(t, never, "echo")
+	withheld := s.Status().Withheld
+	require.Len(t, withheld, 2)
+	require.Equal(t, `the name "echo" would stand for a/echo and b/echo; rename or hide all but one, or let names begin with their servers`, withheld[0].Reason)
+}
+
+// The _meta of a request reaches the server, but for what the client says itself.
+func TestHandler_meta(t *testing.T) {
+	c := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer("params")})
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__x","arguments":{},"_meta":{"traceparent":"00-1-2-03","x":1.0}}}`)
+	require.Equal(t, http.StatusOK, status, answer)
+	require.Contains(t, answer, `"traceparent":"00-1-2-03","x":1.0`)
+}

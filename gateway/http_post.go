@@ -1,0 +1,501 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// exchange is one HTTP request.
+type exchange struct {
+	server    *Server
+	principal *principal
+	w         http.ResponseWriter
+	r         *http.Request
+	control   *http.ResponseController
+	streaming bool // the answer is a stream, and has begun
+}
+
+// fail answers with a JSON-RPC error and an HTTP status.
+func (x *exchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
+	x.writeJSON(status, encodeMessage(&jsonrpc.Response{ID: id, Error: e}))
+}
+
+func invalidRequest(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// busy answers a principal that has reached a limit.
+func (x *exchange) busy(what string) {
+	x.w.Header().Set("Retry-After", "1")
+	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, &jsonrpc.Error{Code: codeBusy, Message: what + "; try again later. Nothing was done."})
+}
+
+// codeBusy is of the range that JSON-RPC leaves to servers.
+const codeBusy = -32029
+
+// post answers POST (MCP, basic, transports, Streamable HTTP).
+func (x *exchange) post() {
+	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(x.w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, reserved, err := x.readBody()
+	defer func() { x.server.reserve(x.principal, 0, -reserved) }()
+	if err != nil {
+		return // it is answered
+	}
+	messages, batch, wrong := readMessages(body)
+	if wrong != nil {
+		x.fail(http.StatusBadRequest, jsonrpc.ID{}, wrong)
+		return
+	}
+	header := x.r.Header.Get(versionHeader)
+	if !batch {
+		if meta, _ := readMeta(messages[0]); header >= modernVersion || meta >= modernVersion {
+			x.postModern(messages[0], header, meta)
+			return
+		}
+	}
+	if header != "" && !slices.Contains(legacyVersions, header) {
+		x.fail(http.StatusBadRequest, idOf(messages[0]), checkVersion(header).(*jsonrpc.Error))
+		return
+	}
+	if r, ok := messages[0].(*jsonrpc.Request); ok && !batch && r.Method == "initialize" && r.ID.IsValid() {
+		x.initialize(r)
+		return
+	}
+	x.postLegacy(messages, batch)
+}
+
+// bodyStep is the size of the first buffer for a body, at most.
+const bodyStep = 64 << 10
+
+// readBody reads the body in bounded memory and time. If it fails, it has answered.
+func (x *exchange) readBody() (body []byte, reserved int, err error) {
+	l := x.server.limits
+	_ = x.control.SetReadDeadline(time.Now().Add(l.ReadTimeout))
+	from := http.MaxBytesReader(x.w, x.r.Body, int64(l.MaxBodyBytes))
+	if n := x.r.ContentLength; n > int64(l.MaxBodyBytes) {
+		x.w.Header().Set("Connection", "close")
+		http.Error(x.w, fmt.Sprintf("the body has %d bytes, and %d is the most", n, l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
+		return nil, 0, errAnswered
+	}
+	body = make([]byte, 0, min(max(x.r.ContentLength, 0), bodyStep)+bytes.MinRead)
+	for {
+		if len(body) == cap(body) || reserved == 0 { // the buffer doubles
+			step := max(cap(body), bytes.MinRead)
+			if !x.server.reserve(x.principal, 0, step) {
+				x.w.Header().Set("Connection", "close")
+				x.busy("the requests in flight hold too many bytes")
+				return nil, reserved, errAnswered
+			}
+			if reserved += step; len(body) == cap(body) {
+				body = slices.Grow(body, step)
+			}
+		}
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch tooLarge := new(http.MaxBytesError); {
+		case err == io.EOF:
+			_ = x.control.SetReadDeadline(time.Time{})
+			return body, reserved, nil
+		case errors.As(err, &tooLarge):
+			http.Error(x.w, fmt.Sprintf("the body has more than %d bytes", l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
+			return nil, reserved, errAnswered
+		case err != nil:
+			x.w.Header().Set("Connection", "close")
+			http.Error(x.w, "the body did not arrive in time", http.StatusRequestTimeout)
+			return nil, reserved, errAnswered
+		}
+	}
+}
+
+var errAnswered = errors.New("the request is answered")
+
+// maxBatch is how many messages a batch may have.
+const maxBatch = 1000
+
+// maxMessageDepth is how deep a message may be nested.
+const maxMessageDepth = 1000
+
+// readMessages reads a message of JSON-RPC, or a batch.
+func readMessages(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.Error) {
+	if !jsonscan.ValidWithin(body, maxMessageDepth) {
+		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", maxMessageDepth)}
+	}
+	add := func(text []byte) bool {
+		m, err := decodeMessage(text)
+		if err != nil {
+			wrong = invalidRequest("the body is no message of JSON-RPC 2.0: %s", shorten(err.Error()))
+			return false
+		}
+		messages = append(messages, m)
+		return true
+	}
+	body = bytes.TrimSpace(body)
+	if batch = body[0] == '['; !batch {
+		add(body)
+		return messages, false, wrong
+	}
+	jsonscan.EachItem(body, func(item []byte) bool {
+		if len(messages) == maxBatch {
+			wrong = invalidRequest("the batch has more than %d messages", maxBatch)
+			return false
+		}
+		return add(item)
+	})
+	if wrong == nil && len(messages) == 0 {
+		wrong = invalidRequest("the batch is empty")
+	}
+	return messages, true, wrong
+}
+
+func idOf(m jsonrpc.Message) jsonrpc.ID {
+	if r, ok := m.(*jsonrpc.Request); ok {
+		return r.ID
+	}
+	return jsonrpc.ID{}
+}
+
+// readMeta returns what a request says of its client in _meta: the version, empty if it names
+// none, and whether it has the capabilities.
+func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok || len(r.Params) == 0 {
+		return "", false
+	}
+	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error {
+		if key != "_meta" {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, value []byte) (err error) {
+			switch key {
+			case mcp.MetaKeyProtocolVersion:
+				version, err = jsonscan.ReadString(value)
+			case mcp.MetaKeyClientCapabilities:
+				capabilities = value[0] == '{'
+			}
+			return err
+		})
+	})
+	return strings.Clone(version), capabilities
+}
+
+// initialize answers the first request of a session. Its id carries what the session is.
+func (x *exchange) initialize(r *jsonrpc.Request) {
+	s := x.server
+	c := newConnection(s.ctx, s.gateway)
+	defer c.end()
+	p, err := readParams(c.ctx, r.Params)
+	if err != nil {
+		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
+		return
+	}
+	result, _ := c.initialize(nil, p)
+	version := result.(*mcp.InitializeResult).ProtocolVersion
+	text, err := encodeResult(result, false)
+	if err != nil {
+		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
+		return
+	}
+	id := sessionid.New(byte(slices.Index(legacyVersions, version)), capabilityBits(r.Params), x.principal.name, time.Now().Add(s.limits.SessionLifetime))
+	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
+	x.writeJSON(http.StatusOK, encodeMessage(&jsonrpc.Response{ID: r.ID, Result: text}))
+}
+
+// Capabilities of clients, as an id keeps them.
+const (
+	canSample uint16 = 1 << iota
+	canSampleWithTools
+	canElicitForms
+	canElicitURLs
+	hasRoots
+)
+
+// capabilityBits are the capabilities in the params of initialize.
+func capabilityBits(params json.RawMessage) (bits uint16) {
+	var p struct {
+		Capabilities struct {
+			Sampling *struct {
+				Tools json.RawMessage `json:"tools"`
+			} `json:"sampling"`
+			Elicitation *struct {
+				Form json.RawMessage `json:"form"`
+				URL  json.RawMessage `json:"url"`
+			} `json:"elicitation"`
+			Roots json.RawMessage `json:"roots"`
+		} `json:"capabilities"`
+	}
+	if json.Unmarshal(params, &p) != nil {
+		return 0
+	}
+	if sampling := p.Capabilities.Sampling; sampling != nil {
+		bits |= canSample
+		if sampling.Tools != nil {
+			bits |= canSampleWithTools
+		}
+	}
+	if elicitation := p.Capabilities.Elicitation; elicitation != nil {
+		if elicitation.Form != nil || elicitation.URL == nil {
+			bits |= canElicitForms
+		}
+		if elicitation.URL != nil {
+			bits |= canElicitURLs
+		}
+	}
+	if p.Capabilities.Roots != nil {
+		bits |= hasRoots
+	}
+	return bits
+}
+
+// postLegacy answers messages of a session before 2026-07-28.
+func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
+	id := x.r.Header.Get(sessionHeader)
+	if id == "" {
+		x.fail(http.StatusBadRequest, idOf(messages[0]), invalidRequest("the header %s is missing; begin with initialize", sessionHeader))
+		return
+	}
+	hs, err := x.server.openSession(id, x.principal)
+	switch {
+	case errors.Is(err, errManySessions):
+		x.busy(err.Error())
+		return
+	case err != nil:
+		x.fail(http.StatusNotFound, idOf(messages[0]), invalidRequest("%s", err))
+		return
+	}
+	defer x.server.closeSession(hs)
+	if batch && hs.version != "2025-03-26" {
+		x.fail(http.StatusBadRequest, jsonrpc.ID{}, invalidRequest("version %s has no batches", hs.version))
+		return
+	}
+	var requests []*jsonrpc.Request
+	for _, m := range messages {
+		switch r, ok := m.(*jsonrpc.Request); {
+		case !ok: // an answer, though nothing was asked
+		case !r.ID.IsValid():
+			hs.receiveNotification(r)
+		case r.Method == "initialize":
+			x.fail(http.StatusBadRequest, r.ID, invalidRequest("initialize must be alone"))
+			return
+		default:
+			if r.Method == "resources/subscribe" || r.Method == "logging/setLevel" {
+				hs.follow() // before it has an effect
+			}
+			requests = append(requests, r)
+		}
+	}
+	x.answer(hs.connection, requests)
+}
+
+// sessionMethods are the methods that 2026-07-28 has no more.
+var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+
+// postModern answers a message of 2026-07-28, which has no sessions.
+func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
+	r, ok := m.(*jsonrpc.Request)
+	if !ok || !r.ID.IsValid() { // nothing of it has an effect: a request is canceled by its connection
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if e := checkHeaders(x.r.Header, r, header, meta); e != nil {
+		x.fail(http.StatusBadRequest, r.ID, e)
+		return
+	}
+	if _, known := methods[r.Method]; !known && r.Method != "tools/call" || slices.Contains(sessionMethods, r.Method) {
+		x.fail(http.StatusNotFound, r.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(r.Method)})
+		return
+	}
+	if r.Method == "tools/call" {
+		if e := x.checkArguments(r); e != nil {
+			x.fail(http.StatusBadRequest, r.ID, e)
+			return
+		}
+	}
+	c := newConnection(x.server.ctx, x.server.gateway)
+	defer c.end()
+	x.answer(c, []*jsonrpc.Request{r})
+}
+
+// checkHeaders compares the headers of 2026-07-28 with the body (MCP, basic, transports,
+// Streamable HTTP, standard headers): what stands between client and server decides by them.
+func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonrpc.Error {
+	mismatch := func(format string, args ...any) *jsonrpc.Error {
+		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case header == "":
+		return mismatch("the header %s is missing", versionHeader)
+	case meta == "":
+		return invalidParams("the params have no _meta[" + quote(mcp.MetaKeyProtocolVersion) + "]")
+	case header != meta:
+		return mismatch("the header %s is %s, and _meta says %s", versionHeader, quote(header), quote(meta))
+	case header != modernVersion:
+		return checkVersion(header).(*jsonrpc.Error)
+	}
+	if _, capabilities := readMeta(r); !capabilities {
+		return invalidParams("the params have no _meta[" + quote(mcp.MetaKeyClientCapabilities) + "]")
+	}
+	if method := h.Get(methodHeader); method != r.Method {
+		return mismatch("the header %s is %s, and the method is %s", methodHeader, quote(method), quote(r.Method))
+	}
+	var member string
+	switch r.Method {
+	case "tools/call", "prompts/get":
+		member = "name"
+	case "resources/read":
+		member = "uri"
+	default:
+		return nil
+	}
+	var name string
+	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
+		if key == member {
+			name, err = jsonscan.ReadString(value)
+		}
+		return err
+	})
+	if said, ok := headerparams.Decode(h.Get(nameHeader)); !ok || said != name || said == "" {
+		return mismatch("the header %s is %s, and the %s is %s", nameHeader, quote(said), member, quote(name))
+	}
+	return nil
+}
+
+// checkArguments compares the headers that repeat arguments of a tool call.
+func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
+	t, _ := readToolCall(r.Params) // the call says what is wrong with it
+	c := &x.server.gateway.catalog
+	server, own, ok := mcpvisor.SplitName(c.last().toolByName[t.name])
+	if !ok {
+		return nil
+	}
+	if table := c.last().headers[server]; table != nil {
+		if header := table.Mismatch(x.r.Header, own, r.Params); header != "" {
+			return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header " + header + " does not repeat its argument of " + quote(t.name)}
+		}
+	}
+	return nil
+}
+
+// answer answers the requests of one POST: with JSON, or with a stream if a message comes before
+// the answer. If the peer goes, its requests are canceled.
+func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
+	if len(requests) == 0 {
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if !x.server.reserve(x.principal, len(requests), 0) {
+		x.busy("too many requests are in flight")
+		return
+	}
+	defer x.server.reserve(x.principal, -len(requests), 0)
+	var notify *notifier
+	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
+		notify = newNotifier()
+		c.hub.join(notify, notify.endListeners)
+		defer c.hub.leave(notify)
+	}
+	out := newOutbox(c.opts.limits, notify)
+	made := make([]*request, 0, len(requests))
+	admitted := 0
+	for _, r := range requests {
+		one := newRequest(c.ctx, r, out)
+		one.turn = newTurn(one)
+		made = append(made, one)
+		if err := c.requests.admit(x.r.Context(), one); err != nil {
+			break
+		}
+		admitted++
+	}
+	gone := context.AfterFunc(x.r.Context(), func() {
+		for _, r := range made {
+			r.abandon()
+		}
+	})
+	defer gone()
+	x.pass(c, out, admitted, len(requests) > 1)
+}
+
+// pass passes on what n requests answer.
+func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
+	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
+	defer keepAlive.Stop()
+	streams := acceptsStream(x.r)
+	failed := false // the peer does not read any more
+	var answers []encodedMessage
+	for answered := 0; answered+out.droppedAnswers() < n; {
+		m, ended := out.next()
+		if m == nil {
+			select {
+			case <-out.wake:
+			case <-keepAlive.C:
+				if streams && !failed {
+					failed = !x.keepAlive()
+				}
+			case <-c.ctx.Done():
+				if !x.streaming {
+					http.Error(x.w, "the session was ended, or the gateway is shutting down", http.StatusServiceUnavailable)
+				}
+				return
+			}
+			continue
+		}
+		if ended == nil {
+			if streams && !failed {
+				failed = !x.event(m, "")
+			}
+			continue
+		}
+		answered++
+		switch {
+		case failed:
+		case x.streaming || batch && streams:
+			failed = !x.event(m, "")
+		case batch:
+			answers = append(answers, encodeMessage(m))
+		default:
+			failed = !x.writeJSON(statusOf(m), encodeMessage(m))
+		}
+		c.endRequest(ended)
+	}
+	switch {
+	case batch && len(answers) > 0:
+		x.writeBatch(answers)
+	case !x.streaming && out.droppedAnswers() == n: // the peer has canceled them
+		x.w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// statusOf is the HTTP status of an answer: errors that are about the request as a whole have one.
+func statusOf(m jsonrpc.Message) int {
+	if answer, ok := m.(*jsonrpc.Response); ok {
+		var wire *jsonrpc.Error
+		if errors.As(answer.Error, &wire) && wire.Code == mcp.CodeMissingRequiredClientCapabilities {
+			return http.StatusBadRequest
+		}
+	}
+	return http.StatusOK
+}
+
+func acceptsStream(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "text/event-stream") || accept == "" || strings.Contains(accept, "*/*")
+}

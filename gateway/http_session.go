@@ -1,0 +1,197 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+)
+
+// nonce identifies a session.
+type nonce = [12]byte
+
+// principal is whoever sends requests, while there are any. Its fields are guarded by Server.mu.
+type principal struct {
+	name     string
+	users    int // requests and sessions that hold it
+	inFlight int // requests
+	sessions int
+	bytes    int // of bodies
+}
+
+// enter returns the principal of a request. Each enter needs one leave.
+func (s *Server) enter(name string) *principal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.principals[name]
+	if p == nil {
+		p = &principal{name: name}
+		s.principals[name] = p
+	}
+	p.users++
+	return p
+}
+
+func (s *Server) leave(p *principal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaveLocked(p)
+}
+
+func (s *Server) leaveLocked(p *principal) {
+	if p.users--; p.users == 0 {
+		delete(s.principals, p.name)
+	}
+}
+
+// reserve counts requests and bytes of a principal; it counts nothing and reports false if that
+// has as many as it may. Negative values give back.
+func (s *Server) reserve(p *principal, requests, bytes int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if requests > 0 && p.inFlight+requests > s.limits.MaxInFlight || bytes > 0 && p.bytes+bytes > s.limits.MaxBytes {
+		return false
+	}
+	p.inFlight += requests
+	p.bytes += bytes
+	return true
+}
+
+// httpSession is a session of a version before 2026-07-28 that costs something: it has a
+// request in flight, a stream, a subscription or a log level. Any other session is its id only.
+type httpSession struct {
+	*connection
+	nonce     nonce
+	version   string
+	principal *principal
+
+	// Guarded by Server.mu.
+	users   int           // requests and the stream
+	replace chan struct{} // closed when another stream takes the place of this one; nil without a stream
+	idle    *time.Timer   // runs while users is 0
+}
+
+var (
+	errUnknownSession = errors.New("the session has ended, or was never one of this gateway; begin with initialize")
+	errManySessions   = errors.New("too many sessions are in use; end some")
+)
+
+// openSession returns the session with an id. Each needs one closeSession.
+func (s *Server) openSession(id string, p *principal) (*httpSession, error) {
+	now := time.Now()
+	said, err := sessionid.Open(s.gateway.opts.key, id, p.name, now)
+	if err != nil || int(said.Version) >= len(legacyVersions) {
+		return nil, errUnknownSession
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ended := s.ended[said.Nonce]; ended || s.ctx.Err() != nil {
+		return nil, errUnknownSession
+	}
+	hs := s.sessions[said.Nonce]
+	if hs == nil {
+		if p.sessions >= s.limits.MaxSessions {
+			return nil, errManySessions
+		}
+		p.sessions++
+		p.users++
+		hs = &httpSession{connection: newConnection(s.ctx, s.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
+		s.sessions[said.Nonce] = hs
+	}
+	if hs.idle != nil {
+		hs.idle.Stop()
+		hs.idle = nil
+	}
+	hs.users++
+	return hs, nil
+}
+
+// closeSession ends one use of a session. Without any the session costs nothing, unless it has
+// something that it would miss.
+func (s *Server) closeSession(hs *httpSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hs.users--; hs.users > 0 || s.sessions[hs.nonce] != hs {
+		return
+	}
+	if !hs.notify.isNeeded() {
+		s.dropLocked(hs)
+		return
+	}
+	hs.follow()
+	hs.idle = time.AfterFunc(s.limits.SessionIdle, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if hs.users == 0 {
+			s.dropLocked(hs)
+		}
+	})
+}
+
+// dropLocked frees what a session costs, once.
+func (s *Server) dropLocked(hs *httpSession) {
+	if s.sessions[hs.nonce] != hs {
+		return
+	}
+	delete(s.sessions, hs.nonce)
+	if hs.idle != nil {
+		hs.idle.Stop()
+	}
+	hs.principal.sessions--
+	s.leaveLocked(hs.principal)
+	hs.end()
+}
+
+// maxEnded bounds the sessions that were ended and have not expired. Beyond it the ids of those
+// that expire first become valid again.
+const maxEnded = 100_000
+
+// endSession answers DELETE.
+func (x *exchange) endSession() {
+	s := x.server
+	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.principal.name, time.Now())
+	if err != nil {
+		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
+		return
+	}
+	s.mu.Lock()
+	_, again := s.ended[said.Nonce]
+	s.forgetEndedLocked()
+	s.ended[said.Nonce] = said.Expiry
+	if hs := s.sessions[said.Nonce]; hs != nil {
+		s.dropLocked(hs)
+	}
+	s.mu.Unlock()
+	if again {
+		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
+		return
+	}
+	x.w.WriteHeader(http.StatusNoContent)
+}
+
+// forgetEndedLocked makes room for one more ended session.
+func (s *Server) forgetEndedLocked() {
+	if len(s.ended) < maxEnded {
+		return
+	}
+	now := time.Now()
+	expiries := make([]time.Time, 0, len(s.ended))
+	for id, expiry := range s.ended {
+		if expiry.Before(now) {
+			delete(s.ended, id)
+			continue
+		}
+		expiries = append(expiries, expiry)
+	}
+	if len(s.ended) < maxEnded {
+		return
+	}
+	slices.SortFunc(expiries, time.Time.Compare)
+	for id, expiry := range s.ended { // a tenth, so that the next ones need not search
+		if !expiry.After(expiries[len(expiries)/10]) {
+			delete(s.ended, id)
+		}
+	}
+}

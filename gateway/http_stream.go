@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// writeJSON writes an answer of one message. It reports false if the peer does not read.
+func (x *exchange) writeJSON(status int, m encodedMessage) bool {
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.Header().Set("Content-Length", strconv.Itoa(m.len()))
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
+	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
+	x.w.WriteHeader(status)
+	for _, part := range [][]byte{m.head, m.body, m.tail} {
+		if _, err := x.w.Write(part); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// writeBatch writes the answers of a batch.
+func (x *exchange) writeBatch(answers []encodedMessage) {
+	m := encodedMessage{tail: []byte("]")}
+	for i, a := range answers {
+		m.body = append(append(append(append(m.body, ",["[btoi(i == 0)]), a.head...), a.body...), a.tail...)
+	}
+	x.writeJSON(http.StatusOK, m)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// begin begins a stream.
+func (x *exchange) begin() {
+	if x.streaming {
+		return
+	}
+	x.streaming = true
+	h := x.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no") // for nginx
+	x.w.WriteHeader(http.StatusOK)
+}
+
+// event writes a message to the stream. It reports false if the peer does not read.
+func (x *exchange) event(m jsonrpc.Message, id string) bool {
+	encoded := encodeMessage(m)
+	head := "event: message\n"
+	if id != "" {
+		head += "id: " + id + "\n"
+	}
+	return x.write([]byte(head+"data: "), encoded.head, oneLine(encoded.body), encoded.tail, []byte("\n\n"))
+}
+
+// keepAlive writes a comment to the stream.
+func (x *exchange) keepAlive() bool { return x.write([]byte(": \n\n")) }
+
+// write writes to the stream, which it begins. What is written arrives at once.
+func (x *exchange) write(parts ...[]byte) bool {
+	x.begin()
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
+	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
+	for _, part := range parts {
+		if _, err := x.w.Write(part); err != nil {
+			return false
+		}
+	}
+	return x.control.Flush() == nil
+}
+
+// stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
+// session takes the place of the first, which may be the rest of a broken connection.
+func (x *exchange) stream() {
+	s := x.server
+	if x.r.Header.Get(versionHeader) >= modernVersion {
+		x.w.Header().Set("Allow", "POST")
+		http.Error(x.w, "version "+modernVersion+" has no stream of its own; use subscriptions/listen", http.StatusMethodNotAllowed)
+		return
+	}
+	if !acceptsStream(x.r) {
+		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	id := x.r.Header.Get(sessionHeader)
+	if id == "" {
+		http.Error(x.w, "the header "+sessionHeader+" is missing", http.StatusBadRequest)
+		return
+	}
+	hs, err := s.openSession(id, x.principal)
+	switch {
+	case errors.Is(err, errManySessions):
+		x.busy(err.Error())
+		return
+	case err != nil:
+		http.Error(x.w, err.Error(), http.StatusNotFound)
+		return
+	}
+	defer s.closeSession(hs)
+	replaced := s.takeStream(hs)
+	defer s.leaveStream(hs, replaced)
+
+	wake := make(chan struct{}, 1)
+	hs.notify.wakeWith(func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	hs.follow()
+	hs.notify.startSession()
+	known := s.gateway.catalog.get().digests()
+	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
+		hs.notify.reportLists(changedDigests(told, known))
+		known = told
+	}
+	var prime []byte
+	if hs.version >= "2025-11-25" { // older ones take an event without data for a message
+		prime = []byte("id: " + eventID(known) + "\ndata: \n\n")
+	}
+	if !x.write(prime) {
+		return
+	}
+	keepAlive := time.NewTicker(s.limits.KeepAlive)
+	defer keepAlive.Stop()
+	for {
+		if m := hs.notify.next(); m != nil {
+			known = toldOf(m, known, s.gateway.catalog.get().digests())
+			if !x.event(m, eventID(known)) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-wake:
+		case <-keepAlive.C:
+			if !x.keepAlive() {
+				return
+			}
+		case <-replaced:
+			return
+		case <-x.r.Context().Done():
+			return
+		case <-hs.ctx.Done():
+			return
+		}
+	}
+}
+
+// takeStream makes a stream the one of its session. The channel is closed when another one is.
+func (s *Server) takeStream(hs *httpSession) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hs.replace != nil {
+		close(hs.replace)
+	}
+	hs.replace = make(chan struct{})
+	return hs.replace
+}
+
+func (s *Server) leaveStream(hs *httpSession, mine <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hs.replace == mine {
+		hs.replace = nil
+	}
+}
+
+// eventID is the id of an event: which lists the session was told of. A client that comes back
+// with it, even to another process, is told what has changed since.
+func eventID(known [3]string) string { return strings.Join(known[:], ".") }
+
+func parseEventID(id string) (known [3]string, ok bool) {
+	parts := strings.Split(id, ".")
+	if len(parts) != len(known) || len(id) > 200 {
+		return known, false
+	}
+	return [3]string(parts), true
+}
+
+// toldOf is what the session knows after a notification: it lists anew what has changed.
+func toldOf(m jsonrpc.Message, known, now [3]string) [3]string {
+	if r, ok := m.(*jsonrpc.Request); ok {
+		for i, kind := range listChanged {
+			if kind.method == r.Method {
+				known[i] = now[i]
+			}
+		}
+	}
+	return known
+}

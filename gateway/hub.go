@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// watchedKinds are the events that a hub follows, beside EventMissed.
+var watchedKinds = []mcpvisor.EventKind{mcpvisor.EventReady, mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked,
+	mcpvisor.EventEvicted, mcpvisor.EventAuthRequired, mcpvisor.EventUnregistered, mcpvisor.EventResourceUpdated, mcpvisor.EventLog}
+
+// hub tells the notifiers of all sessions what happens to the client. It follows the client's
+// events while there are any. A list counts as changed when its bytes differ from those that the
+// notifiers were told about.
+type hub struct {
+	gateway *gateway
+
+	mu      sync.Mutex           // guards the fields below
+	members map[*notifier]func() // called when the client is closed
+	told    *listing             // that the members know of
+	stop    context.CancelFunc   // ends the one that follows; nil without
+}
+
+// join adds a notifier once. closed is called, from another goroutine, when the client is closed.
+// It reports false if the notifier is a member already.
+func (h *hub) join(n *notifier, closed func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, twice := h.members[n]; twice {
+		return false
+	}
+	h.members[n] = closed
+	if h.stop == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		h.stop = cancel
+		events := h.gateway.client.Watch(ctx, watchedKinds...) // before the lists are read, so that no change is missed
+		h.told = h.gateway.catalog.get()
+		go h.follow(ctx, events)
+	}
+	return true
+}
+
+// leave removes a notifier.
+func (h *hub) leave(n *notifier) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.members, n); len(h.members) == 0 && h.stop != nil {
+		h.stop()
+		h.stop, h.told = nil, nil
+	}
+}
+
+// follow reports the events of the client, until it is closed or ctx ends.
+func (h *hub) follow(ctx context.Context, events <-chan mcpvisor.Event) {
+	for e := range events {
+		h.report(e)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	h.mu.Lock()
+	var closed []func()
+	for _, f := range h.members {
+		closed = append(closed, f)
+	}
+	h.mu.Unlock()
+	for _, f := range closed {
+		f()
+	}
+}
+
+// report tells the members about an event.
+func (h *hub) report(e mcpvisor.Event) {
+	g := h.gateway
+	switch e.Kind {
+	case mcpvisor.EventUnregistered:
+		g.subscriptions.forget(e.Server, e.Gen)
+		h.reportLists()
+	case mcpvisor.EventReady:
+		h.reportLists()
+		h.renew(e.Server, e.Gen)
+	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
+		h.reportLists()
+	case mcpvisor.EventResourceUpdated:
+		h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
+	case mcpvisor.EventLog:
+		h.each(func(n *notifier) { n.reportLog(*e.Log) })
+	case mcpvisor.EventMissed:
+		h.reportLists()
+		h.each(func(n *notifier) { n.reportUpdate("", "") })
+		h.renewAll()
+	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // not watched
+	}
+}
+
+// each calls f for each member. f does not wait.
+func (h *hub) each(f func(*notifier)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := range h.members {
+		f(n)
+	}
+}
+
+// reportLists tells the members which lists have changed since they were told last.
+func (h *hub) reportLists() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told == nil {
+		return
+	}
+	now := h.gateway.catalog.get()
+	changed := h.told.changes(now)
+	h.told = now
+	if changed == 0 {
+		return
+	}
+	for n := range h.members {
+		n.reportLists(changed)
+	}
+}
+
+// renew makes the subscriptions to a server again if it was replaced, and then reports all of
+// them as updated: what changed while it was down is not known.
+func (h *hub) renew(server string, gen uint64) {
+	done := h.gateway.subscriptions.renew(server, gen)
+	report := func() { h.each(func(n *notifier) { n.reportUpdate(server, "") }) }
+	select {
+	case <-done:
+		report()
+	default:
+		go func() {
+			<-done
+			report()
+		}()
+	}
+}
+
+// renewAll is renew for all servers that are ready, after events were missed. The others
+// become ready with an event of their own.
+func (h *hub) renewAll() {
+	for _, s := range h.gateway.client.Status() {
+		if s.Session != nil {
+			h.renew(s.Name, s.Gen)
+		}
+	}
+}

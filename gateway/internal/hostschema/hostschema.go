@@ -1,0 +1,200 @@
+// Package hostschema finds schemas of tools for which hosts reject a whole list. It opens no
+// file and no URL.
+package hostschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// Bounds of a schema that is passed to a host.
+const (
+	maxSchemaBytes = 1 << 20
+	maxSchemaDepth = 64
+	maxSchemas     = 10_000
+)
+
+// schemaTypes are the values of the keyword type.
+const schemaTypes = " array boolean integer null number object string "
+
+// Problem returns what is wrong with the schema of an object; empty if nothing is known.
+func Problem(raw json.RawMessage) string {
+	switch raw = bytes.TrimSpace(raw); {
+	case len(raw) > maxSchemaBytes:
+		return fmt.Sprintf("has %d bytes, and %d is the most", len(raw), maxSchemaBytes)
+	case !jsonscan.ValidWithin(raw, maxSchemaDepth):
+		return fmt.Sprintf("is no JSON, or nested deeper than %d levels", maxSchemaDepth)
+	case raw[0] != '{':
+		return "is not an object"
+	}
+	c := schemaCheck{left: maxSchemas}
+	problem := c.schema(raw)
+	if problem == "" && !c.isObject {
+		problem = `has no "type": "object" at its top`
+	}
+	return problem
+}
+
+// schemaCheck checks the form of one schema.
+type schemaCheck struct {
+	left     int  // schemas that may still be looked at
+	depth    int  // of the schema that is looked at; 1 at the top
+	isObject bool // the top has the type object
+}
+
+// schema returns what is wrong with a schema; empty if nothing is.
+func (c *schemaCheck) schema(raw []byte) (problem string) {
+	if string(raw) == "true" || string(raw) == "false" {
+		return ""
+	}
+	if c.left--; c.left < 0 {
+		return fmt.Sprintf("has more than %d schemas", maxSchemas)
+	}
+	if raw[0] != '{' {
+		return "has " + kindOf(raw) + " in place of a schema"
+	}
+	c.depth++
+	defer func() { c.depth-- }()
+	seen := map[string]bool{}
+	err := jsonscan.EachMember(raw, func(keyword string, value []byte) error {
+		if seen[keyword] {
+			problem = "has " + quote(keyword) + " twice in one object"
+		} else if seen[keyword] = true; problem == "" {
+			problem = c.keyword(keyword, value)
+		}
+		return nil
+	})
+	if problem == "" && err != nil {
+		problem = "cannot be read: " + err.Error()
+	}
+	return problem
+}
+
+// keyword checks the value of a keyword.
+func (c *schemaCheck) keyword(keyword string, value []byte) string {
+	switch keyword {
+	case "type":
+		return c.typeKeyword(value)
+	case "$ref", "$dynamicRef", "$recursiveRef":
+		return checkReference(keyword, value)
+	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
+		if value[0] != '{' {
+			return "has " + kindOf(value) + " as " + keyword + "; it must be an object"
+		}
+		var problem string
+		_ = jsonscan.EachMember(value, func(_ string, member []byte) error {
+			if problem == "" {
+				problem = c.schema(member)
+			}
+			return nil
+		})
+		return problem
+	case "anyOf", "allOf", "oneOf", "prefixItems":
+		return c.list(keyword, value)
+	case "items":
+		if value[0] == '[' { // before 2020-12
+			return c.list(keyword, value)
+		}
+		return c.schema(value)
+	case "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "additionalItems":
+		return c.schema(value)
+	case "required":
+		if !isListOfTexts(value) {
+			return "has " + keyword + " that is no list of names"
+		}
+	case "enum":
+		if value[0] != '[' {
+			return "has an enum that is no list"
+		}
+	}
+	return ""
+}
+
+func (c *schemaCheck) typeKeyword(value []byte) (problem string) {
+	check := func(item []byte) bool {
+		name, err := jsonscan.ReadString(item)
+		if err != nil || name == "" || strings.Contains(name, " ") || !strings.Contains(schemaTypes, " "+name+" ") {
+			problem = "has the unknown type " + shorten(string(item))
+			return false
+		}
+		if c.depth == 1 && name == "object" {
+			c.isObject = value[0] != '[' // hosts expect the text
+		}
+		return true
+	}
+	if value[0] == '[' {
+		jsonscan.EachItem(value, check)
+		return problem
+	}
+	check(value)
+	return problem
+}
+
+// list checks a list of schemas.
+func (c *schemaCheck) list(keyword string, value []byte) (problem string) {
+	if value[0] != '[' {
+		return "has " + kindOf(value) + " as " + keyword + "; it must be a list"
+	}
+	jsonscan.EachItem(value, func(item []byte) bool {
+		problem = c.schema(item)
+		return problem == ""
+	})
+	return problem
+}
+
+// checkReference allows references within the schema only: a host may follow others.
+func checkReference(keyword string, value []byte) string {
+	target, err := jsonscan.ReadString(value)
+	switch {
+	case err != nil:
+		return "has " + kindOf(value) + " as " + keyword + "; it must be a text"
+	case !strings.HasPrefix(target, "#"):
+		return "refers to " + quote(target) + "; references must stay in the schema"
+	}
+	return ""
+}
+
+func isListOfTexts(value []byte) bool {
+	if value[0] != '[' {
+		return false
+	}
+	texts := true
+	jsonscan.EachItem(value, func(item []byte) bool {
+		texts = item[0] == '"'
+		return texts
+	})
+	return texts
+}
+
+func kindOf(value []byte) string {
+	switch value[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a text"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// maxQuote is how much of a text of the server is repeated, in bytes.
+const maxQuote = 200
+
+func quote(text string) string { return strconv.Quote(shorten(text)) }
+
+func shorten(text string) string {
+	if len(text) > maxQuote {
+		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
+	}
+	return text
+}

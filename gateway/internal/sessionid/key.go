@@ -1,0 +1,70 @@
+package sessionid
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// NewKey returns a random key.
+func NewKey() []byte {
+	key := make([]byte, KeyBytes)
+	_, _ = rand.Read(key) // it does not fail
+	return key
+}
+
+// LoadKey reads the key of a file. If there is none, it makes one that only the user may read.
+// Processes that do so at once get the same key.
+func LoadKey(path string) ([]byte, error) {
+	key, err := readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	made, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // its mode is 0600
+	if err != nil {
+		return nil, fmt.Errorf("make a session key: %w", err)
+	}
+	defer os.Remove(made.Name()) //nolint:errcheck // it is a second name, or of no use
+	_, err = made.Write(NewKey())
+	if err == nil {
+		err = made.Sync()
+	}
+	if closed := made.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Link(made.Name(), path) // it fails if another process was first
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("make the session key %s: %w", path, err)
+	}
+	return readKey(path)
+}
+
+func readKey(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("the session key %s may be read or changed by other users (mode %#o); make a new one, or chmod 600", path, info.Mode().Perm())
+	}
+	key, err := io.ReadAll(io.LimitReader(file, KeyBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the session key: %w", err)
+	}
+	if len(key) != KeyBytes {
+		return nil, fmt.Errorf("the session key %s is not of %d bytes; delete the file, and a new one is made", path, KeyBytes)
+	}
+	return key, nil
+}

@@ -1,0 +1,100 @@
+// Package sessionid makes and reads ids of sessions that carry what the session is: whoever has
+// the key accepts an id that another process has made. An id is signed and not encrypted.
+package sessionid
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// KeyBytes is how long a key is.
+const KeyBytes = 32
+
+// Session is what an id says.
+type Session struct {
+	// Version is the index of the protocol version.
+	Version byte
+	// Capabilities are those of the client, as bits.
+	Capabilities uint16
+	// Principal is who opened the session.
+	Principal string
+	// Expiry is when the id ends, in whole seconds.
+	Expiry time.Time
+	// Nonce tells sessions apart.
+	Nonce [nonceBytes]byte
+}
+
+const (
+	format     = 1
+	nonceBytes = 12
+	// The parts of an id before its signature: format, version, capabilities, expiry, nonce, and
+	// the beginning of the hash of the principal.
+	principalBytes = 16
+	bodyBytes      = 1 + 1 + 2 + 8 + nonceBytes + principalBytes
+	signatureBytes = 16
+)
+
+// encoding has no padding, and only characters that a header may have. Each id has one form.
+var encoding = base64.RawURLEncoding.Strict()
+
+// Errors of Open. A peer should not be told which it is.
+var (
+	ErrForged    = errors.New("the session id was not made with this key")
+	ErrExpired   = errors.New("the session has expired")
+	ErrPrincipal = errors.New("the session is of another principal")
+)
+
+// New fills in a nonce.
+func New(version byte, capabilities uint16, principal string, expiry time.Time) Session {
+	s := Session{Version: version, Capabilities: capabilities, Principal: principal, Expiry: expiry.Truncate(time.Second)}
+	_, _ = rand.Read(s.Nonce[:]) // it does not fail
+	return s
+}
+
+// Seal returns the id of a session.
+func Seal(key []byte, s Session) string {
+	b := make([]byte, 0, bodyBytes+signatureBytes)
+	b = append(b, format, s.Version)
+	b = binary.BigEndian.AppendUint16(b, s.Capabilities)
+	b = binary.BigEndian.AppendUint64(b, uint64(s.Expiry.Unix()))
+	b = append(b, s.Nonce[:]...)
+	b = append(b, hashOf(s.Principal)...)
+	return encoding.EncodeToString(append(b, sign(key, b)...))
+}
+
+// Open reads an id that principal has sent.
+func Open(key []byte, id, principal string, now time.Time) (Session, error) {
+	if len(id) != encoding.EncodedLen(bodyBytes+signatureBytes) {
+		return Session{}, ErrForged
+	}
+	b, err := encoding.DecodeString(id)
+	if err != nil || !hmac.Equal(b[bodyBytes:], sign(key, b[:bodyBytes])) || b[0] != format {
+		return Session{}, ErrForged
+	}
+	s := Session{Version: b[1], Capabilities: binary.BigEndian.Uint16(b[2:]), Principal: principal, Expiry: time.Unix(int64(binary.BigEndian.Uint64(b[4:])), 0)}
+	copy(s.Nonce[:], b[12:])
+	switch {
+	case !hmac.Equal(b[bodyBytes-principalBytes:bodyBytes], hashOf(principal)):
+		return Session{}, ErrPrincipal
+	case !now.Before(s.Expiry):
+		return Session{}, ErrExpired
+	}
+	return s, nil
+}
+
+func hashOf(principal string) []byte {
+	sum := sha256.Sum256([]byte("mcpvisor principal\x00" + principal))
+	return sum[:principalBytes]
+}
+
+func sign(key, body []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("mcpvisor session\x00"))
+	mac.Write(body)
+	return mac.Sum(nil)[:signatureBytes]
+}

@@ -1,0 +1,86 @@
+package sessionid
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestOpen(t *testing.T) {
+	key, now := NewKey(), time.Unix(1_800_000_000, 0)
+	made := New(3, 5, "alice", now.Add(time.Hour))
+	id := Seal(key, made)
+	got, err := Open(key, id, "alice", now)
+	require.NoError(t, err)
+	require.Equal(t, made.Nonce, got.Nonce)
+	require.Equal(t, []any{made.Version, made.Capabilities, made.Principal, made.Expiry.Unix()}, []any{got.Version, got.Capabilities, got.Principal, got.Expiry.Unix()})
+	require.NotEqual(t, id, Seal(key, New(3, 5, "alice", now.Add(time.Hour))), "sessions have ids of their own")
+
+	for what, try := range map[string]struct {
+		key           []byte
+		id, principal string
+		now           time.Time
+		want          error
+	}{
+		"another key":       {NewKey(), id, "alice", now, ErrForged},
+		"another principal": {key, id, "bob", now, ErrPrincipal},
+		"nobody":            {key, id, "", now, ErrPrincipal},
+		"expired":           {key, id, "alice", now.Add(time.Hour), ErrExpired},
+		"empty":             {key, "", "alice", now, ErrForged},
+		"longer":            {key, id + "A", "alice", now, ErrForged},
+		"shorter":           {key, id[1:], "alice", now, ErrForged},
+	} {
+		_, err := Open(try.key, try.id, try.principal, try.now)
+		require.ErrorIs(t, err, try.want, what)
+	}
+	for i := range id { // each character counts
+		for _, c := range []byte{'A', 'B', '!', '_'} {
+			forged := []byte(id)
+			if forged[i] == c {
+				continue
+			}
+			forged[i] = c
+			_, err := Open(key, string(forged), "alice", now)
+			require.ErrorIs(t, err, ErrForged, "%s", forged)
+		}
+	}
+}
+
+func TestLoadKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	var mu sync.Mutex
+	keys := map[string]bool{}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			key, err := LoadKey(path)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				keys[string(key)] = true
+			}
+		})
+	}
+	all.Wait()
+	require.Len(t, keys, 1, "all have the same key")
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, info.Mode().Perm())
+
+	require.NoError(t, os.Chmod(path, 0o640))
+	_, err = LoadKey(path)
+	require.ErrorContains(t, err, "may be read or changed by other users")
+	require.NoError(t, os.Chmod(path, 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("short"), 0o600))
+	_, err = LoadKey(path)
+	require.ErrorContains(t, err, "is not of 32 bytes")
+	_, err = LoadKey(filepath.Join(path, "nowhere"))
+	require.Error(t, err)
+}

@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// OnDown says how long the entries of a server stay in the lists while it is down and its
+// policy starts it again: [Keep], [Grace] or [Withdraw]. The entries of a server that was
+// given up, parked or unregistered, or that needs an authorization, leave the lists in any
+// case. The zero value is Withdraw.
+type OnDown struct {
+	grace     time.Duration
+	unlimited bool
+}
+
+// Keep keeps the entries as long as the server may return by itself: the lists stay the same
+// over a restart, byte for byte, if the server offers the same again.
+func Keep() OnDown { return OnDown{unlimited: true} }
+
+// Grace keeps the entries for a while after the server went down. Values below 1 mean 0.
+func Grace(d time.Duration) OnDown { return OnDown{grace: max(d, 0)} }
+
+// Withdraw takes the entries from the lists as soon as the server is down.
+func Withdraw() OnDown { return OnDown{} }
+
+// WithOnDown sets what happens to the entries of a server that is down; of all servers, or of
+// those that are named. Default: [Keep].
+func WithOnDown(d OnDown, servers ...string) Option {
+	return func(o *options) {
+		if len(servers) == 0 {
+			o.onDown = d
+			return
+		}
+		if o.onDownOf == nil {
+			o.onDownOf = map[string]OnDown{}
+		}
+		for _, server := range servers {
+			o.onDownOf[server] = d
+		}
+	}
+}
+
+// mayReturn reports whether a server in that state, which is not ready, becomes ready without
+// being asked to. A server whose session has just ended may still be ready by its state.
+func mayReturn(s supervisor.State) bool {
+	switch s {
+	case supervisor.StateNew, supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
+		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
+		return true
+	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:
+	}
+	return false
+}
+
+// DefaultMaxWait is how long a request waits for a server that is down.
+const DefaultMaxWait = 10 * time.Second
+
+// WithMaxWait sets how long a request that was not sent, because its server is down, waits for
+// the next incarnation; 0 or less: not at all. A request waits only if the server may be back
+// in that time. Default: [DefaultMaxWait].
+func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
+
+// whenUp makes a request of a server, and again if it was not sent because the server is
+// down, as soon as that is ready, within MaxWait. What may have reached the server is not
+// repeated.
+func (g *gateway) whenUp(ctx context.Context, request func() error) error {
+	err := request()
+	server, down := downServer(err)
+	if !down || g.opts.maxWait <= 0 {
+		return err
+	}
+	end := time.Now().Add(g.opts.maxWait)
+	waiting, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	var tried incarnation
+	for down {
+		status, ok := g.client.ServerStatus(server)
+		if !ok || status.RetryAt != nil && status.RetryAt.After(end) || g.client.WaitReady(waiting, server) != nil {
+			return err
+		}
+		status, _ = g.client.ServerStatus(server)
+		next := incarnation{status.Gen, status.Epoch}
+		if next == tried { // it is ready, and refuses
+			return err
+		}
+		tried = next
+		err = request()
+		server, down = downServer(err)
+	}
+	return err
+}
+
+// incarnation is one session of a server.
+type incarnation struct{ gen, epoch uint64 }
+
+// downServer returns the server that is down, if that is why a request was not sent.
+func downServer(err error) (server string, down bool) {
+	var e *mcpvisor.Error
+	if err == nil || !errors.As(err, &e) {
+		return "", false
+	}
+	return e.Server, e.Outcome == mcpvisor.OutcomeNotSent && (e.Kind == mcpvisor.KindUnavailable || e.Kind == mcpvisor.KindCrashed)
+}

@@ -1,0 +1,55 @@
+// Package loopback tells whether an HTTP request came from this machine, and under which name.
+package loopback
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// IsName reports whether a Host header names this machine: localhost, a name below it, or a
+// loopback address. A page of another site that a browser shows has another one, even if its
+// name leads to a loopback address (DNS rebinding).
+func IsName(host string) bool {
+	name := HostName(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(name)
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+// HostName returns the name or address of a Host header, in lower case, without port,
+// brackets and the dot at its end.
+func HostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// IsForwarded reports whether a proxy says that it forwards a request. Its connection comes
+// from this machine, the user may be anywhere.
+func IsForwarded(header http.Header) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if _, set := header[name]; set {
+			return true
+		}
+	}
+	return false
+}
+
+// IsLocal reports whether a connection came in on a loopback address or on a unix socket, by
+// the context of its request. It did not if its address is not known, as under FastCGI.
+func IsLocal(ctx context.Context) bool {
+	switch local := ctx.Value(http.LocalAddrContextKey).(type) {
+	case *net.TCPAddr:
+		return local.IP.IsLoopback()
+	case *net.UnixAddr:
+		return true
+	}
+	return false
+}

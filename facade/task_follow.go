@@ -34,14 +34,16 @@ type follower struct {
 	began, since, answered time.Time
 	// view is the incarnation that knew the task last; lost: it has ended since. recovered
 	// counts the incarnations at which the task was found again.
-	view *actors.View
-	lost bool
+	view  *actors.View
+	lost  bool
+	watch *actors.TaskWatch // of the task at view, while poll runs
 	// resumed: another host made the call, and no incarnation was asked yet.
 	resumed bool
 
 	unreachable time.Duration // the last pause before a server that is ready, and that could not be reached
 	polls       int           // answers since the state of the task changed
 	failures    int           // errors in a row that may pass
+	known       bool          // the server has answered once
 	final       bool          // the task has ended
 	inputs      taskInputs
 	early       chan error // the end of a tasks/result that was asked for before the end of the task; nil if none is
@@ -125,6 +127,8 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
+	f.watch = f.c.rt.WatchTask(f.view, f.id())
+	defer func() { f.watch.Stop() }()
 	for {
 		if err := f.pause(ctx); err != nil {
 			return response{}, err
@@ -133,6 +137,8 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 			if err := f.awaitNext(ctx); err != nil {
 				return response{}, err
 			}
+			f.watch.Stop()
+			f.watch = f.c.rt.WatchTask(f.view, f.id())
 		}
 		got, done, err := f.ask(ctx, share)
 		if done || err != nil {
@@ -141,17 +147,31 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 	}
 }
 
-// pause waits until the server wants to be asked again, until its session ends, and until
-// there is something to send to it.
+// listenFrom is the pause from which it is worth a request to be told that the task changes.
+const listenFrom = time.Second
+
+// pause waits until the server wants to be asked again, until it says that the task has changed,
+// until its session ends, and until there is something to send to it.
 func (f *follower) pause(ctx context.Context) error {
 	if f.lost {
 		return f.ended(ctx)
 	}
-	timer := time.NewTimer(f.nextPause())
+	pause := f.nextPause()
+	if pause >= listenFrom {
+		f.watch.Listen(f.view)
+	}
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
+	changed := f.watch.Changed
 	for {
 		select {
 		case <-timer.C:
+		case <-changed:
+			if wait := task.MinPoll - time.Since(f.answered); wait > 0 {
+				changed = nil
+				timer.Reset(min(wait, pause))
+				continue
+			}
 		case <-f.view.Ended():
 		case <-ctx.Done():
 		case answer := <-f.inputs.answers: // nil while none is awaited
@@ -167,10 +187,14 @@ func (f *follower) pause(ctx context.Context) error {
 	}
 }
 
-// nextPause is how long the follower waits before it asks again.
+// nextPause is how long the follower waits before it asks again. A task that waited for input
+// when it was made, or had ended, is asked for at once.
 func (f *follower) nextPause() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.known && f.task.Status != task.Working {
+		return 0
+	}
 	pause := f.task.Pause(f.polls)
 	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 {
 		pause = min(pause, idle/2) // the answer restarts the time without progress
@@ -337,7 +361,7 @@ func (f *follower) found(t task.Task, at time.Time) {
 	}
 	changed := f.task.Status != t.Status || f.task.Message != t.Message
 	f.mu.Unlock()
-	f.lost = false
+	f.lost, f.known = false, true
 	f.polls++
 	f.final = t.Status.Final()
 	f.note(t, at)

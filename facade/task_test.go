@@ -56,6 +56,9 @@ type taskLedger struct {
 
 const jobKey = "order"
 
+// oneQuestion is the input of a task that asks the user once.
+var oneQuestion = []byte(`{"a":{"method":"elicitation/create","params":{"mode":"form","message":"A?","requestedSchema":{"type":"object","properties":{}}}}}`)
+
 var jobArgs = map[string]any{"key": jobKey}
 
 // A call is brought to its end where the server makes a task of it, whatever method it is made
@@ -146,6 +149,31 @@ func TestCallTool_as_a_task_canceled(t *testing.T) {
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.ErrorContains(t, err, "the server has canceled the task: it is cancelled")
 	})
+}
+
+// A server that says when a task changes is not asked until then, however seldom it wants to be
+// asked.
+func TestCallTool_as_a_task_of_which_the_server_tells(t *testing.T) {
+	for name, input := range map[string][]byte{"works": nil, "asks": oneQuestion} {
+		t.Run(name, func(t *testing.T) {
+			def := mcptest.TaskDef{Takes: 100 * time.Millisecond, Poll: time.Hour, Notify: true, Input: input}
+			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
+				asked := make(chan struct{}, 2)
+				c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+					asked <- struct{}{}
+					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
+				}))
+				require.NoError(t, c.Register(t.Context(), spec))
+				began := time.Now()
+				got, err := c.CallTool(t.Context(), "s/job", jobArgs)
+				require.NoError(t, err)
+				require.Equal(t, `{"executions":1,"key":"order"}`, got.Content[0].(*mcp.TextContent).Text)
+				require.Less(t, time.Since(began), 15*time.Second, "without being told, the next answer comes after 30 s")
+				require.Equal(t, input != nil, len(asked) == 1)
+				require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(saw.dir))
+			})
+		})
+	}
 }
 
 // A task that has failed gives the error of the call.

@@ -278,7 +278,7 @@ func (s *server) changeTask(id string, change func(*taskRecord)) (*taskRecord, *
 }
 
 // taskResult waits until the task has ended, and returns its result (2025-11-25). Meanwhile it
-// sends what the task asks for.
+// sends what the task asks for; an error is no answer.
 func (s *server) taskResult(r *request) ([]byte, *rpcError) {
 	for {
 		t, failure := s.loadTask(r.params.TaskID)
@@ -294,6 +294,10 @@ func (s *server) taskResult(r *request) ([]byte, *rpcError) {
 			for key, request := range t.open() {
 				select {
 				case response := <-s.SendRequest(relatedRequest(t.ID, request)):
+					var failure rpcError
+					if json.Unmarshal(response, &failure) == nil && failure.Code != 0 { // it is asked again
+						return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: "the client did not answer: " + failure.Message}
+					}
 					text := rawjson.Marshal(map[string]json.RawMessage{key: response})
 					if _, failure := s.changeTask(t.ID, func(t *taskRecord) { t.take(text) }); failure != nil {
 						return nil, failure

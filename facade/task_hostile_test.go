@@ -78,6 +78,7 @@ func TestCallTool_as_a_task_of_hostile_servers(t *testing.T) {
 		"inputs that are none":  {working, always(state(`"status":"input_required","inputRequests":[]`)), "input"},
 		"an unknown input":      {working, always(state(`"status":"input_required","inputRequests":{"k":{"method":"rm"}}`)), "which clients do not have"},
 		"too many inputs":       {working, always(state(`"status":"input_required","inputRequests":{` + manyInputs(33) + `}`)), "more than 32"},
+		"a long key":            {working, always(state(`"status":"input_required","inputRequests":{"` + strings.Repeat("k", 1025) + `":{"method":"roots/list"}}`)), "1025 bytes long"},
 		"inputs without end": {working, func(n int) string {
 			return state(fmt.Sprintf(`"status":"input_required","pollIntervalMs":1,"inputRequests":{"k%d":{"method":"roots/list"}}`, n))
 		}, "more than 256 inputs"},

@@ -338,6 +338,8 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	case e.Kind == mcpvisor.KindOverloaded: // by other calls of this client
 		_ = backoff.Sleep(ctx, e.RetryAfter) // run looks at ctx
 		return nil
+	case isRPC && f.lost && f.failures >= maxTaskFailures: // some servers have no code for what they do not know
+		return f.notSurvived(e)
 	case e.Kind == mcpvisor.KindTimeout, e.Kind == mcpvisor.KindAuthRequired, f.failures >= maxTaskFailures:
 		own := *e
 		own.Outcome = mcpvisor.OutcomeUnknown
@@ -348,12 +350,17 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	return nil
 }
 
+// notSurvived is the error of a task that the next incarnation does not know.
+func (f *follower) notSurvived(e *mcpvisor.Error) error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
+		Cause: fmt.Errorf("the task of the call did not survive the end of the server: %w", e.Cause)}
+}
+
 // gone is the error of a task that the server does not know.
 func (f *follower) gone(e *mcpvisor.Error) error {
 	f.final = true
 	if f.lost {
-		return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
-			Cause: fmt.Errorf("the task of the call did not survive the end of the server: %w", e.Cause)}
+		return f.notSurvived(e)
 	}
 	if f.task.TTL > 0 && time.Since(f.began) > f.task.TTL {
 		return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown,

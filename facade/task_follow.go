@@ -436,6 +436,9 @@ func (f *follower) fetch(ctx context.Context, ended task.Status, share *budget.S
 		return response{}, false, f.asked(ctx, err)
 	}
 	f.final = true
+	if task.Is(raw, false) {
+		return response{}, false, unreadableTask(errors.New("the result of the task is a task again"))
+	}
 	return response{raw: raw, view: f.view, began: began, timeout: f.o.timeout, share: share}, true, nil
 }
 

@@ -2,6 +2,7 @@ package facade_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -439,4 +440,27 @@ func TestResumeTask_leaves_nothing(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
 	require.Empty(t, c.Tasks())
+}
+
+// Some servers answer with another error than the protocol names for a task that they do not know.
+func TestTask_Wait_of_a_task_that_the_next_incarnation_fails_for(t *testing.T) {
+	starts := 0
+	c := newClient(t)
+	server := rawTasks(`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":10}`, func(int) string {
+		if starts == 1 {
+			return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":10}`
+		}
+		return failure + `{"code":-32603,"message":"task secret-1 not found"}`
+	})
+	serve := server.Serve
+	server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
+		starts++
+		return serve(ctx, in, out, errs)
+	}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server, Policy: supervisor.Retry(1, time.Millisecond)}))
+	task, err := c.StartTask(t.Context(), "s/x", nil)
+	require.NoError(t, err)
+	require.NoError(t, c.Restart(t.Context(), "s"))
+	_, err = task.Wait(t.Context())
+	requireLost(t, err, "secret-1")
 }

@@ -37,7 +37,7 @@ type follower struct {
 	// resumed: another host made the call, and no incarnation was asked yet.
 	resumed bool
 
-	unreachable time.Duration // the last pause before a server that is ready, and that could not be reached
+	unreachable time.Duration // the last pause before a server that could not be reached, or has failed
 	polls       int           // answers since the state of the task changed
 	failures    int           // errors in a row that may pass
 	refusals    int           // of the result of a task that has ended (2025-11-25)
@@ -336,8 +336,10 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	case isRPC && (code == sdkrpc.CodeInvalidParams || code == sdkrpc.CodeMethodNotFound):
 		return f.gone(e)
 	case e.Kind == mcpvisor.KindOverloaded: // by other calls of this client
-		_ = backoff.Sleep(ctx, e.RetryAfter) // run looks at ctx
+		_ = backoff.Sleep(ctx, e.RetryAfter) // poll looks at ctx
 		return nil
+	case isOutage(err) && !f.overdue():
+		return f.retry(ctx, e)
 	case isRPC && f.lost && f.failures >= maxTaskFailures: // some servers have no code for what they do not know
 		return f.notSurvived(e)
 	case e.Kind == mcpvisor.KindTimeout, e.Kind == mcpvisor.KindAuthRequired, f.failures >= maxTaskFailures:
@@ -346,8 +348,30 @@ func (f *follower) asked(ctx context.Context, err error) error {
 		return &own
 	}
 	f.failures++
-	_ = backoff.Sleep(ctx, e.RetryAfter) // run looks at ctx
+	return f.retry(ctx, e)
+}
+
+// maxRetryAfter bounds how long a server may keep a follower from asking it.
+const maxRetryAfter = 30 * time.Second
+
+// retry waits before the server is asked again, longer each time.
+func (f *follower) retry(ctx context.Context, e *mcpvisor.Error) error {
+	f.unreachable = retryPause.Next(f.unreachable)
+	_ = backoff.Sleep(ctx, min(max(e.RetryAfter, f.unreachable), maxRetryAfter)) // poll looks at ctx
 	return nil
+}
+
+// overdue reports whether the call has been without progress for as long as it may.
+func (f *follower) overdue() bool {
+	idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout)
+	return idle > 0 && !f.o.detached && time.Since(f.answered) >= idle
+}
+
+// isOutage reports whether a server over HTTP, or a proxy in front of it, has failed (5xx). That
+// says nothing of the task.
+func isOutage(err error) bool {
+	var outage interface{ Outage() bool }
+	return errors.As(err, &outage) && outage.Outage()
 }
 
 // notSurvived is the error of a task that the next incarnation does not know.

@@ -22,6 +22,8 @@ const maxTaskStreams = 16
 type taskWatches struct {
 	mu      sync.Mutex                         // guards the fields below
 	byID    map[string]map[*TaskWatch]struct{} // by the id of the task
+	early   [16]string                         // the ids of the last notifications that nobody watched for
+	at      int                                // the next place in early
 	streams map[int64]*TaskWatch               // by the id of their request
 	opened  int                                // streams that have not ended
 	honored bool                               // the server has acknowledged a task
@@ -63,6 +65,10 @@ func (rt *Runtime) WatchTask(v *View, id string) *TaskWatch {
 		all.byID[id] = map[*TaskWatch]struct{}{}
 	}
 	all.byID[id][w] = struct{}{}
+	if at := slices.Index(all.early[:], id); at >= 0 { // it came before the answer to the call was read
+		all.early[at] = ""
+		w.wakeLocked()
+	}
 	return w
 }
 
@@ -140,6 +146,10 @@ func (w *TaskWatch) listen() {
 func (all *taskWatches) onChanged(id string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
+	if len(all.byID[id]) == 0 {
+		all.early[all.at] = id
+		all.at = (all.at + 1) % len(all.early)
+	}
 	for w := range all.byID[id] {
 		w.wakeLocked()
 	}

@@ -96,7 +96,9 @@ func TestTaskWatch_Listen(t *testing.T) {
 // other streams when that one ends, as servers of the go-sdk do.
 func TestTaskWatch_Listen_to_a_server_that_tells_nothing(t *testing.T) {
 	for name, listen := range map[string]func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error){
-		"rejects": func(context.Context, *notifyingSession, transport.Request) (string, error) { return "", rpcErr("no taskIds") },
+		"rejects": func(context.Context, *notifyingSession, transport.Request) (string, error) {
+			return "", rpcErr("no taskIds")
+		},
 		"leaves it out": func(ctx context.Context, s *notifyingSession, r transport.Request) (string, error) {
 			return "", s.listenToTask(ctx, r)
 		},

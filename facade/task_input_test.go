@@ -69,8 +69,8 @@ func TestTask_Answer(t *testing.T) {
 	})
 }
 
-// askingServer is a modern server whose task asks until tasks/update was answered with accept.
-func askingServer(update func(line string) string) *mcpvisor.InMemory {
+// askingTaskServer is a modern server whose task asks until tasks/update was answered with accept.
+func askingTaskServer(update func(line string) string) *mcpvisor.InMemory {
 	return rawServer(func(method, line string) string {
 		switch method {
 		case "server/discover":
@@ -93,7 +93,7 @@ func askingServer(update func(line string) string) *mcpvisor.InMemory {
 func TestTask_Answer_refused(t *testing.T) {
 	refuses := func(string) string { return failure + `{"code":-32602,"message":"secret-1 takes numbers only"}` }
 	c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) { return accepted, nil }))
-	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: askingServer(refuses)}))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: askingTaskServer(refuses)}))
 	_, err := c.CallTool(t.Context(), "s/x", nil)
 	require.ErrorIs(t, err, mcpvisor.ErrInputRequired)
 	requireOutcome(t, err, mcpvisor.OutcomeUnknown)
@@ -101,7 +101,7 @@ func TestTask_Answer_refused(t *testing.T) {
 	require.ErrorContains(t, err, "*** takes numbers only")
 
 	byHand := newClient(t)
-	require.NoError(t, byHand.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: askingServer(refuses)}))
+	require.NoError(t, byHand.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: askingTaskServer(refuses)}))
 	task, err := byHand.StartTask(t.Context(), "s/x", nil)
 	require.NoError(t, err)
 	for range 2 {

@@ -16,14 +16,16 @@ import (
 // connection, or a part of one.
 const maxTaskStreams = 16
 
+// maxEarly bounds the notifications that are kept for those who are about to watch.
+const maxEarly = 16
+
 // taskWatches are the tasks of one incarnation about whose changes callers want to hear, and
 // the streams on which the server tells them (2026-07-28, subscriptions/listen with taskIds).
 // A server of 2025-11-25 tells them unasked. The zero value is empty. Safe for concurrent use.
 type taskWatches struct {
 	mu      sync.Mutex                         // guards the fields below
 	byID    map[string]map[*TaskWatch]struct{} // by the id of the task
-	early   [16]string                         // the ids of the last notifications that nobody watched for
-	at      int                                // the next place in early
+	early   []string                           // the ids of the last notifications that nobody watched for
 	streams map[int64]*TaskWatch               // by the id of their request
 	opened  int                                // streams that have not ended
 	honored bool                               // the server has acknowledged a task
@@ -65,8 +67,8 @@ func (rt *Runtime) WatchTask(v *View, id string) *TaskWatch {
 		all.byID[id] = map[*TaskWatch]struct{}{}
 	}
 	all.byID[id][w] = struct{}{}
-	if at := slices.Index(all.early[:], id); at >= 0 { // it came before the answer to the call was read
-		all.early[at] = ""
+	if at := slices.Index(all.early, id); at >= 0 { // it came before the answer to the call was read
+		all.early = slices.Delete(all.early, at, at+1)
 		w.wakeLocked()
 	}
 	return w
@@ -147,8 +149,10 @@ func (all *taskWatches) onChanged(id string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if len(all.byID[id]) == 0 {
-		all.early[all.at] = id
-		all.at = (all.at + 1) % len(all.early)
+		if len(all.early) == maxEarly {
+			all.early = slices.Delete(all.early, 0, 1)
+		}
+		all.early = append(all.early, id)
 	}
 	for w := range all.byID[id] {
 		w.wakeLocked()

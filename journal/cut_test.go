@@ -105,7 +105,7 @@ func TestJournal_cut_at_every_byte(t *testing.T) {
 		file := append(slices.Clone(from.file), make([]byte, max(0, len(to.file)-len(from.file)))...)
 		stride := 1
 		if testing.Short() { // of data pages, which nothing refers to before the metadata is written
-			stride = 509
+			stride = 61
 		}
 		for _, at := range writesBetween(from.file, to.file) {
 			if at < 2*os.Getpagesize() {

@@ -36,6 +36,7 @@ type incarnation struct {
 	startTook time.Duration
 
 	limiter limiter
+	tasks   taskWatches
 	// isStandby: the events that its server sends are dropped, because the server in
 	// service sends the same. The supervising actor clears it at a takeover.
 	isStandby atomic.Bool

@@ -22,7 +22,11 @@ func (p *port) onNotice(n transport.Notice) {
 	case transport.LogMessage:
 		p.ref.publish(mcpvisor.Event{Kind: mcpvisor.EventLog, Log: n.Log})
 	case transport.Acknowledged:
-		p.reconciler.subscriber.OnAck(n)
+		if !p.ref.inc.tasks.onAck(n) {
+			p.reconciler.subscriber.OnAck(n)
+		}
+	case transport.TaskChanged:
+		p.ref.inc.tasks.onChanged(n.Task)
 	case transport.Gap: // notifications were lost
 		p.refresher.markChanged(catalog.AllLists)
 		p.missed.add(p.reconciler.subscriber.Watched())

@@ -79,6 +79,8 @@ func (r *subscriptionReconciler) receive(m any) {
 	case *resourcesLeftOut:
 		r.leftOut = true
 		r.next()
+	case *otherStreamEnded:
+		r.subscriber.OtherStreamEnded()
 	case *subscriptionsReconciled:
 		r.onReconciled(m.result)
 	case *retrySubscriptions:

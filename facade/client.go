@@ -67,6 +67,7 @@ type Client struct {
 	authorizers authorizers
 	openTasks   openTasks
 	keys        keys      // of the calls with a key that are made now
+	endings     keys      // of those of which a task has ended, and that the journal is told of
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget

@@ -2,6 +2,8 @@ package facade_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +13,54 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
+
+// The task asks the user, and the host has no handler: it answers by hand.
+func ExampleTask_Answer() {
+	ctx := context.Background()
+	client, err := facade.New()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = client.Close(ctx) }()
+	err = client.Register(ctx, mcpvisor.ServerSpec{Name: "files",
+		InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{"2026-07-28"}, Tools: []mcptest.ToolDef{{Name: "delete", Text: "deleted",
+			Task: &mcptest.TaskDef{Input: json.RawMessage(`{"sure":{"method":"elicitation/create","params":{"mode":"form","message":"Sure?","requestedSchema":{"type":"object","properties":{}}}}}`)}}}})})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	task, err := client.StartTask(ctx, "files/delete", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err = task.Wait(ctx); !errors.Is(err, mcpvisor.ErrInputRequired) {
+		fmt.Println(err)
+		return
+	}
+	questions, err := task.Inputs(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, question := range questions {
+		fmt.Println(question.Key, question.Method)
+		if err := task.Answer(ctx, question.Key, &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	result, err := task.Wait(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(result.Content[0].(*mcp.TextContent).Text)
+	// Output:
+	// sure elicitation/create
+	// deleted
+}
 
 // The server crashes while it works on a task. The handle asks the next incarnation for it.
 func ExampleClient_StartTask() {

@@ -96,7 +96,7 @@ func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) 
 	if !k.known {
 		return nil, invalidRequest(fmt.Errorf("the journal does not know the key %q: it was never used, or has expired", key))
 	}
-	t := &Task{c: c, tool: mcpvisor.Qualify(k.entry.Server, k.entry.Tool), turn: make(chan struct{}, 1)}
+	t := &Task{c: c, tool: mcpvisor.Qualify(k.entry.Server, k.entry.Tool), turn: make(chan struct{}, 1), resumed: true}
 	t.turn <- struct{}{}
 	if k.entry.State != mcpvisor.JournalTask {
 		raw, err := k.answer()
@@ -112,7 +112,6 @@ func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) 
 	if t.follow, err = k.resume(o); err != nil {
 		return nil, err
 	}
-	c.openTasks.add(t.follow)
 	return t, nil
 }
 
@@ -161,7 +160,6 @@ type keyedCall struct {
 	args  json.RawMessage // of this call
 	// forgetting: the entry is being removed in the background, which releases the call.
 	forgetting bool
-	released   bool
 }
 
 // lockKey waits for other calls with the key, and reads what the journal knows of it.
@@ -218,7 +216,7 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 
 // release lets other calls with the key go on.
 func (k *keyedCall) release() {
-	if k.released = true; !k.forgetting {
+	if !k.forgetting {
 		k.c.keys.unlock(k.entry.Key)
 	}
 }
@@ -321,15 +319,25 @@ func (k *keyedCall) becameTask(id string) {
 // maxJournalErrorBytes bounds the text of an error in the journal, and its data.
 const maxJournalErrorBytes = 4 << 10
 
-// ended notes the end of the call. The error is without the id of a task.
-func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
-	if k.released { // a handle: another one of the same task may have noted its end
-		unlock, known := k.lockAgain()
-		defer unlock()
-		if known {
-			return
-		}
+// taskEnded notes the end of a call of which the server has made a task. The error is without the
+// id of the task. Of several handles on one task the first one counts: if err is set, and another
+// one has got the result, known is true.
+func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
+	defer cancel()
+	if k.c.endings.lock(ctx, k.entry.Key) == nil {
+		defer k.c.endings.unlock(k.entry.Key)
 	}
+	stored, found, getErr := k.c.opts.journal.store.Get(ctx, k.entry.Key)
+	if getErr == nil && found && stored.State == mcpvisor.JournalEnded {
+		return stored.Result, err != nil && stored.Error == nil && len(stored.Result) > 0
+	}
+	k.ended(v, result, err)
+	return nil, false
+}
+
+// ended notes the end of the call.
+func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
 	entry := &k.entry
 	entry.State, entry.TaskID = mcpvisor.JournalEnded, ""
 	if err != nil {
@@ -359,19 +367,6 @@ func (k *keyedCall) ended(v *actors.View, result json.RawMessage, err error) {
 	}
 	k.put()
 	entry.Result = nil // another handle of the task may have the entry
-}
-
-// lockAgain waits until no other call with the key is made, for as long as a write may take, and
-// reports whether the journal has the end of this one.
-func (k *keyedCall) lockAgain() (unlock func(), ended bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
-	defer cancel()
-	unlock = func() {}
-	if k.c.keys.lock(ctx, k.entry.Key) == nil {
-		unlock = func() { k.c.keys.unlock(k.entry.Key) }
-	}
-	stored, known, err := k.c.opts.journal.store.Get(ctx, k.entry.Key)
-	return unlock, err == nil && known && stored.State == mcpvisor.JournalEnded
 }
 
 // put stores the entry.

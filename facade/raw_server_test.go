@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -36,6 +37,9 @@ func shakeHands(method string) string {
 // silence is the answer of rawServer that sends nothing.
 const silence = "-"
 
+// failure begins the answer of rawServer that is an error; the error object follows.
+const failure = "error:"
+
 // rawServer is a server in memory whose results are the texts that answer returns. An
 // empty text means the result of shakeHands.
 func rawServer(answer func(method, line string) string) *mcpvisor.InMemory {
@@ -57,7 +61,11 @@ func rawServer(answer func(method, line string) string) *mcpvisor.InMemory {
 			case "":
 				text = shakeHands(m.Method)
 			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, text); err != nil {
+			member := "result"
+			if object, ok := strings.CutPrefix(text, failure); ok {
+				member, text = "error", object
+			}
+			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%q:%s}`+"\n", m.ID, member, text); err != nil {
 				return err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -23,6 +24,8 @@ import (
 type Task struct {
 	c    *Client
 	tool string // as it was called
+	// resumed: the task is of an earlier call, and is listed while somebody waits for it.
+	resumed bool
 
 	// turn holds one element while no goroutine waits for the task. Its holder owns the
 	// fields below.
@@ -70,6 +73,15 @@ func (t *Task) ID() string {
 	return t.follow.id()
 }
 
+// State is what is known of the task, as [Client.Tasks] has it; the server is not asked. Its State
+// may also be "completed", "failed" or "cancelled".
+func (t *Task) State() mcpvisor.OpenTask {
+	if t.follow == nil {
+		return mcpvisor.OpenTask{Tool: t.tool, State: string(task.Completed)}
+	}
+	return t.c.openTasks.show(t.follow)
+}
+
 // Wait follows the task until it has ended, and returns the result of the call. It asks as
 // often as the server wants, has the handlers of the host answer what the task asks for, and
 // waits for the next incarnation when the server ends. The end of ctx leaves the task alone,
@@ -77,7 +89,8 @@ func (t *Task) ID() string {
 // for it.
 //
 // Errors: as those of [Client.CallTool]. ErrCrashed: the task did not survive the end of its
-// server, or the server did not come back.
+// server, or the server did not come back. ErrInputRequired: the task asks for what no handler
+// gives; answer it by hand ([Task.Inputs], [Task.Answer]), and wait again.
 func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 	err := t.await(ctx, func(share *budget.Share) (err error) {
 		if t.result == nil {
@@ -106,40 +119,59 @@ func (t *Task) WaitRaw(ctx context.Context) (json.RawMessage, error) {
 // it. Another caller that waits comes first.
 func (t *Task) await(ctx context.Context, then func(share *budget.Share) error) error {
 	op := "wait for " + t.tool
-	select {
-	case <-t.turn:
-		defer func() { t.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return &mcpvisor.Error{Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+	if err := t.take(ctx, op); err != nil {
+		return err
 	}
+	defer t.give()
 	if t.err != nil {
 		return t.err
 	}
 	share := new(budget.Share)
 	defer share.Release()
-	var err error
 	if t.answer.raw == nil {
-		t.answer, err = t.follow.run(ctx, share)
-	}
-	if err == nil {
-		err = then(share)
-	}
-	if err != nil {
-		e := *asError(err)
-		e.Op = op
-		if t.follow != nil {
-			v := t.follow.view
-			e.Server, e.Gen, e.Epoch, e.Cause = v.Name, v.Gen, v.Epoch, hideID(e.Cause, t.follow.id())
+		if t.resumed { // the others are listed since they were started
+			t.c.openTasks.add(t.follow)
+			defer t.c.openTasks.remove(t.follow)
 		}
-		if err = &e; ctx.Err() != nil {
-			return err // the task goes on
+		got, err := t.follow.run(ctx, share)
+		if err != nil {
+			err = t.wrap(err, op)
+			if ctx.Err() == nil && !errors.Is(err, mcpvisor.ErrInputRequired) { // otherwise the task goes on
+				t.err = err
+				t.c.openTasks.remove(t.follow)
+			}
+			return err
 		}
-		t.err = err
-	}
-	if t.follow != nil {
+		t.answer = got
 		t.c.openTasks.remove(t.follow)
 	}
-	return err
+	if err := then(share); err != nil {
+		return t.wrap(err, op)
+	}
+	return nil
+}
+
+// take waits for the turn of the caller, who gives it back.
+func (t *Task) take(ctx context.Context, op string) error {
+	select {
+	case <-t.turn:
+		return nil
+	case <-ctx.Done():
+		return &mcpvisor.Error{Op: op, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+	}
+}
+
+func (t *Task) give() { t.turn <- struct{}{} }
+
+// wrap completes the error of an operation on the task.
+func (t *Task) wrap(err error, op string) error {
+	e := *asError(err)
+	e.Op = op
+	if t.follow != nil {
+		v := t.follow.view
+		e.Server, e.Gen, e.Epoch, e.Cause = v.Name, v.Gen, v.Epoch, hideID(e.Cause, t.follow.id())
+	}
+	return &e
 }
 
 // Cancel asks the server to cancel the task. The server decides whether it does, and [Task.Wait]
@@ -160,7 +192,7 @@ func (t *Task) Cancel(ctx context.Context) error {
 
 // Tasks returns the calls that servers execute as tasks and that have not ended, oldest first:
 // those that CallTool and its kind wait for, and those of StartTask until Wait has told their
-// end, or Cancel was called. The slice is the caller's.
+// end, or Cancel was called; those of ResumeTask while Wait runs. The slice is the caller's.
 func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
 
 // CancelTask asks a server to cancel the task with a number of [Client.Tasks]. Whoever waits for
@@ -215,15 +247,26 @@ func (o *openTasks) list() []mcpvisor.OpenTask {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := make([]mcpvisor.OpenTask, 0, len(o.all))
-	for f, number := range o.all {
-		open := f.open()
-		open.Number = number
-		all = append(all, open)
+	for f := range o.all {
+		all = append(all, o.showLocked(f))
 	}
 	slices.SortFunc(all, func(a, b mcpvisor.OpenTask) int {
 		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Number, b.Number))
 	})
 	return all
+}
+
+// show returns what is shown of a task; its number is 0 if it is not open.
+func (o *openTasks) show(f *follower) mcpvisor.OpenTask {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.showLocked(f)
+}
+
+func (o *openTasks) showLocked(f *follower) mcpvisor.OpenTask {
+	open := f.open()
+	open.Number = o.all[f]
+	return open
 }
 
 // open is what is shown of the task.

@@ -1,7 +1,6 @@
 package facade
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,9 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -34,15 +31,18 @@ type follower struct {
 	began, since, answered time.Time
 	// view is the incarnation that knew the task last; lost: it has ended since. recovered
 	// counts the incarnations at which the task was found again.
-	view *actors.View
-	lost bool
+	view  *actors.View
+	lost  bool
+	watch *actors.TaskWatch // of the task at view, while poll runs
 	// resumed: another host made the call, and no incarnation was asked yet.
 	resumed bool
 
-	unreachable time.Duration // the last pause before a server that is ready, and that could not be reached
+	unreachable time.Duration // the last pause before a server that could not be reached, or has failed
 	polls       int           // answers since the state of the task changed
 	failures    int           // errors in a row that may pass
-	final       bool          // the task has ended
+	refusals    int           // of the result of a task that has ended (2025-11-25)
+	known       bool          // the server has answered once
+	final       bool          // the end of the call is known
 	inputs      taskInputs
 	early       chan error // the end of a tasks/result that was asked for before the end of the task; nil if none is
 
@@ -87,9 +87,8 @@ func (f *follower) follow(ctx context.Context, q *tracked, share *budget.Share) 
 func (f *follower) finish(err error) error {
 	e := *asError(err)
 	e.Server, e.Gen, e.Epoch = f.view.Name, f.view.Gen, f.view.Epoch
-	e.Cause = hideID(e.Cause, f.id())
-	givenUp := f.o.keyed == nil && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout)
-	if !f.final && (givenUp || e.Kind == mcpvisor.KindInputRequired) {
+	givenUp := !f.final && f.o.keyed == nil && (e.Kind == mcpvisor.KindCanceled || e.Kind == mcpvisor.KindTimeout)
+	if givenUp || e.Kind == mcpvisor.KindInputRequired {
 		f.c.cancelTask(f.view.Name, f.id())
 	}
 	return &e
@@ -101,17 +100,20 @@ var errTaskOverdue = errors.New("the task has taken longer than the call may")
 // run asks for the task until it has ended, and returns the result of the call.
 func (f *follower) run(ctx context.Context, share *budget.Share) (response, error) {
 	got, err := f.poll(ctx, share)
+	if err != nil {
+		own := *asError(err)
+		own.Cause = hideID(own.Cause, f.id())
+		err = &own
+		f.final = f.final || own.Kind == mcpvisor.KindInputRequired && !f.o.detached
+	}
+	if k := f.o.keyed; k != nil && (err == nil || f.final) {
+		if raw, known := k.taskEnded(f.view, got.raw, err); known { // another handle of the task was told first
+			got = response{raw: raw, view: f.view, began: time.Now(), timeout: f.o.timeout, share: share}
+			err = nil
+		}
+	}
 	if err != nil && asError(err).Kind == mcpvisor.KindCrashed && (f.final || f.o.keyed == nil) {
 		f.c.rt.TaskLost(f.view, f.tool)
-	}
-	if k := f.o.keyed; k != nil && (err == nil || f.final || asError(err).Kind == mcpvisor.KindInputRequired) {
-		if err != nil {
-			own := *asError(err)
-			own.Cause = hideID(own.Cause, f.id())
-			k.ended(f.view, nil, &own)
-		} else {
-			k.ended(f.view, got.raw, nil)
-		}
 	}
 	return got, err
 }
@@ -125,6 +127,8 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
+	f.watch = f.c.rt.WatchTask(f.view, f.id())
+	defer func() { f.watch.Stop() }()
 	for {
 		if err := f.pause(ctx); err != nil {
 			return response{}, err
@@ -133,6 +137,8 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 			if err := f.awaitNext(ctx); err != nil {
 				return response{}, err
 			}
+			f.watch.Stop()
+			f.watch = f.c.rt.WatchTask(f.view, f.id())
 		}
 		got, done, err := f.ask(ctx, share)
 		if done || err != nil {
@@ -141,21 +147,35 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 	}
 }
 
-// pause waits until the server wants to be asked again, until its session ends, and until
-// there is something to send to it.
+// listenFrom is the pause from which it is worth a request to be told that the task changes.
+const listenFrom = time.Second
+
+// pause waits until the server wants to be asked again, until it says that the task has changed,
+// until its session ends, and until there is something to send to it.
 func (f *follower) pause(ctx context.Context) error {
 	if f.lost {
 		return f.ended(ctx)
 	}
-	timer := time.NewTimer(f.nextPause())
+	pause := f.nextPause()
+	if pause >= listenFrom {
+		f.watch.Listen(f.view)
+	}
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
+	changed := f.watch.Changed
 	for {
 		select {
 		case <-timer.C:
+		case <-changed:
+			if wait := task.MinPoll - time.Since(f.answered); wait > 0 {
+				changed = nil
+				timer.Reset(min(wait, pause))
+				continue
+			}
 		case <-f.view.Ended():
 		case <-ctx.Done():
 		case answer := <-f.inputs.answers: // nil while none is awaited
-			if err := f.inputs.keep(answer); err != nil {
+			if err := f.inputs.handled(answer); err != nil {
 				return err
 			}
 		case err := <-f.early:
@@ -167,10 +187,14 @@ func (f *follower) pause(ctx context.Context) error {
 	}
 }
 
-// nextPause is how long the follower waits before it asks again.
+// nextPause is how long the follower waits before it asks again. A task that waited for input
+// when it was made, or had ended, is asked for at once.
 func (f *follower) nextPause() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if !f.known && f.task.Status != task.Working {
+		return 0
+	}
 	pause := f.task.Pause(f.polls)
 	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 {
 		pause = min(pause, idle/2) // the answer restarts the time without progress
@@ -226,31 +250,42 @@ var errNotBack = errors.New("the server has not come back within the time that t
 // maxTaskFailures is how many errors in a row a follower takes for passing ones.
 const maxTaskFailures = 3
 
-// ask asks for the task once. done: it has ended, and got is the result of the call.
-func (f *follower) ask(ctx context.Context, share *budget.Share) (got response, done bool, err error) {
+// get asks for the task once. known: the server has said how it is.
+func (f *follower) get(ctx context.Context, share *budget.Share) (t task.Task, known bool, err error) {
 	began := time.Now()
 	raw, err := f.request(ctx, "tasks/get", task.Params(f.id()), share)
 	if err != nil {
-		return response{}, false, f.asked(ctx, err)
+		return t, false, f.asked(ctx, err)
 	}
-	t, err := task.Read(raw)
+	t, err = task.Read(raw)
 	switch {
 	case err != nil:
-		return response{}, false, unreadableTask(err)
+		return t, false, unreadableTask(err)
 	case t.ID != f.id():
-		return response{}, false, unreadableTask(errors.New("the server answered for another task than it was asked for"))
+		return t, false, unreadableTask(errors.New("the server answered for another task than it was asked for"))
 	}
 	f.found(t, began)
+	return t, true, nil
+}
+
+// ask asks for the task once. done: it has ended, and got is the result of the call.
+func (f *follower) ask(ctx context.Context, share *budget.Share) (got response, done bool, err error) {
+	began := time.Now()
+	t, known, err := f.get(ctx, share)
+	if !known {
+		return response{}, false, err
+	}
 	legacy := !f.view.Modern()
 	switch t.Status {
 	case task.Cancelled:
+		f.final = true
 		return response{}, false, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown,
 			Cause: fmt.Errorf("the server has canceled the task%s", reason(t.Message))}
 	case task.Completed, task.Failed:
 		if legacy {
-			return f.fetch(ctx, share)
+			return f.fetch(ctx, t.Status, share)
 		}
-		if t.Status == task.Failed || len(t.Result) == 0 || t.Result[0] != '{' {
+		if f.final = true; t.Status == task.Failed || len(t.Result) == 0 || t.Result[0] != '{' {
 			return response{}, false, unreadableTask(fmt.Errorf("the task has %s, and its answer does not hold what came of it", t.Status))
 		}
 		return response{raw: t.Result, view: f.view, began: began, timeout: f.o.timeout, share: share}, true, nil
@@ -285,6 +320,8 @@ func (f *follower) request(ctx context.Context, method string, params json.RawMe
 func (f *follower) asked(ctx context.Context, err error) error {
 	e := asError(err)
 	if failed := (*transport.TaskFailure)(nil); errors.As(err, &failed) { // the error of the call
+		f.heard()
+		f.final = true
 		own := *e
 		own.Cause = failed.Err
 		return &own
@@ -299,24 +336,55 @@ func (f *follower) asked(ctx context.Context, err error) error {
 	case isRPC && (code == sdkrpc.CodeInvalidParams || code == sdkrpc.CodeMethodNotFound):
 		return f.gone(e)
 	case e.Kind == mcpvisor.KindOverloaded: // by other calls of this client
-		_ = backoff.Sleep(ctx, e.RetryAfter) // run looks at ctx
+		_ = backoff.Sleep(ctx, e.RetryAfter) // poll looks at ctx
 		return nil
+	case isOutage(err) && !f.overdue():
+		return f.retry(ctx, e)
+	case isRPC && f.lost && f.failures >= maxTaskFailures: // some servers have no code for what they do not know
+		return f.notSurvived(e)
 	case e.Kind == mcpvisor.KindTimeout, e.Kind == mcpvisor.KindAuthRequired, f.failures >= maxTaskFailures:
 		own := *e
 		own.Outcome = mcpvisor.OutcomeUnknown
 		return &own
 	}
 	f.failures++
-	_ = backoff.Sleep(ctx, e.RetryAfter) // run looks at ctx
+	return f.retry(ctx, e)
+}
+
+// maxRetryAfter bounds how long a server may keep a follower from asking it.
+const maxRetryAfter = 30 * time.Second
+
+// retry waits before the server is asked again, longer each time.
+func (f *follower) retry(ctx context.Context, e *mcpvisor.Error) error {
+	f.unreachable = retryPause.Next(f.unreachable)
+	_ = backoff.Sleep(ctx, min(max(e.RetryAfter, f.unreachable), maxRetryAfter)) // poll looks at ctx
 	return nil
+}
+
+// overdue reports whether the call has been without progress for as long as it may.
+func (f *follower) overdue() bool {
+	idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout)
+	return idle > 0 && !f.o.detached && time.Since(f.answered) >= idle
+}
+
+// isOutage reports whether a server over HTTP, or a proxy in front of it, has failed (5xx). That
+// says nothing of the task.
+func isOutage(err error) bool {
+	var outage interface{ Outage() bool }
+	return errors.As(err, &outage) && outage.Outage()
+}
+
+// notSurvived is the error of a task that the next incarnation does not know.
+func (f *follower) notSurvived(e *mcpvisor.Error) error {
+	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
+		Cause: fmt.Errorf("the task of the call did not survive the end of the server: %w", e.Cause)}
 }
 
 // gone is the error of a task that the server does not know.
 func (f *follower) gone(e *mcpvisor.Error) error {
 	f.final = true
 	if f.lost {
-		return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
-			Cause: fmt.Errorf("the task of the call did not survive the end of the server: %w", e.Cause)}
+		return f.notSurvived(e)
 	}
 	if f.task.TTL > 0 && time.Since(f.began) > f.task.TTL {
 		return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeUnknown,
@@ -327,37 +395,42 @@ func (f *follower) gone(e *mcpvisor.Error) error {
 		Cause: fmt.Errorf("the server does not know the task of the call any more, so the task did not survive: %w", e.Cause)}
 }
 
-// found notes that the server knows the task, and what it said.
-func (f *follower) found(t task.Task, at time.Time) {
+// heard notes that the server knows the task.
+func (f *follower) heard() {
 	f.answered, f.failures, f.unreachable = time.Now(), 0, 0
-	f.mu.Lock()
 	if f.lost {
+		f.mu.Lock()
 		f.recovered++
+		f.mu.Unlock()
 		f.c.rt.TaskRecovered(f.view, f.tool)
 	}
-	changed := f.task.Status != t.Status || f.task.Message != t.Message
-	f.mu.Unlock()
-	f.lost = false
+	f.lost, f.known = false, true
+}
+
+// found notes that the server knows the task, and what it said.
+func (f *follower) found(t task.Task, at time.Time) {
+	f.heard()
 	f.polls++
-	f.final = t.Status.Final()
-	f.note(t, at)
-	if changed {
+	if f.note(t, at) {
 		f.polls = 0
 		if f.o.progress != nil && t.Message != "" {
-			f.o.progress(mcpvisor.Progress{Message: t.Message})
+			f.o.progress(mcpvisor.Progress{Message: hideText(t.Message, t.ID)})
 		}
 	}
 }
 
-// note keeps what is shown of a task.
-func (f *follower) note(t task.Task, at time.Time) {
+// note keeps what is shown of a task, and reports whether it has changed.
+func (f *follower) note(t task.Task, at time.Time) (changed bool) {
 	t.Result, t.Failure, t.Requests = nil, nil, nil
+	t.Message = hideText(t.Message, t.ID)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.task.Status != t.Status || f.task.Message != t.Message {
+	changed = f.task.Status != t.Status || f.task.Message != t.Message
+	if changed {
 		f.updated = at
 	}
 	f.task = t
+	return changed
 }
 
 func (f *follower) id() string {
@@ -366,16 +439,29 @@ func (f *follower) id() string {
 	return f.task.ID
 }
 
-// fetch asks for the result of a task that has ended, in 2025-11-25.
-func (f *follower) fetch(ctx context.Context, share *budget.Share) (response, bool, error) {
+// fetch asks for the result of a task that has ended, in 2025-11-25. The error of a task that has
+// failed is that of the call; of one that has completed, the server does not have the result.
+func (f *follower) fetch(ctx context.Context, ended task.Status, share *budget.Share) (response, bool, error) {
 	began := time.Now()
 	raw, err := f.request(ctx, "tasks/result", task.Params(f.id()), share)
 	if err != nil {
 		e := asError(err)
-		if e.Kind == mcpvisor.KindRPC && e.Outcome == mcpvisor.OutcomeAnswered {
-			return response{}, false, e // of the call: the server has just said that the task has ended
+		if ended == task.Failed && e.Kind == mcpvisor.KindRPC && e.Outcome == mcpvisor.OutcomeAnswered {
+			f.final = true
+			return response{}, false, e
+		}
+		if e.Kind == mcpvisor.KindRPC {
+			if f.refusals++; f.refusals > maxTaskFailures { // tasks/get, in between, succeeds
+				own := *e
+				own.Outcome = mcpvisor.OutcomeUnknown
+				return response{}, false, &own
+			}
 		}
 		return response{}, false, f.asked(ctx, err)
+	}
+	f.final = true
+	if task.Is(raw, false) {
+		return response{}, false, unreadableTask(errors.New("the result of the task is a task again"))
 	}
 	return response{raw: raw, view: f.view, began: began, timeout: f.o.timeout, share: share}, true, nil
 }
@@ -396,134 +482,6 @@ func (f *follower) fetchEarly(ctx context.Context) {
 	}()
 }
 
-// taskInputs is the input that a task has asked for, each key once. The goroutine of the
-// follower owns it.
-type taskInputs struct {
-	answers chan taskAnswer // of the handlers that run; nil if none does
-	asked   map[string]bool // keys that handlers have got, or are getting
-	ready   map[string]json.RawMessage
-	sent    map[string]incarnationID // which acknowledged the answer, by key
-}
-
-// incarnationID names an incarnation of a server.
-type incarnationID struct{ gen, epoch uint64 }
-
-// taskAnswer is what the handlers of the host gave for some keys.
-type taskAnswer struct {
-	keys      []string
-	responses json.RawMessage
-	err       error
-}
-
-// maxTaskInputs bounds the input that one task may ask for.
-const maxTaskInputs = 256
-
-// supply gives the task the input that it waits for: first it asks the handlers of the
-// host, in the background, and then it sends what they answered. An answer that another
-// incarnation may have lost is sent again, and its handler is not asked again.
-func (f *follower) supply(ctx context.Context, requests json.RawMessage) error {
-	if len(requests) == 0 { // it may say later what it waits for
-		return nil
-	}
-	in := &f.inputs
-	var fresh, send []byte
-	var keys, sending []string
-	err := jsonscan.EachMember(requests, func(key string, value []byte) error {
-		switch {
-		case in.ready[key] != nil:
-			if in.sent[key] != (incarnationID{f.view.Gen, f.view.Epoch}) {
-				send, sending = appendMember(send, key, in.ready[key]), append(sending, strings.Clone(key))
-			}
-		case !in.asked[key]:
-			if len(in.asked)+len(keys) == maxTaskInputs {
-				return fmt.Errorf("the task asks for more than %d inputs", maxTaskInputs)
-			}
-			fresh, keys = appendMember(fresh, key, value), append(keys, strings.Clone(key))
-		}
-		return nil
-	})
-	if err != nil {
-		return &mcpvisor.Error{Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown, Cause: fmt.Errorf("the inputRequests of the task: %w", err)}
-	}
-	if len(keys) > 0 && in.answers == nil {
-		f.askHost(ctx, keys, append(fresh, '}'))
-	}
-	if len(sending) == 0 {
-		return nil
-	}
-	if _, err := f.request(ctx, "tasks/update", task.UpdateParams(f.id(), append(send, '}')), nil); err != nil {
-		return f.asked(ctx, err)
-	}
-	for _, key := range sending {
-		in.sent[key] = incarnationID{f.view.Gen, f.view.Epoch}
-	}
-	f.polls = 0
-	return nil
-}
-
-// appendMember appends a member to the text of an object that is not closed.
-func appendMember(b []byte, key string, value []byte) []byte {
-	if len(b) == 0 {
-		b = append(b, '{')
-	} else {
-		b = append(b, ',')
-	}
-	name, _ := json.Marshal(key) // a string always marshals
-	return append(append(append(b, name...), ':'), value...)
-}
-
-// askHost has the handlers of the host answer requests, an object of these keys.
-func (f *follower) askHost(ctx context.Context, keys []string, requests json.RawMessage) {
-	in := &f.inputs
-	if in.asked == nil {
-		in.asked, in.ready, in.sent = map[string]bool{}, map[string]json.RawMessage{}, map[string]incarnationID{}
-	}
-	for _, key := range keys {
-		in.asked[key] = true
-	}
-	in.answers = make(chan taskAnswer, 1)
-	into, view := in.answers, f.view
-	go func() {
-		responses, err := f.c.rt.AnswerInputs(ctx, view, f.o.caller(), requests)
-		if err != nil && hasEnded(view, err) { // which ends the handlers, too
-			err = &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
-		}
-		into <- taskAnswer{keys, responses, err}
-	}()
-}
-
-// hasEnded reports whether the session of a view has ended, perhaps with that error.
-func hasEnded(v *actors.View, err error) bool {
-	select {
-	case <-v.Ended():
-		return true
-	default:
-		return errors.As(err, new(*supervisor.Cause))
-	}
-}
-
-// keep keeps what the handlers answered, until the server acknowledges it. When the session
-// has ended meanwhile, they are asked again at the next one.
-func (in *taskInputs) keep(a taskAnswer) error {
-	in.answers = nil
-	if a.err != nil {
-		e := asError(a.err)
-		if e.Kind != mcpvisor.KindInputRequired {
-			for _, key := range a.keys {
-				delete(in.asked, key)
-			}
-			return nil
-		}
-		own := *e
-		own.Outcome = mcpvisor.OutcomeUnknown // the tool has begun
-		return &own
-	}
-	return jsonscan.EachMember(a.responses, func(key string, value []byte) error {
-		in.ready[strings.Clone(key)] = bytes.Clone(value)
-		return nil
-	})
-}
-
 // minSecretID is the length from which an id of a task can be a credential, in bytes.
 const minSecretID = 6
 
@@ -532,7 +490,7 @@ func hideID(err error, id string) error {
 	if err == nil || len(id) < minSecretID || !strings.Contains(err.Error(), id) {
 		return err
 	}
-	hide := func(text string) string { return strings.ReplaceAll(text, id, "***") }
+	hide := func(text string) string { return hideText(text, id) }
 	var rpc *sdkrpc.Error
 	if !errors.As(err, &rpc) {
 		return errors.New(hide(err.Error()))
@@ -542,6 +500,14 @@ func hideID(err error, id string) error {
 		return own
 	}
 	return &hiddenID{hide(err.Error()), own}
+}
+
+// hideText returns a text in which the id of a task is not found.
+func hideText(text, id string) string {
+	if len(id) < minSecretID {
+		return text
+	}
+	return strings.ReplaceAll(text, id, "***")
 }
 
 // hiddenID is an error whose texts do not have the id of a task.

@@ -78,6 +78,7 @@ func TestCallTool_as_a_task_of_hostile_servers(t *testing.T) {
 		"inputs that are none":  {working, always(state(`"status":"input_required","inputRequests":[]`)), "input"},
 		"an unknown input":      {working, always(state(`"status":"input_required","inputRequests":{"k":{"method":"rm"}}`)), "which clients do not have"},
 		"too many inputs":       {working, always(state(`"status":"input_required","inputRequests":{` + manyInputs(33) + `}`)), "more than 32"},
+		"a long key":            {working, always(state(`"status":"input_required","inputRequests":{"` + strings.Repeat("k", 1025) + `":{"method":"roots/list"}}`)), "1025 bytes long"},
 		"inputs without end": {working, func(n int) string {
 			return state(fmt.Sprintf(`"status":"input_required","pollIntervalMs":1,"inputRequests":{"k%d":{"method":"roots/list"}}`, n))
 		}, "more than 256 inputs"},
@@ -178,4 +179,24 @@ func TestCallTool_as_a_task_of_a_server_that_cannot_be_reached(t *testing.T) {
 	_, err = task.Wait(t.Context())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond+200*time.Millisecond+400*time.Millisecond)
+}
+
+// However often a server says that a task has changed, it is asked every 20 ms at most.
+func TestCallTool_as_a_task_of_which_the_server_tells_all_the_time(t *testing.T) {
+	const told = `}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"secret-1","status":"working"}`
+	asked := 0
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: rawTasks(
+		`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":3600000}`+told, func(n int) string {
+			if asked = n; n < 20 {
+				return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":3600000}` + told
+			}
+			return `{"resultType":"complete","taskId":"secret-1","status":"completed","result":{"content":[]}}`
+		})}))
+	began := time.Now()
+	_, err := c.CallTool(t.Context(), "s/x", nil)
+	require.NoError(t, err)
+	require.Equal(t, 20, asked)
+	require.GreaterOrEqual(t, time.Since(began), 19*20*time.Millisecond)
+	require.Less(t, time.Since(began), 20*time.Second, "each notification had it asked")
 }

@@ -15,9 +15,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// bridge serves a server in memory over Streamable HTTP, each answer as plain JSON. When the
-// server ends, a new incarnation begins with the next request: a legacy client then hears that
-// its session is unknown. The names that modern requests repeat in their headers are kept.
+// bridge serves a server in memory over Streamable HTTP, each answer as plain JSON. What the
+// server sends by itself goes to the standalone stream of a legacy session, and to the
+// subscriptions/listen that it names. When the server ends, a new incarnation begins with the
+// next request: a legacy client then hears that its session is unknown. The names that modern
+// requests repeat in their headers are kept.
 type bridge struct {
 	*httptest.Server
 	server *mcpvisor.InMemory
@@ -35,7 +37,20 @@ type bridged struct {
 	ended   chan struct{}
 	cancel  context.CancelFunc
 	mu      sync.Mutex
-	waiting map[string]chan []byte // by id
+	waiting map[string]chan []byte // by id; "" is the standalone stream
+}
+
+// subscription is the id of the subscriptions/listen that a notification names; empty if none.
+func subscription(line []byte) string {
+	var m struct {
+		Params struct {
+			Meta struct {
+				ID json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
+			} `json:"_meta"`
+		}
+	}
+	_ = json.Unmarshal(line, &m)
+	return string(m.Params.Meta.ID)
 }
 
 func newBridge(t *testing.T, server *mcpvisor.InMemory) *bridge {
@@ -91,14 +106,21 @@ func startBridged(server *mcpvisor.InMemory) *bridged {
 				return
 			}
 			var m incoming
-			if json.Unmarshal(line, &m) != nil || m.Method != "" {
+			if json.Unmarshal(line, &m) != nil {
 				continue
 			}
+			to := string(m.ID)
+			if m.Method != "" {
+				to = subscription(line)
+			}
 			i.mu.Lock()
-			into := i.waiting[string(m.ID)]
+			into := i.waiting[to]
 			i.mu.Unlock()
 			if into != nil {
-				into <- line
+				select {
+				case into <- line:
+				default: // nobody reads the stream
+				}
 			}
 		}
 	}()
@@ -109,7 +131,7 @@ func startBridged(server *mcpvisor.InMemory) *bridged {
 func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var m incoming
-	if r.Method != http.MethodPost || json.Unmarshal(body, &m) != nil {
+	if r.Method == http.MethodDelete || r.Method == http.MethodPost && json.Unmarshal(body, &m) != nil {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
@@ -130,15 +152,25 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	answer := make(chan []byte, 1)
-	i.mu.Lock()
-	i.waiting[string(m.ID)] = answer
-	i.mu.Unlock()
+	answer := make(chan []byte, 100)
+	if r.Method == http.MethodGet || m.Method != "" && len(m.ID) > 0 {
+		i.mu.Lock()
+		i.waiting[string(m.ID)] = answer
+		i.mu.Unlock()
+	}
+	if r.Method == http.MethodGet {
+		i.stream(w, r, answer)
+		return
+	}
 	if _, err := i.stdin.Write(append(bytes.ReplaceAll(body, []byte("\n"), nil), '\n')); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if len(m.ID) == 0 {
+	switch {
+	case len(m.ID) == 0 || m.Method == "":
 		w.WriteHeader(http.StatusAccepted)
+		return
+	case m.Method == "subscriptions/listen":
+		i.stream(w, r, answer)
 		return
 	}
 	select {
@@ -148,5 +180,22 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-i.ended:
 		panic(http.ErrAbortHandler)
 	case <-r.Context().Done():
+	}
+}
+
+// stream sends what the server sends as events, until the client or the server ends.
+func (i *bridged) stream(w http.ResponseWriter, r *http.Request, messages <-chan []byte) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	for {
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case line := <-messages:
+			_, _ = w.Write(append([]byte("data: "), append(line, '\n')...))
+		case <-i.ended:
+			return
+		case <-r.Context().Done():
+			return
+		}
 	}
 }

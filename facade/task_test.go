@@ -2,6 +2,7 @@ package facade_test
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,9 @@ type taskLedger struct {
 }
 
 const jobKey = "order"
+
+// oneQuestion is the input of a task that asks the user once.
+var oneQuestion = []byte(`{"a":{"method":"elicitation/create","params":{"mode":"form","message":"A?","requestedSchema":{"type":"object","properties":{}}}}}`)
 
 var jobArgs = map[string]any{"key": jobKey}
 
@@ -146,6 +150,31 @@ func TestCallTool_as_a_task_canceled(t *testing.T) {
 		require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 		require.ErrorContains(t, err, "the server has canceled the task: it is cancelled")
 	})
+}
+
+// A server that says when a task changes is not asked until then, however seldom it wants to be
+// asked.
+func TestCallTool_as_a_task_of_which_the_server_tells(t *testing.T) {
+	for name, input := range map[string][]byte{"works": nil, "asks": oneQuestion} {
+		t.Run(name, func(t *testing.T) {
+			def := mcptest.TaskDef{Takes: 100 * time.Millisecond, Poll: time.Hour, Notify: true, Input: input}
+			onTaskServers(t, def, func(t *testing.T, spec mcpvisor.ServerSpec, saw taskLedger) {
+				asked := make(chan struct{}, 2)
+				c := newClient(t, facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+					asked <- struct{}{}
+					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{}}, nil
+				}))
+				require.NoError(t, c.Register(t.Context(), spec))
+				began := time.Now()
+				got, err := c.CallTool(t.Context(), "s/job", jobArgs)
+				require.NoError(t, err)
+				require.Equal(t, `{"executions":1,"key":"order"}`, got.Content[0].(*mcp.TextContent).Text)
+				require.Less(t, time.Since(began), 15*time.Second, "without being told, the next answer comes after 30 s")
+				require.Equal(t, input != nil, len(asked) == 1)
+				require.Equal(t, map[string]int{jobKey: 1}, mcptest.Executions(saw.dir))
+			})
+		})
+	}
 }
 
 // A task that has failed gives the error of the call.
@@ -291,4 +320,147 @@ func TestTask_Wait_of_a_server_that_is_removed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// legacyTask is a server of 2025-11-25 whose task has a status, and whose tasks/result is answered
+// by result.
+func legacyTask(status string, result func(n int) string) *mcpvisor.InMemory {
+	n := 0
+	return rawServer(func(method, _ string) string {
+		task := `"taskId":"secret-1","status":"` + status + `","pollInterval":1`
+		switch method {
+		case "initialize":
+			return `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"raw","version":"1"}}`
+		case "tools/list":
+			return `{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}`
+		case "tools/call":
+			return `{"task":{` + task + `}}`
+		case "tasks/get":
+			return `{` + task + `}`
+		case "tasks/result":
+			n++
+			return result(n)
+		}
+		return ""
+	})
+}
+
+// In 2025-11-25 the result of a task is fetched after its end. A server that has lost it does not
+// answer the call with that; only the error of a task that has failed is that of the call.
+func TestCallTool_as_a_task_whose_result_is_refused(t *testing.T) {
+	for name, row := range map[string]struct {
+		status, failure string
+		kind            error
+		outcome         mcpvisor.Outcome
+	}{
+		"completed, unknown": {"completed", `{"code":-32602,"message":"no task secret-1"}`, mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown},
+		"completed, broken":  {"completed", `{"code":-32603,"message":"secret-1 is broken"}`, mcpvisor.ErrRPC, mcpvisor.OutcomeUnknown},
+		"failed":             {"failed", `{"code":-32602,"message":"no such order"}`, mcpvisor.ErrRPC, mcpvisor.OutcomeAnswered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			c := newClient(t)
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: legacyTask(row.status, func(n int) string {
+				asked = n
+				return failure + row.failure
+			})}))
+			task, err := c.StartTask(t.Context(), "s/x", nil)
+			require.NoError(t, err)
+			_, err = task.Wait(t.Context())
+			require.ErrorIs(t, err, row.kind)
+			requireOutcome(t, err, row.outcome)
+			require.NotContains(t, err.Error(), "secret-1")
+			require.LessOrEqual(t, asked, 4)
+		})
+	}
+}
+
+// A host that stops waiting for the result of a task that has ended gets it later: the journal
+// does not take that for the end of the call.
+func TestWithKey_of_a_task_whose_result_was_not_awaited(t *testing.T) {
+	j, ctx, cancel := new(memoryJournal), t.Context(), context.CancelFunc(nil)
+	ctx, cancel = context.WithCancel(ctx)
+	c := journaled(t, j, "")
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: legacyTask("completed", func(n int) string {
+		if n == 1 {
+			cancel()
+			return silence
+		}
+		return `{"content":[{"type":"text","text":"fine"}]}`
+	})}))
+	_, err := c.CallTool(ctx, "s/x", nil, facade.WithKey("k"))
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	require.Equal(t, mcpvisor.JournalTask, j.entries["k"].State)
+	got, err := c.CallTool(t.Context(), "s/x", nil, facade.WithKey("k"))
+	require.NoError(t, err)
+	require.Equal(t, "fine", text(t, got))
+}
+
+// The error of a task that has failed is kept as a result is.
+func TestWithKey_of_a_task_that_fails(t *testing.T) {
+	onTaskServers(t, mcptest.TaskDef{Fail: "no such order"}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		j := new(memoryJournal)
+		c := journaled(t, j, "")
+		require.NoError(t, c.Register(t.Context(), spec))
+		for range 2 {
+			_, err := c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("k"))
+			require.ErrorIs(t, err, mcpvisor.ErrRPC)
+			requireOutcome(t, err, mcpvisor.OutcomeAnswered)
+			require.ErrorContains(t, err, "no such order")
+			require.Equal(t, mcpvisor.JournalEnded, j.entries["k"].State)
+			require.NoError(t, c.Restart(t.Context(), "s")) // it forgets the task
+			require.NoError(t, c.WaitReady(t.Context(), "s"))
+		}
+	})
+}
+
+// A handle that was made for a key is listed while somebody waits for it, and leaves nothing.
+func TestResumeTask_leaves_nothing(t *testing.T) {
+	c := journaled(t, new(memoryJournal), "")
+	script := mcptest.Script{Tools: []mcptest.ToolDef{{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: time.Hour}}}}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(script)}))
+	ctx, cancel := context.WithCancel(t.Context())
+	called := make(chan error, 1)
+	go func() {
+		_, err := c.CallTool(ctx, "s/job", jobArgs, facade.WithKey("k"))
+		called <- err
+	}()
+	require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
+	task, err := c.ResumeTask(t.Context(), "k")
+	require.NoError(t, err)
+	require.Empty(t, c.Tasks())
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() {
+		_, err := task.Wait(ctx)
+		called <- err
+	}()
+	require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
+	require.Empty(t, c.Tasks())
+}
+
+// Some servers answer with another error than the protocol names for a task that they do not know.
+func TestTask_Wait_of_a_task_that_the_next_incarnation_fails_for(t *testing.T) {
+	starts := 0
+	c := newClient(t)
+	server := rawTasks(`{"resultType":"task","taskId":"secret-1","status":"working","pollIntervalMs":10}`, func(int) string {
+		if starts == 1 {
+			return `{"resultType":"complete","taskId":"secret-1","status":"working","pollIntervalMs":10}`
+		}
+		return failure + `{"code":-32603,"message":"task secret-1 not found"}`
+	})
+	serve := server.Serve
+	server.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
+		starts++
+		return serve(ctx, in, out, errs)
+	}
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: server, Policy: supervisor.Retry(1, time.Millisecond)}))
+	task, err := c.StartTask(t.Context(), "s/x", nil)
+	require.NoError(t, err)
+	require.NoError(t, c.Restart(t.Context(), "s"))
+	_, err = task.Wait(t.Context())
+	requireLost(t, err, "secret-1")
 }

@@ -5,6 +5,9 @@ import "strings"
 // waits reports whether handling the request may block, so that it needs a goroutine of
 // its own.
 func (s *server) waits(r *request) bool {
+	if r.method == "tasks/result" {
+		return true
+	}
 	if r.method != "tools/call" {
 		return false
 	}

@@ -50,7 +50,8 @@ type server struct {
 	// ignoresEOF: the server does not exit when stdin ends.
 	ignoresEOF atomic.Bool
 
-	tasks          sync.Map // of this incarnation only: JSON of a taskRecord, by id
+	taskMu         sync.Mutex // held while a task is changed
+	tasks          sync.Map   // of this incarnation only: JSON of a taskRecord, by id
 	plan           plan
 	catalog        *catalog
 	session        session

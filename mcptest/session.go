@@ -23,7 +23,7 @@ type session struct {
 	// subscribed holds the URIs of resources/subscribe.
 	subscribed map[string]bool
 	// listening holds the open subscriptions/listen by request id.
-	listening map[string]mcp.NotificationSubscriptions
+	listening map[string]listenFilter
 }
 
 func (c *session) initialized() bool {

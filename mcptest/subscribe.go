@@ -38,19 +38,26 @@ func (s *server) subscribe(r *request, on bool) ([]byte, *rpcError) {
 	return nil, nil
 }
 
+// listenFilter says what a subscriptions/listen is about.
+type listenFilter struct {
+	mcp.NotificationSubscriptions
+	TaskIDs []string `json:"taskIds,omitempty"`
+}
+
 // openListen acknowledges subscriptions/listen, which stays open until the client
 // cancels it. It has no answer, because a cancelled request is not answered. It runs in
 // the goroutine that reads stdin, so that it precedes the next request.
 func (s *server) openListen(r *request) *rpcError {
-	var want *mcp.NotificationSubscriptions
+	var want *listenFilter
 	if err := json.Unmarshal(r.params.Notifications, &want); err != nil || want == nil {
 		return &rpcError{Code: jsonrpc.CodeInvalidParams, Message: "subscriptions/listen: notifications is missing or no object"}
 	}
 	id := string(r.id)
 	s.session.mu.Lock()
 	if s.session.listening == nil {
-		s.session.listening = map[string]mcp.NotificationSubscriptions{}
+		s.session.listening = map[string]listenFilter{}
 	}
+	want.TaskIDs = s.watchTasks(want.TaskIDs)
 	s.session.listening[id] = *want
 	s.session.mu.Unlock()
 	s.notify("notifications/subscriptions/acknowledged", rawjson.Marshal(map[string]any{
@@ -72,7 +79,7 @@ func subscriptionID(id string) map[string]json.RawMessage {
 
 // notifyChanged announces a change: in the session of the initialize era, and on each
 // subscriptions/listen that requested it.
-func (s *server) notifyChanged(method string, wants func(mcp.NotificationSubscriptions) bool, params map[string]any) {
+func (s *server) notifyChanged(method string, wants func(listenFilter) bool, params map[string]any) {
 	s.session.mu.Lock()
 	legacy := s.session.version != ""
 	var listeners []string
@@ -99,7 +106,7 @@ func (s *server) notifyChanged(method string, wants func(mcp.NotificationSubscri
 }
 
 func (s *server) toolsChanged() {
-	s.notifyChanged("notifications/tools/list_changed", func(w mcp.NotificationSubscriptions) bool { return w.ToolsListChanged }, nil)
+	s.notifyChanged("notifications/tools/list_changed", func(w listenFilter) bool { return w.ToolsListChanged }, nil)
 }
 
 // NotifyUpdated announces that a resource has changed, if the client subscribed to it.
@@ -111,7 +118,7 @@ func (s *server) NotifyUpdated(_ *tools.Call, uri string) {
 	if legacy && !subscribed {
 		return
 	}
-	s.notifyChanged("notifications/resources/updated", func(w mcp.NotificationSubscriptions) bool {
+	s.notifyChanged("notifications/resources/updated", func(w listenFilter) bool {
 		return slices.Contains(w.ResourceSubscriptions, uri)
 	}, map[string]any{"uri": uri})
 }

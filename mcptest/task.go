@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -27,8 +28,11 @@ type TaskDef struct {
 	// Default: it says neither.
 	Poll time.Duration `json:"poll,omitempty"`
 	TTL  time.Duration `json:"ttl,omitempty"`
-	// Input, an object of requests by key, is what the task waits for before it works (since
-	// 2026-07-28). Default: nothing.
+	// Notify: the server sends a notification when the task changes, since 2026-07-28 to those
+	// who listen to it. Default: it has to be asked.
+	Notify bool `json:"notify,omitempty"`
+	// Input, an object of requests by key, is what the task waits for before it works. In
+	// 2025-11-25 the server sends them while tasks/result waits. Default: nothing.
 	Input json.RawMessage `json:"input,omitempty"`
 	// Fail ends the task with a JSON-RPC error of this text. Default: it completes.
 	Fail string `json:"fail,omitempty"`
@@ -117,7 +121,9 @@ func (s *server) makeTask(r *request, def *TaskDef, result tools.Result) ([]byte
 	if err := s.saveTask(t); err != nil {
 		return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()}
 	}
-	r.resultType = "task"
+	if r.resultType = "task"; def.Notify && !r.modern {
+		s.announceEnd(t)
+	}
 	if r.modern {
 		return members(t.fields(now, true)), nil
 	}
@@ -197,52 +203,163 @@ func (s *server) aboutTask(r *request) ([]byte, *rpcError) {
 	if !s.offersTasks() {
 		return nil, unknownMethod(r.method)
 	}
-	t, failure := s.loadTask(r.params.TaskID)
+	switch r.method {
+	case "tasks/get":
+		t, failure := s.loadTask(r.params.TaskID)
+		if failure != nil {
+			return nil, failure
+		}
+		return members(t.detailed(time.Now(), r.modern)), nil
+	case "tasks/result":
+		return s.taskResult(r)
+	case "tasks/update":
+		_, failure := s.changeTask(r.params.TaskID, func(t *taskRecord) { t.take(r.params.Responses) })
+		return nil, failure
+	}
+	t, failure := s.changeTask(r.params.TaskID, func(t *taskRecord) {
+		t.Cancelled = t.Cancelled || !t.status(time.Now()).Final()
+	})
+	if failure != nil || r.modern {
+		return nil, failure
+	}
+	return members(t.fields(time.Now(), false)), nil
+}
+
+// detailed are the members of the answer to tasks/get.
+func (t *taskRecord) detailed(now time.Time, modern bool) map[string]any {
+	m := t.fields(now, modern)
+	switch status := t.status(now); {
+	case !modern:
+	case status == task.InputRequired:
+		m["inputRequests"] = t.open()
+	case status == task.Completed:
+		m["result"] = t.Result
+	case status == task.Failed:
+		m["error"] = rpcError{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
+	}
+	return m
+}
+
+// take keeps the responses to what the task asks for, and ignores others. The work begins when
+// nothing is missing.
+func (t *taskRecord) take(responses json.RawMessage) {
+	if len(t.open()) == 0 {
+		return
+	}
+	_ = jsonscan.EachMember(responses, func(key string, value []byte) error {
+		if _, asked := t.open()[key]; asked {
+			t.Responses[key] = json.RawMessage(value)
+		}
+		return nil
+	})
+	if len(t.open()) == 0 {
+		t.Due = time.Now().Add(t.Def.Takes)
+	}
+}
+
+// changeTask changes a task, and tells those who want to hear of it.
+func (s *server) changeTask(id string, change func(*taskRecord)) (*taskRecord, *rpcError) {
+	s.taskMu.Lock()
+	defer s.taskMu.Unlock()
+	t, failure := s.loadTask(id)
 	if failure != nil {
 		return nil, failure
 	}
-	now := time.Now()
-	status := t.status(now)
-	switch r.method {
-	case "tasks/get":
-		m := t.fields(now, r.modern)
-		switch {
-		case !r.modern:
-		case status == task.InputRequired:
-			m["inputRequests"] = t.open()
-		case status == task.Completed:
-			m["result"] = t.Result
-		case status == task.Failed:
-			m["error"] = rpcError{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
+	before := t.status(time.Now())
+	change(t)
+	if err := s.saveTask(t); err != nil {
+		return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+	}
+	if now := t.status(time.Now()); t.Def.Notify && now != before {
+		s.announceTask(t)
+		s.announceEnd(t)
+	}
+	return t, nil
+}
+
+// taskResult waits until the task has ended, and returns its result (2025-11-25). Meanwhile it
+// sends what the task asks for; an error is no answer.
+func (s *server) taskResult(r *request) ([]byte, *rpcError) {
+	for {
+		t, failure := s.loadTask(r.params.TaskID)
+		if failure != nil {
+			return nil, failure
 		}
-		return members(m), nil
-	case "tasks/result":
-		switch status {
+		switch t.status(time.Now()) {
 		case task.Completed:
 			return t.Result[1 : len(t.Result)-1], nil
 		case task.Failed:
 			return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: t.Def.Fail}
-		default:
-			return nil, &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "the task has not completed"}
-		}
-	case "tasks/update":
-		_ = jsonscan.EachMember(r.params.Responses, func(key string, value []byte) error { // what is not asked for is ignored
-			if _, asked := t.open()[key]; asked {
-				t.Responses[key] = json.RawMessage(value)
+		case task.InputRequired:
+			for key, request := range t.open() {
+				select {
+				case response := <-s.SendRequest(relatedRequest(t.ID, request)):
+					var failure rpcError
+					if json.Unmarshal(response, &failure) == nil && failure.Code != 0 { // it is asked again
+						return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: "the client did not answer: " + failure.Message}
+					}
+					text := rawjson.Marshal(map[string]json.RawMessage{key: response})
+					if _, failure := s.changeTask(t.ID, func(t *taskRecord) { t.take(text) }); failure != nil {
+						return nil, failure
+					}
+				case <-r.ctx.Done():
+					return nil, nil
+				}
 			}
-			return nil
-		})
-		if len(t.open()) == 0 {
-			t.Due = now.Add(t.Def.Takes)
+		case task.Working:
+			if !s.pause(r.ctx, time.Until(t.Due)) {
+				return nil, nil
+			}
+		case task.Cancelled:
+			return nil, &rpcError{Code: jsonrpc.CodeInvalidRequest, Message: "the task was cancelled"}
 		}
-	case "tasks/cancel":
-		t.Cancelled = t.Cancelled || !status.Final()
 	}
-	if err := s.saveTask(t); err != nil {
-		return nil, &rpcError{Code: jsonrpc.CodeInternalError, Message: err.Error()}
+}
+
+// relatedRequest returns a request that a task makes in 2025-11-25.
+func relatedRequest(id string, request json.RawMessage) (method string, params json.RawMessage) {
+	var r struct {
+		Method string
+		Params map[string]json.RawMessage
 	}
-	if r.method == "tasks/cancel" && !r.modern {
-		return members(t.fields(now, false)), nil
+	_ = json.Unmarshal(request, &r) // what is left out shows in the answer
+	if r.Params == nil {
+		r.Params = map[string]json.RawMessage{}
 	}
-	return nil, nil
+	r.Params["_meta"] = rawjson.Marshal(map[string]any{"io.modelcontextprotocol/related-task": map[string]string{"taskId": id}})
+	return r.Method, rawjson.Marshal(r.Params)
+}
+
+// watchTasks returns those of the tasks of whose changes the server sends notifications.
+func (s *server) watchTasks(ids []string) (watched []string) {
+	for _, id := range ids {
+		if t, failure := s.loadTask(id); failure == nil && t.Def.Notify {
+			watched = append(watched, id)
+			s.announceEnd(t)
+		}
+	}
+	return watched
+}
+
+// announceEnd has the end of a task announced that works.
+func (s *server) announceEnd(t *taskRecord) {
+	if t.status(time.Now()) != task.Working {
+		return
+	}
+	s.running.Go(func() {
+		if s.pause(s.ctx, time.Until(t.Due)) {
+			if now, failure := s.loadTask(t.ID); failure == nil {
+				s.announceTask(now)
+			}
+		}
+	})
+}
+
+// announceTask sends the state of a task.
+func (s *server) announceTask(t *taskRecord) {
+	if s.session.initialized() {
+		s.notify("notifications/tasks/status", rawjson.Marshal(t.fields(time.Now(), false)))
+		return
+	}
+	s.notifyChanged("notifications/tasks", func(w listenFilter) bool { return slices.Contains(w.TaskIDs, t.ID) }, t.detailed(time.Now(), true))
 }

@@ -243,6 +243,10 @@ type Notice struct {
 	Log *mcpvisor.LogMessage
 	// Honored is set for Acknowledged: the URIs of the resources that the server watches.
 	Honored []string
+	// Tasks is set for Acknowledged: the ids of the tasks about whose changes the server
+	// sends notifications. Task is set for TaskChanged: the id of the task. Both are secrets.
+	Tasks []string
+	Task  string
 	// Stream is set for Acknowledged: the id of the listen request, see [Stream.Sent]; 0 if
 	// the server does not name it.
 	Stream int64
@@ -262,6 +266,10 @@ const (
 	// Acknowledged: notifications/subscriptions/acknowledged (2026-07-28), the first
 	// message on a stream that was opened with subscriptions/listen.
 	Acknowledged
+	// TaskChanged: notifications/tasks (2026-07-28, the extension for tasks) and
+	// notifications/tasks/status (MCP 2025-11-25, tasks). What they say of the task is not
+	// read: whoever waits for it asks.
+	TaskChanged
 	// Gap: notifications may have been lost, because the stream that carries them broke and
 	// was opened again. The session makes this notice itself.
 	Gap

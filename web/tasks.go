@@ -36,24 +36,42 @@ func (h *Handler) postTaskCancel(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	answer := api.CancelAnswer{Asked: true}
-	if request.Key == "" {
-		if err := h.client.CancelTask(r.Context(), request.Number); err != nil {
+	if number := h.openTask(request); number != 0 { // somebody waits for it
+		if err := h.client.CancelTask(r.Context(), number); err != nil {
 			h.writeFailure(w, err)
 			return
 		}
-	} else {
-		task, err := h.client.ResumeTask(r.Context(), request.Key)
-		if err == nil {
-			answer.Asked = task.ID() != ""
-			err = task.Cancel(r.Context())
-		}
-		if err != nil {
-			h.writeFailure(w, err)
-			return
+		writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: true})
+		return
+	}
+	task, err := h.client.ResumeTask(r.Context(), request.Key)
+	if err == nil {
+		err = task.Cancel(r.Context())
+	}
+	if err != nil {
+		h.writeFailure(w, err)
+		return
+	}
+	asked := task.ID() != ""
+	if asked { // so that the journal learns what became of it
+		ctx, cancel := context.WithTimeout(r.Context(), cancelWait)
+		_, _ = task.WaitRaw(ctx)
+		cancel()
+	}
+	writeJSON(w, http.StatusAccepted, api.CancelAnswer{Asked: asked})
+}
+
+// cancelWait is how long the end of a canceled task is awaited for which nobody else waits.
+const cancelWait = 2 * time.Second
+
+// openTask returns the number of the open task that a request names; 0 if its key has none.
+func (h *Handler) openTask(request api.TaskRequest) uint64 {
+	for _, t := range h.client.Tasks() {
+		if request.Key != "" && t.Key == request.Key {
+			return t.Number
 		}
 	}
-	writeJSON(w, http.StatusAccepted, answer)
+	return request.Number
 }
 
 // postTaskWait waits for the call of a key, and answers with its result. The end of the request

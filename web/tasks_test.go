@@ -17,6 +17,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -101,4 +103,42 @@ func TestCalls_unfinished(t *testing.T) {
 	require.Len(t, got.Unfinished, 20)
 	require.Equal(t, "k00", got.Unfinished[0].Key)
 	require.Equal(t, 3, got.MoreUnfinished)
+}
+
+// A task is canceled by the key of its call, while somebody waits for it and while nobody does. The
+// journal then knows its end.
+func TestTasks_cancel(t *testing.T) {
+	j := newJournal()
+	c := newClient(t, facade.WithJournal(j, ""))
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: mcptest.InMemory(mcptest.Script{
+		Tools: []mcptest.ToolDef{{Name: "job", As: "echo", Task: &mcptest.TaskDef{Takes: time.Hour, Poll: 10 * time.Millisecond}}}})}))
+	s := serve(t, c, web.WithControls())
+	call := func(ctx context.Context, key string) <-chan error {
+		called := make(chan error, 1)
+		go func() {
+			_, err := c.CallTool(ctx, "s/job", map[string]any{"text": key}, facade.WithKey(key))
+			called <- err
+		}()
+		require.Eventually(t, func() bool { return len(c.Tasks()) == 1 }, 10*time.Second, time.Millisecond)
+		return called
+	}
+	called := call(t.Context(), "waited")
+	response, body := s.do(http.MethodPost, "/api/tasks/cancel", `{"key":"waited"}`, nil)
+	require.Equal(t, http.StatusAccepted, response.StatusCode, body)
+	require.ErrorContains(t, <-called, "the server has canceled the task")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	called = call(ctx, "left")
+	cancel()
+	require.ErrorIs(t, <-called, mcpvisor.ErrCanceled)
+	response, body = s.do(http.MethodPost, "/api/tasks/cancel", `{"key":"left"}`, nil)
+	require.Equal(t, http.StatusAccepted, response.StatusCode, body)
+	require.JSONEq(t, `{"asked":true}`, body)
+	for _, key := range []string{"waited", "left"} {
+		e, ok, err := j.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, mcpvisor.JournalEnded, e.State, key)
+		require.Equal(t, mcpvisor.KindCanceled, e.Error.Kind)
+	}
 }

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
@@ -129,6 +131,24 @@ func Read(text []byte) (t Task, err error) {
 	return t, nil
 }
 
+// ReadID returns the id of a task, and reads nothing behind it; empty if there is none that
+// [Read] would accept. The id is a copy.
+func ReadID(text []byte) (id string) {
+	_ = jsonscan.EachMember(text, func(key string, value []byte) (err error) {
+		if key != "taskId" {
+			return nil
+		}
+		if id, err = jsonscan.ReadString(value); err == nil {
+			err = io.EOF
+		}
+		return err
+	})
+	if len(id) > MaxID {
+		return ""
+	}
+	return strings.Clone(id)
+}
+
 // check refuses a task that cannot be followed.
 func (t *Task) check() error {
 	switch {
@@ -158,8 +178,9 @@ func milliseconds(value []byte) time.Duration {
 }
 
 // A server that asks to be polled without a pause, or once a day, gets the nearest of these.
+// Nor is it asked more often than MinPoll if it says that the task has changed.
 const (
-	minPoll = 20 * time.Millisecond
+	MinPoll = 20 * time.Millisecond
 	maxPoll = 30 * time.Second
 )
 
@@ -173,13 +194,20 @@ func (t *Task) Pause(n int) time.Duration {
 	if t.Poll <= 0 {
 		return backoff.WithJitter(unsaid.Delay(n + 1))
 	}
-	return backoff.WithJitter(min(max(t.Poll, minPoll), maxPoll))
+	return backoff.WithJitter(min(max(t.Poll, MinPoll), maxPoll))
 }
 
 // Params returns the params of tasks/get, tasks/result and tasks/cancel.
 func Params(id string) json.RawMessage {
 	quoted, _ := json.Marshal(id) // a string always marshals
 	return append(append([]byte(`{"taskId":`), quoted...), '}')
+}
+
+// ListenParams returns the params of subscriptions/listen for notifications about a task
+// (2026-07-28).
+func ListenParams(id string) json.RawMessage {
+	quoted, _ := json.Marshal(id) // a string always marshals
+	return append(append([]byte(`{"notifications":{"taskIds":[`), quoted...), `]}}`...)
 }
 
 // UpdateParams returns the params of tasks/update. responses is the JSON of an object.

@@ -29,7 +29,7 @@ func TestRead(t *testing.T) {
 
 // A server is asked neither without a pause nor once a day.
 func TestPause(t *testing.T) {
-	for poll, least := range map[time.Duration]time.Duration{0: 100 * time.Millisecond, time.Nanosecond: minPoll, time.Second: time.Second, 24 * time.Hour: maxPoll} {
+	for poll, least := range map[time.Duration]time.Duration{0: 100 * time.Millisecond, time.Nanosecond: MinPoll, time.Second: time.Second, 24 * time.Hour: maxPoll} {
 		task := Task{Poll: poll}
 		for range 100 {
 			pause := task.Pause(0)

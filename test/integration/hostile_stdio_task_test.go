@@ -5,16 +5,20 @@ package integration
 import (
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/test/hostile"
 )
 
 // taskRow is a row about a task: servers make tasks without being asked since 2026-07-28. The
 // id of the task is shown nowhere, and no task stays open.
 func taskRow(r stdioRow, texts ...string) stdioRow {
-	r.eras = []mcpvisor.Era{mcpvisor.EraModern}
+	if r.eras == nil {
+		r.eras = []mcpvisor.Era{mcpvisor.EraModern}
+	}
 	check := r.check
 	r.check = func(v *stdioRun) {
 		if check != nil {
@@ -37,6 +41,31 @@ func boundedCall(s *mcpvisor.ServerSpec) { s.Timeouts.CallTotal = 300 * time.Mil
 
 var failedTask = stdioRow{end: failsWith(mcpvisor.ErrProtocol, mcpvisor.OutcomeUnknown)}
 
+// legacyTaskRow is a taskRow in 2025-11-25.
+func legacyTaskRow(r stdioRow, texts ...string) stdioRow {
+	r.eras = []mcpvisor.Era{mcpvisor.EraLegacy}
+	return taskRow(r, texts...)
+}
+
+// startManyTasks starts the tasks of "task/many", and cancels them.
+func startManyTasks(v *stdioRun) (*mcp.CallToolResult, error) {
+	var all []*facade.Task
+	for range hostile.ManyTasks {
+		task, err := v.c.StartTask(v.within(), hostileServer+"/"+hostile.BadTool, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, task)
+	}
+	require.Len(v.t, v.c.Tasks(), hostile.ManyTasks)
+	for _, task := range all {
+		if err := task.Cancel(v.within()); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
 var stdioTaskRows = map[string]stdioRow{
 	"task/never-ends":     taskRow(stdioRow{spec: boundedCall, end: timesOut}, "Timeouts.CallTotal"),
 	"task/no-id":          taskRow(failedTask, `no "taskId"`),
@@ -49,4 +78,14 @@ var stdioTaskRows = map[string]stdioRow{
 	"task/forgotten":      taskRow(stdioRow{end: failsWith(mcpvisor.ErrCrashed, mcpvisor.OutcomeUnknown)}, "does not know the task"),
 	"task/oversize":       taskRow(withSmallMessages(checked(stdioRow{end: ending{oneOf: []error{mcpvisor.ErrProtocol}}}, requireOversize))),
 	"task/notices":        taskRow(harmless),
+	"task/inputs-endless": taskRow(stdioRow{end: failsWith(mcpvisor.ErrInputRequired, mcpvisor.OutcomeUnknown)}, "more than 256 inputs"),
+	"task/key-long":       taskRow(stdioRow{end: failsWith(mcpvisor.ErrInputRequired, mcpvisor.OutcomeUnknown)}, "100000 bytes long"),
+	"task/update-refused": taskRow(stdioRow{end: failsWith(mcpvisor.ErrInputRequired, mcpvisor.OutcomeUnknown)}, "the server refuses the answer"),
+	"task/many":           taskRow(stdioRow{act: startManyTasks, anyResult: true}),
+	"task/told":           taskRow(harmless),
+	"task/told-junk":      taskRow(harmless),
+
+	"task/back-legacy":           legacyTaskRow(harmless),
+	"task/no-result-legacy":      legacyTaskRow(stdioRow{end: failsWith(mcpvisor.ErrRPC, mcpvisor.OutcomeUnknown)}, "no result of"),
+	"task/task-in-result-legacy": legacyTaskRow(failedTask, "is a task again"),
 }

@@ -4,6 +4,7 @@ package real
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -46,4 +47,69 @@ func TestTasks_of_the_reference_server(t *testing.T) {
 	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
 	require.ErrorContains(t, err, "did not survive")
 	require.NotContains(t, err.Error(), task.ID())
+}
+
+// examples are the servers that the TypeScript SDK has as examples.
+const examples = scope + "server-everything/node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server/"
+
+// Servers of the TypeScript SDK over HTTP execute tools as tasks, ask while they work, and forget
+// their tasks when they are killed.
+func TestTasks_of_the_SDK_over_HTTP(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script, tool string
+		args         map[string]any
+		want         string
+	}{
+		"elicitation": {"simpleTaskInteractive.js", "s/confirm_delete", map[string]any{"filename": "f"}, "Deleted 'f'"},
+		"sampling":    {"simpleTaskInteractive.js", "s/write_haiku", map[string]any{"topic": "go"}, "Haiku:\nof go"},
+		"delay":       {"simpleStreamableHttp.js", "s/delay", map[string]any{"duration": 1500}, "Completed 1500ms delay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			t.Setenv("MCP_PORT", fmt.Sprint(port))
+			kill := serve(t, port, examples+tc.script)
+			asked, proceed := make(chan struct{}, 10), make(chan struct{}, 10)
+			wait := func(ctx context.Context) {
+				asked <- struct{}{}
+				select {
+				case <-proceed:
+				case <-ctx.Done():
+				}
+			}
+			c, err := facade.New(facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+				wait(ctx)
+				return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"confirm": true}}, nil
+			}), facade.WithSamplingHandler(func(ctx context.Context, _ facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+				wait(ctx)
+				return &mcp.CreateMessageWithToolsResult{Model: "m", Role: "assistant", Content: []mcp.Content{&mcp.TextContent{Text: "of go"}}}, nil
+			}))
+			require.NoError(t, err)
+			t.Cleanup(func() { closeClient(t, c) })
+			require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", HTTP: &mcpvisor.HTTP{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port)},
+				Policy: mcpvisor.Retry(-1, 50*time.Millisecond)}))
+			proceed <- struct{}{}
+			got, err := c.CallTool(t.Context(), tc.tool, tc.args)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got.Content[0].(*mcp.TextContent).Text)
+
+			task, err := c.StartTask(t.Context(), tc.tool, tc.args)
+			require.NoError(t, err)
+			waited := make(chan error, 1)
+			go func() {
+				_, err := task.Wait(t.Context())
+				waited <- err
+			}()
+			if name != "delay" {
+				<-asked
+				<-asked // of this task: the handler waits
+			}
+			kill()
+			serve(t, port, examples+tc.script)
+			err = <-waited
+			require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+			require.ErrorContains(t, err, "did not survive")
+			require.NotContains(t, err.Error(), task.ID())
+			require.Empty(t, c.Tasks())
+		})
+	}
 }

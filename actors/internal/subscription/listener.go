@@ -36,7 +36,7 @@ const (
 // that (see lists).
 //
 // On a pipe the end of a stream is known from the server's answer, which many servers
-// leave out (see cancelGrace). So only a new stream about the same resource waits for it,
+// leave out (see CancelGrace). So only a new stream about the same resource waits for it,
 // and no caller of Unsubscribe.
 type Listener struct {
 	config  *Config

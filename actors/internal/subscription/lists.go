@@ -2,7 +2,6 @@ package subscription
 
 import (
 	"context"
-	"slices"
 	"sync"
 )
 
@@ -38,7 +37,7 @@ func (l *lists) request(after []*stream) (start bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	start = !l.running
-	l.after, l.reopen, l.running = after, true, true
+	l.after, l.reopen, l.running = append(l.after, after...), true, true
 	return start
 }
 
@@ -68,20 +67,26 @@ func (l *Listener) openLists(gap bool) {
 // ended. The new one makes up for the gap. During the start of a session it waits until
 // that is done, or ctx ends: the lists are read next.
 func (l *Listener) reopenLists(ctx context.Context, starting bool) {
-	if !l.lists.request(slices.Clone(l.ending)) {
-		return
-	}
-	done := make(chan struct{})
-	l.config.Go(func() {
-		defer close(done)
-		l.replaceLists()
-	})
-	if starting {
+	if done := l.replaceListsAfter(l.ending); done != nil && starting {
 		select {
 		case <-done:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// replaceListsAfter has the stream about the lists replaced after others have ended. done is
+// closed when that has happened; nil if a replacement is at work already.
+func (l *Listener) replaceListsAfter(others []*stream) (done <-chan struct{}) {
+	if !l.lists.request(others) {
+		return nil
+	}
+	ended := make(chan struct{})
+	l.config.Go(func() {
+		defer close(ended)
+		l.replaceLists()
+	})
+	return ended
 }
 
 // replaceLists replaces the stream about the lists until no replacement is due.

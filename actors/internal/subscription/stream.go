@@ -22,12 +22,12 @@ const (
 	// pollInterval is how often the lists are read while the server accepts no
 	// stream about them.
 	pollInterval = 10 * time.Minute
-	// cancelGrace bounds the wait for a server that confirms the end of a stream. On a pipe
+	// CancelGrace bounds the wait for a server that confirms the end of a stream. On a pipe
 	// the confirmation is the answer to subscriptions/listen. Servers of the go-sdk send it
 	// at once. Others never do, as a cancelled request should get no response (2026-07-28,
 	// cancellation): for these the whole wait passes before a new stream about the same
 	// resource is opened.
-	cancelGrace = time.Second
+	CancelGrace = time.Second
 )
 
 // filter says what a stream is about, as the protocol writes it: params.notifications
@@ -112,7 +112,7 @@ func (s *stream) isRejected() bool { return !s.isOpen() && s.rejected }
 // it for good.
 func (l *Listener) run(ctx context.Context, s *stream, params json.RawMessage) {
 	request := transport.Request{Method: "subscriptions/listen", Params: params,
-		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, CancelGrace: cancelGrace,
+		Stream: &transport.Stream{Sent: func(id int64) { l.onSent(s, id) }, CancelGrace: CancelGrace,
 			Cancelled: func() { close(s.cancelled) }}} // once: run ends after the request whose context has ended
 	polled := time.Now()
 	for pause := reopen.First; ; pause = reopen.Next(pause) {

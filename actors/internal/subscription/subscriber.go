@@ -124,6 +124,14 @@ func NewSubscriber(config Config) *Subscriber {
 // from the server calls it, so it does not block.
 func (s *Subscriber) OnAck(n transport.Notice) { s.listener.onAck(n) }
 
+// OtherStreamEnded opens the stream about the lists again, if the server may have forgotten
+// it because a stream that the subscriber did not open has ended (see [Listener]).
+func (s *Subscriber) OtherStreamEnded() {
+	if s.config.SharedPipe && s.listener.lists.get() != nil {
+		s.listener.replaceListsAfter(nil)
+	}
+}
+
 // Reconcile sends the server what it has not accepted yet of the desired state, and
 // answers the requests. Rejected resources are sent again if a request is about
 // them, or if retry is true.

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
@@ -97,6 +98,8 @@ func (n *Notifications) Handle(method, params []byte) NotificationResult {
 		notice.Kind = transport.LogMessage
 	case `"notifications/subscriptions/acknowledged"`:
 		notice.Kind = transport.Acknowledged
+	case `"notifications/tasks"`, `"notifications/tasks/status"`:
+		notice.Kind = transport.TaskChanged
 	default:
 		return NotHandled
 	}
@@ -104,8 +107,8 @@ func (n *Notifications) Handle(method, params []byte) NotificationResult {
 		len(text) > 0 && text[0] != '{' && (notice.Kind != transport.ListChanged || string(text) != "null") {
 		return Malformed // the parameters must be an object; only list_changed may omit them
 	}
-	if len(params) > maxNotification && notice.Kind != transport.ListChanged && notice.Kind != transport.LogMessage {
-		return Malformed
+	if len(params) > maxNotification && (notice.Kind == transport.ResourceUpdated || notice.Kind == transport.Acknowledged) {
+		return Malformed // a task may hold a large result
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -156,6 +159,7 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 		var p struct {
 			Notifications struct {
 				ResourceSubscriptions []string `json:"resourceSubscriptions"`
+				TaskIDs               []string `json:"taskIds"`
 			} `json:"notifications"`
 			Meta json.RawMessage `json:"_meta"`
 		}
@@ -165,11 +169,14 @@ func (n *Notifications) readParams(notice *transport.Notice, params []byte) bool
 		if json.Unmarshal(params, &p) != nil {
 			return false
 		}
-		notice.Honored = p.Notifications.ResourceSubscriptions
+		notice.Honored, notice.Tasks = p.Notifications.ResourceSubscriptions, p.Notifications.TaskIDs
 		_ = json.Unmarshal(p.Meta, &meta) // the member may be missing
 		if id, err := strconv.ParseInt(string(bytes.TrimSpace(meta.Stream)), 10, 64); err == nil {
 			notice.Stream = id
 		}
+	case transport.TaskChanged:
+		notice.Task = task.ReadID(params)
+		return notice.Task != ""
 	default:
 	}
 	return true

@@ -63,6 +63,8 @@ type commandLine struct {
 	Prompt    promptCmd      `cmd:"" help:"Get a prompt."`
 	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
 	Stdio     stdioCmd       `cmd:"" help:"Serve all servers of mcpvisor run to the host that has started this command, as one MCP server on stdin and stdout. Starts mcpvisor run if it is not running; several hosts share it. The session outlives a restart of mcpvisor run."`
+	Wrap      wrapCmd        `cmd:"" help:"Start one server, given as a command after -- or as an address, and serve it to the host that has started this command: it is supervised, and the host does not notice its restarts."`
+	Token     tokenCmd       `cmd:"" help:"Make a token for clients of mcpvisor run --mcp, and print the line for the file of --mcp-tokens."`
 	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
 	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
 	Tasks     tasksCmd       `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`

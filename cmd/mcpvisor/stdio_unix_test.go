@@ -103,7 +103,7 @@ func (b *syncBuffer) String() string {
 
 func echo(t *testing.T, session *mcp.ClientSession, text string) {
 	t.Helper()
-	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "mcp__fixture__echo", Arguments: map[string]any{"text": text}})
+	result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "fixture__echo", Arguments: map[string]any{"text": text}})
 	require.NoError(t, err)
 	require.False(t, result.IsError, "%v", result.Content[0].(*mcp.TextContent).Text)
 	require.Equal(t, text, result.Content[0].(*mcp.TextContent).Text)
@@ -164,7 +164,7 @@ func TestStdio_call_in_flight(t *testing.T) {
 		<-working
 		_ = syscall.Kill(h.run(), syscall.SIGKILL)
 	}()
-	params := &mcp.CallToolParams{Name: "mcp__fixture__slow_progress", Arguments: map[string]any{"steps": 6000, "ms": 10}}
+	params := &mcp.CallToolParams{Name: "fixture__slow_progress", Arguments: map[string]any{"steps": 6000, "ms": 10}}
 	params.SetProgressToken("p")
 	result, err := session.CallTool(t.Context(), params)
 	require.NoError(t, err)

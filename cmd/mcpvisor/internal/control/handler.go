@@ -41,6 +41,8 @@ type Info struct {
 	Problem string `json:"problem,omitempty"`
 	// URL is the address of the page; empty without one.
 	URL string `json:"url,omitempty"`
+	// MCP is the address of the MCP server; empty without one.
+	MCP string `json:"mcp,omitempty"`
 	// Servers are the names of all usable servers, also of those that are not registered yet.
 	Servers []string `json:"servers"`
 	// Entries are the entries of the file that the servers were made from, as far as their

@@ -28,6 +28,9 @@ const UntilUnusedHeader = "Mcpvisor-Until-Unused"
 // that connects again then sees the lists that it had.
 const settleTimeout = 20 * time.Second
 
+// HostPrefix is what a host puts before the names of tools, if its entry is called "mcpvisor".
+const HostPrefix = "mcp__mcpvisor__"
+
 // sessions are the MCP sessions of one client over the socket. Safe for concurrent use.
 type sessions struct {
 	client    *facade.Client
@@ -43,7 +46,7 @@ type sessions struct {
 }
 
 func newSessions(c *facade.Client) *sessions {
-	s := &sessions{client: c, transport: gateway.Transport(c)}
+	s := &sessions{client: c, transport: gateway.Transport(c, gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}))}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }

@@ -131,11 +131,17 @@ func (p *changePrinter) begin(info control.Info) error {
 		if info.URL != "" { // stdout has events only
 			p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: "page: " + info.URL})
 		}
+		if info.MCP != "" {
+			p.inv.WriteReport(cli.Report{Kind: cli.KindNote, Message: "MCP server: " + info.MCP})
+		}
 		return nil
 	}
 	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), table.OneLine(info.Config, table.MaxText), info.PID)
 	if info.URL != "" {
 		text += "page: " + info.URL + "\n"
+	}
+	if info.MCP != "" {
+		text += "MCP server: " + info.MCP + "\n"
 	}
 	_, err := fmt.Fprint(p.inv.Out, text)
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -96,10 +97,12 @@ func (cmd *Command) token() (string, error) {
 }
 
 // url returns the address to open in a browser of this machine.
-func (p *page) url() string {
-	address, ok := p.Addr().(*net.TCPAddr)
+func (p *page) url() string { return urlOf(p) }
+
+func urlOf(l net.Listener) string {
+	address, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
-		return "http://" + p.Addr().String() + "/"
+		return "http://" + l.Addr().String() + "/"
 	}
 	host := address.IP.String()
 	if address.IP.IsUnspecified() {
@@ -111,12 +114,13 @@ func (p *page) url() string {
 // serving are the HTTP servers of `mcpvisor run`.
 type serving struct {
 	servers  []*http.Server
-	handlers []interface{ Close() }
+	handlers []interface{ Close() } // which end their streams
 	wg       sync.WaitGroup
 }
 
-// serve serves a client of servers on its socket and at the address of the page. Both may be nil.
-func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page) (*serving, error) {
+// serve serves a client of servers on its socket, at the address of the page, and as an MCP server.
+// All three may be nil.
+func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endpoint) (*serving, error) {
 	s := new(serving)
 	if own != nil {
 		h, err := control.NewReloading(c, r.reload, r.info, r.all()...)
@@ -124,22 +128,36 @@ func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page) (*servi
 			return nil, err
 		}
 		r.socket = h
-		s.start(own, h, h)
+		s.handlers = append(s.handlers, h)
+		s.start(own, h)
+	}
+	var mcp *gateway.Server
+	if e != nil {
+		mcp = e.handler(c)
+		s.handlers = append(s.handlers, mcp)
+		if e.Listener != nil {
+			s.start(e, atPath(mcp, nil))
+		}
 	}
 	if p != nil {
 		h, err := web.New(c, p.options...)
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
-		s.start(p, h, h)
+		s.handlers = append(s.handlers, h)
+		if mcp != nil && e.Listener == nil {
+			s.start(p, atPath(mcp, h))
+		} else {
+			s.start(p, h)
+		}
 	}
 	return s, nil
 }
 
 // start serves a handler on a listener until close.
-func (s *serving) start(l net.Listener, h http.Handler, streams interface{ Close() }) {
+func (s *serving) start(l net.Listener, h http.Handler) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: log.New(io.Discard, "", 0)}
-	s.servers, s.handlers = append(s.servers, server), append(s.handlers, streams)
+	s.servers = append(s.servers, server)
 	s.wg.Go(func() { _ = server.Serve(l) }) // its error says only that it was closed
 }
 

@@ -32,6 +32,9 @@ type Command struct {
 
 	MaxStarts int `help:"How many servers may start at one time (default: 16 for each processor)." placeholder:"N"`
 
+	MCP       string `help:"Serve all servers as one MCP server over Streamable HTTP at this address, as in 127.0.0.1:7788; the path is /mcp. It may be that of --http. An address that other machines can reach needs --mcp-tokens." name:"mcp" placeholder:"ADDR"`
+	MCPTokens string `help:"File with the names and hashes of the tokens that the MCP server asks for; mcpvisor token prints a line of it." name:"mcp-tokens" placeholder:"FILE" complete:"file"`
+
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist." placeholder:"FILE" complete:"file"`
 
 	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts a run so if there is none."`
@@ -68,6 +71,16 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		info.URL = page.url()
 		defer func() { _ = page.Close() }()
 	}
+	endpoint, err := cmd.listenMCP()
+	if err != nil {
+		return err
+	}
+	if endpoint != nil {
+		info.MCP = endpoint.url(page)
+		if endpoint.Listener != nil {
+			defer func() { _ = endpoint.Close() }()
+		}
+	}
 	c, closeJournal, err := cmd.newClient()
 	if err != nil {
 		return err
@@ -83,7 +96,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		defer func() { _ = measured.Close() }()
 		page.options = append(page.options, web.WithMetrics(measured.Handler()), web.WithAttention(r.attention))
 	}
-	serving, err := serve(c, r, own, page)
+	serving, err := serve(c, r, own, page, endpoint)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err

@@ -1,0 +1,164 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// bearer adds a token to each request.
+type bearer struct{ token string }
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+b.token)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// connect opens a session with an MCP server over Streamable HTTP.
+func connect(t *testing.T, url, token string) (*mcp.ClientSession, error) {
+	t.Helper()
+	transport := &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}
+	if token != "" {
+		transport.HTTPClient = &http.Client{Transport: bearer{token}}
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	if err == nil {
+		t.Cleanup(func() { _ = session.Close() })
+	}
+	return session, err
+}
+
+// mcpURL waits for the address of the MCP server.
+func mcpURL(b *background) string {
+	return strings.TrimPrefix(b.await("MCP server: "), "MCP server: ")
+}
+
+// The servers of a run are one MCP server, at an address of its own or beside the page.
+func TestRun_mcp(t *testing.T) {
+	for name, args := range map[string][]string{
+		"own":             {"run", "--mcp", "127.0.0.1:0"},
+		"beside the page": {"run", "--http", "127.0.0.1:0", "--mcp", "127.0.0.1:0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("STATE_DIRECTORY", t.TempDir())
+			b := startRun(t, map[string]any{"fixture": entry(mcptest.Script{})}, args...)
+			url := mcpURL(b)
+			b.await(" ready  ")
+			session, err := connect(t, url, "")
+			require.NoError(t, err)
+			echo(t, session, "over HTTP")
+			if name != "own" {
+				response, err := http.Get(strings.TrimSuffix(url, "mcp") + "healthz")
+				require.NoError(t, err)
+				_ = response.Body.Close()
+				require.Equal(t, http.StatusOK, response.StatusCode)
+			}
+			http.DefaultClient.CloseIdleConnections()
+			require.NoError(t, session.Close())
+		})
+	}
+}
+
+// Tokens are asked for, and one is needed beyond this machine.
+func TestRun_mcp_tokens(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	var out, errs bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"--json", "token", "ci"}, strings.NewReader(""), &out, &errs))
+	var made struct{ Name, Token, SHA256 string }
+	require.NoError(t, json.Unmarshal(out.Bytes(), &made))
+	file := filepath.Join(t.TempDir(), "tokens")
+	require.NoError(t, os.WriteFile(file, []byte("# of CI\n"+made.Name+" "+made.SHA256+"\n"), 0o600))
+
+	out.Reset()
+	require.Zero(t, run(t.Context(), []string{"token", "other"}, strings.NewReader(""), &out, &errs))
+	require.Regexp(t, `^other [0-9a-f]{64}\n$`, out.String(), "nothing else: the user appends it to the file")
+	require.Regexp(t, `Authorization: Bearer \w{40,}`, errs.String())
+
+	b := startRun(t, map[string]any{"fixture": entry(mcptest.Script{})}, "run", "--mcp", "127.0.0.1:0", "--mcp-tokens", file)
+	url := mcpURL(b)
+	_, err := connect(t, url, "")
+	require.Error(t, err)
+	_, err = connect(t, url, "wrong")
+	require.Error(t, err)
+	b.await(" ready  ")
+	session, err := connect(t, url, made.Token)
+	require.NoError(t, err)
+	echo(t, session, "with a token")
+	require.NoError(t, session.Close())
+	http.DefaultClient.CloseIdleConnections()
+
+	for _, args := range [][]string{{"--mcp", "0.0.0.0:0"}, {"--mcp-tokens", file}, {"--mcp", "x"}, {"--mcp", "127.0.0.1:0", "--mcp-tokens", b.config}, {"--mcp", "127.0.0.1:0", "--mcp-tokens", os.DevNull}} {
+		errs.Reset()
+		require.Equal(t, 2, run(t.Context(), append([]string{"--config", b.config + ".other", "run"}, args...), strings.NewReader(""), &out, &errs), "%v", args)
+	}
+}
+
+// wrapped starts mcpvisor wrap as a host does.
+func wrapped(t *testing.T, script mcptest.Script) (*mcp.ClientSession, error) {
+	t.Helper()
+	server := mcptest.Stdio(script)
+	cmd := exec.Command(buildProgram(t), append([]string{"wrap", "--", server.Command}, server.Args...)...)
+	cmd.Env = os.Environ()
+	for name, value := range server.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	if err == nil {
+		t.Cleanup(func() { _ = session.Close() })
+	}
+	return session, err
+}
+
+// A server that is wrapped keeps the names of its tools, and may be killed.
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	session, err := wrapped(t, mcptest.Script{StateDir: dir})
+	require.NoError(t, err)
+	before, err := session.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, before.Tools)
+	call := func(text string) {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: map[string]any{"text": text}})
+		require.NoError(t, err)
+		require.False(t, result.IsError, "%v", result.Content)
+		require.Equal(t, text, result.Content[0].(*mcp.TextContent).Text)
+	}
+	call("before")
+	pids := mcptest.PIDs(dir)
+	require.Len(t, pids, 1)
+	require.NoError(t, syscall.Kill(pids[0], syscall.SIGKILL))
+	awaitEnd(t, pids[0])
+	call("after")
+	after, err := session.ListTools(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, before.Tools, after.Tools)
+	pids = mcptest.PIDs(dir)
+	require.NoError(t, session.Close())
+	awaitEnd(t, pids[len(pids)-1])
+}
+
+// A command that cannot be started is an error of wrap.
+func TestWrap_errors(t *testing.T) {
+	for _, args := range [][]string{{"wrap"}, {"wrap", "--header", "a: b", "--", "x"}, {"wrap", "--header", "none", "http://localhost:1"}} {
+		require.Equal(t, 2, run(t.Context(), args, strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)), "%v", args)
+	}
+	var errs bytes.Buffer
+	require.Equal(t, 3, run(context.Background(), []string{"wrap", "--", "no-such-command-here"}, strings.NewReader(""), new(bytes.Buffer), &errs))
+	require.Contains(t, errs.String(), "no-such-command-here")
+}

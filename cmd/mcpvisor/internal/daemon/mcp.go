@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
+)
+
+// mcpPath is the path of the MCP server.
+const mcpPath = "/mcp"
+
+// endpoint is where all servers are offered as one MCP server over Streamable HTTP.
+type endpoint struct {
+	net.Listener // nil if it shares that of the page
+	options      []gateway.Option
+}
+
+// listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without
+// one. An address that other machines can reach is refused without tokens, before it is
+// listened at.
+func (cmd *Command) listenMCP() (*endpoint, error) {
+	if cmd.MCP == "" {
+		if cmd.MCPTokens != "" {
+			return nil, cli.UsageError("--mcp-tokens is about the MCP server; set its address with --mcp")
+		}
+		return nil, nil //nolint:nilnil // none was asked for
+	}
+	address, err := net.ResolveTCPAddr("tcp", cmd.MCP)
+	if err != nil {
+		return nil, cli.UsageError("--mcp %q is not an address: %v; write for instance 127.0.0.1:7788", cmd.MCP, err)
+	}
+	e := &endpoint{options: []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: control.HostPrefix})}}
+	if cmd.MCPTokens != "" {
+		tokens, err := readTokens(cmd.MCPTokens)
+		if err != nil {
+			return nil, err
+		}
+		e.options = append(e.options, gateway.WithTokens(tokens...))
+	} else if !address.IP.IsLoopback() {
+		return nil, cli.UsageError("--mcp %s can be reached from other machines, so it needs tokens; set --mcp-tokens, or listen on 127.0.0.1", cmd.MCP)
+	}
+	path, err := sessionKeyPath()
+	if err != nil {
+		return nil, err
+	}
+	key, err := gateway.LoadSessionKey(path)
+	if err != nil {
+		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the key of MCP sessions cannot be used: %v", err)}}
+	}
+	e.options = append(e.options, gateway.WithSessionKey(key))
+	if page, err := net.ResolveTCPAddr("tcp", cmd.HTTP); cmd.HTTP != "" && err == nil && page.String() == address.String() {
+		return e, nil
+	}
+	if e.Listener, err = net.ListenTCP("tcp", address); err != nil {
+		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("the MCP server cannot be served: %v; choose another port", err)}}
+	}
+	return e, nil
+}
+
+// sessionKeyPath is where the key that signs the ids of MCP sessions is kept, for the next run,
+// too: the state directory of the service, or else the user's directory for configuration.
+func sessionKeyPath() (string, error) {
+	dir := os.Getenv("STATE_DIRECTORY") // systemd sets it
+	if dir == "" {
+		base, err := os.UserConfigDir()
+		if err != nil {
+			return "", cli.UsageError("there is no directory for the key of MCP sessions; set HOME, or STATE_DIRECTORY")
+		}
+		dir = filepath.Join(base, "mcpvisor")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "session.key"), nil
+}
+
+// readTokens reads a file of tokens: a line has a name and the hash that `mcpvisor token` has
+// printed.
+func readTokens(path string) (tokens []gateway.Token, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, cli.UsageError("--mcp-tokens cannot be read: %v", err)
+	}
+	defer func() { _ = file.Close() }()
+	n := 0
+	for lines := bufio.NewScanner(file); ; {
+		if !lines.Scan() {
+			err = lines.Err()
+			break
+		}
+		n++
+		fields := strings.Fields(lines.Text())
+		switch {
+		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
+			continue
+		case len(fields) != 2 || len(fields[1]) != len(gateway.HashToken("")):
+			return nil, cli.UsageError("%s:%d is not a name and the hash of a token; mcpvisor token NAME prints such a line", path, n)
+		}
+		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: fields[1]})
+	}
+	switch {
+	case err != nil:
+		return nil, cli.UsageError("--mcp-tokens cannot be read: %v", err)
+	case len(tokens) == 0:
+		return nil, cli.UsageError("%s has no token; mcpvisor token NAME prints a line for it", path)
+	}
+	return tokens, nil
+}
+
+// url returns the address that hosts on this machine are given.
+func (e *endpoint) url(page *page) string {
+	l := e.Listener
+	if l == nil {
+		l = page.Listener
+	}
+	return strings.TrimSuffix(urlOf(l), "/") + mcpPath
+}
+
+// handler is the MCP server at its path.
+func (e *endpoint) handler(c *facade.Client) *gateway.Server { return gateway.Handler(c, e.options...) }
+
+// atPath serves one handler at the path of the MCP server, and another one elsewhere; nil: none.
+func atPath(mcp, other http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(mcpPath, mcp)
+	if other != nil {
+		mux.Handle("/", other)
+	}
+	return mux
+}

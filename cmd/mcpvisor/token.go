@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/gateway"
+)
+
+type tokenCmd struct {
+	Name string `arg:"" help:"Whose token it is, as in ci. Sessions and limits belong to a name."`
+}
+
+// Run implements kong's command.
+func (cmd *tokenCmd) Run(inv *invocation) error {
+	if cmd.Name == "" || strings.ContainsAny(cmd.Name, " \t\r\n#") {
+		return cli.UsageError("the name %q has a space or a #; choose another one", cmd.Name)
+	}
+	token := gateway.NewToken()
+	hash := gateway.HashToken(token)
+	if inv.JSON {
+		return cli.PrintJSON(inv.Out, map[string]string{"name": cmd.Name, "token": token, "sha256": hash})
+	}
+	// The token itself is not among what a user appends to the file.
+	if _, err := fmt.Fprintf(inv.Err, "the client sends this header; it is not shown again:\nAuthorization: Bearer %s\n", token); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(inv.Out, "%s %s\n", cmd.Name, hash)
+	return err
+}

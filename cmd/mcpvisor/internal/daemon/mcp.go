@@ -77,7 +77,7 @@ func sessionKeyPath() (string, error) {
 		}
 		dir = filepath.Join(base, "mcpvisor")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil { //nolint:gosec // systemd names it, or the user
 		return "", err
 	}
 	return filepath.Join(dir, "session.key"), nil

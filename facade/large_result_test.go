@@ -170,3 +170,20 @@ var toolResults = []string{
 	`{}`,
 	`{"Content":[]}`,
 }
+
+// An answer that is here is decoded although the context of the call has ended meanwhile, unless
+// it is large: then the error is one of this package.
+func TestDecodeToolResult_after_the_end_of_the_context(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	image := func(bytes int) string {
+		return `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("aaaa", bytes/4) + `"}]}`
+	}
+	for _, raw := range []string{`{"content":[{"type":"text","text":"x"}]}`, image(4)} {
+		got, err := decodeToolResult(ctx, largeResponse(raw, mcpvisor.ServerSpec{}))
+		require.NoError(t, err)
+		require.Len(t, got.Content, 1)
+	}
+	_, err := decodeToolResult(ctx, largeResponse(image(1<<20), mcpvisor.ServerSpec{}))
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+}

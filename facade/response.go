@@ -143,7 +143,8 @@ func decodeToolResult(ctx context.Context, got *response) (*mcp.CallToolResult, 
 		r, err := decodeLarge(ctx, got, decodeWholeToolResult)
 		return r, withRawHint(err, "CallToolRaw")
 	}
-	r, err := decodeWholeToolResult(ctx, got.raw)
+	// The answer is here, and to decode it takes no time: the end of ctx does not matter any longer.
+	r, err := decodeWholeToolResult(context.Background(), got.raw)
 	return r, withRawHint(err, "CallToolRaw")
 }
 

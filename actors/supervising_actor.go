@@ -210,6 +210,34 @@ func (s *supervisingActor) endSession(c actor.Context, t *transition, e lifecycl
 	c.Send(s.port, &messages.EndSession{Cause: e.Cause})
 }
 
+func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {
+	stopTimer(&s.timer)
+	s.timer = s.afterFunc(e.Delay, &messages.TimerDue{Token: e.Token})
+	switch at := s.lifecycle.RetryAt(); e.Kind {
+	case lifecycle.EffectArmRetry:
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lifecycle.Cause(), Attempt: s.lifecycle.Attempt(),
+			MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
+	case lifecycle.EffectArmPark:
+		s.idleDialer()
+		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventParked, Cause: s.lifecycle.Cause(), Delay: e.Delay, RetryAt: &at})
+	default:
+	}
+}
+
+// stopTimer stops a timer, if there is one, and forgets it.
+func stopTimer(t **time.Timer) {
+	if *t != nil {
+		(*t).Stop()
+		*t = nil
+	}
+}
+
+// afterFunc sends a message to the actor after d.
+func (s *supervisingActor) afterFunc(d time.Duration, m messages.Message) *time.Timer {
+	self := s.self
+	return time.AfterFunc(d, func() { s.rt.send(self, m) })
+}
+
 func (s *supervisingActor) announceGone(t *transition, e lifecycle.Effect) {
 	switch s.lifecycle.State() {
 	case supervisor.StateUnauthorized:
@@ -338,32 +366,4 @@ func (s *supervisingActor) incarnations() []*incarnation {
 		all = append(all, s.inc)
 	}
 	return all
-}
-
-func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {
-	stopTimer(&s.timer)
-	s.timer = s.afterFunc(e.Delay, &messages.TimerDue{Token: e.Token})
-	switch at := s.lifecycle.RetryAt(); e.Kind {
-	case lifecycle.EffectArmRetry:
-		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRetry, Cause: s.lifecycle.Cause(), Attempt: s.lifecycle.Attempt(),
-			MaxAttempts: s.spec.Policy.MaxAttempts, Delay: e.Delay, RetryAt: &at})
-	case lifecycle.EffectArmPark:
-		s.idleDialer()
-		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventParked, Cause: s.lifecycle.Cause(), Delay: e.Delay, RetryAt: &at})
-	default:
-	}
-}
-
-// stopTimer stops a timer, if there is one, and forgets it.
-func stopTimer(t **time.Timer) {
-	if *t != nil {
-		(*t).Stop()
-		*t = nil
-	}
-}
-
-// afterFunc sends a message to the actor after d.
-func (s *supervisingActor) afterFunc(d time.Duration, m messages.Message) *time.Timer {
-	self := s.self
-	return time.AfterFunc(d, func() { s.rt.send(self, m) })
 }

@@ -17,8 +17,10 @@
 //	a crash becomes events   supervisingActor.startIncarnation (the watch over the session)
 //	                         → route → step → execute → report → manager.onReport
 //	a retry                  step → Lifecycle.effect (EffectArmRetry) → Policy.Delay →
-//	                         armTimer → messages.TimerDue → EffectDial
-//	a takeover               supervisingActor.execute → standbyManager.takeOver → report →
+//	                         armTimer → messages.TimerDue → EffectDial. Only the timer waits
+//	a call that waits        Runtime.AwaitReady, which each new snapshot wakes
+//	a takeover               supervisingActor.route → standbyManager.ready → Lifecycle.holds
+//	                         (GuardStandbyReady) → execute → standbyManager.takeOver → report →
 //	                         manager.onReport → manager.flush (one swap shows both)
 //	a list has changed       port.onNotice → refresher → supervisingActor.onRefreshed
 //	a subscription           Runtime.Subscribe → subscriptionReconciler →
@@ -36,7 +38,7 @@
 //	state, epoch, budget of a server      supervising actor supervising_actor.go, report.go
 //	the standby, what it replaced         standbyManager    standby_manager.go
 //	the session                           port              port.go
-//	  liveness probes                     prober            prober.go
+//	  liveness probes                     prober            port.go
 //	  list refreshes                      refresher         refresher.go
 //	  when subscriptions are reconciled   subscriptionReconciler
 //	                                                        subscription_reconciler.go

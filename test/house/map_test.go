@@ -3,6 +3,7 @@ package house
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,45 @@ func TestArchitectureNamesFilesThatExist(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 40)
+}
+
+// fileName finds the name of a Go file in a text, with the folders before it. The first group
+// is the name, the second what follows it directly.
+var fileName = regexp.MustCompile(`(?:^|[^\w/.*-])((?:[\w-]+/)*[a-z0-9]\w*\.go)\b(\.?\w?)`)
+
+// TestTextsNameFilesThatExist: a Go file that a page or a comment names exists. In a comment, a
+// name without a folder is in the folder of the comment.
+func TestTextsNameFilesThatExist(t *testing.T) {
+	all := sources(t)
+	exists := func(name, folder string) bool {
+		return slices.ContainsFunc(all, func(s source) bool {
+			return s.path == name || strings.HasSuffix(s.path, "/"+name) && (folder == "" || s.folder() == folder)
+		})
+	}
+	ofReader := []string{"notes/main.go"} // the reader of docs/quickstart.md writes it
+	checked := 0
+	for _, s := range all {
+		if !s.isGo() && filepath.Ext(s.path) != ".md" || s.path == "CHANGELOG.md" {
+			continue
+		}
+		for line := range strings.Lines(string(s.text)) {
+			if s.isGo() && !strings.HasPrefix(strings.TrimSpace(line), "//") {
+				continue
+			}
+			for _, found := range fileName.FindAllStringSubmatch(line, -1) {
+				name, folder := found[1], ""
+				if len(found[2]) > 1 || slices.Contains(ofReader, name) { // pkg.go.dev
+					continue
+				}
+				if s.isGo() && !strings.Contains(name, "/") {
+					folder = s.folder()
+				}
+				checked++
+				require.True(t, exists(name, folder), "%s names %s, which does not exist: %s", s.path, name, strings.TrimSpace(line))
+			}
+		}
+	}
+	require.Greater(t, checked, 150)
 }
 
 // quotedParts returns the texts between backquotes.

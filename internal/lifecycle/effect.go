@@ -62,7 +62,8 @@ type Effect struct {
 	// Token names the timer that an EffectArm… starts and EffectCancelTimer stops; 0 in
 	// an EffectCancelTimer means that no timer is armed.
 	Token uint64
-	// Delay is set for the EffectArm… kinds.
+	// Delay is set for the EffectArm… kinds. That of a retry is the delay of the policy, or
+	// what the server asked for if that is longer.
 	Delay time.Duration
 	// Cause is set for EffectWithdraw, EffectEndSession, EffectAnnounceGone and
 	// EffectAnnounceLost, and never nil there.

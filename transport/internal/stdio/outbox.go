@@ -29,10 +29,10 @@ type outgoing struct {
 // that ends without an answer (removeLocked): lineUnsent is OutcomeNotSent, the others are
 // OutcomeUnknown.
 //
-// A batch is one piece. If the pipe takes a part of it and then breaks, the outcome of all its
-// requests is unknown, even of those behind the part: a batch does not keep where its lines
-// begin. If the pipe took no byte of the batch, markBatchUnsent marks
-// its lines as unsent again, unless a request has ended meanwhile: its outcome stays unknown.
+// A batch is one piece. If the pipe takes a part of it and then breaks (writeRest), the outcome of
+// all its requests is unknown, even of those behind the part: a batch does not keep where its
+// lines begin. If the pipe took no byte of the batch, markBatchUnsent marks its lines as unsent
+// again. The outcome of a request that has ended before that stays unknown.
 type lineState uint8
 
 const (

@@ -125,8 +125,8 @@ func (e *exchanger) readBodyAnswer(resp *http.Response, id int64, reserver httpb
 // readErrorStatus interprets a response with an error status.
 //
 //   - A JSON-RPC error with the id of the request is an answer, whatever its message says,
-//     because the server may have acted on the request. A 404 with an empty or known text
-//     also ends the session.
+//     because the server may have acted on the request. A 404 whose message repeats the
+//     status, or is that of an SDK, also ends the session.
 //   - An error without an id is an answer, unless the status explains more.
 //   - Otherwise the status is the error.
 //

@@ -26,7 +26,13 @@
 //	empty, repeats the status, or is the text of an
 //	SDK (endpoint/session_loss.go)
 //	404 to the POST with any other body                unknown: ErrCrashed, the session ends
-//	404 with a JSON-RPC error that has the call's id   answered: ErrRPC
+//	400 to the POST, with the text of an SDK about     not_sent: ErrUnavailable, the session ends
+//	sessions; so does 401 without WWW-Authenticate
+//	400 to the POST, with any other text that says     unknown: ErrCrashed, the session ends
+//	only that the session does not exist
+//	400 or 404 with a JSON-RPC error that has the      answered: ErrRPC; the session ends if it is
+//	call's id                                          a 404 whose message repeats the status, or
+//	                                                   is that of an SDK
 //	404 to the POST without a session id               answered: ErrProtocol
 //	404 to the GET that resumes the call's stream      unknown: ErrCrashed, the session ends
 //	404 to the standalone stream, once it was open     unknown: ErrCrashed, the session ends
@@ -36,7 +42,11 @@
 //	connection broken, and the server answers          unknown: ErrProtocol
 //	idle connection closed, and nothing was written    the request is sent again
 //
-// ErrUnavailable is made of ErrCrashed with not_sent in actors/call.go.
+// The statuses are interpreted in endpoint/session_loss.go. An error body that breaks off turns
+// not_sent into unknown. So does a RoundTripper of the host, which may have repeated the request.
+// ErrUnavailable is made of ErrCrashed with not_sent in actors/call.go. With
+// facade.WithWaitReady, facade/request.go sends such a call again, on the next session. It
+// repeats only calls that are not_sent.
 //
 // Package jsonrpc provides the request table, deadlines, progress and notifications.
 // Package inbound serves requests of the server.

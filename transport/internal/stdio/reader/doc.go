@@ -26,6 +26,12 @@
 //
 // Calls that begin while another goroutine reads wait for their answers. So do calls that
 // want progress reports. Streams do not count as calls: they stay open as long as the session.
+// So a caller that is alone reads for itself. If 64 callers begin together while nobody reads,
+// the first one leads until it has its answer, and the goroutine reads the others.
+//
+// Who is woken: for each answer its caller and nobody else, by the channel of its request
+// (stdio/call.go). A leader needs no wake-up, as its own read returns. While nobody reads, the
+// poller that all servers share calls Wake.
 //
 // The goroutine stays although nothing is in flight
 //
@@ -52,9 +58,14 @@
 // # Memory
 //
 // A waiting Reader holds no buffer, if stdout is a pipe of Unix. A line of
-// jsonrpc.LargeMessage bytes or more is read within a budget. A line that is longer than the
-// limit, or for which no memory becomes free, is held up to that point and then dropped; only
-// its two ends are kept.
+// jsonrpc.LargeMessage bytes or more is read within Options.Buffer: Limits.MaxBufferBytes of
+// the server, and the limit of the client. The buffer doubles up to Options.MaxLine and a
+// little more; while it grows, the smaller one is held, too, and not counted.
+//
+// A line that is longer than MaxLine, or for which no memory becomes free, is held up to that
+// point. Then the buffer is dropped, the rest is read into a small one, and only the two ends
+// of the line are kept (jsonrpc.EdgeSize), for Handler.ReceiveSkipped. What was reserved for
+// the line stays reserved until the next line begins.
 //
 // # Where to start reading
 //

@@ -22,16 +22,17 @@ func (m *model) allCallLines() (lines []string) {
 	}
 	section(m.inFlightLines("", math.MaxInt))
 	section(m.unfinishedLines("", math.MaxInt))
-	section(m.endedLines(fmt.Sprintf("  UNKNOWN OUTCOME  %s that may have been executed", display.Count(len(m.data.calls.Unknown), "call")), m.data.calls.Unknown))
+	section(m.endedLines(fmt.Sprintf("  UNKNOWN OUTCOME  %s that may have been executed, the last end first", display.Count(len(m.data.calls.Unknown), "call")), m.data.calls.Unknown))
 	others := slices.DeleteFunc(slices.Clone(m.data.calls.Recent), func(c mcpvisor.CallRecord) bool { return c.Outcome == mcpvisor.OutcomeUnknown })
-	section(m.endedLines("  ENDED  the last first", others))
+	section(m.endedLines("  ENDED  the last end first", others))
 	if len(lines) == 0 {
 		return []string{quiet.Render("no call was made yet")}
 	}
 	return lines
 }
 
-// endedLines list calls that have ended, the last first.
+// endedLines list calls that have ended, the last first: each with the time of its end, and how
+// long it took.
 func (m *model) endedLines(title string, calls []mcpvisor.CallRecord) (lines []string) {
 	if len(calls) == 0 {
 		return nil
@@ -43,7 +44,7 @@ func (m *model) endedLines(title string, calls []mcpvisor.CallRecord) (lines []s
 			target = c.Method
 		}
 		text, style := outcomeOf(&c)
-		row := fmt.Sprintf("  %s  %s  %s  %s", m.clock(c.Began), cell(latency(c.Took), 7, true), display.Line(c.Server+"/"+target), text)
+		row := fmt.Sprintf("  %s  %s  %s  %s", m.clock(c.Began.Add(c.Took)), cell(latency(c.Took), 7, true), display.Line(c.Server+"/"+target), text)
 		lines = append(lines, style.Render(fit(row, m.width, false)))
 	}
 	return lines

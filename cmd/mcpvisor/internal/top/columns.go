@@ -168,17 +168,20 @@ func number(n int64) string {
 
 // p95 is that of the slowest tool of a server; empty if none was called.
 func (m *model) p95(server string) string {
-	var slowest time.Duration
-	called := false
+	slowest, called := m.slowest(server)
+	if !called {
+		return ""
+	}
+	return latency(slowest)
+}
+
+func (m *model) slowest(server string) (slowest time.Duration, called bool) {
 	for i := range m.data.use.Tools {
 		if t := &m.data.use.Tools[i]; t.Server == server && t.Calls > 0 {
 			slowest, called = max(slowest, t.P95), true
 		}
 	}
-	if !called {
-		return ""
-	}
-	return latency(slowest)
+	return slowest, called
 }
 
 // latency renders a duration of a call; 0 is a dot.
@@ -209,6 +212,11 @@ var orders = []order{
 	}},
 	{"calls a minute", func(m *model, a, b *mcpvisor.ServerStatus) int {
 		return cmp.Compare(valueOf(m.usage(b.Name).CallsPerMinute), valueOf(m.usage(a.Name).CallsPerMinute))
+	}},
+	{"P95", func(m *model, a, b *mcpvisor.ServerStatus) int {
+		first, _ := m.slowest(a.Name)
+		second, _ := m.slowest(b.Name)
+		return cmp.Compare(second, first)
 	}},
 	{"failed calls", func(_ *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(b.Calls.Failed, a.Calls.Failed) }},
 	{"restarts", func(_ *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(b.Restarts, a.Restarts) }},

@@ -216,8 +216,8 @@ func (m *model) toolLines() (lines []string) {
 func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
-		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has happened"}, {"a c", "all that needs attention; all calls, in flight and ended"}, {"r", "restart it"}, {"R", "restart all servers, after a question"},
-		{"s", "sort: name, trouble, CPU, memory, calls, failures, restarts"},
+		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has happened"}, {"a c", "all that needs attention; all calls, in flight and ended"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
+		{"s", "sort: name, trouble, CPU, memory, calls, P95, failures, restarts"},
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},

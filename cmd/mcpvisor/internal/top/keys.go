@@ -12,10 +12,11 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 	}
 	m.flash = ""
 	switch {
-	case m.confirm:
-		m.confirm = false
+	case len(m.confirm) > 0:
+		names := m.confirm
+		m.confirm = nil
 		if name == "y" {
-			return m.restart(m.data.status.Names...)
+			return m.restart(names...)
 		}
 		return nil
 	case m.filtering:
@@ -32,11 +33,16 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		}
 		return m.show(m.back)
 	case "r":
-		if m.selected != "" {
-			return m.restart(m.selected)
+		if m.screen.aboutAll() || m.selected == "" {
+			return nil
 		}
+		if m.inFlight(m.selected) > 0 {
+			m.confirm = []string{m.selected}
+			return nil
+		}
+		return m.restart(m.selected)
 	case "R":
-		m.confirm = len(m.data.status.Names) > 0
+		m.confirm = m.data.status.Names
 	case "l":
 		return m.show(screenStderr)
 	case "t":
@@ -74,7 +80,7 @@ func (m *model) pressInFilter(key tea.KeyPressMsg) (cmd tea.Cmd) {
 // paste types a text into what is edited. Elsewhere text is nothing: it is no key.
 func (m *model) paste(text tea.PasteMsg) (cmd tea.Cmd) {
 	switch {
-	case m.confirm:
+	case len(m.confirm) > 0:
 	case m.filtering:
 		m.filter, cmd = m.filter.Update(text)
 		m.keepSelection()

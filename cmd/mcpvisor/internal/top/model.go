@@ -56,8 +56,8 @@ type model struct {
 
 	filter    textinput.Model
 	filtering bool
-	confirm   bool   // "restart all?" is asked
-	flash     string // what the last action did; until the next key
+	confirm   []string // servers; whether to restart them is asked
+	flash     string   // what the last action did; until the next key
 
 	data    data
 	reading bool // a read is under way

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxAttention = 4 // lines
+	maxAttention = 4 // lines, in a terminal that is not tall
 	maxInFlight  = 5 // lines
 	// A terminal with tallRoom lines keeps detailRoom of them for the selected server, however
 	// many servers there are.
@@ -120,7 +120,10 @@ func (m *model) row(s *mcpvisor.ServerStatus, columns []column, gap string, sele
 // attentionLines list what an operator should look at, the most urgent first.
 func (m *model) attentionLines() (lines []string) {
 	all := m.data.status.Attention
-	most := min(maxAttention, m.room()/4) // a low terminal has the table
+	most := m.room() / 4
+	if m.room() < tallRoom {
+		most = min(most, maxAttention) // a low terminal has the table
+	}
 	for i, a := range all {
 		if i >= most-1 && len(all) > most {
 			lines = append(lines, quiet.Render(fmt.Sprintf("  and %d more, a shows all", len(all)-i)))

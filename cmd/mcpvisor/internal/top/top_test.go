@@ -301,7 +301,7 @@ func TestSort(t *testing.T) {
 	m := shown(t, f, 200, 50)
 	first := func() string { return m.servers()[0].Name }
 	require.Equal(t, "files", first())
-	for _, want := range []string{"search", "team-08-knowledge-base-production", "team-65-knowledge-base-production", "team-65-knowledge-base-production", "files", "team-06-knowledge-base-production", "files"} {
+	for _, want := range []string{"search", "team-08-knowledge-base-production", "team-65-knowledge-base-production", "team-65-knowledge-base-production", "files", "files", "team-06-knowledge-base-production", "files"} {
 		_, cmd := m.Update(press("s"))
 		settle(m, cmd)
 		require.Equal(t, want, first(), orders[m.order].name)
@@ -486,8 +486,10 @@ func TestLists_of_all(t *testing.T) {
 	for i := range 9 {
 		f.status.Attention = append(f.status.Attention, api.Attention{Server: fmt.Sprintf("team-%02d", i), Kind: api.AttentionParked, Severity: api.SeverityWarning, Text: "ECONNREFUSED", Action: "fix the cause", Since: ago(time.Minute)})
 	}
-	text := ansi.Strip(shown(t, f, 120, 50).View().Content)
+	text := ansi.Strip(shown(t, f, 120, 30).View().Content)
 	require.Contains(t, text, "and 8 more, a shows all")
+	text = ansi.Strip(shown(t, f, 120, 50).View().Content)
+	require.NotContains(t, text, "a shows all", "a tall terminal has room for them")
 	require.Contains(t, text, "more, c shows all")
 	requireGolden(t, "calls", shown(t, f, 80, 60, "c"))
 	requireGolden(t, "attention", shown(t, f, 80, 60, "a"))
@@ -520,7 +522,7 @@ func TestPaste(t *testing.T) {
 	require.Equal(t, "search", m.selected)
 	m = shown(t, outage(), 80, 24)
 	m.Update(tea.PasteMsg{Content: "R"})
-	require.False(t, m.confirm, "text is no key")
+	require.Empty(t, m.confirm, "text is no key")
 }
 
 // A form that was read for a tool that is no longer chosen takes the place of nothing: a call
@@ -620,6 +622,21 @@ func TestRestart(t *testing.T) {
 	require.Empty(t, source.restarted)
 	shown(t, source, 80, 24, "R", "y")
 	require.Equal(t, source.status.Names, source.restarted)
+}
+
+// A restart that ends calls in flight is asked for; r does nothing where no server is shown.
+func TestRestart_with_calls_in_flight(t *testing.T) {
+	source := outage()
+	m := shown(t, source, 80, 24, "r")
+	require.Equal(t, "files", m.selected)
+	require.Contains(t, ansi.Strip(m.footer()), "restart files? 2 calls in flight fail  y restart")
+	require.LessOrEqual(t, ansi.StringWidth(m.footer()), 80)
+	for _, keys := range [][]string{{"r"}, {"r", "n"}, {"r", "r"}, {"enter", "r"}, {"down", "e", "r"}, {"down", "c", "r", "y"}, {"?", "r"}} {
+		shown(t, source, 80, 24, keys...)
+		require.Empty(t, source.restarted, keys)
+	}
+	shown(t, source, 80, 24, "r", "y")
+	require.Equal(t, []string{"files"}, source.restarted)
 }
 
 // A program shows the table, follows keys, and ends with q.

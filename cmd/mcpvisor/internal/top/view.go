@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -99,8 +100,8 @@ func ends(left, right string, width int) string {
 // footer has a question, the filter, what was done, or the keys.
 func (m *model) footer() string {
 	switch {
-	case m.confirm:
-		return warning.Render(fmt.Sprintf("restart all %d servers? calls in flight fail  ", len(m.data.status.Names))) + keys("y", "restart", "any other key", "cancel")
+	case len(m.confirm) > 0:
+		return m.restartQuestion()
 	case m.filtering:
 		return m.filter.View()
 	case m.screen == screenCall && m.call.confirm:
@@ -124,6 +125,34 @@ func (m *model) footer() string {
 		return m.fitKeys("↑↓", "select", "↵", "call", "esc", "back", "r", "restart", "l", "stderr", "e", "events")
 	}
 	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
+}
+
+// restartQuestion says what a restart of the servers in confirm costs.
+func (m *model) restartQuestion() string {
+	answers := keys("y", "restart", "any other key", "cancel")
+	question := fmt.Sprintf("restart all %d servers? calls in flight fail  ", len(m.confirm))
+	if len(m.confirm) == 1 {
+		after := "? no call is in flight  "
+		if n := m.inFlight(m.confirm[0]); n > 0 {
+			after = fmt.Sprintf("? %s in flight fail  ", display.Count(n, "call"))
+			if n == 1 {
+				after = "? 1 call in flight fails  "
+			}
+		}
+		question = "restart "
+		question += cell(m.confirm[0], min(ansi.StringWidth(m.confirm[0]), max(m.width-ansi.StringWidth(question+after+answers), 8)), false) + after
+	}
+	return warning.Render(question) + answers
+}
+
+// inFlight counts the calls that a restart of a server would end.
+func (m *model) inFlight(server string) (n int) {
+	for _, c := range m.data.calls.InFlight {
+		if c.Server == server {
+			n++
+		}
+	}
+	return n
 }
 
 // fitKeys renders the pairs that fit, the first ones first, and the two that always do. Where

@@ -82,7 +82,9 @@ function takeStatus(s) {
 	for (const name of app.servers.keys()) if (!registered.has(name)) app.servers.delete(name);
 	app.attention = s.attention;
 	app.controls = s.controls;
+	const first = !app.loaded;
 	app.loaded = true;
+	if (first && view.name !== null) pollUsage(); // the overview comes before its numbers
 	const urgent = s.attention.filter((a) => a.severity !== "notice").length;
 	$("title").textContent = s.title;
 	$("version").textContent = "mcpvisor " + s.version;
@@ -343,16 +345,31 @@ function clearFilter() {
 const restarts = new Map(); // by server: its epoch and state before it
 let answerTimer = 0;
 
-function answer(tone, text, seconds) {
+function answer(tone, text, seconds, ...more) {
 	clearTimeout(answerTimer);
 	$("answer").hidden = !text;
-	fill($("answer"), text ? [tell(tone === "good" ? "✓" : tone === "bad" ? "✗" : "◐", tone, text), h("button", { type: "button", id: "dismiss", label: "Close this message" }, "×")] : null);
+	fill($("answer"), text ? [tell(tone === "good" ? "✓" : tone === "bad" ? "✗" : "◐", tone, text), ...more, h("button", { type: "button", id: "dismiss", label: "Close this message" }, "×")] : null);
 	if (seconds) answerTimer = setTimeout(answer, seconds * 1000);
 }
 
 // batch is what was asked for together: how many servers, how many of them are ready again, and
 // what became of the others.
 let batch = { total: 0, good: 0, bad: [] };
+
+// askRestart restarts servers, but first asks the reader if it would end calls in flight.
+function askRestart(sure, ...names) {
+	const ends = endedCalls(...names);
+	if (sure || !ends) return void restart(...names);
+	const servers = JSON.stringify(names), what = names.length > 1 ? plural(names.length, "server") : names[0];
+	answer("warn", "A restart of " + what + " fails " + ends + ". The server may have executed them.", 0,
+		h("button", { type: "button", "data-act": "restart-all", "data-servers": servers, "data-sure": "true" }, "Restart " + what));
+}
+
+// endedCalls says which calls a restart of servers would end; empty if none.
+function endedCalls(...names) {
+	const n = app.inFlight.filter((c) => names.includes(c.server)).length;
+	return n ? plural(n, "call") + " in flight" : "";
+}
 
 async function restart(...names) {
 	batch = { total: names.length, good: 0, bad: [] };
@@ -412,8 +429,8 @@ document.addEventListener("scroll", (e) => {
 document.addEventListener("click", (e) => {
 	const button = e.target.closest("button");
 	if (!button) return;
-	if (button.dataset.act === "restart") restart(button.dataset.server);
-	else if (button.dataset.act === "restart-all") restart(...JSON.parse(button.dataset.servers));
+	if (button.dataset.act === "restart") askRestart(button.dataset.sure, button.dataset.server);
+	else if (button.dataset.act === "restart-all") askRestart(button.dataset.sure, ...JSON.parse(button.dataset.servers));
 	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {
 		view[button.dataset.act] = !view[button.dataset.act];
 		render(true);
@@ -433,7 +450,7 @@ $("skip").addEventListener("click", (e) => {
 	($("overview").hidden ? document.querySelector("#detail h1") : document.querySelector("#server-rows a.name") ?? $("main")).focus();
 });
 
-bindKeys({ view, controls: () => app.controls, restart, answer, clearFilter, render });
+bindKeys({ view, controls: () => app.controls, restart, endedCalls, answer, clearFilter, render });
 
 $("order").addEventListener("change", () => {
 	arrange([...app.servers.values()], $("order").value, app.usage);

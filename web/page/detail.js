@@ -58,7 +58,8 @@ function historyOf(s) {
 	const now = serverNow(), first = s.history?.[0] ? Date.parse(s.history[0].started) : Date.parse(s.since);
 	const rows = (s.history ?? []).slice().reverse().map((i) => h("tr", { key: i.epoch },
 		num(i.epoch), num(i.pid || "–"), td(at(i.started)), num(span(Date.parse(i.ended) - Date.parse(i.started))),
-		td(i.served ? "served" : "did not start"), h("td", "whole", i.cause?.message ?? "", i.cause ? kind(i.cause) : null)));
+		td(i.served ? "served" : "did not start"), h("td", "whole", i.cause?.message ?? "", i.cause ? kind(i.cause) : null,
+			i.cause?.stderr?.length ? h("details", { key: "stderr " + i.epoch }, h("summary", null, "stderr, " + plural(i.cause.stderr.length, "line")), h("pre", { class: "stderr", tabindex: 0, label: "stderr of epoch " + i.epoch }, i.cause.stderr.join("\n"))) : null)));
 	return h("section", { key: "history" }, head("History", (rows.length ? "" : "no end ") + "in " + span(now - first)),
 		h("div", "lane-large", lane(s, first, now)),
 		rows.length ? table("Ended incarnations", ["#Epoch", "#PID", "Started", "#Lived", "Result", "Cause"], rows, "", "folds") : null);

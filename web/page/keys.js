@@ -16,7 +16,7 @@ function walk(view, step) {
 
 // bindKeys binds the keys of the page. ask restarts a server when r is pressed a second time:
 // one key that was hit by mistake must not end what runs.
-export function bindKeys({ view, controls, restart, answer, clearFilter, render }) {
+export function bindKeys({ view, controls, restart, endedCalls, answer, clearFilter, render }) {
 	let asked = null;
 	const ask = () => {
 		const name = view.name ?? document.activeElement?.closest("#server-rows .row")?.dataset.key;
@@ -26,7 +26,7 @@ export function bindKeys({ view, controls, restart, answer, clearFilter, render 
 			asked = null;
 			restart(name);
 			return;
-		} else answer("warn", "Press r again to restart " + name + ".", 8);
+		} else answer("warn", "Press r again to restart " + name + "." + (endedCalls(name) ? " It fails " + endedCalls(name) + "." : ""), 8);
 		asked = controls() && name !== undefined ? name : null;
 	};
 	const open = () => {

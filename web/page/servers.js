@@ -1,7 +1,7 @@
 // What needs attention, the supervision tree, and the servers with their history.
 import { fill, glyph, h, head, list } from "./dom.js";
 import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, until } from "./format.js";
-import { changed, load } from "./usage.js";
+import { changed, cpu, load, memory } from "./usage.js";
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
 
@@ -142,7 +142,14 @@ function row(s, from, to, used) {
 		cell("num" + (s.restarts ? "" : " off"), count(s.restarts), s.standby ? h("span", "sub good", "standby") : null),
 		cell("num" + (s.catalog.tools ? "" : " off"), s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", "sub", tokens(s.catalog.tokens)) : null),
 		cell("num load" + (used ? "" : " off"), load(used)),
+		h("div", { role: "cell", class: "few" }, few(s, used)),
 		why ? h("div", { role: "cell", class: "why" }, why) : null);
+}
+
+// few are the numbers of a row in one line, for a window that is too narrow for their columns.
+function few(s, used) {
+	return [s.calls.total ? plural(s.calls.total, "call") : null, s.calls.failed ? count(s.calls.failed) + " failed" : null, s.calls.inFlight ? count(s.calls.inFlight) + " in flight" : null,
+		s.restarts ? plural(s.restarts, "restart") : null, s.catalog.tools ? plural(s.catalog.tools, "tool") : null, cpu(used?.cpu), memory(used?.memoryBytes)].filter(Boolean).join(" · ");
 }
 
 export function when(s) {

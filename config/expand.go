@@ -74,7 +74,7 @@ func (p *parser) variable(expr string) (string, error) {
 	case hasDefault:
 		return def, nil
 	}
-	return "", fmt.Errorf("environment variable %s is not set; set it, or write ${%s:-default}", name, name)
+	return "", fmt.Errorf("environment variable %s is not set; set it before this program starts, or write ${%s:-default}", name, name)
 }
 
 // variableLen returns how many bytes at the start of a text can name a variable.

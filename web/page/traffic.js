@@ -54,9 +54,9 @@ export function showUnfinished(el, app, server, only) {
 // calls do not push them out.
 export function showCalls(el, app, server, only) {
 	const mine = of(server, only);
-	const unknown = app.unknown.filter(mine).slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
+	const uncertain = app.unknown.filter(mine), unknown = uncertain.slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
 	const row = (c) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(Date.parse(c.began) + (c.tookNs ?? 0) / 1e6).toISOString())), h("td", "whole", what(c, server)), h("td", "outcome", outcome(c)), num(took(c.tookNs)));
-	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
+	fill(el, head("Recent calls", uncertain.length ? h("strong", "bad", plural(uncertain.length, "unknown outcome")) : null),
 		table("Recent calls", ["Ended", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
 }
 

@@ -41,7 +41,7 @@ func (m *model) lines() []string {
 	case screenTools:
 		return m.toolLines()
 	case screenStderr:
-		return m.stderrLines()
+		return append(m.earlierStderr(), m.stderrLines()...)
 	default:
 	}
 	return m.detailLines()
@@ -153,6 +153,24 @@ func (m *model) stderrTail(most int) []string {
 	}
 	all = all[max(len(all)-most, 0):]
 	return append([]string{"", heading("STDERR  the last lines; l shows all")}, all...)
+}
+
+// earlierStderr is what the incarnation before the latest process has left of its stderr, if it
+// did not end by a request.
+func (m *model) earlierStderr() (lines []string) {
+	history, latest := m.data.server.Status.History, &m.data.server.Stderr
+	if len(history) == 0 {
+		return nil
+	}
+	last := &history[len(history)-1]
+	if last.Cause == nil || len(last.Cause.Stderr) == 0 || last.Epoch >= latest.Epoch {
+		return nil
+	}
+	lines = append(lines, heading(fmt.Sprintf("of process %d, which ended %s ago", last.PID, plaintext.Duration(m.opts.Now().Sub(last.Ended)))))
+	for _, line := range last.Cause.Stderr {
+		lines = append(lines, wrap(line, m.width, 2)...)
+	}
+	return append(lines, "", heading(fmt.Sprintf("of process %d, the latest", latest.PID)))
 }
 
 // stderrLines are what the latest process has written to its stderr.

@@ -100,7 +100,7 @@ func outage() *fakeSource {
 		Session: &mcpvisor.SessionInfo{ServerName: "fs", ServerVersion: "1.2", ProtocolVersion: "2026-07-28", PID: 4711},
 		Calls:   mcpvisor.CallCounts{Total: 12, Failed: 1, InFlight: 2}, Totals: mcpvisor.Totals{Uptime: time.Hour, Unknown: 1},
 		History: []mcpvisor.Incarnation{{Epoch: 1, Started: *ago(time.Hour), Ended: *ago(20 * time.Minute), Served: true, Cause: cause},
-			{Epoch: 2, Started: *ago(19 * time.Minute), Ended: *ago(18 * time.Minute), Cause: cause}}}
+			{Epoch: 2, PID: 4690, Started: *ago(19 * time.Minute), Ended: *ago(18 * time.Minute), Cause: cause}}}
 	down := mcpvisor.ServerStatus{Name: "orders-database", State: supervisor.StateBackoff, Since: *ago(3 * time.Second), RetryAt: ago(-4500 * time.Millisecond), Attempt: 2, MaxAttempts: 5,
 		Restarts: 1, LastCause: cause}
 	given := mcpvisor.ServerStatus{Name: "search", State: supervisor.StateEvicted, Since: *ago(26 * time.Hour), LastCause: cause}

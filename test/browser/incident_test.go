@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -33,6 +34,10 @@ func TestIncident_is_read_after_the_restart(t *testing.T) {
 	lost := c.UnknownCalls()
 	require.Len(t, lost, 1)
 	ended := lost[0].Began.Add(lost[0].Took).UTC().Format("2006-01-02T15:04:05.000Z")
+	for _, width := range []int64{1400, 1280} {
+		p.media("light", width)
+		p.wait(`innerWidth === ` + fmt.Sprint(width) + ` && [...document.querySelectorAll("#detail .scroll")].every((e) => e.scrollWidth <= e.clientWidth)`)
+	}
 	require.Equal(t, ended, eval[string](p, `document.querySelector("#detail [data-key=calls] tr.unknown time").dateTime`))
 }
 

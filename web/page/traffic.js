@@ -72,7 +72,7 @@ export function showTools(el, all, only) {
 	const stats = (all ?? []).filter(of(null, only)), top = stats.slice(0, 12);
 	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
 		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
-			h("tr", { key: t.server + " " + t.name }, h("td", "whole", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
+			h("tr", { key: t.server + " " + t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
 				num(count(t.calls)), num(errors(t)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
 				h("td", "wide", t.calls ? spread(t) : null))), !all ? "Loading…" : only ? "No tool of these servers is among the busiest." : "No tool has been called yet.", "folds"));
 }

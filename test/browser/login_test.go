@@ -19,7 +19,7 @@ func TestLogin_by_the_form(t *testing.T) {
 	p.allow("401")
 	p.do(chromedp.Navigate(s.URL + prefix + "/"))
 	p.has("h1", "mcpvisor")
-	require.Equal(t, "token", eval[string](p, `document.activeElement.id`))
+	p.wait(`document.activeElement.id === "token"`) // the browser moves the focus when it first shows the form
 	enter := func(token string) {
 		t.Helper()
 		eval[bool](p, `(document.getElementById("token").value = "`+token+`", document.querySelector("button").click(), true)`)

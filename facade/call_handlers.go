@@ -31,6 +31,9 @@ type CallHandlers struct {
 	// passes them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
 	// reaches the server as it is.
 	Raw func(ctx context.Context, r ServerRequest) (json.RawMessage, error)
+	// RawAnswers says what Raw answers; the handlers of the client answer the rest. Default, the
+	// zero Declared: Raw answers everything.
+	RawAnswers Declared
 
 	once sync.Once // makes handlers
 	made transport.CallHandlers
@@ -66,13 +69,15 @@ type ServerRequest struct {
 func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) { o.handlers = h } }
 
 // caller returns for whom the requests of a call are made; nil: the host.
-func (o *callOptions) caller() *transport.Caller {
+func (o *callOptions) caller(host *transport.Handlers) *transport.Caller {
 	if o.handlers == nil && !o.relay && o.log == nil {
 		return nil
 	}
 	c := &transport.Caller{ReturnInput: o.relay, Log: o.log, LogLevel: o.logLevel}
 	if o.handlers != nil {
-		c.Handlers = o.handlers.transport()
+		if c.Handlers = o.handlers.transport(); c.Handlers.RawOffer != (transport.Offer{}) {
+			c.Rest = host.Offer()
+		}
 	}
 	if o.relay || o.handlers != nil && o.handlers.Raw != nil {
 		c.Capabilities = o.capabilities
@@ -99,6 +104,7 @@ func (h *CallHandlers) transport() *transport.CallHandlers {
 			}
 		}
 		if h.Raw != nil {
+			h.made.RawOffer = h.RawAnswers.offer()
 			h.made.Raw = func(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, error) {
 				return h.Raw(ctx, ServerRequest{server, method, params})
 			}

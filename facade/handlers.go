@@ -131,8 +131,12 @@ type Declared struct {
 // changes nothing. Default: what the handlers of the client answer is declared, and nothing else.
 func WithDeclared(d Declared) Option {
 	return func(o *options) {
-		o.handlers.Declared = transport.Offer{Sample: d.Sampling, SampleTools: d.SamplingTools, ElicitForm: d.Elicitation, ElicitURL: d.URLElicitation, Roots: d.Roots}
+		o.handlers.Declared = d.offer()
 	}
+}
+
+func (d Declared) offer() transport.Offer {
+	return transport.Offer{Sample: d.Sampling, SampleTools: d.SamplingTools, ElicitForm: d.Elicitation, ElicitURL: d.URLElicitation, Roots: d.Roots}
 }
 
 // SetRoots replaces the roots and notifies the servers whose protocol version has such

@@ -93,7 +93,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 	if q.observation != nil {
 		r.Meta, r.ID = q.observation.meta, &q.observation.id
 	}
-	r.Caller = o.caller()
+	r.Caller = o.caller(&c.opts.handlers)
 	if o.meta != nil {
 		r.Meta = mergeMeta(r.Meta, o.meta)
 	}

@@ -311,7 +311,7 @@ func reason(message string) string {
 
 // request sends a request about the task to the incarnation that has it.
 func (f *follower) request(ctx context.Context, method string, params json.RawMessage, share *budget.Share) (json.RawMessage, error) {
-	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller()}
+	r := transport.Request{Method: method, Target: f.id(), Params: params, Held: share, Caller: f.o.caller(&f.c.opts.handlers)}
 	raw, _, err := f.c.rt.Request(ctx, f.view, r, f.o.timeout)
 	return raw, err
 }
@@ -475,7 +475,7 @@ func (f *follower) fetchEarly(ctx context.Context) {
 	}
 	f.early = make(chan error, 1)
 	into, view := f.early, f.view
-	r := transport.Request{Method: "tasks/result", Target: f.id(), Params: task.Params(f.id()), Caller: f.o.caller()}
+	r := transport.Request{Method: "tasks/result", Target: f.id(), Params: task.Params(f.id()), Caller: f.o.caller(&f.c.opts.handlers)}
 	go func() {
 		_, _, err := f.c.rt.Request(ctx, view, r, -1)
 		into <- err

@@ -283,7 +283,7 @@ func (f *follower) askHost(ctx context.Context, keys []string, requests json.Raw
 	in.answers = make(chan taskAnswer, 1)
 	into, view := in.answers, f.view
 	go func() {
-		responses, err := f.c.rt.AnswerInputs(ctx, view, f.o.caller(), requests)
+		responses, err := f.c.rt.AnswerInputs(ctx, view, f.o.caller(&f.c.opts.handlers), requests)
 		if err != nil && hasEnded(view, err) { // which ends the handlers, too
 			err = &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -18,6 +20,7 @@ type toolCall struct {
 	progressToken json.RawMessage
 	meta          json.RawMessage
 	version       string
+	rounds        rounds
 }
 
 // readToolCall reads the params of tools/call without building values of the arguments.
@@ -28,6 +31,10 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 			t.name, err = jsonscan.ReadString(value)
 		case "arguments":
 			t.arguments = value
+		case "inputResponses":
+			t.rounds.next.InputResponses = value
+		case "requestState":
+			t.rounds.next.RequestState = value
 		case "_meta":
 			t.meta = value
 			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
@@ -36,6 +43,8 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 					t.progressToken = value
 				case "io.modelcontextprotocol/protocolVersion":
 					t.version, err = jsonscan.ReadString(value)
+				case mcp.MetaKeyClientCapabilities:
+					t.rounds.declared = value
 				}
 				return err
 			})
@@ -66,7 +75,10 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := c.callOptions(r, t.meta, t.progressToken)
+	opts := c.callOptions(r, serverOf(tool), t.meta, t.progressToken)
+	if t.version >= modernVersion {
+		opts = t.rounds.addTo(opts)
+	}
 	var result json.RawMessage
 	err = c.whenUp(r.ctx, func() (err error) {
 		result, err = c.client.CallToolRaw(r.ctx, tool, t.arguments, opts...)
@@ -99,6 +111,15 @@ func (c *connection) findTool(name string) (string, error) {
 	return name, nil
 }
 
+// serverOf is the server of a tool; empty for a name that only the client knows.
+func serverOf(tool string) string {
+	if server, _, ok := mcpvisor.SplitName(tool); ok {
+		return server
+	}
+	server, _, _ := mcpvisor.SplitAlias(tool)
+	return server
+}
+
 // metaOf is the _meta of params.
 func metaOf(raw json.RawMessage) (meta json.RawMessage) {
 	_ = jsonscan.EachMember(raw, func(key string, value []byte) error { // readParams has said what is wrong
@@ -112,8 +133,12 @@ func metaOf(raw json.RawMessage) (meta json.RawMessage) {
 
 // callOptions are the options of a request: its _meta, and that its progress is reported if it has a token
 // (MCP, basic, utilities, progress).
-func (c *connection) callOptions(r *request, meta, token json.RawMessage) []facade.CallOption {
+func (c *connection) callOptions(r *request, server string, meta, token json.RawMessage) []facade.CallOption {
 	opts := slices.Clip(c.opts.call)
+	if h := c.questions.handlers.Load(); h != nil {
+		c.questions.begin(r, server)
+		opts = append(opts, facade.WithCallHandlers(h))
+	}
 	if len(meta) > 0 && meta[0] == '{' {
 		opts = append(opts, facade.WithMeta(meta))
 	}

@@ -44,7 +44,7 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 	default:
 		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
+	opts := c.callOptions(r, server, metaOf(r.Params), p.Meta.ProgressToken)
 	var details *mcp.CompletionResultDetails
 	err := c.whenUp(r.ctx, func() (err error) {
 		details, err = c.client.Complete(r.ctx, server, request, opts...)

@@ -20,6 +20,8 @@ type connection struct {
 	notify   *notifier // what the session as a whole is told
 	out      *outbox   // what Read takes, with notify
 
+	questions questions // of servers, to the peer
+
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set
 	slots     chan struct{} // holds a value for each subscription of the session
@@ -33,6 +35,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)
+	c.out.asks = true
 	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
 	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
@@ -93,11 +96,14 @@ func (c *connection) endError(usual error) error {
 // session has as many as its [Limits] allow; what is no request does not.
 func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
+	answer, answers := m.(*jsonrpc.Response)
 	if c.ctx.Err() != nil {
 		return c.endError(fmt.Errorf("%w: the session with mcpvisor has ended", mcp.ErrConnectionClosed))
 	}
 	switch {
-	case !ok || r == nil: // an answer, though nothing was asked
+	case answers && answer != nil:
+		c.receiveAnswer(answer)
+	case !ok || r == nil:
 	case !r.ID.IsValid():
 		c.receiveNotification(r)
 	default:
@@ -139,6 +145,7 @@ func (c *connection) serve(r *request) {
 func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	c.requests.endTurn(r)
 	r.cancel()
+	c.questions.end(r)
 	switch {
 	case r.canceled.Load():
 		r.out.drop(r)

@@ -231,28 +231,37 @@ const (
 
 // capabilityBits are the capabilities in the params of initialize.
 func capabilityBits(params json.RawMessage) (bits uint16) {
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // readParams has said what is wrong
+		if key == "capabilities" {
+			bits = declaredBits(value)
+		}
+		return nil
+	})
+	return bits
+}
+
+// declaredBits are the capabilities of a client as bits.
+func declaredBits(capabilities json.RawMessage) (bits uint16) {
 	var p struct {
-		Capabilities struct {
-			Sampling *struct {
-				Tools json.RawMessage `json:"tools"`
-			} `json:"sampling"`
-			Elicitation *struct {
-				Form json.RawMessage `json:"form"`
-				URL  json.RawMessage `json:"url"`
-			} `json:"elicitation"`
-			Roots json.RawMessage `json:"roots"`
-		} `json:"capabilities"`
+		Sampling *struct {
+			Tools json.RawMessage `json:"tools"`
+		} `json:"sampling"`
+		Elicitation *struct {
+			Form json.RawMessage `json:"form"`
+			URL  json.RawMessage `json:"url"`
+		} `json:"elicitation"`
+		Roots json.RawMessage `json:"roots"`
 	}
-	if json.Unmarshal(params, &p) != nil {
+	if json.Unmarshal(capabilities, &p) != nil {
 		return 0
 	}
-	if sampling := p.Capabilities.Sampling; sampling != nil {
+	if sampling := p.Sampling; sampling != nil {
 		bits |= canSample
 		if sampling.Tools != nil {
 			bits |= canSampleWithTools
 		}
 	}
-	if elicitation := p.Capabilities.Elicitation; elicitation != nil {
+	if elicitation := p.Elicitation; elicitation != nil {
 		if elicitation.Form != nil || elicitation.URL == nil {
 			bits |= canElicitForms
 		}
@@ -260,7 +269,7 @@ func capabilityBits(params json.RawMessage) (bits uint16) {
 			bits |= canElicitURLs
 		}
 	}
-	if p.Capabilities.Roots != nil {
+	if p.Roots != nil {
 		bits |= hasRoots
 	}
 	return bits
@@ -290,7 +299,8 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	var requests []*jsonrpc.Request
 	for _, m := range messages {
 		switch r, ok := m.(*jsonrpc.Request); {
-		case !ok: // an answer, though nothing was asked
+		case !ok:
+			hs.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // decodeMessage returns one of the two
 		case !r.ID.IsValid():
 			hs.receiveNotification(r)
 		case r.Method == "initialize":
@@ -414,6 +424,7 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		defer c.hub.leave(notify)
 	}
 	out := newOutbox(c.opts.limits, notify)
+	out.asks = acceptsStream(x.r)
 	made := make([]*request, 0, len(requests))
 	admitted := 0
 	for _, r := range requests {

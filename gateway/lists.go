@@ -30,10 +30,16 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
-	var result *mcp.GetPromptResult
+	opts := c.callOptions(r, server, metaOf(r.Params), p.Meta.ProgressToken)
+	rounds := readRounds(r.Params, p)
+	opts = rounds.addTo(opts)
+	var result any
 	err = c.whenUp(r.ctx, func() (err error) {
-		result, err = c.client.GetPrompt(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+		if rounds.relay() {
+			result, err = readRound[mcp.GetPromptResult](c.client.GetPromptRaw(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+		} else {
+			result, err = c.client.GetPrompt(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+		}
 		return err
 	})
 	if err != nil {
@@ -86,14 +92,24 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, notFound(err, p)
 	}
-	opts := c.callOptions(r, metaOf(r.Params), p.Meta.ProgressToken)
-	var result *mcp.ReadResourceResult
+	opts := c.callOptions(r, found.server, metaOf(r.Params), p.Meta.ProgressToken)
+	rounds := readRounds(r.Params, p)
+	opts = rounds.addTo(opts)
+	var whole any
 	err = c.whenUp(r.ctx, func() (err error) {
-		result, err = c.client.ReadResource(r.ctx, found.server, found.uri, opts...)
+		if rounds.relay() {
+			whole, err = readRound[mcp.ReadResourceResult](c.client.ReadResourceRaw(r.ctx, found.server, found.uri, opts...))
+		} else {
+			whole, err = c.client.ReadResource(r.ctx, found.server, found.uri, opts...)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, c.protocolError(p.URI, err)
+	}
+	result, ok := whole.(*mcp.ReadResourceResult)
+	if !ok {
+		return whole, nil
 	}
 	if result.CacheScope == "" {
 		result.CacheScope = cacheScope

@@ -17,6 +17,7 @@ type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
 	maxBytes int           // read only
 	notify   *notifier     // all notifications but progress; nil if there are no others
+	asks     bool          // read only: it may have questions, because the peer reads a stream
 
 	mu       sync.Mutex // guards the fields below
 	queue    []outgoing // oldest first
@@ -26,10 +27,13 @@ type outbox struct {
 	dropped  int        // requests that ended without an answer
 }
 
-// outgoing is the answer to a request or, without one, its progress.
+// outgoing is the answer to a request, a question because of it, a message about it or, without these,
+// its progress.
 type outgoing struct {
-	request *request
-	answer  *jsonrpc.Response
+	request  *request
+	answer   *jsonrpc.Response
+	question *question
+	note     jsonrpc.Message
 }
 
 func newOutbox(limits Limits, notify *notifier) *outbox {
@@ -74,7 +78,7 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	fits := o.bytes == 0 || o.bytes+n <= o.maxBytes
 	if fits {
 		o.bytes += n
-		o.queue = append(o.queue, outgoing{r, a})
+		o.queue = append(o.queue, outgoing{request: r, answer: a})
 	}
 	return fits
 }
@@ -93,6 +97,61 @@ func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	r.progress = &p
 }
 
+func (g *outgoing) isProgress() bool { return g.answer == nil && g.question == nil && g.note == nil }
+
+func questionBytes(q *question) int { return answerCost + len(q.Params) }
+
+// addQuestion adds a question because of a request. It reports false if the peer has too much unread, or
+// is gone.
+func (o *outbox) addQuestion(r *request, q *question) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := questionBytes(q)
+	if o.closed || o.bytes > 0 && o.bytes+n > o.maxBytes {
+		return false
+	}
+	o.bytes += n
+	o.queue = append(o.queue, outgoing{request: r, question: q})
+	o.signal()
+	return true
+}
+
+// isSent reports whether the peer has read a question.
+func (o *outbox) isSent(q *question) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return q.sent
+}
+
+// removeLocked removes a question that was not read. It reports false if there is none.
+func (o *outbox) removeLocked(q *question) bool {
+	n := len(o.queue)
+	o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.question == q })
+	if len(o.queue) == n {
+		return false
+	}
+	o.bytes -= questionBytes(q)
+	return true
+}
+
+// moveQuestion removes a question that has to be added to another outbox. It reports false if it stays.
+func (o *outbox) moveQuestion(q *question, to *outbox) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o != to && o.removeLocked(q)
+}
+
+// withdrawQuestion ends a question: the peer does not get it or, if it has it, is told.
+func (o *outbox) withdrawQuestion(r *request, q *question) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.removeLocked(q) || !q.sent || o.closed {
+		return
+	}
+	o.queue = append(o.queue, outgoing{request: r, note: notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
+	o.signal()
+}
+
 // drop notes that a request ends without an answer, and drops its progress.
 func (o *outbox) drop(r *request) {
 	o.mu.Lock()
@@ -101,7 +160,7 @@ func (o *outbox) drop(r *request) {
 	o.dropped++
 	if r.progress != nil {
 		r.progress = nil
-		o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.request == r && waits.answer == nil })
+		o.queue = slices.DeleteFunc(o.queue, func(waits outgoing) bool { return waits.request == r && waits.isProgress() })
 	}
 }
 
@@ -147,6 +206,14 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 		if first.answer != nil {
 			o.bytes -= answerBytes(first.answer)
 			return first.answer, first.request
+		}
+		if q := first.question; q != nil {
+			o.bytes -= questionBytes(q)
+			q.sent = true
+			return q.Request, nil
+		}
+		if first.note != nil {
+			return first.note, nil
 		}
 		progress := first.request.progress
 		first.request.progress = nil

@@ -30,6 +30,8 @@ type request struct {
 	canceled atomic.Bool // by the peer, which expects no answer
 	lists    bool        // it holds connection.listing until it ends; owned by its goroutine, and then by Read
 
+	server string // at which it is in flight, empty if only the client knows; guarded by questions.mu
+
 	progress *mcpvisor.Progress // not read yet; guarded by outbox.mu
 	token    []byte             // of the progress; set before the first report
 }

@@ -27,10 +27,13 @@ var capabilities = &mcp.ServerCapabilities{
 
 // initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). A
 // version that is not known is answered with the newest.
-func (c *connection) initialize(_ *request, p *params) (any, error) {
+func (c *connection) initialize(r *request, p *params) (any, error) {
 	version := p.ProtocolVersion
 	if !slices.Contains(legacyVersions, version) {
 		version = legacyVersions[len(legacyVersions)-1]
+	}
+	if r != nil { // of a Transport; elsewhere the id of the session keeps it
+		c.declare(capabilityBits(r.Params))
 	}
 	return &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}, nil
 }

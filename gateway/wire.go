@@ -12,10 +12,10 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
-// decodeMessage decodes a message, which is valid JSON. The params share its memory. Of an answer
-// nothing is read: the gateway asks nothing. (jsonrpc.DecodeMessage takes 64 KiB a message.)
+// decodeMessage decodes a message, which is valid JSON. The params, or the result, share its memory.
+// (jsonrpc.DecodeMessage takes 64 KiB a message.)
 func decodeMessage(text []byte) (jsonrpc.Message, error) {
-	var id, method, params, version []byte
+	var id, method, params, version, result, failure []byte
 	err := jsonscan.EachMember(text, func(key string, value []byte) error {
 		var member *[]byte
 		switch key {
@@ -27,6 +27,10 @@ func decodeMessage(text []byte) (jsonrpc.Message, error) {
 			member = &method
 		case "params":
 			member = &params
+		case "result":
+			member = &result
+		case "error":
+			member = &failure
 		default:
 			return nil
 		}
@@ -46,7 +50,7 @@ func decodeMessage(text []byte) (jsonrpc.Message, error) {
 	case method == nil && id == nil:
 		return nil, errors.New("it has neither a method nor an id")
 	case method == nil:
-		return &jsonrpc.Response{}, nil
+		return decodeAnswer(id, result, failure), nil
 	case method[0] != '"':
 		return nil, errors.New("the method must be a text")
 	}
@@ -57,6 +61,23 @@ func decodeMessage(text []byte) (jsonrpc.Message, error) {
 		r.ID, err = decodeID(id)
 	}
 	return r, err
+}
+
+// decodeAnswer decodes an answer. One that cannot be an answer to a question has no id, and is ignored.
+func decodeAnswer(id, result, failure []byte) *jsonrpc.Response {
+	known, err := decodeID(id)
+	if err != nil || (result == nil) == (failure == nil) {
+		return &jsonrpc.Response{}
+	}
+	a := &jsonrpc.Response{ID: known, Result: result}
+	if failure != nil {
+		wire := new(jsonrpc.Error)
+		if json.Unmarshal(failure, wire) != nil {
+			wire = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has answered with an error that cannot be read"}
+		}
+		a.Error = wire
+	}
+	return a
 }
 
 // maxID is the largest number that an id may be: larger ones are not exact everywhere.
@@ -82,11 +103,15 @@ type encodedMessage struct {
 
 func (m encodedMessage) len() int { return len(m.head) + len(m.body) + len(m.tail) }
 
-// encodeMessage encodes an answer or a notification.
+// encodeMessage encodes an answer, a question or a notification.
 func encodeMessage(m jsonrpc.Message) encodedMessage {
 	head := append(make([]byte, 0, 96), `{"jsonrpc":"2.0"`...)
 	switch m := m.(type) {
 	case *jsonrpc.Request:
+		if m.ID.IsValid() {
+			id, _ := json.Marshal(m.ID.Raw())
+			head = append(append(head, `,"id":`...), id...)
+		}
 		method, _ := json.Marshal(m.Method)
 		head = append(append(head, `,"method":`...), method...)
 		if len(m.Params) == 0 {

@@ -122,6 +122,8 @@ type Caller struct {
 	// Capabilities are the client capabilities that a request since 2026-07-28 declares, as a
 	// JSON object, in place of those that follow from Handlers; nil: those.
 	Capabilities json.RawMessage
+	// Rest is what the handlers of Options answer of what Handlers.Raw leaves to them.
+	Rest Offer
 	// Log, if set, gets the log messages about the request, as far as it is known that they are,
 	// as Request.Progress gets reports. LogLevel is then the lowest level for servers since
 	// 2026-07-28, in place of Request.LogLevel.
@@ -147,11 +149,38 @@ type CallHandlers struct {
 	// params as the server sent them, which it must not keep, and returns the result, a JSON
 	// object, which is sent as it is. Of the params only the size was checked.
 	Raw func(ctx context.Context, server, method string, params json.RawMessage) (json.RawMessage, error)
+	// RawOffer is what Raw answers; the zero Offer means everything. Other requests are answered
+	// by the handlers of Options.
+	RawOffer Offer
+}
+
+// For returns the handlers that answer a method: h itself, or nil if Raw leaves it to the handlers of
+// Options.
+func (h *CallHandlers) For(method string) *CallHandlers {
+	if h == nil || h.Raw == nil || h.RawOffer == (Offer{}) {
+		return h
+	}
+	own := false
+	switch o := h.RawOffer; method {
+	case "sampling/createMessage":
+		own = o.Sample
+	case "elicitation/create":
+		own = o.ElicitForm || o.ElicitURL
+	case "roots/list":
+		own = o.Roots
+	}
+	if own {
+		return h
+	}
+	return nil
 }
 
 // Offer returns what the handlers answer.
 func (h *CallHandlers) Offer() Offer {
-	if h.Raw != nil {
+	switch {
+	case h.Raw != nil && h.RawOffer != Offer{}:
+		return h.RawOffer
+	case h.Raw != nil:
 		return Offer{true, true, true, true, true}
 	}
 	return Offer{Sample: h.Sample != nil, SampleTools: h.SampleTools, ElicitForm: h.ElicitForm != nil, ElicitURL: h.ElicitURL != nil, Roots: h.Roots != nil}

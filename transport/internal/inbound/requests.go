@@ -58,7 +58,7 @@ type CallClocks interface {
 	// AnswererOf returns the handlers of the call that a server request belongs to, nil for those
 	// of the client, and its id, if that is known. ok is false if it may belong to calls of
 	// several answerers.
-	AnswererOf(call int64) (handlers *transport.CallHandlers, id int64, ok bool)
+	AnswererOf(call int64, method string) (handlers *transport.CallHandlers, id int64, ok bool)
 	// CountRequest counts one server request. It reports false if each call that it may
 	// belong to has had jsonrpc.MaxRequestsPerCall.
 	CountRequest(call int64) bool
@@ -145,7 +145,7 @@ func (q *Requests) attribute(r *request) error {
 	if q.Handler == nil || r.method == methodPing {
 		return nil
 	}
-	handlers, call, ok := q.Calls.AnswererOf(r.call)
+	handlers, call, ok := q.Calls.AnswererOf(r.call, r.method)
 	if !ok {
 		return errAmbiguous
 	}

@@ -264,6 +264,9 @@ func (h *Handler) answerInputs(ctx context.Context, by answerer, requests []inpu
 // answerInput answers one input request. Its errors go to the caller of the request, so they
 // name the failure of the handler, which the server must not see.
 func (h *Handler) answerInput(ctx context.Context, by answerer, r inputRequest) ([]byte, error) {
+	if by.raw() && by.handlers.For(r.method) == nil {
+		by = h.host()
+	}
 	req, err := h.requestFrom(by, r.method, r.params)
 	if err == errUnknownMethod {
 		return nil, inputError(fmt.Errorf("%.60q requests %.60q, which clients do not have", h.Redactor.Text(r.key), h.Redactor.Text(r.method)), hintServerFault)

@@ -137,10 +137,10 @@ func (t *Table) AnsweredLate(id int64) {
 // holds Mu.
 func (t *Table) AnsweredLateLocked(id int64) { delete(t.answerers.givenUp, id) }
 
-// AnswererOf returns the handlers of the call that a server request belongs to, nil for those of
+// AnswererOf returns the handlers of the call that a server request of a method belongs to, nil for those of
 // the client, and the id of the call if it is known. call is as in CountRequest. ok is false if
 // the calls that the request may belong to have different handlers.
-func (t *Table) AnswererOf(call int64) (handlers *transport.CallHandlers, id int64, ok bool) {
+func (t *Table) AnswererOf(call int64, method string) (handlers *transport.CallHandlers, id int64, ok bool) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	if !t.answerers.several {
@@ -151,7 +151,7 @@ func (t *Table) AnswererOf(call int64) (handlers *transport.CallHandlers, id int
 		if e == nil { // it has ended
 			return nil, call, false
 		}
-		return e.Handlers, call, true
+		return e.Handlers.For(method), call, true
 	}
 	now := time.Now()
 	if now.Before(t.answerers.crowded) {
@@ -159,6 +159,7 @@ func (t *Table) AnswererOf(call int64) (handlers *transport.CallHandlers, id int
 	}
 	calls := 0
 	count := func(its *transport.CallHandlers) bool {
+		its = its.For(method)
 		if calls++; calls == 1 {
 			handlers = its
 		}

@@ -32,7 +32,7 @@ func TestTable_AnswererOf(t *testing.T) {
 	var table Table
 	expect := func(call int64, h *transport.CallHandlers, id int64, ok bool) {
 		t.Helper()
-		handlers, of, known := table.AnswererOf(call)
+		handlers, of, known := table.AnswererOf(call, "roots/list")
 		require.Equal(t, ok, known)
 		if ok {
 			require.Same(t, h, handlers)
@@ -74,7 +74,7 @@ func TestTable_GaveUp(t *testing.T) {
 		host := entryOf(&table, "tools/call", true, nil)
 		end(host)
 		require.Empty(t, table.answerers.givenUp, "no call has had handlers")
-		known := func() bool { _, _, ok := table.AnswererOf(0); return ok }
+		known := func() bool { _, _, ok := table.AnswererOf(0, "roots/list"); return ok }
 		gone := entryOf(&table, "tools/call", true, ann)
 		require.False(t, known(), "the call of the client may ask")
 		time.Sleep(GivenUpGrace)

@@ -187,7 +187,7 @@ func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
 	}
 	declared := c.Capabilities
 	if declared == nil {
-		declared, _ = json.Marshal(capabilitiesOf(c.Handlers.Offer())) // it always marshals
+		declared, _ = json.Marshal(capabilitiesOf(c.Handlers.Offer().Or(c.Rest))) // it always marshals
 	}
 	whole := append(make(json.RawMessage, 0, len(meta)+len(declared)), '{')
 	_ = jsonscan.EachMember(meta, func(name string, value []byte) error { // an object that RequestMeta has made

@@ -1,0 +1,206 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// Questions are the requests of servers: sampling, elicitation and roots. The peer of a session before
+// 2026-07-28 is asked what a server asks because of its calls, if it has declared that it answers.
+// All calls of a session have the same handlers, so a server on a pipe, which does not say because of
+// which call it asks, may have several of one session in flight.
+
+// question is a request of a server that waits for the answer of the peer.
+type question struct {
+	*jsonrpc.Request
+	server string
+	answer chan *jsonrpc.Response // has room for one
+
+	carrier *request // in whose outbox it is; guarded by questions.mu
+	sent    bool     // it was read; guarded by outbox.mu
+}
+
+// questions are those of one session.
+type questions struct {
+	handlers atomic.Pointer[facade.CallHandlers] // with which the calls are made; nil: the peer answers nothing
+	declared uint16                              // what it answers, as bits; not changed after handlers is set
+
+	mu     sync.Mutex // guards the fields below
+	nextID int64      // begins at random, so that an answer to another question of an earlier process fits none
+	open   map[int64]*question
+	calls  []*request // in flight, the newest last
+}
+
+// declare sets what the peer answers. It comes before the first call.
+func (c *connection) declare(bits uint16) {
+	q := &c.questions
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if bits == 0 || q.open != nil {
+		return
+	}
+	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{} //nolint:gosec // it need not be secret: an answer belongs to a session
+	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: facade.Declared{
+		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
+		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0,
+	}})
+}
+
+// begin notes that a request is sent to a server, which may ask because of it.
+func (q *questions) begin(r *request, server string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.server = server
+	q.calls = append(q.calls, r)
+}
+
+// carrierLocked returns the newest call at a server, on whose stream its questions go.
+func (q *questions) carrierLocked(server string) *request {
+	for _, r := range slices.Backward(q.calls) {
+		if (r.server == server || r.server == "") && r.out.asks && !r.canceled.Load() {
+			return r
+		}
+	}
+	return nil
+}
+
+// end notes that a request ends. Its questions go on the stream of another call at the same server;
+// without one they end before the answer is written.
+func (q *questions) end(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := slices.Index(q.calls, r)
+	if at < 0 {
+		return
+	}
+	q.calls = slices.Delete(q.calls, at, at+1)
+	for _, one := range q.open {
+		if one.carrier != r {
+			continue
+		}
+		next := q.carrierLocked(one.server)
+		switch {
+		case next == nil:
+			q.withdrawLocked(one)
+			close(one.answer)
+		case !r.out.moveQuestion(one, next.out):
+			one.carrier = next
+		default:
+			one.carrier = next
+			next.out.addQuestion(next, one)
+		}
+	}
+}
+
+// withdrawLocked forgets a question, and tells the peer so if it has read it (MCP, basic, utilities,
+// cancellation).
+func (q *questions) withdrawLocked(one *question) {
+	delete(q.open, one.ID.Raw().(int64))
+	one.carrier.out.withdrawQuestion(one.carrier, one)
+}
+
+var (
+	errNotAsked  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight on whose stream it could be asked; nobody was asked"}
+	errNotRead   = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
+	errCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
+)
+
+// ask passes a request of a server on to the peer, and returns its answer as it is.
+func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	q := &c.questions
+	if err := q.check(r); err != nil {
+		return nil, err
+	}
+	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
+	q.mu.Lock()
+	carrier := q.carrierLocked(r.Server)
+	if carrier == nil {
+		q.mu.Unlock()
+		return nil, errNotAsked
+	}
+	q.nextID++
+	id := q.nextID
+	number, _ := jsonrpc.MakeID(float64(id))
+	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: bytes.Clone(r.Params)}
+	one.carrier = carrier
+	if !carrier.out.addQuestion(carrier, one) {
+		q.mu.Unlock()
+		return nil, errNotRead
+	}
+	q.open[id] = one
+	q.mu.Unlock()
+	select {
+	case a, ok := <-one.answer:
+		switch {
+		case !ok:
+			return nil, errCallEnded
+		case a.Error != nil:
+			return nil, a.Error
+		}
+		return a.Result, nil
+	case <-ctx.Done():
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.open[id] == one {
+			q.withdrawLocked(one)
+		}
+		return nil, ctx.Err()
+	}
+}
+
+// check refuses what the client has not declared in detail.
+func (q *questions) check(r facade.ServerRequest) error {
+	mode, tools := "form", false
+	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
+		switch key {
+		case "mode":
+			mode, err = jsonscan.ReadString(value)
+		case "tools", "toolChoice":
+			tools = true
+		}
+		return err
+	})
+	missing := ""
+	switch {
+	case r.Method == "sampling/createMessage" && tools && q.declared&canSampleWithTools == 0:
+		missing = "sampling.tools"
+	case r.Method == "elicitation/create" && mode == "form" && q.declared&canElicitForms == 0:
+		missing = "elicitation.form"
+	case r.Method == "elicitation/create" && mode == "url" && q.declared&canElicitURLs == 0:
+		missing = "elicitation.url"
+	}
+	if missing == "" {
+		return nil
+	}
+	return invalidParams("the client has not declared " + missing)
+}
+
+// receiveAnswer passes on what the peer answers. An answer to a question that it was not asked, or that
+// has ended, is ignored.
+func (c *connection) receiveAnswer(a *jsonrpc.Response) {
+	id, ok := a.ID.Raw().(int64)
+	q := &c.questions
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	one := q.open[id]
+	if !ok || one == nil || !one.carrier.out.isSent(one) {
+		return
+	}
+	delete(q.open, id)
+	var wire *jsonrpc.Error
+	if a.Error != nil && !errors.As(a.Error, &wire) {
+		a = &jsonrpc.Response{ID: a.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has answered with an error that cannot be read"}}
+	}
+	one.answer <- a
+}

@@ -1,0 +1,347 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+const (
+	wantsText   = `{"message":"?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`
+	wantsSample = `{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}`
+	wantsURL    = `{"mode":"url","message":"?","url":"https://example.org/login","elicitationId":"e1"}`
+)
+
+// newAskingClient makes a client whose servers may ask for everything.
+func newAskingClient(t *testing.T, opts []facade.Option, specs ...mcpvisor.ServerSpec) *facade.Client {
+	t.Helper()
+	c, err := facade.New(append(opts, facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true}))...)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	for _, spec := range specs {
+		require.NoError(t, c.Register(t.Context(), spec))
+	}
+	return c
+}
+
+// answersAs are the options of a host that answers with its name.
+func answersAs(name string) *mcp.ClientOptions {
+	return &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": name}}, nil
+		},
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Model: name, Role: "assistant", Content: &mcp.TextContent{Text: "hi"}}, nil
+		},
+	}
+}
+
+func legacyFixture(name string) mcpvisor.ServerSpec {
+	spec := fixture(name, mcptest.Script{})
+	spec.Era = mcpvisor.EraLegacy
+	return spec
+}
+
+func consult(ctx context.Context, s *mcp.ClientSession, tool, method, params string) (*mcp.CallToolResult, error) {
+	return s.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"method": method, "params": json.RawMessage(params)}})
+}
+
+// onEveryAskingServer runs f with a server "a" of each transport and era.
+func onEveryAskingServer(t *testing.T, f func(t *testing.T, spec mcpvisor.ServerSpec)) {
+	t.Helper()
+	for _, era := range []mcpvisor.Era{mcpvisor.EraLegacy, mcpvisor.EraModern} {
+		var opts []mcptest.HTTPOption
+		if era == mcpvisor.EraModern {
+			opts = append(opts, mcptest.WithStateless())
+		}
+		web := mcptest.NewHTTP(mcptest.Script{}, opts...)
+		t.Cleanup(web.Close)
+		for name, spec := range map[string]mcpvisor.ServerSpec{
+			"memory": {InMemory: mcptest.InMemory(mcptest.Script{})},
+			"stdio":  {Stdio: mcptest.Stdio(mcptest.Script{})},
+			"HTTP":   {HTTP: &mcpvisor.HTTP{URL: web.URL}},
+		} {
+			spec.Name, spec.Era = "a", era
+			t.Run(fmt.Sprintf("%s %s", name, era), func(t *testing.T) { f(t, spec) })
+		}
+	}
+}
+
+// A server's questions reach the client whose call it is, over each transport of both sides, for
+// servers of both eras.
+func TestQuestions(t *testing.T) {
+	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newAskingClient(t, nil, spec)
+		_, url := serveHTTP(t, c)
+		for _, version := range questionVersions(spec) {
+			for _, name := range []string{"Transport", "Serve", "HTTP"} {
+				var s *mcp.ClientSession
+				tool := "mcp__a__consult"
+				switch opts := answersAs(name); name {
+				case "Transport":
+					s = connect(t, Transport(c), version, opts)
+				case "Serve":
+					near, far := net.Pipe()
+					go func() { _ = Serve(t.Context(), Transport(c), &mcp.IOTransport{Reader: near, Writer: near}) }()
+					s = connect(t, &mcp.IOTransport{Reader: far, Writer: far}, version, opts)
+				case "HTTP":
+					tool = "a__consult"
+					s = overHTTP(t, url, version, opts)
+				}
+				r, err := consult(t.Context(), s, tool, "elicitation/create", wantsText)
+				require.Contains(t, text(t, r, err), `"name":"`+name+`"`, version)
+				r, err = consult(t.Context(), s, tool, "sampling/createMessage", wantsSample)
+				require.Contains(t, text(t, r, err), `"model":"`+name+`"`, version)
+				r, err = consult(t.Context(), s, tool, "roots/list", `{}`)
+				require.Contains(t, text(t, r, err), `"roots":[]`, version)
+			}
+		}
+	})
+}
+
+// questionVersions are the versions of clients that answer questions of a server.
+func questionVersions(spec mcpvisor.ServerSpec) []string {
+	versions := []string{"2025-06-18", "2025-11-25"}
+	if spec.Era == mcpvisor.EraModern {
+		versions = append(versions, "2026-07-28")
+	}
+	return versions
+}
+
+// What a client has not declared is answered by the handlers of the client that is served, and what
+// it has not declared in detail is refused.
+func TestQuestions_not_declared(t *testing.T) {
+	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		host := facade.WithElicitationHandler(func(context.Context, facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "the host"}}, nil
+		})
+		c := newAskingClient(t, []facade.Option{host}, spec)
+		roots := connect(t, Transport(c), "2025-11-25", nil) // the go-sdk declares these
+		r, err := consult(t.Context(), roots, "a/consult", "elicitation/create", wantsText)
+		require.Contains(t, text(t, r, err), "the host")
+		r, err = consult(t.Context(), roots, "a/consult", "roots/list", `{}`)
+		require.Contains(t, text(t, r, err), `"roots":[]`)
+		forms := connect(t, Transport(c), "2025-11-25", answersAs("ann"))
+		r, err = consult(t.Context(), forms, "a/consult", "elicitation/create", wantsURL)
+		if err == nil {
+			require.NotContains(t, textOf(r), "accept")
+			require.NotContains(t, textOf(r), "decline")
+		}
+		r, err = consult(t.Context(), forms, "a/consult", "elicitation/create", wantsText)
+		require.Contains(t, text(t, r, err), "ann")
+	})
+}
+
+// askingSession opens a session without the go-sdk that answers elicitations.
+func askingSession(t *testing.T, c *facade.Client) raw {
+	t.Helper()
+	s := openRaw(t, Transport(c))
+	require.NoError(t, s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}`).Error)
+	return s
+}
+
+const consultForText = `{"name":"a/consult","arguments":{"method":"elicitation/create","params":` + wantsText + `}}`
+
+// A question ends with its call: when the client cancels that, and when the server dies. The client is
+// told, and an answer that comes then is ignored.
+func TestQuestions_end_with_the_call(t *testing.T) {
+	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newAskingClient(t, nil, spec)
+		s := askingSession(t, c)
+		s.send(7, "tools/call", consultForText)
+		asked := s.read().(*jsonrpc.Request)
+		require.Equal(t, "elicitation/create", asked.Method)
+		require.Contains(t, string(asked.Params), `"message":"?"`)
+		s.notify("notifications/cancelled", `{"requestId":7}`)
+		told := s.read().(*jsonrpc.Request)
+		require.Equal(t, "notifications/cancelled", told.Method)
+		require.JSONEq(t, fmt.Sprintf(`{"requestId":%d}`, asked.ID.Raw()), string(told.Params))
+		until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+		require.NoError(t, s.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"decline"}`)}))
+
+		s.send(8, "tools/call", consultForText)
+		again := s.read().(*jsonrpc.Request)
+		require.NotEqual(t, asked.ID, again.ID)
+		require.NoError(t, c.Unregister(t.Context(), "a"))
+		told = s.read().(*jsonrpc.Request)
+		require.Equal(t, "notifications/cancelled", told.Method)
+		require.JSONEq(t, fmt.Sprintf(`{"requestId":%d}`, again.ID.Raw()), string(told.Params))
+		for {
+			if answer, ok := s.read().(*jsonrpc.Response); ok {
+				require.Equal(t, int64(8), answer.ID.Raw())
+				require.Contains(t, string(answer.Result), `"isError":true`)
+				return
+			}
+		}
+	})
+}
+
+// A client that does not answer is bounded by its call.
+func TestQuestions_no_answer(t *testing.T) {
+	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		spec.Timeouts.CallTotal = 300 * time.Millisecond
+		c := newAskingClient(t, nil, spec)
+		s := askingSession(t, c)
+		s.send(7, "tools/call", consultForText)
+		require.Equal(t, "elicitation/create", s.read().(*jsonrpc.Request).Method)
+		require.Equal(t, "notifications/cancelled", s.read().(*jsonrpc.Request).Method)
+		answer := s.read().(*jsonrpc.Response)
+		require.Equal(t, int64(7), answer.ID.Raw())
+		require.Contains(t, string(answer.Result), `"isError":true`)
+	})
+}
+
+// A client that is gone in mid-question: the call is canceled at the server, and its question ends.
+func TestQuestions_client_is_gone(t *testing.T) {
+	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newAskingClient(t, nil, spec)
+		s, url := serveHTTP(t, c)
+		p := newPeer(t, url)
+		p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+		ctx, leave := context.WithCancel(t.Context())
+		e := p.callStream(ctx, consultCall(1))
+		_, data, ok := e.next()
+		require.True(t, ok)
+		require.Contains(t, data, `"method":"elicitation/create"`)
+		require.Len(t, c.CallsInFlight(), 1)
+		leave()
+		until(t, func() bool { return len(c.CallsInFlight()) == 0 && s.Status().InFlight == 0 })
+		until(t, func() bool {
+			calls, _ := c.RecentCalls(0)
+			return len(calls) == 1 && calls[0].Kind == mcpvisor.KindCanceled
+		})
+	})
+}
+
+func consultCall(id int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, strings.Replace(consultForText, "a/consult", "a__consult", 1))
+}
+
+// initializeWith is initialize with capabilities.
+func (p *peer) initializeWith(version, capabilities string) {
+	p.t.Helper()
+	response := p.do(p.t.Context(), http.MethodPost, strings.Replace(initializeRequest(version), `"capabilities":{}`, `"capabilities":`+capabilities, 1))
+	require.Equal(p.t, http.StatusOK, response.StatusCode)
+	p.session = response.Header.Get(sessionHeader)
+}
+
+// callStream sends a request that is answered with a stream.
+func (p *peer) callStream(ctx context.Context, body string) events {
+	p.t.Helper()
+	response := p.do(ctx, http.MethodPost, body)
+	require.Equal(p.t, "text/event-stream", response.Header.Get("Content-Type"))
+	return events{p.t, bufio.NewReader(response.Body), nil}
+}
+
+// Only the client that was asked answers: the same id in another session, and of an unknown question,
+// has no effect.
+func TestQuestions_answer_of_another(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	_, url := serveHTTP(t, c)
+	ann, eve := newPeer(t, url), newPeer(t, url)
+	ann.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	eve.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	e := ann.callStream(t.Context(), consultCall(1))
+	_, data, _ := e.next()
+	id := memberOf(t, []byte(data), "id")
+	answer := func(name string) string {
+		return `{"jsonrpc":"2.0","id":` + id + `,"result":{"action":"accept","content":{"name":"` + name + `"}}}`
+	}
+	for _, body := range []string{answer("eve"), `{"jsonrpc":"2.0","id":"x","result":{}}`, `{"jsonrpc":"2.0","id":1}`} {
+		status, _ := eve.post(body)
+		require.Equal(t, http.StatusAccepted, status)
+	}
+	status, _ := ann.post(answer("ann"))
+	require.Equal(t, http.StatusAccepted, status)
+	_, data, _ = e.next()
+	require.Contains(t, data, "ann")
+	require.NotContains(t, data, "eve")
+}
+
+// An error of the client reaches the server as it is.
+func TestQuestions_error_of_the_client(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	e := p.callStream(t.Context(), consultCall(1))
+	_, data, _ := e.next()
+	status, _ := p.post(`{"jsonrpc":"2.0","id":` + memberOf(t, []byte(data), "id") + `,"error":{"code":-1,"message":"rejected","data":{"a":1}}}`)
+	require.Equal(t, http.StatusAccepted, status)
+	_, data, _ = e.next()
+	require.Contains(t, data, "rejected")
+}
+
+// 50 clients with the same ids: no question, and no answer, crosses. The server names the call, or has
+// one call of one client in flight at a time.
+func TestQuestions_do_not_cross(t *testing.T) {
+	const clients, calls = 50, 20
+	web := mcptest.NewHTTP(mcptest.Script{})
+	t.Cleanup(web.Close)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, HTTP: &mcpvisor.HTTP{URL: web.URL}},
+		mcpvisor.ServerSpec{Name: "b", Era: mcpvisor.EraModern, InMemory: mcptest.InMemory(mcptest.Script{})})
+	_, url := serveHTTP(t, c)
+	var all sync.WaitGroup
+	for n := range clients {
+		s := overHTTP(t, url, "2025-11-25", answersAs(fmt.Sprintf("client %d.", n)))
+		all.Go(func() {
+			for i := range calls {
+				r, err := consult(t.Context(), s, []string{"a", "b"}[i%2]+"__consult", "elicitation/create", wantsText)
+				if err != nil || !strings.Contains(textOf(r), fmt.Sprintf(`"client %d."`, n)) {
+					t.Errorf("client %d, call %d: %v %v", n, i, err, r)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Two calls of one client at a server on a pipe, which names neither: both are answered.
+func TestQuestions_of_several_calls(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	s := askingSession(t, c)
+	s.send(1, "tools/call", consultForText)
+	first := s.read().(*jsonrpc.Request)
+	s.send(2, "tools/call", consultForText)
+	second := s.read().(*jsonrpc.Request)
+	for i, asked := range []*jsonrpc.Request{second, first} {
+		require.NoError(t, s.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(fmt.Sprintf(`{"action":"accept","content":{"name":"n%d"}}`, i))}))
+		answer, ok := s.read().(*jsonrpc.Response)
+		require.True(t, ok)
+		require.Equal(t, int64(2-i), answer.ID.Raw())
+		require.Contains(t, string(answer.Result), fmt.Sprintf("n%d", i))
+	}
+}
+
+// Calls of two clients at a server on a pipe: a question that may belong to either is refused, and one
+// that neither client answers is answered by the host.
+func TestQuestions_of_an_unknown_call(t *testing.T) {
+	host := facade.WithSamplingHandler(func(context.Context, facade.SamplingRequest) (*mcp.CreateMessageWithToolsResult, error) {
+		return &mcp.CreateMessageWithToolsResult{Model: "the host", Content: []mcp.Content{&mcp.TextContent{Text: "hi"}}}, nil
+	})
+	c := newAskingClient(t, []facade.Option{host}, legacyFixture("a"))
+	ann, bob := askingSession(t, c), askingSession(t, c)
+	ann.send(1, "tools/call", consultForText)
+	asked := ann.read().(*jsonrpc.Request)
+	require.Contains(t, string(bob.call("tools/call", consultForText).Result), "several calls are in flight")
+	sample := strings.NewReplacer("elicitation/create", "sampling/createMessage", wantsText, wantsSample).Replace(consultForText)
+	require.Contains(t, string(bob.call("tools/call", sample).Result), "the host")
+	require.NoError(t, ann.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"decline"}`)}))
+	require.Contains(t, string(ann.read().(*jsonrpc.Response).Result), "decline")
+}

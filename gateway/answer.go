@@ -19,6 +19,7 @@ type params struct {
 	Meta struct {
 		ProtocolVersion string          `json:"io.modelcontextprotocol/protocolVersion"`
 		ProgressToken   json.RawMessage `json:"progressToken"`
+		LogLevel        string          `json:"io.modelcontextprotocol/logLevel"`
 	} `json:"_meta"`
 	ProtocolVersion string                         `json:"protocolVersion"`
 	Cursor          string                         `json:"cursor"`

@@ -15,12 +15,12 @@ import (
 
 // toolCall are the params of tools/call.
 type toolCall struct {
-	name          string
-	arguments     json.RawMessage
-	progressToken json.RawMessage
-	meta          json.RawMessage
-	version       string
-	rounds        rounds
+	name      string
+	arguments json.RawMessage
+	meta      json.RawMessage
+	of        callMeta
+	version   string
+	rounds    rounds
 }
 
 // readToolCall reads the params of tools/call without building values of the arguments.
@@ -40,7 +40,9 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
 				switch key {
 				case "progressToken":
-					t.progressToken = value
+					t.of.progressToken = value
+				case mcp.MetaKeyLogLevel:
+					t.of.logLevel, err = jsonscan.ReadString(value)
 				case "io.modelcontextprotocol/protocolVersion":
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
@@ -75,7 +77,10 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := c.callOptions(r, serverOf(tool), t.meta, t.progressToken)
+	opts, err := c.callOptions(r, serverOf(tool), t.meta, t.of, t.version >= modernVersion)
+	if err != nil {
+		return nil, err
+	}
 	if t.version >= modernVersion {
 		opts = t.rounds.addTo(opts)
 	}
@@ -131,9 +136,18 @@ func metaOf(raw json.RawMessage) (meta json.RawMessage) {
 	return meta
 }
 
-// callOptions are the options of a request: its _meta, and that its progress is reported if it has a token
-// (MCP, basic, utilities, progress).
-func (c *connection) callOptions(r *request, server string, meta, token json.RawMessage) []facade.CallOption {
+// callMeta are the members of _meta that ask for messages about a request.
+type callMeta struct {
+	progressToken json.RawMessage
+	logLevel      string // since 2026-07-28; before, the session has one
+}
+
+func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.Meta.LogLevel} }
+
+// callOptions are the options of a request: its _meta, who answers questions, that its log messages are passed on
+// to its client and nobody else, and that its progress is reported if it has a token (MCP, basic,
+// utilities, progress).
+func (c *connection) callOptions(r *request, server string, meta json.RawMessage, of callMeta, modern bool) ([]facade.CallOption, error) {
 	opts := slices.Clip(c.opts.call)
 	if h := c.questions.handlers.Load(); h != nil {
 		c.questions.begin(r, server)
@@ -142,11 +156,27 @@ func (c *connection) callOptions(r *request, server string, meta, token json.Raw
 	if len(meta) > 0 && meta[0] == '{' {
 		opts = append(opts, facade.WithMeta(meta))
 	}
-	if !isProgressToken(token) {
-		return opts
+	level := c.notify.levelOfLogs()
+	if modern {
+		level = noLogs
+		if of.logLevel != "" {
+			if level = slices.Index(loggingLevels, of.logLevel); level < 0 {
+				return nil, invalidParams("unknown log level " + quote(of.logLevel))
+			}
+		}
 	}
-	r.token = token
-	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { r.out.addProgress(r, p) }))
+	if level < noLogs {
+		opts = append(opts, facade.WithLogMessages(loggingLevels[level], func(m mcpvisor.LogMessage) {
+			if slices.Index(loggingLevels, m.Level) >= level { // another session may have asked the server for more
+				r.out.addLog(r, m)
+			}
+		}))
+	}
+	if !isProgressToken(of.progressToken) {
+		return opts, nil
+	}
+	r.token = of.progressToken
+	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { r.out.addProgress(r, p) })), nil
 }
 
 // progressParams are the params of notifications/progress.

@@ -44,9 +44,12 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 	default:
 		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	opts := c.callOptions(r, server, metaOf(r.Params), p.Meta.ProgressToken)
+	opts, err := c.callOptions(r, server, metaOf(r.Params), p.callMeta(), p.modern())
+	if err != nil {
+		return nil, err
+	}
 	var details *mcp.CompletionResultDetails
-	err := c.whenUp(r.ctx, func() (err error) {
+	err = c.whenUp(r.ctx, func() (err error) {
 		details, err = c.client.Complete(r.ctx, server, request, opts...)
 		return err
 	})

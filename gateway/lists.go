@@ -30,7 +30,10 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := c.callOptions(r, server, metaOf(r.Params), p.Meta.ProgressToken)
+	opts, err := c.callOptions(r, server, metaOf(r.Params), p.callMeta(), p.modern())
+	if err != nil {
+		return nil, err
+	}
 	rounds := readRounds(r.Params, p)
 	opts = rounds.addTo(opts)
 	var result any
@@ -92,7 +95,10 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, notFound(err, p)
 	}
-	opts := c.callOptions(r, found.server, metaOf(r.Params), p.Meta.ProgressToken)
+	opts, err := c.callOptions(r, found.server, metaOf(r.Params), p.callMeta(), p.modern())
+	if err != nil {
+		return nil, err
+	}
 	rounds := readRounds(r.Params, p)
 	opts = rounds.addTo(opts)
 	var whole any

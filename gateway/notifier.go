@@ -265,6 +265,13 @@ func (n *notifier) setLogLevel(level int) {
 	n.logLevel = level
 }
 
+// levelOfLogs is the level that the session has set; noLogs if it has not.
+func (n *notifier) levelOfLogs() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.logLevel
+}
+
 // reportLog notes a log message.
 func (n *notifier) reportLog(m mcpvisor.LogMessage) {
 	level := slices.Index(loggingLevels, m.Level)

@@ -23,6 +23,8 @@ type outbox struct {
 	queue    []outgoing // oldest first
 	bytes    int        // of the answers in queue
 	noteNext bool       // a notification is before the next of queue, so that neither waits for many of the others
+	logs     int        // log messages in queue
+	logBytes int        // of these
 	closed   bool       // the session has ended
 	dropped  int        // requests that ended without an answer
 }
@@ -34,6 +36,7 @@ type outgoing struct {
 	answer   *jsonrpc.Response
 	question *question
 	note     jsonrpc.Message
+	logBytes int // of a note that is a log message
 }
 
 func newOutbox(limits Limits, notify *notifier) *outbox {
@@ -152,6 +155,33 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.signal()
 }
 
+// addLog adds a log message about a request. Of those that are not read the newest stay.
+func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
+	note := notification("notifications/message", logParams(m))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || r.canceled.Load() || note == nil {
+		return
+	}
+	n := answerCost + len(m.Text)
+	o.queue = append(o.queue, outgoing{request: r, note: note, logBytes: n})
+	o.logs++
+	o.logBytes += n
+	for o.logs > maxLogs || o.logBytes > maxLogBytes+answerCost*maxLogs {
+		at := slices.IndexFunc(o.queue, func(waits outgoing) bool { return waits.logBytes > 0 })
+		o.forgetLogLocked(o.queue[at])
+		o.queue = slices.Delete(o.queue, at, at+1)
+	}
+	o.signal()
+}
+
+func (o *outbox) forgetLogLocked(waits outgoing) {
+	if waits.logBytes > 0 {
+		o.logs--
+		o.logBytes -= waits.logBytes
+	}
+}
+
 // drop notes that a request ends without an answer, and drops its progress.
 func (o *outbox) drop(r *request) {
 	o.mu.Lock()
@@ -213,6 +243,7 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 			return q.Request, nil
 		}
 		if first.note != nil {
+			o.forgetLogLocked(first)
 			return first.note, nil
 		}
 		progress := first.request.progress
@@ -231,5 +262,5 @@ func (o *outbox) nextOfQueue() (m jsonrpc.Message, ended *request) {
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed, o.queue, o.bytes = true, nil, 0
+	o.closed, o.queue, o.bytes, o.logs, o.logBytes = true, nil, 0, 0, 0
 }

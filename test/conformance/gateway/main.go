@@ -26,7 +26,7 @@ func main() {
 }
 
 func run(ctx context.Context, address, command string, args []string) error {
-	client, err := facade.New()
+	client, err := facade.New(facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true}))
 	if err != nil {
 		return err
 	}

@@ -454,3 +454,23 @@ func TestCallHandlers_of_a_task(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, asked, 2)
 }
+
+// What Raw does not answer is answered by the handlers of the client, and declared as theirs.
+func TestCallHandlers_raw_answers_some(t *testing.T) {
+	onEveryTransportAndSSE(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
+		c := newClient(t, everythingDeclared, facade.WithElicitationHandler(answersAs("the host").Elicitation))
+		require.NoError(t, c.Register(t.Context(), spec))
+		as := facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: facade.Declared{Roots: true}, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+			require.Equal(t, "roots/list", r.Method)
+			return json.RawMessage(`{"roots":[{"uri":"file:///ann"}]}`), nil
+		}})
+		text, err := consult(t.Context(), c, "elicitation/create", wantsText, as)
+		require.NoError(t, err)
+		require.Contains(t, text, "the host")
+		text, err = consult(t.Context(), c, "roots/list", `{}`, as)
+		require.NoError(t, err)
+		require.Contains(t, text, "file:///ann")
+		text, err = consult(t.Context(), c, "sampling/createMessage", wantsSample, as)
+		require.True(t, err != nil || !strings.Contains(text, "model"), "nobody answers: %s", text)
+	})
+}

@@ -78,15 +78,19 @@
 // survive that the host replaces the server: when a server of that name is ready, they are
 // made again, and each resource counts as updated. Progress is passed on
 // if the request has a progress token; a report that the session has not read when the next one
-// comes is left out. Log messages are passed on after logging/setLevel,
-// which sets the level of all servers registered then; servers registered later keep theirs.
+// comes is left out. Log messages about a call are passed on to its client, and others
+// to all sessions, after logging/setLevel, which sets the level of all servers registered then; servers registered later keep theirs.
 // The level stays after the session: MCP has no request that resets it, so the host sets the
 // one that it wants with facade.Client.SetLoggingLevel.
 //
 // # Requests of servers
 //
-// Sampling, elicitation and roots are answered by the handlers of the facade.Client. They
-// belong to the host, and the session behind the gateway is not asked: it may be one of many.
+// What a server asks because of a call (sampling, elicitation, roots) is asked of the client
+// whose call it is: before 2026-07-28 by a request, if the client has declared that it
+// answers, and since then by a result that requires input, byte for byte. Servers
+// before 2026-07-28 ask for what facade.WithDeclared has declared. What the client does not
+// answer, and what such a server asks because of a call of a client of 2026-07-28, is answered by
+// the handlers of the facade.Client. A question ends with its call.
 //
 // # What a peer may cost
 //

@@ -1,5 +1,6 @@
 // Command gateway serves one server of stdio through package gateway, for the server scenarios of
-// the official conformance suite: gateway ADDRESS COMMAND [ARGUMENT...].
+// the official conformance suite: gateway ADDRESS ERA COMMAND [ARGUMENT...]. ERA is
+// that of the server.
 package main
 
 import (
@@ -18,20 +19,20 @@ import (
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1], os.Args[2], os.Args[3:])
+	err := run(ctx, os.Args[1], mcpvisor.Era(os.Args[2]), os.Args[3], os.Args[4:])
 	cancel()
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, address, command string, args []string) error {
+func run(ctx context.Context, address string, era mcpvisor.Era, command string, args []string) error {
 	client, err := facade.New(facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true}))
 	if err != nil {
 		return err
 	}
 	defer client.Close(context.Background()) //nolint:errcheck // the program ends
-	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "everything", Stdio: &mcpvisor.Stdio{Command: command, Args: args}}); err != nil {
+	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "everything", Era: era, Stdio: &mcpvisor.Stdio{Command: command, Args: args}}); err != nil {
 		return err
 	}
 	handler := gateway.Handler(client, gateway.WithNames(gateway.Names{Prefix: gateway.PrefixNever}))

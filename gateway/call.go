@@ -60,6 +60,8 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		return t, invalidParams("params of tools/call have no name of a tool")
 	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
 		return t, invalidParams("the arguments in params of tools/call are not an object")
+	case !t.rounds.valid():
+		return t, errInputResponses
 	}
 	t.name = strings.Clone(t.name) // it would keep the arguments
 	return t, checkVersion(t.version)

@@ -35,6 +35,9 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	rounds := readRounds(r.Params, p)
+	if !rounds.valid() {
+		return nil, errInputResponses
+	}
 	opts = rounds.addTo(opts)
 	var result any
 	err = c.whenUp(r.ctx, func() (err error) {
@@ -100,6 +103,9 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	rounds := readRounds(r.Params, p)
+	if !rounds.valid() {
+		return nil, errInputResponses
+	}
 	opts = rounds.addTo(opts)
 	var whole any
 	err = c.whenUp(r.ctx, func() (err error) {

@@ -44,6 +44,13 @@ func readRounds(raw json.RawMessage, p *params) (s rounds) {
 	return s
 }
 
+// valid reports whether the answers are an object.
+func (s *rounds) valid() bool {
+	return len(s.next.InputResponses) == 0 || s.next.InputResponses[0] == '{'
+}
+
+var errInputResponses = invalidParams("the inputResponses in params are not an object")
+
 // relay reports whether the client answers itself. One that can answer nothing leaves it to the handlers
 // of the client that is served.
 func (s *rounds) relay() (own bool) {

@@ -16,7 +16,7 @@
 //
 // # A program
 //
-// It starts the reference file server of the MCP project, lists its tools and calls
+// This program starts the reference file server of the MCP project, lists its tools and calls
 // one. After a crash the server is started again after 500 ms, 1 s and 2 s.
 //
 //	package main
@@ -182,10 +182,10 @@
 // ErrInvalid.
 //
 // Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
-// InMemory.Serve, Transport.New) may panic: the operation that called them fails, the client
-// continues. They must honour the context that they get, as net/http demands of a RoundTripper.
-// What runs in the caller's goroutine is the exception, because its panic continues
-// there: interceptors, the function of facade.WithProgress, and MarshalJSON of arguments.
+// InMemory.Serve, Transport.New) must honour the context that they get, as net/http demands of a
+// RoundTripper. If one panics, the operation that called it fails and the client continues.
+// Interceptors, the function of facade.WithProgress and MarshalJSON of arguments are exceptions:
+// they run in the caller's goroutine, and their panics continue there.
 //
 // # Packages
 //
@@ -208,6 +208,6 @@
 // transport, actors and messages are the runtime behind facade. Programs do not need
 // them.
 //
-// This package is large because it holds every value of the API. Begin with spec.go, what
-// a server is; then status.go, events.go, errors.go.
+// This package is large because it holds every value of the API. To read the code, begin with
+// spec.go, then status.go, events.go and errors.go.
 package mcpvisor

@@ -9,17 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the
-// host. Package journal, a module of its own, has an implementation in a file. A client asks
-// for nothing but what these four methods do, and never has two of them at work for one key.
+// Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the host.
+// Package journal, a module of its own, has an implementation in a file. A client uses only these
+// four methods, and never runs two of them for one key at once.
 //
-// The methods must be safe for concurrent use, and return when ctx ends. After an error of Put
-// or Delete the change may have been made, or be made before a later change of the same key.
+// The methods must be safe for concurrent use, and return when ctx ends. If Put or Delete fails,
+// the change may have been made, or may still be made before the next change of the same key.
 type Journal interface {
 	// Get returns the entry of a key; false if there is none, or if it has expired.
 	Get(ctx context.Context, key string) (JournalEntry, bool, error)
-	// Put stores the entry in place of the one with its key. It returns when the entry would
-	// survive the end of the process and of the machine.
+	// Put stores the entry in place of the one with its key. It returns once the entry survives
+	// the end of the process and of the machine.
 	Put(ctx context.Context, e JournalEntry) error
 	// Delete removes the entry of a key, if there is one.
 	Delete(ctx context.Context, key string) error
@@ -27,7 +27,7 @@ type Journal interface {
 	Entries(ctx context.Context) ([]JournalEntry, error)
 }
 
-// JournalEntry is what a [Journal] knows of one call.
+// JournalEntry is the record of one call in a [Journal].
 type JournalEntry struct {
 	// Key is what the caller named the call.
 	Key string `json:"key"`
@@ -39,19 +39,21 @@ type JournalEntry struct {
 	// Began is when the call was made, Updated when the entry was written last.
 	Began   time.Time `json:"began"`
 	Updated time.Time `json:"updated"`
-	// TaskID is the id of the task that the server has made of the call. It is a secret: some
-	// servers accept it as the only credential.
+	// TaskID is the id that the server gave the task of the call; empty without a task. It is a
+	// secret: some servers accept it as the only credential.
 	TaskID string `json:"-"`
-	// Digest is the SHA-256 of the arguments in hexadecimal, Arguments their JSON without the
-	// secrets of the server's specification; empty unless they are kept.
+	// Digest is the SHA-256 of the arguments in hexadecimal. Arguments is their JSON, in which
+	// *** replaces the secrets of the server's specification. [JournalKeep] says which are kept;
+	// the others are empty.
 	Digest    string          `json:"digest,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// ResultDigest is the SHA-256 of the result in hexadecimal, ResultBytes its length, Result
-	// its JSON without the secrets of the server's specification; empty unless they are kept.
+	// ResultDigest is the SHA-256 of the result in hexadecimal, ResultBytes its length in bytes,
+	// and Result its JSON, with secrets replaced as in Arguments. JournalKeep says which are
+	// kept.
 	ResultDigest string          `json:"resultDigest,omitempty"`
 	ResultBytes  int             `json:"resultBytes,omitempty"`
 	Result       json.RawMessage `json:"result,omitempty"`
-	// Error is the error in which the call has ended; nil if it has a result.
+	// Error is the error in which the call ended; nil if it has not ended or has a result.
 	Error *JournalError `json:"error,omitempty"`
 }
 
@@ -85,10 +87,11 @@ const (
 	// JournalKeepAll keeps arguments and results. The secrets of the server's specification are
 	// replaced by ***, as in the log.
 	JournalKeepAll JournalKeep = "all"
-	// JournalKeepDigests keeps digests: a key that is used for another call is found, and a
-	// result is not returned a second time.
+	// JournalKeepDigests keeps only digests. Use of a key for another call is detected, but a
+	// result cannot be returned a second time.
 	JournalKeepDigests JournalKeep = "digests"
-	// JournalKeepNothing keeps neither.
+	// JournalKeepNothing keeps neither values nor digests: use of a key with other arguments is
+	// not detected.
 	JournalKeepNothing JournalKeep = "nothing"
 )
 

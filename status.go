@@ -23,11 +23,11 @@ type ServerStatus struct {
 	Gen uint64 `json:"gen"`
 	// Epoch numbers the incarnations of this registration, from 1.
 	Epoch uint64 `json:"epoch"`
-	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom" or,
-	// of a WebSocket in a configuration file, "ws".
+	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom", or "ws"
+	// for a WebSocket in a configuration file.
 	Transport string `json:"transport"`
-	// Target is what the server runs or where it is, as ServerSpec.Target says it, such as
-	// "npx @scope/server" or a URL.
+	// Target is what ServerSpec.Target returns: what the server runs or where it is, such as "npx
+	// @scope/server" or a URL.
 	Target string `json:"target"`
 	// Origin says where the server was configured, as in ".mcp.json:12"; may be empty. See
 	// ServerSpec.Origin.
@@ -49,7 +49,8 @@ type ServerStatus struct {
 	// Session describes the current session, as far as it is known while the server is
 	// connecting; nil while the server has no session.
 	Session *SessionInfo `json:"session,omitempty"`
-	// WantsStandby is ServerSpec.Standby: a ready server without Standby lacks one.
+	// WantsStandby is ServerSpec.Standby. If it is set and Standby is nil, the server lacks its
+	// standby.
 	WantsStandby bool `json:"wantsStandby,omitempty"`
 	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
@@ -175,12 +176,11 @@ type ServerStderr struct {
 	Ended bool `json:"ended,omitempty"`
 	// Total counts the lines that the incarnation has written.
 	Total int64 `json:"total"`
-	// First are the first lines, if lines after them were dropped; otherwise Lines has
-	// them. First and Lines together hold at most Limits.MaxStderrLines.
+	// First holds the first lines if lines after them were dropped. Otherwise it is empty, and
+	// Lines holds every line. First and Lines together hold at most Limits.MaxStderrLines.
 	First []string `json:"first,omitempty"`
-	// Lines are the last lines, oldest first. Without a gap between them, they end with
-	// line number Total. A line is listed when its end was read, or when the incarnation
-	// has ended.
+	// Lines are the last lines, oldest first and without a gap; the last one has the number
+	// Total. A line is listed once its line break was read or the incarnation has ended.
 	Lines []string `json:"lines,omitempty"`
 }
 

@@ -239,8 +239,8 @@ func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = tr
 // client has [WithDefaultWaitReady].
 func WithoutWaitReady() CallOption { return func(o *callOptions) { o.waitReady = false } }
 
-// WithoutValidation sends the arguments of the call as they are, although the client has
-// [WithValidation]: the server may accept what its schema does not say.
+// WithoutValidation sends the arguments of the call as they are, even if the client has
+// [WithValidation]: a server may accept more than its schema says.
 func WithoutValidation() CallOption { return func(o *callOptions) { o.validate = false } }
 
 // WithProgress delivers the server's progress notifications about this call to f, in

@@ -27,22 +27,21 @@
 //   - Every call ends: by its result, its context, a timeout, or the end of its server. A
 //     call that none of these would end is refused with ErrInvalid. With [WithWaitReady]
 //     only the context bounds the wait for the server.
-//   - No call is sent twice, unless nothing was sent the first time and the caller asked
-//     for it with [WithWaitReady]. The Outcome of an [mcpvisor.Error] says whether the
-//     server may have executed it.
-//     A call of which the server has made a task is followed at the next incarnation
-//     of the server, and not sent again: see [Client.StartTask].
+//   - No call is sent twice, unless nothing was sent the first time and the caller asked for it
+//     with [WithWaitReady]. The Outcome of an [mcpvisor.Error] says whether the server may have
+//     executed it. A call that the server runs as a task continues at the next incarnation of the
+//     server and is not sent again: see [Client.StartTask].
 //   - Servers do not affect each other.
 //   - [Client.Unregister] and [Client.Close] leave no process, goroutine or connection
 //     behind, and are bounded in time whatever the servers do.
 //
 // # Handlers
 //
-// Servers may send requests of their own while they work on a call: for text of the
-// host's language model (sampling/createMessage), for input of its user
-// (elicitation/create), for its directories (roots/list). The client declares the
-// capabilities that it has handlers for, and no others. [WithCallHandlers] gives one call handlers
-// of its own, and says when it is known that a request belongs to a call.
+// Servers may send requests of their own while they work on a call: for text of the host's
+// language model (sampling/createMessage), for input of its user (elicitation/create), for its
+// directories (roots/list). The client declares the capabilities that it has handlers for, and no
+// others. [WithCallHandlers] gives one call handlers of its own; its comment says when a request
+// is known to belong to a call.
 //
 // The rules for all handlers:
 //

@@ -56,10 +56,10 @@ func (o *journalOption) check() error {
 // the host ended before the answer came. An error of which the server may have executed the
 // call is kept as a result is; a call of which nothing was sent is forgotten.
 //
-// A key belongs to one tool and one set of arguments ([mcpvisor.CheckKey] says what it may
-// look like); with others the call fails with mcpvisor.ErrInvalid. Calls with one key wait for
-// each other. When the context of the call ends, a task of it goes on, so that the key finds
-// it again. A tool that may be executed as a task is asked to be (MCP 2025-11-25).
+// A key belongs to one tool and one set of arguments ([mcpvisor.CheckKey] says what it may look
+// like); with others the call fails with mcpvisor.ErrInvalid. Calls with one key wait for each
+// other. When the context of the call ends, its task continues, and a later call with the key
+// finds it. A server of 2025-11-25 is asked for a task if the tool supports that.
 func WithKey(key string) CallOption { return func(o *callOptions) { o.key, o.hasKey = key, true } }
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,

@@ -75,14 +75,14 @@ func WithDefaultCallTimeout(d time.Duration) Option {
 // deadline. [WithoutWaitReady] switches it off for one call. Default: such calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
-// WithStickyTools keeps the tools of a server that is down in [Client.Tools],
-// [Client.AllTools] and [Client.Tool], with [mcpvisor.Tool].Unavailable set, as long as its
-// policy may start it again: what a language model is given stays the same over a crash,
-// and the provider's prompt cache holds. The tools leave the list when the server is
-// evicted, unauthorized or unregistered, and the first list of the next incarnation
-// replaces them. Calls are as without it: they fail with ErrUnavailable while the server
-// is down, or wait with [WithWaitReady]. It costs no memory: of each server the last list
-// is kept anyway. Default: a server that is down has no tools.
+// WithStickyTools keeps the tools of a server that is down in [Client.Tools], [Client.AllTools]
+// and [Client.Tool], with [mcpvisor.Tool].Unavailable set, as long as its policy may start it
+// again: what a language model is given stays the same over a crash, and the provider's prompt
+// cache holds. The tools leave the list when the server is evicted, unauthorized or unregistered,
+// and the first list of the next incarnation replaces them. It does not change calls: they fail
+// with ErrUnavailable while the server is down, or wait with [WithWaitReady]. It costs no memory,
+// because the last list of each server is kept anyway. Default: a server that is down has no
+// tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
 
 // WithRawCatalog keeps each tool, resource, template and prompt as its server sent it, byte for byte:

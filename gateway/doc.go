@@ -37,25 +37,25 @@
 // template, it is listed as mcpvisor://SERVER/URI for each of them. That form names a resource
 // of one server in any case.
 //
-// A URI belongs to the server that lists it, or else to the one with the template that it may
-// be an expansion of; of several templates, the one with the longest literal beginning
-// counts. If servers are equal in that, the URI is refused with an error that names them. A
-// server owns what it offered last until it is unregistered: while it is down, was given up
-// or is being replaced, its URIs are answered with an error, and never by another server. So
-// a server whose template matches everything gets what no other server has. A server that has
-// never been ready owns nothing, as nobody knows what it has.
+// A URI belongs to the server that lists it, or else to the one with the template that it may be
+// an expansion of; of several templates, the one with the longest literal beginning counts. On a
+// tie the URI is refused, with an error that names the servers. A server owns what it offered
+// last until it is unregistered: while it is down, was given up or is being replaced, its URIs
+// are answered with an error, and never by another server. So a server whose template matches
+// everything gets the URIs that no other server has. A server that has never been ready owns
+// nothing, as nobody knows what it has.
 //
-// Lists have no characters that a model reads and people do not see: control characters with
-// escape sequences, marks of the text direction, tag characters and other invisible ones. They are
-// removed from names of resources, titles, descriptions and instructions. In schemas, names and
-// values that have some are left out. URIs and _meta are not changed.
+// Lists contain no characters that models read but people do not see: control characters with
+// escape sequences, marks of the text direction, tag characters and other invisible ones. They
+// are removed from names of resources, titles, descriptions and instructions. In schemas, names
+// and values that have some are left out. URIs and _meta are not changed.
 //
 // # Results and errors
 //
-// The result of a tool is passed on byte for byte, such characters included: it is data, and
-// may be a file that is to be written back. The same holds for what resources and prompts
-// contain. Who shows a result to a model or on a terminal removes them there. What goes wrong is told in the way in
-// which the caller can act on it:
+// The result of a tool is passed on byte for byte, such characters included: it is data, and may
+// be a file that is to be written back. The same holds for what resources and prompts contain.
+// Code that shows a result to a model or on a terminal must remove them. A failure is reported in
+// the form that the caller can act on:
 //
 //   - The server is down, crashed, was given up, is overloaded or did not answer in time: a
 //     result with IsError, whose text says what happened, and whether the call may have had
@@ -71,17 +71,16 @@
 //
 // # Notifications
 //
-// A change of the bytes of a list is one
-// list_changed notification for each kind of list; changes that the session has not read yet
-// are one. An update of a resource is reported to the sessions that subscribed to it; after
-// a restart of its server each subscribed resource counts as updated. Subscriptions also
-// survive that the host replaces the server: when a server of that name is ready, they are
-// made again, and each resource counts as updated. Progress is passed on
-// if the request has a progress token; a report that the session has not read when the next one
-// comes is left out. Log messages are passed on after logging/setLevel,
-// which sets the level of all servers registered then; servers registered later keep theirs.
-// The level stays after the session: MCP has no request that resets it, so the host sets the
-// one that it wants with facade.Client.SetLoggingLevel.
+// When the bytes of a list change, the session gets one list_changed notification for that kind
+// of list, which also stands for all further changes until the session reads it. An update of a
+// resource is reported to the sessions that subscribed to it; after a restart of its server each
+// subscribed resource counts as updated. Subscriptions also survive when the host replaces the
+// server: once a server of that name is ready, they are made again, and each resource counts as
+// updated. Progress is passed on if the request has a progress token; a report that the session
+// has not read when the next one comes is left out. Log messages are passed on after
+// logging/setLevel, which sets the level of all servers registered then; servers registered later
+// keep theirs. The level outlives the session, because MCP has no request that resets it; the
+// host can set it with facade.Client.SetLoggingLevel.
 //
 // # Requests of servers
 //
@@ -92,14 +91,14 @@
 //
 // [Limits] bound what one session costs, whatever its peer sends and does not read: requests in
 // flight and in line, their bytes, answers that are not read, subscriptions, and requests
-// subscriptions/listen. A request beyond them waits in Write, so a peer behind a stream is
-// read no further; what is refused has a JSON-RPC error that names the bound. A session whose
-// unread answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no
-// bound of their own: those that say the same are one, updates of many parts of a resource
-// become one of the whole, and of log messages the newest stay. Lists are made one at a
-// time. When events of the client were lost, the lists
-// are compared, and subscribed resources count as changed. Nothing that a peer does delays another one, but they share the places
-// of the servers (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
+// subscriptions/listen. A request beyond them waits in Write, so a peer behind a stream is read
+// no further; what is refused has a JSON-RPC error that names the bound. A session whose unread
+// answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no bound of their
+// own: equal ones are merged, updates of many parts of a resource become one of the whole, and
+// only the newest log messages are kept. Lists are made one at a time. When events of the client
+// were lost, the lists are compared, and subscribed resources count as changed. Nothing that a
+// peer does delays another one, but they share the places of the servers
+// (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
 //
 // # Versions
 //

@@ -1,8 +1,8 @@
 // Package telemetry reports what a client does to OpenTelemetry: metrics of servers and
 // calls, a span for each request, and trace context that travels to the servers.
 //
-// It is a module of its own, with the versions of the root's. It needs the OpenTelemetry API
-// only. The host chooses the SDK and the exporters:
+// It is a module of its own, with the same version numbers as the root module. It needs only the
+// OpenTelemetry API. The host chooses the SDK and the exporters:
 //
 //	tel, err := telemetry.Attach(client, telemetry.WithMeterProvider(provider))
 //	defer tel.Close() // after the Close of the client

@@ -52,11 +52,11 @@
 // Every other answer has a status of 400 or more and is an [api.ErrorAnswer]. The body of a POST
 // is application/json: one object, without unknown fields and without text after it.
 //
-// What all readers together can make a handler hold is bounded: 512 requests at a time and 64
-// event streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies.
-// One answer may be larger. Beyond that the answer is 503 with Retry-After, or, if a tool has
-// run, without it and with the outcome "answered". A reader that takes less than 512 KiB a
-// second after the first 30 s loses its connection. Probes are answered in any case.
+// A handler bounds what all its readers together can hold: 512 requests at a time and 64 event
+// streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies. One
+// answer may be larger. Beyond that the answer is 503 with Retry-After, or, if a tool has run,
+// without it and with the outcome "answered". A reader that takes less than 512 KiB a second
+// after the first 30 s loses its connection. Probes are always answered.
 //
 // An event stream begins with an event "hello" ([api.Hello]). The events of the client follow
 // without a name: the data is an [api.Event], the id is for the header Last-Event-ID alone, after

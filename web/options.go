@@ -36,9 +36,9 @@ func WithControls() Option { return func(o *options) { o.controls = true } }
 
 // WithToken requires a secret for everything but the probes /healthz and /readyz: as
 // "Authorization: Bearer TOKEN", or once by a browser: in the form that it gets, or as
-// ?token=TOKEN in the address of the page. It becomes a cookie for the session, and leaves the
-// address. An empty token is an error of
-// [New]. Default: no token, and then only connections on loopback addresses are answered.
+// ?token=TOKEN in the address of the page. The token then becomes a session cookie and is removed
+// from the address. An empty token is an error of [New]. Default: no token, and then only
+// connections on loopback addresses are answered.
 func WithToken(token string) Option {
 	return func(o *options) { o.token, o.tokenSet = token, true }
 }

@@ -3,10 +3,7 @@ package mcpvisor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the host.
@@ -59,6 +56,7 @@ type JournalEntry struct {
 
 // JournalError is the error of a call as a [Journal] keeps it.
 type JournalError struct {
+	// Kind and Outcome are those of the [Error].
 	Kind    ErrorKind `json:"kind"`
 	Outcome Outcome   `json:"outcome"`
 	// Text is the cause in one line.
@@ -94,25 +92,3 @@ const (
 	// not detected.
 	JournalKeepNothing JournalKeep = "nothing"
 )
-
-// maxKeyBytes is the length of the longest key of a call, in bytes.
-const maxKeyBytes = 256
-
-// CheckKey returns why a text cannot be the key of a call; nil if it can. A key is 1 to 256
-// bytes of printable UTF-8: it is shown to operators, so it must hold no secret.
-func CheckKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("the key is empty; name the call, as in %q", "order-4711")
-	case len(key) > maxKeyBytes:
-		return fmt.Errorf("the key has %d bytes; at most %d are accepted: use a digest of it", len(key), maxKeyBytes)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("the key %.40q is not UTF-8", key)
-	}
-	for _, r := range key {
-		if !unicode.IsPrint(r) {
-			return fmt.Errorf("the key %.40q has the character %q, which cannot be shown", key, r)
-		}
-	}
-	return nil
-}

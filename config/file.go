@@ -65,17 +65,6 @@ func (f *File) Find(name string) (Server, bool) {
 	return Server{}, false
 }
 
-// EntryName returns the name of a server's entry in the file, or "" if the file
-// does not have the server.
-func (f *File) EntryName(server string) string {
-	for i := range f.Servers {
-		if f.Servers[i].Spec.Name == server {
-			return f.Servers[i].Entry
-		}
-	}
-	return ""
-}
-
 // Specs returns the specs of the servers that are neither disabled nor skipped, in the order
 // of the file.
 func (f *File) Specs() []mcpvisor.ServerSpec {

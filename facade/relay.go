@@ -25,11 +25,11 @@ const maxMetaBytes = 64 << 10
 // server requires) sends them with each.
 //
 // Members that this client sets itself are left out of meta: progressToken, which [WithProgress]
-// replaces, and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28. The
-// clientCapabilities count if somebody else answers for the call, with [WithRelay] or
-// [CallHandlers].Raw: a server since 2026-07-28 then sees what that client can answer. What
-// the client's observer sets wins, too: with its traceparent, meta loses its own and its
-// tracestate. Of several WithMeta the last one counts; nil or empty means none.
+// replaces, and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28. There
+// is one exception: with [WithRelay] or [CallHandlers].Raw somebody else answers for the call, so
+// a server since 2026-07-28 gets the clientCapabilities of meta. Members that the client's
+// observer sets replace those of meta, too; a traceparent of the observer also removes the
+// tracestate of meta. Of several WithMeta the last one counts; nil or empty means none.
 //
 // Error of the call: ErrInvalid (meta is too long or not a JSON object); nothing was sent.
 func WithMeta(meta json.RawMessage) CallOption {
@@ -206,8 +206,8 @@ type Continuation struct {
 // Earlier servers send requests of their own, which handlers answer; handlers also answer what a
 // task asks for. Each round has the timeouts and the record of a call of its own.
 //
-// Errors of the call: ErrInvalid (a Continuation that is not JSON, one for a server that speaks an
-// earlier version by now, WithKey, StartTask); nothing was sent.
+// Errors of the call: ErrInvalid (a Continuation that is not JSON, or that is for a server which now
+// speaks an earlier version; use with WithKey or StartTask); nothing was sent.
 func WithRelay(next Continuation) CallOption {
 	return func(o *callOptions) {
 		o.relay, o.next = true, Continuation{bytes.TrimSpace(next.InputResponses), bytes.TrimSpace(next.RequestState)}

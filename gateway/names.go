@@ -21,6 +21,7 @@ const (
 
 // Names say how tools and prompts are listed.
 type Names struct {
+	// Prefix says whether a name begins with that of its server. Default: PrefixAlways.
 	Prefix Prefix
 	// HostPrefix is what the host puts before each name, as in "mcp__mcpvisor__". Names are
 	// shortened by its length, so that prefix and name together fit the 64 characters that model
@@ -33,7 +34,7 @@ type Names struct {
 func WithNames(n Names) Option { return func(o *options) { o.names = &n } }
 
 // maxNameBytes is the longest name that model providers accept.
-const maxNameBytes = mcpvisor.MaxAliasBytes
+const maxNameBytes = toolname.MaxAliasBytes
 
 func (n Names) limit() int { return max(maxNameBytes-len(n.HostPrefix), toolname.MinBytes) }
 

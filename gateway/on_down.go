@@ -49,7 +49,7 @@ func WithOnDown(d OnDown, servers ...string) Option {
 // being asked to. A server whose session has just ended may still be ready by its state.
 func mayReturn(s supervisor.State) bool {
 	switch s {
-	case supervisor.StateNew, supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
 		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
 		return true
 	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:

@@ -86,8 +86,8 @@ type UserAuthorizer interface {
 	Inherit(previous Authorizer)
 }
 
-// AuthRequired is the error of a server that cannot be used until the user consents.
-// errors.As finds it in an [Error] of KindAuthRequired. It must not be changed.
+// AuthRequired is the error of a server that cannot be used until the user consents. errors.As
+// finds it in an [Error] of KindAuthRequired. Do not change it: several callers may share it.
 type AuthRequired struct {
 	// URL is the authorization URL for the user's browser. Pass the URL of the redirect
 	// to Client.FinishAuthorization. Client.Authorize makes a URL of its own. Empty if no

@@ -40,8 +40,8 @@ type CallRecord struct {
 	ResultBytes int `json:"resultBytes,omitempty"`
 }
 
-// OtherTools is the Name and the OriginalName in the [ToolStats] of tools beyond
-// the first 1000 of a client.
+// OtherTools is the Name and the OriginalName in the [ToolStats] that count all tools beyond the
+// first 1000 of a client together.
 const OtherTools = "_other"
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,

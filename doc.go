@@ -88,7 +88,7 @@
 //	closing       its session has ended and is being cleaned up
 //	backoff       it waits for the next attempt of its policy
 //	parked        its attempts are spent; it is tried again slowly
-//	unauthorized  it wants OAuth authorization; see Client.Authorize of the facade
+//	unauthorized  it needs OAuth authorization; see facade.Client.Authorize
 //	evicted       it was given up; Restart or Register brings it back
 //	stopping      it is being unregistered
 //
@@ -146,12 +146,12 @@
 //	ErrUnavailable    try again after RetryAfter, or call with facade.WithWaitReady
 //	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight, MaxQueued or
 //	                  MaxBufferBytes
-//	ErrCrashed        the server ended during the call, which may have run; a call of
-//	                  which nothing was sent fails with ErrUnavailable instead
+//	ErrCrashed        the server ended during the call, which may have run; if nothing
+//	                  was sent, the error is ErrUnavailable instead
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome
-//	ErrProtocol       the server's answer was unusable, which its authors should know;
-//	                  or the connection broke and the server lives: look at Outcome
+//	ErrProtocol       the server's answer was unusable: report it to the authors; or the
+//	                  connection broke while the server lives: look at Outcome
 //	ErrRPC            the server answered with a JSON-RPC error; errors.As finds the
 //	                  *jsonrpc.Error of the go-sdk, with code and data
 //	ErrAuthRequired   authorize the client; errors.As finds an AuthRequired

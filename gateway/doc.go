@@ -30,8 +30,8 @@
 // # Names
 //
 // Tools and prompts are listed as "server__tool" by a Handler, and by their alias (mcpvisor.Alias) by
-// a Transport; [WithNames] changes that. Names fit what model providers accept. What several tools
-// would be called, and a tool with a schema for which hosts reject a whole list, is withheld:
+// a Transport; [WithNames] changes that. Names fit what model providers accept. Tools that
+// would share a name are withheld, and so is a tool whose schema makes hosts reject a whole list:
 // [Status] says why. Calls take the listed name, the alias or the qualified name
 // ("fs/list_directory"). A resource keeps its URI. If several servers list the same URI or
 // template, it is listed as mcpvisor://SERVER/URI for each of them. That form names a resource
@@ -89,10 +89,10 @@
 //
 // # What a peer may cost
 //
-// [Limits] bound what one session costs, whatever its peer sends and does not read: requests in
-// flight and in line, their bytes, answers that are not read, subscriptions, and requests
-// subscriptions/listen. A request beyond them waits in Write, so a peer behind a stream is read
-// no further; what is refused has a JSON-RPC error that names the bound. A session whose unread
+// [Limits] bound what one session costs, whatever its peer sends or leaves unread: requests in
+// flight and waiting, their bytes, unread answers, subscriptions, and subscriptions/listen
+// requests. A request beyond them waits in Write, so nothing more is read from a peer behind a
+// stream. A request that is refused gets a JSON-RPC error that names the bound. A session whose unread
 // answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no bound of their
 // own: equal ones are merged, updates of many parts of a resource become one of the whole, and
 // only the newest log messages are kept. Lists are made one at a time. When events of the client

@@ -42,14 +42,14 @@ type HTTPLimits struct {
 	// nothing between its requests.
 	SessionIdle time.Duration
 
-	// Of one principal; without tokens there is one. Beyond them requests are answered with 429.
-
-	// MaxInFlight is how many requests are in flight. Default 1,024.
+	// MaxInFlight is how many requests of one principal are in flight. Without tokens all
+	// requests are of one principal. A request beyond it is answered with 429. Default 1,024.
 	MaxInFlight int
-	// MaxSessions is how many sessions have a request in flight, a stream, a subscription or a
-	// log level. Default 10,000.
+	// MaxSessions is how many sessions of one principal have a request in flight, a stream, a subscription or a
+	// log level. A request that needs one more is answered with 429. Default 10,000.
 	MaxSessions int
-	// MaxBytes bounds the bodies of all requests in flight. Default 128 MiB.
+	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
+	// beyond it is answered with 429. Default 128 MiB.
 	MaxBytes int
 }
 

@@ -38,12 +38,16 @@
 //	GET  api/servers/{name}/tools      Tools: the catalog with input schemas and tokens
 //	GET  api/servers/{name}/stderr     Stderr: lines after ?after=N
 //	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
+//	GET  api/search                    Search: tools of all servers that have all words of ?q=WORDS
 //	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
 //	GET  api/usage                     Usage: CPU, memory, calls and failed calls over the last minutes; samples after ?after=SEQ
 //	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND for some
 //	GET  api/events/stream             the same and what follows, as server-sent events
+//	GET  api/tasks                     Tasks: calls that servers execute as tasks, and the journal
 //	POST api/servers/{name}/restart    RestartAnswer, with WithControls
 //	POST api/call                      CallRequest → CallAnswer, with WithControls
+//	POST api/tasks/cancel              TaskRequest → CancelAnswer, with WithControls
+//	POST api/tasks/wait                TaskRequest → CallAnswer, with WithControls
 //	GET  healthz                       Health: the process answers
 //	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
 //	GET  metrics                       the handler of WithMetrics

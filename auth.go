@@ -39,10 +39,10 @@ type Authorizer interface {
 	// work that must not be interrupted, such as a token that is being stored, because the end of
 	// the server waits for it.
 	Detach(grace time.Duration)
-	// Credential returns the credential for the next request; nil: the request is sent
-	// without one, and the server says what it wants. It may wait, and the call waits with
-	// it; to give up before ctx ends, it returns an [AuthUnavailable]. An [AuthRequired] ends
-	// the session. Any error fails the request, which was not sent.
+	// Credential returns the credential for the next request; nil: the request is sent without
+	// one, and the server says what it wants. It may block, and the call waits for it; to give up
+	// before ctx ends, it returns an [AuthUnavailable]. An [AuthRequired] ends the session. Any
+	// error fails the request before it is sent.
 	Credential(ctx context.Context) (Credential, error)
 	// Current returns the credential at hand, or nil, without waiting. The request that ends a
 	// session uses it.

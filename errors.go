@@ -105,9 +105,9 @@ func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Retryable reports whether the same request may succeed later and is safe to repeat:
-// the cause may pass, and nothing was sent. Wait for RetryAfter first. It is false for
-// KindCanceled, because a request repeated with the same context fails the same way.
+// Retryable reports whether the same request may succeed later and is safe to repeat: nothing was
+// sent, and the cause may be temporary. Wait for RetryAfter first. It is false for KindCanceled,
+// because the same context would fail the repeated request, too.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case KindUnavailable, KindOverloaded, KindCrashed, KindTimeout, KindStart:

@@ -31,7 +31,7 @@ type JournalEntry struct {
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
-	// State is how far the call came.
+	// State says how far the call got.
 	State JournalState `json:"state"`
 	// Began is when the call was made, Updated when the entry was written last.
 	Began   time.Time `json:"began"`
@@ -66,19 +66,19 @@ type JournalError struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// JournalState is how far a call with a key came.
+// JournalState says how far a call with a key got.
 type JournalState string
 
 const (
-	// JournalSent: the call may have been sent, and no answer is known.
+	// JournalSent: the call may have been sent, and has no answer yet.
 	JournalSent JournalState = "sent"
-	// JournalTask: the server executes the call as a task, which can be asked for.
+	// JournalTask: the server executes the call as a task, which a client can follow.
 	JournalTask JournalState = "task"
 	// JournalEnded: the call has a result or an error.
 	JournalEnded JournalState = "ended"
 )
 
-// JournalKeep is what a [Journal] keeps of arguments and results.
+// JournalKeep says what a [Journal] keeps of arguments and results.
 type JournalKeep string
 
 const (

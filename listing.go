@@ -59,9 +59,9 @@ type Tool struct {
 // language model.
 const bytesPerToken = 4
 
-// TokenEstimate estimates how many tokens the tool costs a language model that is given
-// it: the bytes of its alias, description and input schema, divided by 4. Models count
-// differently, so it is good for comparisons and not for bills.
+// TokenEstimate estimates how many tokens the tool costs a language model that is given it: the
+// bytes of its alias, description and input schema, divided by 4. Models count differently, so
+// use it for comparisons, not for billing.
 func (t Tool) TokenEstimate() int {
 	n := len(t.Alias)
 	if t.Definition != nil {

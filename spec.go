@@ -332,13 +332,13 @@ type Timeouts struct {
 	// List bounds the reading of all four lists together. When it expires, the start fails as
 	// with Start. Default 30 s.
 	List time.Duration
-	// MaxListAge is the age at which a list is read again whose server announces no changes (no
-	// listChanged capability, no ttlMs). The exact age is random, up to a quarter less.
-	// EventChanged reports what changed. At least 10 s. Default 0: such a list is read at each
-	// start and by facade.Client.Refresh only, because the lists of most such servers never
-	// change, and each reading costs one request a page. Negative values mean the same. An hour
-	// suits a remote server, which may be replaced behind its address while the session
-	// continues.
+	// MaxListAge is the maximum age of a list whose changes the server does not announce (no
+	// listChanged capability, no ttlMs). Then the list is read again, and EventChanged reports
+	// what changed. Each list gets a random age, up to a quarter less, but at least 10 s. Default
+	// 0, and for negative values: such a list is read only at each start and by
+	// facade.Client.Refresh, because the lists of most such servers never change, and each
+	// reading costs one request a page. An hour suits a remote server, which may be replaced
+	// behind its address while the session continues.
 	MaxListAge time.Duration
 	// Call bounds the time without progress of one call: each progress notification
 	// of the server starts it again. facade.WithTimeout overrides it for a call.

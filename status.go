@@ -34,8 +34,8 @@ type ServerStatus struct {
 	Origin string `json:"origin,omitempty"`
 	// Policy describes the retry policy, as in "retry 3×, 500ms doubling".
 	Policy string `json:"policy"`
-	// Attempt is how many attempts of the policy are spent; 0 again once a session has
-	// been ready for StableAfter.
+	// Attempt counts the attempts of the policy that are spent. It is reset to 0 once a session
+	// has been ready for StableAfter.
 	Attempt int `json:"attempt"`
 	// MaxAttempts is how many attempts the policy allows in a row: 0 none, -1 any
 	// number.
@@ -71,8 +71,8 @@ type CatalogInfo struct {
 	Resources int `json:"resources"`
 	Templates int `json:"templates"`
 	Prompts   int `json:"prompts"`
-	// Hidden is how many tools the server lists that ServerSpec.Tools hides. They are
-	// not counted in Tools.
+	// Hidden counts the tools of the server that ServerSpec.Tools hides. Tools does not count
+	// them.
 	Hidden int `json:"hidden,omitempty"`
 	// Tokens estimates how many tokens the tools cost a language model that is given all
 	// of them: the sum of [Tool.TokenEstimate].
@@ -98,14 +98,14 @@ type CallCounts struct {
 type Incarnation struct {
 	// Epoch is its number, from 1.
 	Epoch uint64 `json:"epoch"`
-	// PID is its process id, 0 for servers that are no process.
+	// PID is its process id; 0 if the server is not a process.
 	PID int `json:"pid,omitempty"`
 	// Started is when it was started, Ended when its end was noticed.
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
-	// Served is whether it had become ready.
+	// Served reports whether it became ready.
 	Served bool `json:"served"`
-	// Cause is why it ended.
+	// Cause says why it ended.
 	Cause *supervisor.Cause `json:"cause,omitempty"`
 }
 
@@ -168,8 +168,8 @@ type StrayOutput struct {
 // ServerStderr is what the latest incarnation of a server wrote to its stderr. Blank
 // lines are left out, and secrets are replaced by ***.
 type ServerStderr struct {
-	// Epoch numbers the incarnation; 0 if none was started. PID is its process id, 0 for
-	// servers that are no process.
+	// Epoch numbers the incarnation; 0 if none was started. PID is its process id; 0 if the
+	// server is not a process.
 	Epoch uint64 `json:"epoch"`
 	PID   int    `json:"pid,omitempty"`
 	// Ended: the incarnation has ended, and writes no more.

@@ -37,11 +37,11 @@ type Stdio struct {
 	InheritEnv bool
 	// Dir is the working directory. Default: that of the host.
 	Dir string
-	// KeepDaemons leaves processes running that the server started and that have left
-	// its process group. By default they are ended with the server: on Linux they are
-	// recognised by a variable in their environment and a number in their resource
-	// limits; on other systems they cannot be found. Set it for a server that starts
-	// daemons which are meant to stay.
+	// KeepDaemons leaves processes running that the server started and that have left its process
+	// group. By default they are ended with the server: on Linux they are recognised by a
+	// variable in their environment and a number in their resource limits. On Windows a job
+	// object always ends them, and on macOS they cannot be found, so there it has no effect. Set
+	// it for a server that starts daemons which are meant to stay.
 	KeepDaemons bool
 }
 

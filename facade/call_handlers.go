@@ -27,8 +27,8 @@ type CallHandlers struct {
 	URLElicitation func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)
 	// Roots returns the directories and files for the server with this name, as file:// URIs.
 	Roots func(ctx context.Context, server string) ([]mcp.Root, error)
-	// Raw, if set, answers all of these requests in place of the functions above: a gateway
-	// passes them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
+	// Raw, if set, answers all of these requests in place of the functions above. A gateway uses
+	// it to pass them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
 	// reaches the server as it is.
 	Raw func(ctx context.Context, r ServerRequest) (json.RawMessage, error)
 

@@ -39,19 +39,18 @@
 //
 // Servers may send requests of their own while they work on a call: for text of the host's
 // language model (sampling/createMessage), for input of its user (elicitation/create), for its
-// directories (roots/list). The client declares the capabilities that it has handlers for, and no
-// others. [WithCallHandlers] gives one call handlers of its own; its comment says when a request
-// is known to belong to a call.
+// directories (roots/list). The client declares only the capabilities for which it has handlers.
+// [WithCallHandlers] gives one call handlers of its own; its comment says when a request is known
+// to belong to a call.
 //
 // The rules for all handlers:
 //
 //   - They are called for all servers, from many goroutines: up to 64 at a time for one
 //     server, whose further requests wait.
-//   - The context ends when the server cancels the request, when the call that it
-//     belongs to ends, when the session ends, and when the client is closed. A handler
-//     that continues anyway is left behind; nothing waits for it. (Servers before
-//     2026-07-28 over Stdio do not say which call a request belongs to: without
-//     WithCallHandlers it is not known.)
+//   - The context ends when the server cancels the request, when the call that it belongs to
+//     ends, when the session ends, and when the client is closed. Nothing waits for a handler
+//     that continues anyway. (Servers before 2026-07-28 over stdio do not say which call a
+//     request belongs to, so the end of that call does not end the context.)
 //   - A panic, a nil result or an error is answered with a JSON-RPC error and affects no
 //     other request. The text of the error goes to the log and not to the server, unless
 //     the error is a *jsonrpc.Error itself; a wrapped one is not sent.

@@ -25,9 +25,9 @@ import (
 )
 
 // WithJournal keeps the calls that are made with [WithKey] in a journal, so that they are
-// executed at most once and their results are found again after the end of the host. keep
-// says what of arguments and results is kept; empty means mcpvisor.JournalKeepAll. The caller
-// closes the journal, after the client. Default, and for a nil journal: none.
+// executed at most once and their results are found again after the end of the host. keep says
+// what the journal keeps of arguments and results; empty means mcpvisor.JournalKeepAll. The
+// caller closes the journal, after the client. Default, and for a nil journal: none.
 func WithJournal(journal mcpvisor.Journal, keep mcpvisor.JournalKeep) Option {
 	return func(o *options) { o.journal = journalOption{journal, keep} }
 }
@@ -66,7 +66,7 @@ func (o *journalOption) check() error {
 func WithKey(key string) CallOption { return func(o *callOptions) { o.key, o.hasKey = key, true } }
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,
-// without arguments and results; nothing without [WithJournal].
+// without arguments and results; none without [WithJournal].
 //
 // Errors: ErrJournal.
 func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, error) {

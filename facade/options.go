@@ -102,13 +102,13 @@ const defaultClientBufferBytes = 512 << 20
 // and for values below 1: 512 MiB.
 func WithMaxBufferBytes(n int) Option { return func(o *options) { o.maxBufferBytes = n } }
 
-// WithMaxStarts bounds how many servers that are subprocesses start at one time: the first
-// starts of a configuration with hundreds of servers, their retries, restarts and standbys.
-// Others wait, in order, in the state connecting; Timeouts.Start begins after that wait. A start
-// counts until the handshake is complete, for 10 s at most, so that servers that hang delay the
-// others by no more. It also bounds how many first starts, of servers of any kind,
-// [Client.RegisterAll] and [Client.Apply] wait for at one time. Default, and for values below 1:
-// 16 for each processor that Go uses.
+// WithMaxStarts bounds how many subprocess servers start at the same time: the first starts of a
+// configuration with hundreds of servers, their retries, restarts and standbys. Others wait, in
+// order, in the state connecting; Timeouts.Start begins after that wait. A start counts until the
+// handshake is complete, for 10 s at most, so that servers that hang delay the others no longer
+// than that. It also bounds how many first starts, of servers of any kind, [Client.RegisterAll]
+// and [Client.Apply] wait for at the same time. Default, and for values below 1: 16 for each
+// processor that Go uses.
 func WithMaxStarts(n int) Option { return func(o *options) { o.maxStarts = max(n, 0) } }
 
 // startsAtOnce is how many starts run at one time.

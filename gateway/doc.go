@@ -65,9 +65,9 @@
 //   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
 //   - A JSON-RPC error of the server: the same error, with its code and data.
 //
-// No call is repeated that may have reached a server. A framework that repeats calls by itself after an error must not do
-// so here: the outcome of the first attempt may be unknown. (Switch off the replay of
-// eino's officialmcp.)
+// No call is repeated that may have reached a server. Switch off the automatic retries of a
+// framework: the outcome of the first attempt may be unknown. (In eino's officialmcp this is the
+// replay.)
 //
 // # Notifications
 //

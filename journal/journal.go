@@ -62,9 +62,9 @@ type write struct {
 	done   chan struct{} // closed when the change is durable, or has failed
 }
 
-// Open opens the journal in a file, or makes it (mode 0600). It reads the whole file once, to
-// find damage before a call relies on it. A second file, whose name ends in ".lock", keeps
-// other processes out; it stays.
+// Open opens the journal in a file, and creates the file if it is missing (mode 0600). It reads
+// the whole file once, to find damage before a call relies on it. A second file, whose name ends
+// in ".lock", keeps other processes out; it stays.
 //
 // Errors: ErrInUse, ErrDamaged, ErrNewer, and those of the operating system.
 func Open(path string, o Options) (*Journal, error) {

@@ -123,8 +123,8 @@ const (
 	malformedEmpty     = "empty"
 )
 
-// Fault is one misbehaviour: the action Do at the stage At. Fields that the action does
-// not use are ignored.
+// Fault is one misbehaviour: the action Do at the stage At. Fields that the action does not use
+// are ignored.
 type Fault struct {
 	// At is the stage at which the fault happens. Required.
 	At Stage `json:"at"`

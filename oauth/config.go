@@ -71,8 +71,8 @@ type Config struct {
 	AssertionFile string
 	// Enterprise gets the assertions for GrantJWTBearer from an identity provider.
 	Enterprise *Enterprise
-	// Account tells several logins at one server apart. It is part of the store's key
-	// and is sent nowhere.
+	// Account distinguishes several logins at one server. It is part of the store's key and is
+	// never sent. Default: "".
 	Account string
 	// Store keeps tokens and registrations beyond the end of the process. Default: files
 	// below the user's configuration directory. It is not used by GrantClientCredentials
@@ -113,7 +113,7 @@ const (
 // unless the error is an [mcpvisor.AuthRequired].
 type AssertionFunc func(ctx context.Context, wanted AssertionRequest) (string, error)
 
-// AssertionRequest says what an assertion is for.
+// AssertionRequest says which token an assertion is to be exchanged for.
 type AssertionRequest struct {
 	// Issuer is the authorization server, which must be the audience of the assertion
 	// (RFC 7523, section 3).

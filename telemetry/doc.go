@@ -15,10 +15,9 @@
 // the trace of the caller. What servers ask for is traced with the context that they send.
 // See WithTracerProvider, WithoutSpans, WithoutPropagation, WithBaggage and JoinSpan.
 //
-// The names follow the OpenTelemetry conventions for MCP where these exist; they are not
-// stable yet, so they are constants of this package. What only this client knows has names
-// that begin with "mcpvisor.". No attribute holds arguments, results, error messages or
-// URIs.
+// The names follow the OpenTelemetry conventions for MCP where these exist; they are not stable
+// yet, so they are constants of this package. Other names begin with "mcpvisor.". No attribute
+// holds arguments, results, error messages or URIs.
 //
 // One Telemetry reports on one client. Several clients on one provider need WithAttributes to
 // tell them apart: without it, servers of the same name share their series, and a gauge shows

@@ -8,10 +8,10 @@
 //	defer handler.Close()
 //	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", handler))
 //
-// The page shows what needs attention, the supervision tree, each server with its state,
-// cause, stderr and history, calls in flight and ended ones with their outcomes, the time
-// that tools take, the catalog with its cost in tokens, and a form that calls a tool. It is
-// plain files that are embedded in the program: no build step, and no request to another
+// The page shows what needs attention, the supervision tree, each server with its state, cause,
+// stderr and history, calls in flight and ended ones with their outcomes, the time that tools
+// take, the catalog with its cost in tokens, and a form that calls a tool. It consists of plain
+// files that are embedded in the program: there is no build step and no request to another
 // origin.
 //
 // # Who can see it

@@ -60,11 +60,11 @@ func WithHosts(names ...string) Option {
 // nil: /metrics answers 404.
 func WithMetrics(metrics http.Handler) Option { return func(o *options) { o.metrics = metrics } }
 
-// WithRequired names the servers that /readyz requires to be ready. With no names it
-// requires none. Default: all registered servers, so that a client without servers, such as
-// one that has yet to register them, is ready: name them here if that is too early. Whatever
-// is required, a client whose Close has begun is not ready. A request with ?server= overrides it; one
-// that may not see the page can name only servers of this option.
+// WithRequired names the servers that /readyz requires to be ready. With no names it requires
+// none. Default: all registered servers, so that a client without servers, such as one that has
+// yet to register them, is ready: name them here if that is too early. Whatever is required, a
+// client whose Close has begun is not ready. A request with ?server= overrides it; a client that
+// may not see the page can name only servers of this option.
 func WithRequired(servers ...string) Option {
 	return func(o *options) { o.required, o.requiredSet = slices.Clone(servers), true }
 }

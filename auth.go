@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Auth says how the requests to a server over HTTP get their credentials. Package oauth has
-// the one of MCP's authorization chapter, *oauth.Config. Implement another one for
-// credentials that [HTTP].Headers and HeaderFunc cannot express: signed requests, tokens that
-// are replaced when the server refuses them.
+// Auth supplies the credentials for the requests to a server over HTTP. Package oauth implements
+// the authorization chapter of MCP as *oauth.Config. Write an implementation for credentials that
+// [HTTP].Headers and HeaderFunc cannot express: signed requests, tokens that are replaced when
+// the server refuses them.
 //
 // One value may serve several servers. Its methods do no I/O, do not wait, and may be called by
 // several goroutines. A value that was registered must not be changed.
@@ -20,57 +20,57 @@ type Auth interface {
 	// Equal reports whether other supplies the same credentials in the same way. other may
 	// be nil. [ServerSpec.Equal] calls it.
 	Equal(other Auth) bool
-	// NewAuthorizer makes what supplies the credentials of one registration. server is that
-	// of the spec: valid, and not to be changed. warn writes a line without secrets to the log. It
-	// may block, so NewAuthorizer itself must not call it. An error fails each start,
-	// permanently.
+	// NewAuthorizer makes the [Authorizer] of one registration. server is the HTTP of the spec,
+	// which is valid; do not change it. The Authorizer calls warn to write one line to the log,
+	// which must hold no secret. warn may block, so NewAuthorizer itself must not call it. An
+	// error fails every start with a permanent cause.
 	NewAuthorizer(server *HTTP, warn func(text string)) (Authorizer, error)
 }
 
-// Authorizer supplies the credentials of one registration, for all its sessions, of which two
-// may overlap. It is never closed, so work in the background belongs between Attach and the
-// last Detach. Its methods are called by several goroutines at once, and must return when
-// their context ends. A panic of them costs one request.
+// Authorizer supplies the credentials of one registration, for all its sessions, of which two may
+// overlap. It is never closed, so background work must run between Attach and the last Detach.
+// Its methods are called by several goroutines at once, and must return when their context ends.
+// A panic in one of them fails one request.
 type Authorizer interface {
 	// Attach is called when a session begins, before its first request. It may read stored
 	// credentials. ctx ends with the start.
 	Attach(ctx context.Context)
-	// Detach is called when a session that was attached has ended. It waits grace at most
-	// for work that must not be interrupted, such as a token that is being stored, because
-	// the end of the server waits for it.
+	// Detach is called when a session that was attached has ended. It waits at most grace for
+	// work that must not be interrupted, such as a token that is being stored, because the end of
+	// the server waits for it.
 	Detach(grace time.Duration)
-	// Credential returns the credential for the next request; nil: the request is sent
-	// without one, and the server says what it wants. It may wait, and the call waits with
-	// it; to give up before ctx ends, it returns an [AuthUnavailable]. An [AuthRequired] ends
-	// the session. Any error fails the request, which was not sent.
+	// Credential returns the credential for the next request; nil: the request is sent without
+	// one, and the server says what it wants. It may block, and the call waits for it; to give up
+	// before ctx ends, it returns an [AuthUnavailable]. An [AuthRequired] ends the session. Any
+	// error fails the request before it is sent.
 	Credential(ctx context.Context) (Credential, error)
-	// Current returns the credential that there is, or nil. It does not wait. The request
-	// that ends a session uses it.
+	// Current returns the credential at hand, or nil, without waiting. The request that ends a
+	// session uses it.
 	Current() Credential
-	// Answered looks at the answer to a request that used c, which may be nil. If the server
-	// refused the credential, and so did not carry out the request, Answered may return
-	// another one, with which the request is sent again: 7 times at most. It returns nil if
-	// the answer counts. Waiting and errors are as for Credential, except that an AuthRequired
-	// ends the session only if status is 401: with 403 it concerns this request alone.
+	// Answered is called with the status and header of the answer to a request that used c; c may
+	// be nil. If the server refused the credential, and therefore did not carry out the request,
+	// Answered may return another credential. The request is then sent again, at most 7 times.
+	// Answered returns nil to accept the answer. Waiting and errors are as for Credential, except
+	// that an AuthRequired ends the session only if status is 401: with 403 it concerns this
+	// request alone.
 	Answered(ctx context.Context, c Credential, status int, header http.Header) (again Credential, err error)
-	// Redact returns text with a mask for each secret of the authorizer that it holds.
-	// Texts of the server are shown only after it. It must be quick.
+	// Redact returns text with every secret of the authorizer masked. Every text of the server
+	// passes through it before it is shown, so it must be quick.
 	Redact(text string) string
 }
 
-// Credential is the credential of one request. It is not changed after it was made.
+// Credential is the credential of one request. It must not change after it is made.
 type Credential interface {
-	// SetHeaders adds what the request presents to header. It is called for each time that
-	// the request is sent, which may be more than once: after a redirect within the origin,
-	// and after a connection that broke before the request was written. target is the
-	// address that the server sees. body is nil if the request has none, and must not be
-	// changed. An error fails the request, which was not sent.
+	// SetHeaders adds the credential to header. It is called each time the request is sent: again
+	// after a redirect within the origin, and after a connection that broke before the request
+	// was written. target is the address that the server sees. body is nil if the request has
+	// none, and must not be changed. An error fails the request, which was not sent.
 	SetHeaders(header http.Header, method string, target *url.URL, body []byte) error
 }
 
-// UserAuthorizer is an optional interface of an [Authorizer] that needs the user at times. Its
-// first three methods are those behind Authorize, FinishAuthorization and ForgetAuthorization
-// of the facade's Client.
+// UserAuthorizer is an optional interface of an [Authorizer] that needs the user at times.
+// Authorize, FinishAuthorization and ForgetAuthorization of facade.Client call its first three
+// methods.
 type UserAuthorizer interface {
 	// Authorize gets the user's consent: it passes a URL to open, waits for the redirect to
 	// this machine, and stores the credentials. It blocks until then, or until ctx ends.
@@ -80,14 +80,14 @@ type UserAuthorizer interface {
 	Finish(ctx context.Context, redirect string) error
 	// Forget deletes the credentials, in memory and in the store.
 	Forget(ctx context.Context) error
-	// Inherit takes over the URLs that previous has given out, so that the user may still
-	// finish there. It is called before the first use if a server is registered again;
-	// previous is of any type, and may still be in use.
+	// Inherit takes over the URLs that previous has given out, so that the user can still
+	// complete one. It is called before the first use if a server is registered again; previous
+	// is of any type, and may still be in use.
 	Inherit(previous Authorizer)
 }
 
-// AuthRequired is the error of a server that cannot be used until the user consents.
-// errors.As finds it in an [Error] of KindAuthRequired. It must not be changed.
+// AuthRequired is the error of a server that cannot be used until the user consents. errors.As
+// finds it in an [Error] of KindAuthRequired. Do not change it: several callers may share it.
 type AuthRequired struct {
 	// URL is the authorization URL for the user's browser. Pass the URL of the redirect
 	// to Client.FinishAuthorization. Client.Authorize makes a URL of its own. Empty if no
@@ -102,7 +102,7 @@ type AuthRequired struct {
 	// Reason says what happened, for example "the server requires more scopes than the
 	// token has".
 	Reason string
-	// Err is why there is no URL, or why an earlier attempt failed; nil: neither.
+	// Err says why there is no URL, or why an earlier attempt failed; nil if neither is the case.
 	Err error
 }
 
@@ -122,13 +122,12 @@ func (a *AuthRequired) Error() string {
 // Unwrap returns Err.
 func (a *AuthRequired) Unwrap() error { return a.Err }
 
-// AuthUnavailable is the error with which an [Authorizer] says that there is no credential
-// now, and may be one later. The request fails with KindUnavailable, and the session
-// continues.
+// AuthUnavailable is the error of an [Authorizer] that has no credential now but may have one
+// later. The request fails with KindUnavailable, and the session continues.
 type AuthUnavailable struct {
 	// RetryAfter is how long to wait before the next attempt; 0: unknown.
 	RetryAfter time.Duration
-	// Hint says what to do. Default: to check the authorization server.
+	// Hint says what to do. Default: a hint to check the authorization server.
 	Hint string
 	// Err says what failed. Required.
 	Err error

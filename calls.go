@@ -22,13 +22,12 @@ type CallRecord struct {
 	Epoch  uint64 `json:"epoch,omitempty"`
 	// Method is the JSON-RPC method, as in "tools/call".
 	Method string `json:"method"`
-	// Target is the server's own name of the tool or prompt, or the URI of the resource;
-	// empty for completions. It is one line, cut at 256 bytes, with *** for the user,
-	// the values of the query and the fragment of a URI.
+	// Target is the server's own name of the tool or prompt, or the URI of the resource; empty
+	// for completions. It is one line of at most 256 bytes. In a URI, *** replaces the user, the
+	// query values and the fragment.
 	Target string `json:"target,omitempty"`
-	// Began is when the call was made. Took is how long it took until its answer was
-	// received, its wait in the queue included; waiting with facade.WithWaitReady counts
-	// in neither.
+	// Began is when the call was sent or queued, after any wait of facade.WithWaitReady. Took is
+	// the time from Began until the answer was received, including the wait in the queue.
 	Began time.Time     `json:"began"`
 	Took  time.Duration `json:"tookNs"`
 	// Kind is the kind of the error, and Outcome says whether the server has seen the
@@ -41,8 +40,8 @@ type CallRecord struct {
 	ResultBytes int `json:"resultBytes,omitempty"`
 }
 
-// OtherTools is the Name and the OriginalName in the [ToolStats] of tools beyond
-// the first 1000 of a client.
+// OtherTools is the Name and the OriginalName in the [ToolStats] that count all tools beyond the
+// first 1000 of a client together.
 const OtherTools = "_other"
 
 // CallInFlight is a request that has not ended. Requests that the client makes by itself,
@@ -63,8 +62,8 @@ type CallInFlight struct {
 	Queued bool `json:"queued,omitempty"`
 }
 
-// OpenTask is a tool call that its server executes as a task (MCP, tasks) and that has not
-// ended. The id of the task is a secret, and is not here.
+// OpenTask is a tool call that its server executes as a task (MCP, tasks) and that has not ended.
+// It does not hold the id of the task, which is a secret.
 type OpenTask struct {
 	// Number numbers the tasks of a client, from 1, in the order in which it learned of them.
 	Number uint64 `json:"number"`
@@ -80,7 +79,7 @@ type OpenTask struct {
 	// Began is when the call was made, and Updated when State or Message changed last.
 	Began   time.Time `json:"began"`
 	Updated time.Time `json:"updated"`
-	// Recovered is at how many later incarnations of the server the task was found again.
+	// Recovered counts the later incarnations of the server in which the task was found again.
 	Recovered int `json:"recovered,omitempty"`
 }
 
@@ -103,7 +102,7 @@ type ToolStats struct {
 	Failed map[ErrorKind]int64 `json:"failed,omitempty"`
 	// Unknown counts those of Failed that the server may have executed (OutcomeUnknown).
 	Unknown int64 `json:"unknown,omitempty"`
-	// Refused counts calls that failed before anything was sent. Calls does not have them.
+	// Refused counts calls that failed before anything was sent. They are not included in Calls.
 	Refused int64 `json:"refused,omitempty"`
 	// Duration has the durations of Calls, as CallRecord.Took.
 	Duration Histogram `json:"duration"`
@@ -112,18 +111,18 @@ type ToolStats struct {
 // Observer sees each request of a client at its start and at its end, for traces and
 // metrics. Set it with facade.WithObserver.
 //
-// These requests are observed: what callers ask for (tools/call, resources/read,
-// prompts/get, completion/complete), one pair for each call of the Client, whatever
-// number of attempts, round trips or waits it takes; the pages of the lists that the
-// client reads by itself (tools/list and others); and, with Incoming, what servers ask
-// for (sampling/createMessage, elicitation/create, roots/list).
+// These requests are observed: what callers ask for (tools/call, resources/read, prompts/get,
+// completion/complete), one pair for each call of the Client, however many attempts, round trips
+// and waits it takes; the pages of the lists that the client reads by itself (tools/list and
+// others); and, with Incoming, what servers ask for (sampling/createMessage, elicitation/create,
+// roots/list).
 //
 // The methods are called in the goroutine of the request, by many goroutines at a time,
 // and delay it: they must not block. A panic in them is logged and has no other effect.
 type Observer interface {
-	// RequestStarted is called before anything is sent, and before any wait. The context
-	// that it returns replaces that of the request: RequestEnded gets it, and with
-	// Incoming the handler of the host. nil leaves the context as it is.
+	// RequestStarted is called before anything is sent, and before any wait. The context that it
+	// returns replaces that of the request: RequestEnded gets it and, with Incoming, so does the
+	// handler of the host. nil keeps the context.
 	//
 	// The bytes are a JSON object of members that travel in the _meta of the request, such
 	// as {"traceparent":"00-…"} (SEP-414); nil for none. They are not sent with Incoming.
@@ -147,8 +146,8 @@ type RequestStart struct {
 	// Target is the server's own name of the tool or prompt, or the URI of the resource;
 	// empty for other methods. It comes from the caller, perhaps from a language model.
 	Target string
-	// Listed: the server lists a tool or prompt of the name Target. Only such a name has a
-	// bounded number of values.
+	// Listed: the server lists a tool or prompt of the name Target. Only listed names are bounded
+	// in number, so only they are fit for labels of metrics.
 	Listed bool
 	// Protocol is the negotiated version, as in "2025-11-25"; empty while the server has
 	// no session.
@@ -162,8 +161,8 @@ type RequestStart struct {
 	Meta json.RawMessage
 }
 
-// RequestEnd describes a request at its end. What RequestStart has is brought up to
-// date: Epoch is the incarnation that got the request.
+// RequestEnd describes a request at its end. Its RequestStart is up to date: Epoch is the
+// incarnation that got the request.
 type RequestEnd struct {
 	RequestStart
 	// Began is when the request was sent or queued, and Took how long it took from then
@@ -251,8 +250,8 @@ type Histogram struct {
 
 // HistogramBucket counts durations of about the same length.
 type HistogramBucket struct {
-	// UpTo is the longest duration of the bucket. The last bucket also has what is
-	// longer, which is more than an hour.
+	// UpTo is the longest duration of the bucket. The last bucket also counts everything longer,
+	// from about an hour on.
 	UpTo time.Duration `json:"upToNs"`
 	// Count is how many durations the bucket has.
 	Count int64 `json:"count"`

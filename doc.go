@@ -16,7 +16,7 @@
 //
 // # A program
 //
-// It starts the reference file server of the MCP project, lists its tools and calls
+// This program starts the reference file server of the MCP project, lists its tools and calls
 // one. After a crash the server is started again after 500 ms, 1 s and 2 s.
 //
 //	package main
@@ -88,7 +88,7 @@
 //	closing       its session has ended and is being cleaned up
 //	backoff       it waits for the next attempt of its policy
 //	parked        its attempts are spent; it is tried again slowly
-//	unauthorized  it wants OAuth authorization; see Client.Authorize of the facade
+//	unauthorized  it needs OAuth authorization; see facade.Client.Authorize
 //	evicted       it was given up; Restart or Register brings it back
 //	stopping      it is being unregistered
 //
@@ -146,12 +146,12 @@
 //	ErrUnavailable    try again after RetryAfter, or call with facade.WithWaitReady
 //	ErrOverloaded     wait for calls to end, or raise Limits.MaxInFlight, MaxQueued or
 //	                  MaxBufferBytes
-//	ErrCrashed        the server ended during the call, which may have run; a call of
-//	                  which nothing was sent fails with ErrUnavailable instead
+//	ErrCrashed        the server ended during the call, which may have run; if nothing
+//	                  was sent, the error is ErrUnavailable instead
 //	ErrTimeout        the server was too slow; look at Outcome, raise a timeout
 //	ErrCanceled       the caller's context ended; look at Outcome
-//	ErrProtocol       the server's answer was unusable, which its authors should know;
-//	                  or the connection broke and the server lives: look at Outcome
+//	ErrProtocol       the server's answer was unusable: report it to the authors; or the
+//	                  connection broke while the server lives: look at Outcome
 //	ErrRPC            the server answered with a JSON-RPC error; errors.As finds the
 //	                  *jsonrpc.Error of the go-sdk, with code and data
 //	ErrAuthRequired   authorize the client; errors.As finds an AuthRequired
@@ -182,10 +182,10 @@
 // ErrInvalid.
 //
 // Functions that the program passes in (handlers, loggers, RoundTrippers, token stores,
-// InMemory.Serve, Transport.New) may panic: the operation that called them fails, the client
-// continues. They must honour the context that they get, as net/http demands of a RoundTripper.
-// What runs in the caller's goroutine is the exception, because its panic continues
-// there: interceptors, the function of facade.WithProgress, and MarshalJSON of arguments.
+// InMemory.Serve, Transport.New) must honour the context that they get, as net/http demands of a
+// RoundTripper. If one panics, the operation that called it fails and the client continues.
+// Interceptors, the function of facade.WithProgress and MarshalJSON of arguments are exceptions:
+// they run in the caller's goroutine, and their panics continue there.
 //
 // # Packages
 //
@@ -208,6 +208,6 @@
 // transport, actors and messages are the runtime behind facade. Programs do not need
 // them.
 //
-// This package is large because it holds every value of the API. Begin with spec.go, what
-// a server is; then status.go, events.go, errors.go.
+// This package is large because it holds every value of the API. To read the code, begin with
+// spec.go, then status.go, events.go and errors.go.
 package mcpvisor

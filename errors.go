@@ -12,15 +12,15 @@ import (
 //
 //	call fs/list_directory: server crashed: out of memory (exit status 1); outcome unknown
 //
-// It is one line. It contains the lines of Stderr (a single one once), which are the server's own text;
-// secrets of the specification in them are replaced by ***.
+// It is one line. It includes the lines of Stderr, which are the server's own text; *** replaces
+// the secrets of the specification in them.
 //
-// errors.Is matches the sentinel of its Kind, errors.As finds what Cause wraps. An
-// Error that was returned is never changed; several callers may share one.
+// errors.Is matches the sentinel of its Kind, errors.As finds what Cause wraps. Do not change an
+// Error: several callers may share one.
 type Error struct {
-	// Server is the name of the server that the error is about; empty if it is about
-	// none. If no tool of a requested name or alias is known, it is the text before the
-	// "/", or the whole name if that has no "/".
+	// Server is the name of the server that the error is about; empty if it is about none. For a
+	// tool that is not known it is the part of the requested name before the "/", or the whole
+	// name if it has no "/".
 	Server string
 	// Gen numbers the registration and Epoch the incarnation that the error is about. Each
 	// is 0 if the operation failed before it reached one, as with ErrUnknownServer.
@@ -32,9 +32,8 @@ type Error struct {
 	Kind ErrorKind
 	// Outcome says whether the request reached the server.
 	Outcome Outcome
-	// RetryAfter is how long to wait before another attempt is worthwhile. 0 means that
-	// waiting does not help or that the time is not known; if Retryable is true, choose a
-	// pause of your own then.
+	// RetryAfter is how long to wait before another attempt is worthwhile. 0: waiting does not
+	// help, or the time is not known. If Retryable is true, choose a pause of your own.
 	RetryAfter time.Duration
 	// Hint says what to do about it; may be empty.
 	Hint string
@@ -54,9 +53,9 @@ const (
 	OutcomeNone Outcome = ""
 	// OutcomeNotSent: the server has not seen the request. Repeating it is safe.
 	OutcomeNotSent Outcome = "not_sent"
-	// OutcomeUnknown: the request was sent, or a part of it, or of what was written together
-	// with it. Whether it had an effect is not known. Repeat it only if executing it twice does
-	// no harm.
+	// OutcomeUnknown: the request was sent, at least in part, or a part of the data that was
+	// written together with it. Whether it had an effect is not known. Repeat it only if
+	// executing it twice does no harm.
 	OutcomeUnknown Outcome = "unknown"
 	// OutcomeAnswered: the server answered, and the error is its answer or about it.
 	OutcomeAnswered Outcome = "answered"
@@ -106,9 +105,9 @@ func (e *Error) Is(target error) bool { return target != nil && sentinels[e.Kind
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Retryable reports whether the same request may succeed later and is safe to repeat:
-// the cause may pass, and nothing was sent. Wait for RetryAfter first. It is false for
-// KindCanceled, because a request repeated with the same context fails the same way.
+// Retryable reports whether the same request may succeed later and is safe to repeat: nothing was
+// sent, and the cause may be temporary. Wait for RetryAfter first. It is false for KindCanceled,
+// because the same context would fail the repeated request, too.
 func (e *Error) Retryable() bool {
 	switch e.Kind {
 	case KindUnavailable, KindOverloaded, KindCrashed, KindTimeout, KindStart:
@@ -180,8 +179,8 @@ const (
 	// KindStart: the server could not be started, connected or initialized, or did not
 	// list what it offers in time. Cause is a *supervisor.Cause.
 	KindStart ErrorKind = "start"
-	// KindInterrupted: the call has a key, and was sent before the host ended. What came of it
-	// is not known, and it is not sent again.
+	// KindInterrupted: the call has a key, and was sent before the host ended. Its outcome is
+	// unknown, and it is not sent again.
 	KindInterrupted ErrorKind = "interrupted"
 	// KindJournal: the journal of calls with a key could not be read or written. Nothing was sent.
 	KindJournal ErrorKind = "journal"

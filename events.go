@@ -62,7 +62,7 @@ type Event struct {
 	Change *Change `json:"change,omitempty"`
 	// URI names an updated resource.
 	URI string `json:"uri,omitempty"`
-	// Tool is the server's own name of the tool whose task it is about.
+	// Tool is the server's own name of the tool, in events about tasks.
 	Tool string `json:"tool,omitempty"`
 	// Log is a log message of the server.
 	Log *LogMessage `json:"log,omitempty"`
@@ -76,12 +76,12 @@ const (
 	EventRegistered EventKind = "registered"
 	// EventConnecting: an incarnation is being started. Epoch is its number.
 	EventConnecting EventKind = "connecting"
-	// EventReady: all lists were read, the server takes calls. Tools, Resources,
-	// Templates, Prompts, PID, Protocol and StartTook are set; Downtime is how long the
-	// server was not ready, 0 the first time. Change is set if the server, or the one of
-	// the same name that it replaces, offered something else when it was ready before: a
-	// tool that has another description after a crash, for instance. After a standby took
-	// over, Change compares its catalog with that of the session it replaced.
+	// EventReady: all lists were read, the server takes calls. Tools, Resources, Templates,
+	// Prompts, PID, Protocol and StartTook are set; Downtime is how long the server was not
+	// ready, 0 the first time. Change is set if the offer differs from what the server, or the
+	// one of the same name that it replaces, offered when it was last ready: a tool with a new
+	// description after a crash, for instance. After a standby took over, Change compares its
+	// catalog with that of the session it replaced.
 	EventReady EventKind = "ready"
 	// EventDown: the session of a ready server ended; its tools are no longer listed, unless
 	// a standby takes over in the same moment.
@@ -104,19 +104,19 @@ const (
 	// EventChanged: the lists of a ready server were read again and have changed.
 	// Change says how; Tools, Resources, Templates and Prompts are the new counts.
 	EventChanged EventKind = "changed"
-	// EventResourceUpdated: the content of a subscribed resource has changed, or may
-	// have: after a gap in the stream of updates each subscribed resource is reported.
-	// URI is set; it may be that of a part of the resource. A restart is also a gap, but is
-	// not reported so; after EventReady read subscribed resources again.
+	// EventResourceUpdated: the content of a subscribed resource has changed, or may have: after
+	// a gap in the stream of updates each subscribed resource is reported. URI is set; it may be
+	// that of a part of the resource. A restart is not reported this way: read subscribed
+	// resources again after EventReady.
 	EventResourceUpdated EventKind = "resource_updated"
-	// EventTaskRecovered: a server has gone on with the task of a call that an earlier
-	// incarnation had begun, or that an earlier host had made. Tool is set.
+	// EventTaskRecovered: a server continues the task of a call that began in an earlier
+	// incarnation of the server or under an earlier host. Tool is set.
 	EventTaskRecovered EventKind = "task_recovered"
 	// EventTaskLost: the task of a call did not survive the end of its server, or the server did
 	// not come back. The outcome of the call is unknown. Tool is set.
 	EventTaskLost EventKind = "task_lost"
-	// EventLog: the server sent a log message. Log is set. Of more than 200 a second,
-	// some are dropped and counted in Discarded.Dropped.
+	// EventLog: the server sent a log message. Log is set. If there are more than 200 a second,
+	// some are dropped, and Discarded.Dropped counts them.
 	EventLog EventKind = "log"
 	// EventParked: the attempts of the policy are spent; the server is tried again
 	// slowly. Cause, Delay and RetryAt are set.
@@ -304,17 +304,17 @@ func (e Event) String() string {
 	return e.Server + " " + text
 }
 
-// Change says how the lists of a server changed when they were read again, or over a
-// restart, and whether its instructions did. The entries are qualified names of tools and prompts, URIs of resources, and URI
-// templates.
+// Change says how the lists and the instructions of a server changed since they were last read,
+// or over a restart. The entries of a [Delta] are qualified names of tools and prompts, URIs of
+// resources, and URI templates.
 type Change struct {
 	// Each field says how one list changed; the zero Delta means not at all.
 	Tools     Delta `json:"tools,omitzero"`
 	Resources Delta `json:"resources,omitzero"`
 	Templates Delta `json:"templates,omitzero"`
 	Prompts   Delta `json:"prompts,omitzero"`
-	// Instructions reports that the instructions of the server are others than before a
-	// restart. A server sends them at its start only.
+	// Instructions: the instructions of the server changed over a restart. A server sends them
+	// only at its start.
 	Instructions bool `json:"instructions,omitempty"`
 }
 
@@ -348,10 +348,11 @@ func (c *Change) IsZero() bool {
 // each kind are named, fewer if they are long; the rest is counted. The client's
 // listings have them all.
 type Delta struct {
-	// Added and Removed are entries that were not listed before, or are not any more.
+	// Added are entries that were not listed before; Removed are entries that are no longer
+	// listed.
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
-	// Changed are entries that have the same name and another definition.
+	// Changed are entries with the same name and a new definition.
 	Changed []string `json:"changed,omitempty"`
 	// AddedMore, RemovedMore and ChangedMore count the entries that are not named.
 	AddedMore   int `json:"addedMore,omitempty"`

@@ -3,23 +3,20 @@ package mcpvisor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
-// Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the
-// host. Package journal, a module of its own, has an implementation in a file. A client asks
-// for nothing but what these four methods do, and never has two of them at work for one key.
+// Journal keeps the calls that were made with a key (facade.WithKey) beyond the end of the host.
+// Package journal, a module of its own, has an implementation in a file. A client uses only these
+// four methods, and never runs two of them for one key at once.
 //
-// The methods must be safe for concurrent use, and return when ctx ends. After an error of Put
-// or Delete the change may have been made, or be made before a later change of the same key.
+// The methods must be safe for concurrent use, and return when ctx ends. If Put or Delete fails,
+// the change may have been made, or may still be made before the next change of the same key.
 type Journal interface {
 	// Get returns the entry of a key; false if there is none, or if it has expired.
 	Get(ctx context.Context, key string) (JournalEntry, bool, error)
-	// Put stores the entry in place of the one with its key. It returns when the entry would
-	// survive the end of the process and of the machine.
+	// Put stores the entry in place of the one with its key. It returns once the entry survives
+	// the end of the process and of the machine.
 	Put(ctx context.Context, e JournalEntry) error
 	// Delete removes the entry of a key, if there is one.
 	Delete(ctx context.Context, key string) error
@@ -27,36 +24,39 @@ type Journal interface {
 	Entries(ctx context.Context) ([]JournalEntry, error)
 }
 
-// JournalEntry is what a [Journal] knows of one call.
+// JournalEntry is the record of one call in a [Journal].
 type JournalEntry struct {
 	// Key is what the caller named the call.
 	Key string `json:"key"`
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
-	// State is how far the call came.
+	// State says how far the call got.
 	State JournalState `json:"state"`
 	// Began is when the call was made, Updated when the entry was written last.
 	Began   time.Time `json:"began"`
 	Updated time.Time `json:"updated"`
-	// TaskID is the id of the task that the server has made of the call. It is a secret: some
-	// servers accept it as the only credential.
+	// TaskID is the id that the server gave the task of the call; empty without a task. It is a
+	// secret: some servers accept it as the only credential.
 	TaskID string `json:"-"`
-	// Digest is the SHA-256 of the arguments in hexadecimal, Arguments their JSON without the
-	// secrets of the server's specification; empty unless they are kept.
+	// Digest is the SHA-256 of the arguments in hexadecimal. Arguments is their JSON, in which
+	// *** replaces the secrets of the server's specification. [JournalKeep] says which are kept;
+	// the others are empty.
 	Digest    string          `json:"digest,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// ResultDigest is the SHA-256 of the result in hexadecimal, ResultBytes its length, Result
-	// its JSON without the secrets of the server's specification; empty unless they are kept.
+	// ResultDigest is the SHA-256 of the result in hexadecimal, ResultBytes its length in bytes,
+	// and Result its JSON, with secrets replaced as in Arguments. JournalKeep says which are
+	// kept.
 	ResultDigest string          `json:"resultDigest,omitempty"`
 	ResultBytes  int             `json:"resultBytes,omitempty"`
 	Result       json.RawMessage `json:"result,omitempty"`
-	// Error is the error in which the call has ended; nil if it has a result.
+	// Error is the error in which the call ended; nil if it has not ended or has a result.
 	Error *JournalError `json:"error,omitempty"`
 }
 
 // JournalError is the error of a call as a [Journal] keeps it.
 type JournalError struct {
+	// Kind and Outcome are those of the [Error].
 	Kind    ErrorKind `json:"kind"`
 	Outcome Outcome   `json:"outcome"`
 	// Text is the cause in one line.
@@ -66,50 +66,29 @@ type JournalError struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// JournalState is how far a call with a key came.
+// JournalState says how far a call with a key got.
 type JournalState string
 
 const (
-	// JournalSent: the call may have been sent, and no answer is known.
+	// JournalSent: the call may have been sent, and has no answer yet.
 	JournalSent JournalState = "sent"
-	// JournalTask: the server executes the call as a task, which can be asked for.
+	// JournalTask: the server executes the call as a task, which a client can follow.
 	JournalTask JournalState = "task"
 	// JournalEnded: the call has a result or an error.
 	JournalEnded JournalState = "ended"
 )
 
-// JournalKeep is what a [Journal] keeps of arguments and results.
+// JournalKeep says what a [Journal] keeps of arguments and results.
 type JournalKeep string
 
 const (
 	// JournalKeepAll keeps arguments and results. The secrets of the server's specification are
 	// replaced by ***, as in the log.
 	JournalKeepAll JournalKeep = "all"
-	// JournalKeepDigests keeps digests: a key that is used for another call is found, and a
-	// result is not returned a second time.
+	// JournalKeepDigests keeps only digests. Use of a key for another call is detected, but a
+	// result cannot be returned a second time.
 	JournalKeepDigests JournalKeep = "digests"
-	// JournalKeepNothing keeps neither.
+	// JournalKeepNothing keeps neither values nor digests: use of a key with other arguments is
+	// not detected.
 	JournalKeepNothing JournalKeep = "nothing"
 )
-
-// maxKeyBytes is the length of the longest key of a call, in bytes.
-const maxKeyBytes = 256
-
-// CheckKey returns why a text cannot be the key of a call; nil if it can. A key is 1 to 256
-// bytes of printable UTF-8: it is shown to operators, so it must hold no secret.
-func CheckKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("the key is empty; name the call, as in %q", "order-4711")
-	case len(key) > maxKeyBytes:
-		return fmt.Errorf("the key has %d bytes; at most %d are accepted: use a digest of it", len(key), maxKeyBytes)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("the key %.40q is not UTF-8", key)
-	}
-	for _, r := range key {
-		if !unicode.IsPrint(r) {
-			return fmt.Errorf("the key %.40q has the character %q, which cannot be shown", key, r)
-		}
-	}
-	return nil
-}

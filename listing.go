@@ -13,10 +13,10 @@ import (
 type Catalog struct {
 	// Server is the name of the server.
 	Server string `json:"server"`
-	// Unavailable: the server is not ready, and this is what it offered last.
+	// Unavailable: the server is not ready, and the lists are the last that it offered.
 	Unavailable bool `json:"unavailable,omitempty"`
-	// Version is another number whenever the lists were read again: a list with the same Version
-	// is the same. A restart gives another one, although the server may list the same.
+	// Version changes whenever the lists are read again, and at every restart, even if the server
+	// lists the same. If Version is the same, so are the lists.
 	Version uint64 `json:"version"`
 	// State is the state of the server.
 	State supervisor.State `json:"state,omitempty"`
@@ -51,7 +51,7 @@ type Tool struct {
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -59,9 +59,9 @@ type Tool struct {
 // language model.
 const bytesPerToken = 4
 
-// TokenEstimate estimates how many tokens the tool costs a language model that is given
-// it: the bytes of its alias, description and input schema, divided by 4. Models count
-// differently, so it is good for comparisons and not for bills.
+// TokenEstimate estimates how many tokens the tool costs a language model that is given it: the
+// bytes of its alias, description and input schema, divided by 4. Models count differently, so
+// use it for comparisons, not for billing.
 func (t Tool) TokenEstimate() int {
 	n := len(t.Alias)
 	if t.Definition != nil {
@@ -87,7 +87,7 @@ type Resource struct {
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.Resource `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -100,7 +100,7 @@ type ResourceTemplate struct {
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.ResourceTemplate `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }
 
@@ -115,6 +115,6 @@ type Prompt struct {
 	// Definition is what the server declared. It is shared: do not change it.
 	Definition *mcp.Prompt `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
-	// facade.WithRawCatalog. Names and texts in it have any length. Do not change it.
+	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
 	Raw json.RawMessage `json:"-"`
 }

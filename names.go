@@ -14,8 +14,8 @@ const separator = "/"
 // maxServerName is the longest server name, in bytes.
 const maxServerName = 64
 
-// CheckServerName returns an error if name cannot be a server's. A server name has 1
-// to 64 characters of [A-Za-z0-9_.-]; the first is a letter or a digit.
+// CheckServerName returns an error if name is not a valid server name. A server name has 1 to 64
+// characters of [A-Za-z0-9_.-]; the first is a letter or a digit.
 func CheckServerName(name string) error {
 	switch {
 	case name == "":
@@ -69,24 +69,17 @@ func SplitName(qualified string) (server, name string, ok bool) {
 	return server, name, ok && server != "" && name != ""
 }
 
-// AliasPrefix begins every alias.
-const AliasPrefix = "mcp__"
-
-// MaxAliasBytes is the length of the longest alias, in bytes.
-const MaxAliasBytes = 64
-
-// Alias is a tool's name for language model providers, which take at most 64
-// characters of [a-zA-Z0-9_-]: "mcp__fs__list" for tool "list" of server "fs". A name
-// with other characters, too long, or ambiguous, is changed to fit and gets a hash of
-// the qualified name appended, so that two tools never share an alias. Of a long name
-// the end is kept.
+// Alias is a tool's name for language model providers, which take at most 64 characters of
+// [a-zA-Z0-9_-]: "mcp__fs__list" for tool "list" of server "fs". If a name is too long, is
+// ambiguous or has other characters, it is changed to fit and a hash of the qualified name is
+// appended, so that two tools never share an alias. A name that is too long loses its beginning.
 func Alias(server, name string) string {
-	return toolname.Join(AliasPrefix, server, name, Qualify(server, name), MaxAliasBytes)
+	return toolname.Join(toolname.AliasPrefix, server, name, Qualify(server, name), toolname.MaxAliasBytes)
 }
 
 // SplitAlias returns the server and the server's own name of the tool that an alias
 // stands for. ok is false for an alias with a hash, which can only be looked up
 // (facade.Client.Tool). SplitAlias does not check whether the tool exists.
 func SplitAlias(alias string) (server, name string, ok bool) {
-	return toolname.Split(AliasPrefix, alias, MaxAliasBytes)
+	return toolname.Split(toolname.AliasPrefix, alias, toolname.MaxAliasBytes)
 }

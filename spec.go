@@ -51,23 +51,22 @@ type ServerSpec struct {
 	// start, too. Without it, a first start that fails is an error of Register and
 	// leaves nothing behind.
 	StartSupervised bool
-	// Standby keeps a second process of the server running, started and listed in
-	// advance. When the process in service ends by itself, the standby takes over without
-	// a start: its tools stay listed. Calls in flight fail as after any crash. Calls that come before the takeover is complete
-	// fail with ErrUnavailable and a RetryAfter of 100 ms, unless they are made with
-	// facade.WithWaitReady. The delay of Policy comes before the next standby is started,
-	// at least 50 ms, and each takeover uses up one attempt. It needs Stdio, InMemory or
-	// Transport, and a Policy with
-	// MaxAttempts other than 0. It costs the memory of a second process, and does not work
+	// Standby keeps a second process of the server running, started and listed in advance. When
+	// the process in service ends by itself, the standby takes over without a start: its tools
+	// stay listed. Calls in flight fail as after any crash. Calls that come before the takeover
+	// is complete fail with ErrUnavailable and a RetryAfter of 100 ms, unless they are made with
+	// facade.WithWaitReady. The next standby starts after the delay of Policy, at least 50 ms,
+	// and each takeover uses up one attempt. It needs Stdio, InMemory or Transport, and a Policy
+	// with MaxAttempts other than 0. It costs the memory of a second process, and does not work
 	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool
 
 	// Tools selects the tools that are offered. The zero value offers all.
 	Tools ToolFilter
-	// Secrets are texts that are replaced by *** in everything the server says outside
-	// of results: stderr, log messages, errors. Values in Stdio.Env, Args, Headers and
-	// URL that look like secrets are found without it. Texts shorter than 6 bytes are
-	// not replaced, because they would make other text unreadable.
+	// Secrets are texts that are replaced by *** in everything the server says outside of
+	// results: stderr, log messages, errors. Values in Stdio.Env, Args, Headers and URL that look
+	// like secrets are replaced without being listed here. Texts shorter than 6 bytes are not
+	// replaced, because they would make other text unreadable.
 	Secrets []string
 	// Era restricts the protocol versions that are negotiated. The zero value,
 	// EraAuto, allows all.
@@ -103,9 +102,9 @@ func (s ServerSpec) WithDefaults() ServerSpec {
 	return s
 }
 
-// Clone returns a copy that shares no slice and no map with s. InMemory, Transport,
-// HTTP.Auth and HTTP.Client are shared, because copies of functions cannot be compared (see
-// [ServerSpec.Equal]): do not change them, make others.
+// Clone returns a copy that shares no slice and no map with s. InMemory, Transport, HTTP.Auth and
+// HTTP.Client are shared, because copies of functions cannot be compared (see
+// [ServerSpec.Equal]): do not change them, make new ones.
 func (s ServerSpec) Clone() ServerSpec {
 	s.Tools, s.Secrets = s.Tools.clone(), slices.Clone(s.Secrets)
 	s.Stdio, s.HTTP = s.Stdio.clone(), s.HTTP.clone()
@@ -128,10 +127,10 @@ func (s ServerSpec) TransportKind() string {
 	return ""
 }
 
-// Target describes in one line, without secrets, what the spec runs or reaches: the package
-// or script that npx, docker, node, python and their like run, another command without its
-// arguments, the URL without user, query and fragment and with *** in
-// place of a token in its path, or Transport.Target, each without Secrets.
+// Target describes in one line what the spec runs or reaches. For npx, docker, node, python and
+// similar commands it is the package or script that they run; for other commands, the command
+// without its arguments; for HTTP, the URL without user, query and fragment and with *** in place
+// of a token in its path; for Transport, Transport.Target. It holds none of the Secrets.
 func (s ServerSpec) Target() string {
 	target := s.plainTarget()
 	for _, text := range s.Secrets {
@@ -228,9 +227,8 @@ func (s ServerSpec) validateTransport() (errs []error) {
 	return errs
 }
 
-// Equal reports whether both specs start a server alike and treat it alike, so that a
-// server that runs by one need not be started again for the other. facade.Client.Apply
-// decides by it.
+// Equal reports whether two specs start and treat a server in the same way, so that a server with
+// one spec need not be restarted for the other. facade.Client.Apply uses it.
 //
 // Origin is not compared. Zero fields of Timeouts, Limits and Probe equal their defaults,
 // and an empty list or map equals none. The values behind Stdio, HTTP, InMemory and Transport
@@ -304,10 +302,10 @@ func equalMaps(a, b reflect.Value) bool {
 // its fields.
 type Policy = supervisor.Policy
 
-// Retry returns a policy that starts a server again after base, 2·base, 4·base, …, at most
-// 5 minutes, and gives it up after maxAttempts attempts in a row. A session that stays ready
-// for 10 seconds gives all attempts back. Package supervisor has the options: WithMaxDelay,
-// WithJitter, WithStableAfter, WithParking, WithIntensity.
+// Retry returns a policy that starts a server again after base, 2·base, 4·base, …, at most 5
+// minutes, and gives it up after maxAttempts attempts in a row. Once a session has stayed ready
+// for 10 seconds, attempts are counted from 0 again. Package supervisor has the options:
+// WithMaxDelay, WithJitter, WithStableAfter, WithParking, WithIntensity.
 //
 //	mcpvisor.Retry(3, 500*time.Millisecond) // after 500 ms, 1 s, 2 s; then the server is evicted
 //	mcpvisor.Retry(supervisor.Unlimited, time.Second, supervisor.WithJitter(0.2))
@@ -318,9 +316,9 @@ func Retry(maxAttempts int, base time.Duration, opts ...supervisor.RetryOption) 
 // NoRetry returns the policy that gives a server up at the first end of its session.
 func NoRetry() Policy { return supervisor.NoRetry() }
 
-// Timeouts are the separate clocks of one server. In each field 0 means the default
-// and a negative value means no bound. Two exceptions are errors of
-// [ServerSpec.Validate]: a negative Shutdown, and Call and CallTotal both negative.
+// Timeouts bound the operations of one server. In each field 0 means the default and a negative
+// value means no bound. Two exceptions are errors of [ServerSpec.Validate]: a negative Shutdown,
+// and Call and CallTotal both negative.
 type Timeouts struct {
 	// Start bounds a start: spawning the process or connecting, and the handshake.
 	// Register then fails with ErrStart; a later start counts as a failed attempt of the
@@ -331,16 +329,16 @@ type Timeouts struct {
 	// it, so a server that never answers server/discover does not start. It has no effect
 	// with EraLegacy and EraModern, which send only one of the two. Default 3 s.
 	Negotiate time.Duration
-	// List bounds the reading of all four lists together. What follows when it is over is
-	// as for Start. Default 30 s.
+	// List bounds the reading of all four lists together. When it expires, the start fails as
+	// with Start. Default 30 s.
 	List time.Duration
-	// MaxListAge is how old a list may get of a server that announces no changes of it
-	// (no listChanged capability, no ttlMs): a quarter of that before, at random, or later, it
-	// is read again, and EventChanged says what is different. At least 10 s. 0 or negative:
-	// such a list is read once for each start, and by facade.Client.Refresh. That is the
-	// default, because the lists of most such servers never change, and each reading costs
-	// them a request for each page. An hour suits a remote server, which may be replaced
-	// behind its address without an end of the session.
+	// MaxListAge is the maximum age of a list whose changes the server does not announce (no
+	// listChanged capability, no ttlMs). Then the list is read again, and EventChanged reports
+	// what changed. Each list gets a random age, up to a quarter less, but at least 10 s. Default
+	// 0, and for negative values: such a list is read only at each start and by
+	// facade.Client.Refresh, because the lists of most such servers never change, and each
+	// reading costs one request a page. An hour suits a remote server, which may be replaced
+	// behind its address while the session continues.
 	MaxListAge time.Duration
 	// Call bounds the time without progress of one call: each progress notification
 	// of the server starts it again. facade.WithTimeout overrides it for a call.
@@ -395,13 +393,12 @@ type Limits struct {
 	// that it answers fails with ErrProtocol, if its id is within 512 bytes of either end
 	// of the message. Default 64 MiB; more than 1 GiB is an error.
 	MaxMessageBytes int
-	// MaxBufferBytes bounds the memory of large messages (those that need a buffer of 64 KiB
-	// or more) while they
-	// are read and decoded, in bytes, all calls of the server together. One message
-	// may exceed it, so that a large result is never impossible; further ones wait, and
-	// the timeouts of their calls keep running. With Stdio or InMemory, a message that has
-	// found no room after 3 s is skipped and its call fails with ErrOverloaded and
-	// OutcomeAnswered. Default 64 MiB.
+	// MaxBufferBytes bounds the memory of large messages (those that need a buffer of 64 KiB or
+	// more) while they are read and decoded, in bytes, for all calls of the server together. One
+	// message may exceed it, so that a large result is never impossible; further ones wait, and
+	// the timeouts of their calls keep running. With Stdio or InMemory, a message that has found
+	// no room after 3 s is skipped and its call fails with ErrOverloaded and OutcomeAnswered.
+	// Default 64 MiB.
 	MaxBufferBytes int
 	// MaxElements bounds the JSON values (members, elements, scalars) in a result that
 	// is decoded. A result with more fails its call with ErrProtocol; CallToolRaw

@@ -23,19 +23,19 @@ type ServerStatus struct {
 	Gen uint64 `json:"gen"`
 	// Epoch numbers the incarnations of this registration, from 1.
 	Epoch uint64 `json:"epoch"`
-	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom" or,
-	// of a WebSocket in a configuration file, "ws".
+	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom", or "ws"
+	// for a WebSocket in a configuration file.
 	Transport string `json:"transport"`
-	// Target is what the server runs or where it is, as ServerSpec.Target says it, such as
-	// "npx @scope/server" or a URL.
+	// Target is what ServerSpec.Target returns: what the server runs or where it is, such as "npx
+	// @scope/server" or a URL.
 	Target string `json:"target"`
 	// Origin says where the server was configured, as in ".mcp.json:12"; may be empty. See
 	// ServerSpec.Origin.
 	Origin string `json:"origin,omitempty"`
 	// Policy describes the retry policy, as in "retry 3×, 500ms doubling".
 	Policy string `json:"policy"`
-	// Attempt is how many attempts of the policy are spent; 0 again once a session has
-	// been ready for StableAfter.
+	// Attempt counts the attempts of the policy that are spent. It is reset to 0 once a session
+	// has been ready for StableAfter.
 	Attempt int `json:"attempt"`
 	// MaxAttempts is how many attempts the policy allows in a row: 0 none, -1 any
 	// number.
@@ -49,7 +49,8 @@ type ServerStatus struct {
 	// Session describes the current session, as far as it is known while the server is
 	// connecting; nil while the server has no session.
 	Session *SessionInfo `json:"session,omitempty"`
-	// WantsStandby is ServerSpec.Standby: a ready server without Standby lacks one.
+	// WantsStandby is ServerSpec.Standby. If it is set and Standby is nil, the server lacks its
+	// standby.
 	WantsStandby bool `json:"wantsStandby,omitempty"`
 	// Standby describes the session that is ready to take over; nil without one.
 	Standby *SessionInfo `json:"standby,omitempty"`
@@ -70,8 +71,8 @@ type CatalogInfo struct {
 	Resources int `json:"resources"`
 	Templates int `json:"templates"`
 	Prompts   int `json:"prompts"`
-	// Hidden is how many tools the server lists that ServerSpec.Tools hides. They are
-	// not counted in Tools.
+	// Hidden counts the tools of the server that ServerSpec.Tools hides. Tools does not count
+	// them.
 	Hidden int `json:"hidden,omitempty"`
 	// Tokens estimates how many tokens the tools cost a language model that is given all
 	// of them: the sum of [Tool.TokenEstimate].
@@ -97,14 +98,14 @@ type CallCounts struct {
 type Incarnation struct {
 	// Epoch is its number, from 1.
 	Epoch uint64 `json:"epoch"`
-	// PID is its process id, 0 for servers that are no process.
+	// PID is its process id; 0 if the server is not a process.
 	PID int `json:"pid,omitempty"`
 	// Started is when it was started, Ended when its end was noticed.
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
-	// Served is whether it had become ready.
+	// Served reports whether it became ready.
 	Served bool `json:"served"`
-	// Cause is why it ended.
+	// Cause says why it ended.
 	Cause *supervisor.Cause `json:"cause,omitempty"`
 }
 
@@ -167,20 +168,19 @@ type StrayOutput struct {
 // ServerStderr is what the latest incarnation of a server wrote to its stderr. Blank
 // lines are left out, and secrets are replaced by ***.
 type ServerStderr struct {
-	// Epoch numbers the incarnation; 0 if none was started. PID is its process id, 0 for
-	// servers that are no process.
+	// Epoch numbers the incarnation; 0 if none was started. PID is its process id; 0 if the
+	// server is not a process.
 	Epoch uint64 `json:"epoch"`
 	PID   int    `json:"pid,omitempty"`
 	// Ended: the incarnation has ended, and writes no more.
 	Ended bool `json:"ended,omitempty"`
 	// Total counts the lines that the incarnation has written.
 	Total int64 `json:"total"`
-	// First are the first lines, if lines after them were dropped; otherwise Lines has
-	// them. First and Lines together hold at most Limits.MaxStderrLines.
+	// First holds the first lines if lines after them were dropped. Otherwise it is empty, and
+	// Lines holds every line. First and Lines together hold at most Limits.MaxStderrLines.
 	First []string `json:"first,omitempty"`
-	// Lines are the last lines, oldest first. Without a gap between them, they end with
-	// line number Total. A line is listed when its end was read, or when the incarnation
-	// has ended.
+	// Lines are the last lines, oldest first and without a gap; the last one has the number
+	// Total. A line is listed once its line break was read or the incarnation has ended.
 	Lines []string `json:"lines,omitempty"`
 }
 

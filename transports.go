@@ -17,9 +17,9 @@ import (
 // Stdio describes a server that is a subprocess and speaks newline-delimited JSON-RPC
 // on its stdin and stdout.
 //
-// The process does not inherit the host's whole environment; InheritEnv lists what it
-// gets. It runs in a process group of its own. When the server ends, the group is
-// ended with it, and on Linux also what has left the group.
+// The process does not inherit the host's whole environment; InheritEnv lists what it gets. It
+// runs in a process group of its own. When the server ends, so does the group, and on Linux and
+// Windows also what has left the group.
 type Stdio struct {
 	// Command is the program: a name without a slash is looked up in the PATH of the host,
 	// and a relative path such as "./server" begins at Dir. Required.
@@ -37,11 +37,11 @@ type Stdio struct {
 	InheritEnv bool
 	// Dir is the working directory. Default: that of the host.
 	Dir string
-	// KeepDaemons leaves processes running that the server started and that have left
-	// its process group. By default they are ended with the server: on Linux they are
-	// recognised by a variable in their environment and a number in their resource
-	// limits; on other systems they cannot be found. Set it for a server that starts
-	// daemons which are meant to stay.
+	// KeepDaemons leaves processes running that the server started and that have left its process
+	// group. By default they are ended with the server: on Linux they are recognised by a
+	// variable in their environment and a number in their resource limits. On Windows a job
+	// object always ends them, and on macOS they cannot be found, so there it has no effect. Set
+	// it for a server that starts daemons which are meant to stay.
 	KeepDaemons bool
 }
 
@@ -86,23 +86,25 @@ type HTTP struct {
 	// Accept, Content-Type, Content-Length, Last-Event-Id and Mcp-* are ignored, because
 	// the protocol sets them.
 	Headers map[string]string
-	// HeaderFunc, if set, returns further headers for each request to the endpoint's origin:
-	// a token of the user for whom a call is made, for instance. ctx is that of the request;
+	// HeaderFunc, if set, returns further headers for each request to the endpoint's origin: a
+	// token of the user for whom a call is made, for instance. ctx is the context of the request;
 	// for a call it has the values of the caller's context. An error fails the request before
-	// anything is sent, with ErrInvalid. The headers replace those of Headers, and the same ones
-	// are ignored; what a server repeats of them in its errors is not masked. HeaderFunc must
-	// honour ctx, and be safe for concurrent use. An HTTP with a HeaderFunc must not be changed
-	// after Register, and equals only itself in [ServerSpec.Equal].
+	// anything is sent, with ErrInvalid. A header replaces that of the same name in Headers, and
+	// the names that Headers ignores are ignored here, too. If a server repeats one of these
+	// headers in an error, it is not masked. HeaderFunc must honour ctx, and be safe for
+	// concurrent use. An HTTP with a HeaderFunc must not be changed after Register, and equals
+	// only itself in [ServerSpec.Equal].
 	HeaderFunc func(ctx context.Context) (map[string]string, error)
-	// Client, if set, supplies connections and cookies. Only its Transport and Jar are
-	// used: Timeout would cut event streams, and redirects are followed within the origin
-	// only. An *http.Transport is cloned, with its TLS and proxy settings. Requests to an
-	// authorization server use the Transport and no Jar. Default: a clone of
-	// http.DefaultTransport, with a dial function of our own for an authorization server.
+	// Client, if set, supplies connections and cookies. Only its Transport and Jar are used:
+	// Timeout would cut event streams, and redirects are followed within the origin only. An
+	// *http.Transport is cloned, with its TLS and proxy settings. Requests to an authorization
+	// server use the Transport and no Jar. Default: a clone of http.DefaultTransport, whose
+	// connections to an authorization server are checked against private networks.
 	//
-	// The Transport must honour the context of a request, as must its dial functions, its
-	// Proxy and its TLS callbacks. A call ends at its deadline although a RoundTripper does
-	// not; SessionInfo.AbandonedRequests counts what it holds. The Jar must not wait.
+	// The Transport must honour the context of a request, as must its dial functions, its Proxy
+	// and its TLS callbacks. A call ends at its deadline even if the RoundTripper does not
+	// return; SessionInfo.AbandonedRequests counts the requests that it still holds. The Jar must
+	// not wait.
 	Client *http.Client
 	// Auth, if set, supplies the credentials of the requests and replaces those that the server
 	// refuses: for OAuth &oauth.Config{}, of package oauth, whose zero value is enough for most
@@ -172,11 +174,11 @@ func isControlRune(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 // facade.ServeInMemory makes one of a go-sdk server. An InMemory that was registered must
 // not be changed.
 type InMemory struct {
-	// Serve runs one incarnation of the server: it reads newline-delimited JSON-RPC
-	// from stdin and writes it to stdout, until stdin ends or ctx is done. The error
-	// that it returns is the cause of the end, as the exit status of a process would
-	// be. What it writes to stderr is treated as a process's. Each incarnation calls it
-	// again, in a goroutine of its own; a panic ends the incarnation. Required.
+	// Serve runs one incarnation of the server: it reads newline-delimited JSON-RPC from stdin
+	// and writes it to stdout, until stdin ends or ctx is done. The error that it returns is the
+	// cause of the end, as the exit status of a process would be. Its stderr is treated like that
+	// of a process. Each incarnation calls Serve again, in a goroutine of its own; a panic ends
+	// the incarnation. Required.
 	Serve func(ctx context.Context, stdin io.ReadCloser, stdout io.WriteCloser, stderr io.Writer) error
 }
 
@@ -215,10 +217,11 @@ func (c *InMemory) validate() (errs []error) {
 // session.
 //
 // All limits and timeouts apply. A message that Read returns is in memory already, so
-// Limits.MaxMessageBytes only says whether it is used.
+// Limits.MaxMessageBytes only decides whether it is used.
 //
-// A Transport that was registered must not be changed. Do not use it for mcp.CommandTransport and the HTTP transports of the go-sdk: with Stdio
-// and HTTP a session survives more of what servers do, and its end has a better cause.
+// A Transport that was registered must not be changed. Do not use it for mcp.CommandTransport and
+// the HTTP transports of the go-sdk: with Stdio and HTTP a session survives more faults, and the
+// cause of its end says more.
 type Transport struct {
 	// New returns the transport of one start. It may return the same one again if that can
 	// connect more than once. If the error of New or Connect is a *supervisor.Cause, it is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -186,7 +187,7 @@ func (s *Snapshot) Alias(alias string) (mcpvisor.Tool, bool) {
 // tool. It also works while the server is down. An alias that two tools share belongs to
 // neither.
 func (s *Snapshot) SplitAlias(alias string) (server, name string, ok bool) {
-	if len(alias) > mcpvisor.MaxAliasBytes {
+	if len(alias) > toolname.MaxAliasBytes {
 		return "", "", false
 	}
 	if server, name, plain := mcpvisor.SplitAlias(alias); plain {

@@ -123,7 +123,7 @@ func (s *supervisingActor) step(c actor.Context, in lifecycle.Input) {
 		return
 	}
 	t := &transition{before: before, input: in}
-	if before == supervisor.StateNew && s.lifecycle.State() == supervisor.StateConnecting {
+	if before == lifecycle.StateNew && s.lifecycle.State() == supervisor.StateConnecting {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventRegistered})
 	}
 	for _, e := range effects {

@@ -189,10 +189,10 @@
 //	    false.
 //	type → HTTP.SSE
 //	    ("stdio", "http", "sse" or "ws"; default inferred from the other keys)
-//	    "sse" is the deprecated transport HTTP+SSE, which "http" finds out by
-//	    itself. "ws" is a WebSocket, which the command reaches, and programs
-//	    with config.WithWebSocket do. "local", "remote", "websocket" and
-//	    spellings of "streamable-http" are accepted too. Also written transport.
+//	    "sse" is the deprecated transport HTTP+SSE; "http" detects it, too. "ws"
+//	    is a WebSocket; programs other than mcpvisor need config.WithWebSocket
+//	    for it. "local", "remote", "websocket" and spellings of
+//	    "streamable-http" are accepted too. Also written transport.
 //	disabled
 //	    (boolean; default false) Lists the entry and does not start it. Nothing
 //	    else in it is checked.
@@ -242,8 +242,8 @@
 //	    (duration; default 30s) Bounds the listing of tools, resources,
 //	    templates and prompts together.
 //	timeouts.max_list_age → Timeouts.MaxListAge
-//	    (duration; default off) How old a list may get of a server that
-//	    announces no changes of it, before it is read again. At least 10s.
+//	    (duration; default off) The age at which a list is read again if its
+//	    server announces no changes. At least 10s.
 //	timeouts.call → Timeouts.Call
 //	    (duration; default 1m) Bounds how long a call may take without a
 //	    progress report. Each report starts it again.

@@ -66,7 +66,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "type", Aliases: []string{"transport"}, Type: `"stdio", "http", "sse" or "ws"`, Default: "inferred from the other keys", Field: "HTTP.SSE", Example: `"sse"`,
-			Meaning: `"sse" is the deprecated transport HTTP+SSE, which "http" finds out by itself. "ws" is a WebSocket, which the command reaches, and programs with config.WithWebSocket do. "local", "remote", "websocket" and spellings of "streamable-http" are accepted too.`},
+			Meaning: `"sse" is the deprecated transport HTTP+SSE; "http" detects it, too. "ws" is a WebSocket; programs other than mcpvisor need config.WithWebSocket for it. "local", "remote", "websocket" and spellings of "streamable-http" are accepted too.`},
 		read: func(e *entry, v *hujson.Value) { e.kind, _ = e.readString(v); e.kindValue = v },
 	},
 	{

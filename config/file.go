@@ -38,15 +38,14 @@ type Server struct {
 	Path string
 	// Line is the line of that file in which the entry begins, from 1.
 	Line int
-	// Replaces says where entries of the same name are that this one replaced, as in
+	// Replaces gives the positions of the entries of the same name that this one replaced, as in
 	// "user.json:4", in the order of the files.
 	Replaces []string
-	// Disabled entries are listed and not meant to be started. Only the name of
-	// their Spec is set: their variables may be missing, and the user is not asked
-	// for their inputs.
+	// Disabled entries are listed but are not to be started. Only the name of their Spec is set:
+	// their variables may be missing, and the user is not asked for their inputs.
 	Disabled bool
-	// Skipped entries are not those of [WithServers]. Only the name of their Spec is set, and
-	// whether they could be used is not known.
+	// Skipped entries are those that [WithServers] does not name. Only the name of their Spec is
+	// set; whether they are usable is not known.
 	Skipped bool
 }
 
@@ -64,17 +63,6 @@ func (f *File) Find(name string) (Server, bool) {
 		}
 	}
 	return Server{}, false
-}
-
-// EntryName returns the name of a server's entry in the file, or "" if the file
-// does not have the server.
-func (f *File) EntryName(server string) string {
-	for i := range f.Servers {
-		if f.Servers[i].Spec.Name == server {
-			return f.Servers[i].Entry
-		}
-	}
-	return ""
 }
 
 // Specs returns the specs of the servers that are neither disabled nor skipped, in the order
@@ -96,8 +84,8 @@ func (f *File) Specs() []mcpvisor.ServerSpec {
 //
 //	err := client.Apply(ctx, file.Specs(), file.Broken()...)
 //
-// Of an entry that is defined twice the first definition counts; if that is usable, the
-// server is not broken.
+// If an entry is defined twice, the first definition counts; if that one is usable, the server is
+// not broken.
 func (f *File) Broken() []string {
 	var names []string
 	for i := range f.Unusable {

@@ -22,11 +22,11 @@ const maxSize = 4 << 20
 // errors have no exported type; they are texts for the user.
 func Load(path string, opts ...Option) (*File, error) { return LoadFiles([]string{path}, opts...) }
 
-// LoadFiles reads several files as one. Their entries follow each other in the order of
-// paths. An entry of a later file replaces the entry of the same name in an earlier one as
-// a whole: nothing of the earlier one is read, no variable and no input, and its problems
-// are not reported. An entry that cannot be used replaces, too, because the earlier one
-// would be another server under its name. [Server.Replaces] says what an entry replaced.
+// LoadFiles reads several files as one. Their entries follow each other in the order of paths. An
+// entry of a later file replaces the entry of the same name in an earlier one as a whole: nothing
+// of the earlier one is read, no variable and no input, and its problems are not reported. An
+// unusable entry also replaces the earlier one, which would be a different server under the same
+// name. [Server.Replaces] says what an entry replaced.
 //
 // Relative paths and ${workspaceFolder} belong to the file that has them, unless
 // [WithWorkspace] is given. An input may be declared in any of the files; the last

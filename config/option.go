@@ -21,9 +21,9 @@ func WithKeyring(lookup func(service, account string) (string, error)) Option {
 }
 
 // WithServers limits what is read to some entries: those whose server has one of the names, or
-// whose name in the file is one of them. Nothing is read in the others, which are [Server.Skipped]:
-// the user is not asked for their inputs, no keyring is opened for them, and what is wrong with
-// them is no problem. Without names all entries are skipped, so that only their names are known.
+// whose name in the file is one of them. The others are not read, and are [Server.Skipped]: the
+// user is not asked for their inputs, no keyring is opened for them, and their mistakes are not
+// reported. Without names all entries are skipped, so that only their names are known.
 func WithServers(names ...string) Option {
 	return func(p *parser) { p.only, p.limited = names, true }
 }

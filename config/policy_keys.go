@@ -89,7 +89,7 @@ var timeoutRows = []row{
 	},
 	{
 		Key: Key{Name: "max_list_age", Type: "duration", Default: "off", Field: "Timeouts.MaxListAge", Example: `"1h"`,
-			Meaning: "How old a list may get of a server that announces no changes of it, before it is read again. At least 10s."},
+			Meaning: "The age at which a list is read again if its server announces no changes. At least 10s."},
 		read: intoDuration(func(e *entry) *time.Duration { return &e.spec.Timeouts.MaxListAge }),
 	},
 	{

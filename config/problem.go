@@ -8,26 +8,16 @@ import (
 )
 
 // Severity says what a [Problem] costs.
-type Severity int
+type Severity string
 
 const (
-	// SeverityError: the entry is left out of [File.Servers].
-	SeverityError Severity = iota
+	// SeverityError: the entry is left out of [File.Servers] and is in [File.Unusable], or the
+	// problem concerns the file as a whole.
+	SeverityError Severity = "error"
 	// SeverityWarning: the entry is used; part of it is ignored or read in a way that the
 	// message says.
-	SeverityWarning
+	SeverityWarning Severity = "warning"
 )
-
-// String returns "error" or "warning".
-func (s Severity) String() string {
-	if s == SeverityWarning {
-		return "warning"
-	}
-	return "error"
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Problem is one thing that is wrong with a file. It holds names of variables
 // and headers, never their values.

@@ -6,8 +6,8 @@ import "encoding/json"
 // "$schema" in a file completes and checks the file.
 const SchemaURL = "https://raw.githubusercontent.com/mcpvisor/mcpvisor/main/config/mcpvisor.schema.json"
 
-// Schema returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. It
-// is made from the table that the loader works with, as [Keys] is.
+// Schema returns a JSON Schema (draft 7) of the files that [Load] reads, for editors. Like [Keys]
+// it is made from the loader's own table.
 //
 // The schema rejects a text only where the loader reports a problem, be it an error or a
 // warning such as that about an unknown key. The reverse does not hold: only the loader

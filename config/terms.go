@@ -13,9 +13,8 @@ import (
 // Errors of the library name fields, for programs. A host that reads a file shows
 // its user the keys instead.
 //
-// It replaces the path of a field below ServerSpec ("Timeouts.Call",
-// "ServerSpec.Standby"), and the last part alone where that has several words
-// ("ClientSecret").
+// It replaces the path of a field of ServerSpec ("Timeouts.Call", "ServerSpec.Standby"), and also
+// the last part alone if that has several words ("ClientSecret").
 func KeyTerms(text string) string {
 	t := fieldTerms()
 	return t.names.ReplaceAllStringFunc(text, func(field string) string {

@@ -13,14 +13,14 @@ import (
 // Apply makes the registered servers those of specs, for example after a configuration file
 // has changed:
 //
-//   - a server of no spec is unregistered, whether Register, RegisterAll or an earlier Apply has
-//     registered it, unless keep has its name;
+//   - a server without a spec is unregistered, even if Register or RegisterAll registered it,
+//     unless keep has its name;
 //   - a new spec is registered;
 //   - a spec that is not [mcpvisor.ServerSpec.Equal] to that of its server replaces it; a
 //     spec with functions is equal only with the same pointers (InMemory, Transport,
 //     HTTP.Auth), which a program therefore makes once;
-//   - a server with an equal spec is left alone, whatever its state: its calls go on, and
-//     one that is down or evicted is not started ([Client.Restart] does that).
+//   - a server with an equal spec is left alone, whatever its state: its calls continue, and one
+//     that is down or evicted is not started ([Client.Restart] does that).
 //
 // Names in keep are left as they are: a registered server continues, and a spec of that name
 // is not used. keep is for servers that the program has registered itself, and for entries

@@ -9,14 +9,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// Authorize lets the user authorize this client at a server whose spec has Auth. It
-// listens on a loopback port for the redirect, passes the authorization URL to open (to
-// print it, or to start a browser), waits for the redirect as long as ctx allows,
-// exchanges the code, stores the tokens, and restarts the server, as [Client.Restart]
-// does. open runs in a goroutine of its own; Authorize does not wait for it after the
-// redirect. An error or a panic of open, and so a nil open, fails Authorize with
-// ErrAuthRequired. With oauth.GrantClientCredentials and oauth.GrantJWTBearer no user is
-// needed, and open is not called.
+// Authorize lets the user authorize this client at a server whose spec has Auth. It listens on a
+// loopback port for the redirect, passes the authorization URL to open (to print it, or to start
+// a browser), waits for the redirect as long as ctx allows, exchanges the code, stores the
+// tokens, and restarts the server, as [Client.Restart] does. open runs in a goroutine of its own;
+// Authorize does not wait for it after the redirect. If open fails, panics or is nil, Authorize
+// fails with ErrAuthRequired. With oauth.GrantClientCredentials and oauth.GrantJWTBearer no user
+// is needed, and open is not called.
 //
 // A server whose Register failed with ErrAuthRequired can be authorized, too. Register
 // it again afterwards.
@@ -28,12 +27,12 @@ func (c *Client) Authorize(ctx context.Context, server string, open func(url str
 	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error { return a.Authorize(ctx, open) })
 }
 
-// FinishAuthorization completes an authorization that began with [mcpvisor.AuthRequired].URL:
-// for hosts whose RedirectURL is a page of their own, and for users who copy the URL
-// from their browser. redirect is the complete URL that the authorization server
-// redirected to. The tokens are stored and the server is restarted. If ctx ends first,
-// for example because a browser closes its request, the token is fetched and stored all
-// the same, and Restart uses it. Errors as for [Client.Authorize].
+// FinishAuthorization completes an authorization that began with [mcpvisor.AuthRequired].URL: for
+// hosts whose RedirectURL is a page of their own, and for users who copy the URL from their
+// browser. redirect is the complete URL that the authorization server redirected to. The tokens
+// are stored and the server is restarted. If ctx ends first, for example because a browser closes
+// its request, the token is still fetched and stored, and the next Restart uses it. Errors as for
+// [Client.Authorize].
 func (c *Client) FinishAuthorization(ctx context.Context, server, redirect string) error {
 	return c.authorize(ctx, server, func(ctx context.Context, a mcpvisor.UserAuthorizer) error { return a.Finish(ctx, redirect) })
 }

@@ -226,21 +226,20 @@ type callOptions struct {
 	err          error // what is wrong with the options
 }
 
-// WithWaitReady lets the call wait until its server is ready. No timeout of the call ends
-// the wait: it counts neither against WithTimeout nor against Timeouts.CallTotal, so give
-// the context a deadline. Waiting calls are not counted in
-// CallCounts.Queued or bounded by Limits.MaxQueued. A server that cannot become ready by
-// itself ends the wait with ErrEvicted, ErrAuthRequired or ErrClosed, and one that is
-// unregistered meanwhile also with ErrUnknownServer. Without it, a call
-// of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
+// WithWaitReady lets the call wait until its server is ready. No timeout of the call ends the
+// wait: it counts neither against WithTimeout nor against Timeouts.CallTotal, so give the context
+// a deadline. Waiting calls are not counted in CallCounts.Queued or bounded by Limits.MaxQueued.
+// The wait ends with ErrEvicted, ErrAuthRequired or ErrClosed if the server cannot become ready
+// by itself, and with ErrClosed or ErrUnknownServer if it is unregistered meanwhile. Without it,
+// a call of a server that is not ready fails at once with mcpvisor.ErrUnavailable.
 func WithWaitReady() CallOption { return func(o *callOptions) { o.waitReady = true } }
 
 // WithoutWaitReady makes the call fail at once if its server is not ready, although the
 // client has [WithDefaultWaitReady].
 func WithoutWaitReady() CallOption { return func(o *callOptions) { o.waitReady = false } }
 
-// WithoutValidation sends the arguments of the call as they are, although the client has
-// [WithValidation]: the server may accept what its schema does not say.
+// WithoutValidation sends the arguments of the call as they are, even if the client has
+// [WithValidation]: a server may accept more than its schema says.
 func WithoutValidation() CallOption { return func(o *callOptions) { o.validate = false } }
 
 // WithProgress delivers the server's progress notifications about this call to f, in

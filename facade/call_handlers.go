@@ -10,13 +10,13 @@ import (
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
-// CallHandlers answer what a server asks for because of certain calls, in place of the handlers of
-// the client; see [WithCallHandlers]. One that is nil refuses such requests. They may be called by
-// many goroutines at once, and their contexts end with the request of the server, and with the call
-// if it is known.
+// CallHandlers answer the requests that a server makes because of certain calls, in place of the
+// handlers of the client; see [WithCallHandlers]. A function that is nil refuses its requests.
+// The functions may be called by many goroutines at once. Their contexts end with the request of
+// the server and, if the call is known, with the call.
 //
-// Calls with the same *CallHandlers have the same answerer, such as one user with several calls.
-// Do not change or copy a CallHandlers after its first call.
+// Calls that share a *CallHandlers share an answerer, such as one user with several calls. Do not
+// change or copy a CallHandlers after its first call.
 type CallHandlers struct {
 	// Sampling is as in WithSamplingHandler, and SamplingTools as WithSamplingTools.
 	Sampling      func(ctx context.Context, r SamplingRequest) (*mcp.CreateMessageWithToolsResult, error)
@@ -27,8 +27,8 @@ type CallHandlers struct {
 	URLElicitation func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)
 	// Roots returns the directories and files for the server with this name, as file:// URIs.
 	Roots func(ctx context.Context, server string) ([]mcp.Root, error)
-	// Raw, if set, answers all of these requests in place of the functions above: a gateway
-	// passes them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
+	// Raw, if set, answers all of these requests in place of the functions above. A gateway uses
+	// it to pass them on to its own client. An error that is a *jsonrpc.Error of the go-sdk
 	// reaches the server as it is.
 	Raw func(ctx context.Context, r ServerRequest) (json.RawMessage, error)
 	// RawAnswers says what Raw answers; the handlers of the client answer the rest. Default, the
@@ -50,13 +50,13 @@ type ServerRequest struct {
 	Params json.RawMessage
 }
 
-// WithCallHandlers has h answer what the server asks for because of this call: samplings,
-// elicitations and roots, those of a task that the server makes of the call included. So each call
-// can ask its own user. nil means the handlers of the client.
+// WithCallHandlers makes h answer the requests of the server that belong to this call (sampling,
+// elicitation, roots), including those of a task that runs the call. So each call can ask its own
+// user. Default, and for nil: the handlers of the client.
 //
-// A request of a server must be known to belong to the call:
+// This is how a request is known to belong to a call:
 //
-//   - Since 2026-07-28 it is in the answer to the call.
+//   - Since 2026-07-28 it comes in the answer to the call.
 //   - Before, over Streamable HTTP, it comes in the response to the POST of the call.
 //   - Before, over stdio, HTTP+SSE, a transport of the host, and on the standalone stream of HTTP,
 //     nothing names the call. Then the request has an answerer if all calls in flight at the

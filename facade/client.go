@@ -187,10 +187,10 @@ func (c *Client) WaitReady(ctx context.Context, names ...string) error {
 	return errors.Join(failed...)
 }
 
-// Ping asks a server whether it answers, by a ping or, since 2026-07-28, by server/discover,
-// and waits for the answer. Any answer is one, even an error. It restarts nothing: liveness
-// probes ([mcpvisor.Probe]) do that. Without a deadline of ctx, Probe.Timeout of the server
-// bounds the wait. The server must be ready. Pings are in no statistic.
+// Ping asks a server whether it answers, by a ping or, since 2026-07-28, by server/discover, and
+// waits for the answer. Any answer counts, even an error. Ping never restarts the server:
+// liveness probes ([mcpvisor.Probe]) do that. Without a deadline of ctx, Probe.Timeout of the
+// server bounds the wait. The server must be ready. Pings are in no statistic.
 //
 // Errors: ErrUnknownServer, ErrUnavailable, ErrEvicted, ErrAuthRequired, ErrCrashed,
 // ErrTimeout, ErrCanceled, ErrClosed.
@@ -218,8 +218,8 @@ func (c *Client) Close(ctx context.Context) error {
 	return withOp(c.rt.Close(ctx), "close")
 }
 
-// Closed reports whether [Client.Close] has begun. Probes of readiness use it: what is about
-// to end should get no new work.
+// Closed reports whether [Client.Close] has begun. Readiness probes use it: a program that is
+// about to end should get no new work.
 func (c *Client) Closed() bool { return c.closing.Load() }
 
 // Watch delivers events of the given kinds from now on; no kinds means all. The channel

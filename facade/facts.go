@@ -22,10 +22,10 @@ func (c *Client) ToolStats(server string) []mcpvisor.ToolStats {
 // caller's.
 func (c *Client) CallsInFlight() []mcpvisor.CallInFlight { return c.rt.Snapshot().CallsInFlight() }
 
-// RecentCalls returns the calls with a higher Seq than after that have ended, oldest
-// first. The client keeps the last 500; missed is how many later
-// than after are no longer kept. Pass 0 first, and then the last Seq that you have
-// seen. A number beyond the last Seq counts as 0. The slice is the caller's.
+// RecentCalls returns the ended calls whose Seq is greater than after, oldest first. The client
+// keeps the last 500; missed counts the calls after that Seq that are no longer kept. Pass 0
+// first, and then the last Seq that you have seen. A number beyond the last Seq counts as 0. The
+// slice is the caller's.
 func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed uint64) {
 	return c.rt.RecentCalls(after)
 }
@@ -35,20 +35,20 @@ func (c *Client) RecentCalls(after uint64) (calls []mcpvisor.CallRecord, missed 
 // the caller's.
 func (c *Client) UnknownCalls() []mcpvisor.CallRecord { return c.rt.UnknownCalls() }
 
-// RecentEvents returns the kept events with a higher Seq than after, in order. The client
-// keeps the last 1000 about the life of servers, and as many that
-// servers sent (EventLog, EventResourceUpdated), each up to 4 MiB; missed is how many later
-// than after are no longer kept. Pass 0 first, and then the last Seq that you have seen.
-// A number beyond the last Seq counts as 0. The slice is the caller's; what the events
-// point to is shared and must not be changed.
+// RecentEvents returns the kept events with a higher Seq than after, in order. The client keeps
+// the last 1000 about the life of servers, and as many that servers sent (EventLog,
+// EventResourceUpdated), each up to 4 MiB; missed counts the events after that Seq that are no
+// longer kept. Pass 0 first, and then the last Seq that you have seen. A number beyond the last
+// Seq counts as 0. The slice is the caller's; what the events point to is shared and must not be
+// changed.
 func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uint64) {
 	return c.rt.RecentEvents(after)
 }
 
-// WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than
-// after; see [Client.RecentEvents]. No event comes twice, and none is left out between
-// these and the later ones. If some are no longer kept, EventMissed comes first and says
-// how many, of all kinds. With 0 the watch begins with the oldest event that is kept.
+// WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than after;
+// see [Client.RecentEvents]. No event comes twice, and none is left out between the kept events
+// and the new ones. If some are no longer kept, EventMissed comes first and says how many, of all
+// kinds. With 0 the watch begins with the oldest event that is kept.
 func (c *Client) WatchFrom(ctx context.Context, after uint64, kinds ...mcpvisor.EventKind) <-chan mcpvisor.Event {
 	_ = ctx.Err() // a nil ctx panics here, and not in a goroutine
 	return c.rt.WatchFrom(ctx, after, kinds...)

@@ -66,10 +66,9 @@ func WithSamplingTools() Option { return func(o *options) { o.handlers.SampleToo
 // from Content take the defaults of the schema; Content that does not match the schema
 // is refused, and a request whose schema is not a flat form never reaches the handler.
 //
-// The handler may take its time: the timeout of the call stands still meanwhile, though
-// Timeouts.CallTotal applies. It may be called by many goroutines at once; its context
-// ends with the request. Default, and for nil: the client does not declare elicitation
-// by form.
+// While the handler runs, the timeout of the call is paused; Timeouts.CallTotal still applies. It
+// may be called by many goroutines at once; its context ends with the request. Default, and for
+// nil: the client does not declare elicitation by form.
 func WithElicitationHandler(f func(ctx context.Context, r ElicitationRequest) (*mcp.ElicitResult, error)) Option {
 	return func(o *options) { o.handlers.ElicitForm = elicitationHandler(f) }
 }
@@ -117,18 +116,18 @@ func WithRoots(roots ...mcp.Root) Option {
 	}
 }
 
-// Declared are the requests that calls can answer; see [WithDeclared].
+// Declared names the kinds of requests that calls can answer; see [WithDeclared].
 type Declared struct {
 	Sampling, SamplingTools     bool
 	Elicitation, URLElicitation bool
 	Roots                       bool
 }
 
-// WithDeclared declares capabilities of which the client itself has no handler, because its calls
-// have them ([WithCallHandlers]). Servers before 2026-07-28 are told once, when a session begins,
-// what the client can answer, and what was not declared is refused even if a call has a handler
-// for it. To servers since 2026-07-28 each request says what its call answers, and this option
-// changes nothing. Default: what the handlers of the client answer is declared, and nothing else.
+// WithDeclared declares capabilities for which the client has no handler but its calls do
+// ([WithCallHandlers]). Servers before 2026-07-28 learn once, when a session begins, what the
+// client can answer. A request that was not declared is refused even if a call has a handler for
+// it. For servers since 2026-07-28 each request declares what its call answers, and this option
+// has no effect. Default: what the handlers of the client answer is declared, and nothing else.
 func WithDeclared(d Declared) Option {
 	return func(o *options) {
 		o.handlers.Declared = d.offer()

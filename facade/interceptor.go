@@ -76,8 +76,8 @@ func (r CallResult) decode(ctx context.Context) (*mcp.CallToolResult, error) {
 // CallToolForModel it fails if the result cannot be decoded within the limits of the server.
 type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 
-// Interceptor is called around each call of a tool, in the goroutine of the caller. It
-// continues with next, and returns what that has returned or something else. It may
+// Interceptor is called around each call of a tool, in the goroutine of the caller. It calls next
+// to continue with the call, and returns the result of next or another one. It may
 //
 //   - refuse: return an error, or a result with IsError, without next;
 //   - answer by itself, from a cache for instance;
@@ -88,12 +88,12 @@ type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 //     or if the tool is idempotent.
 //
 // The error of an interceptor is returned to the caller as it is. One that wraps no
-// *[mcpvisor.Error] is a refusal: CallToolForModel tells the model its text, as in "The call
-// of fs/write was refused: the user declined". So it has to be fit for a model. Names and arguments are
-// checked before the first interceptor: a call of an unknown server or tool never comes
-// here, unless the server is down, when its tools are not known. A call that continues is
-// checked again, waits for its server, and is counted as any other; one that does not is
-// in no statistic and no trace.
+// *[mcpvisor.Error] is a refusal: CallToolForModel tells the model its text, as in "The call of
+// fs/write was refused: the user declined". So the text must be fit for a model. Names and
+// arguments are checked before the first interceptor: a call of an unknown server or tool never
+// gets here. While a server is down its tools are not known, so any name of a tool does. A call
+// that continues is checked again, waits for its server, and is counted as any other; one that
+// does not is in no statistic and no trace.
 type Interceptor func(ctx context.Context, call ToolCall, next CallNext) (CallResult, error)
 
 // WithInterceptor calls f around every call of a tool by CallTool, CallToolRaw and

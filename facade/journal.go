@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -23,9 +25,9 @@ import (
 )
 
 // WithJournal keeps the calls that are made with [WithKey] in a journal, so that they are
-// executed at most once and their results are found again after the end of the host. keep
-// says what of arguments and results is kept; empty means mcpvisor.JournalKeepAll. The caller
-// closes the journal, after the client. Default, and for a nil journal: none.
+// executed at most once and their results are found again after the end of the host. keep says
+// what the journal keeps of arguments and results; empty means mcpvisor.JournalKeepAll. The
+// caller closes the journal, after the client. Default, and for a nil journal: none.
 func WithJournal(journal mcpvisor.Journal, keep mcpvisor.JournalKeep) Option {
 	return func(o *options) { o.journal = journalOption{journal, keep} }
 }
@@ -49,21 +51,22 @@ func (o *journalOption) check() error {
 	return nil
 }
 
-// WithKey names a tool call, so that it is executed at most once, also over the end of the
-// host: the call is written to the journal of [WithJournal] before anything is sent. A call
-// with a key that the journal knows is not sent. It returns the result of the first call, or
-// waits for the task that the server has made of it, or fails with mcpvisor.ErrInterrupted if
-// the host ended before the answer came. An error of which the server may have executed the
-// call is kept as a result is; a call of which nothing was sent is forgotten.
+// WithKey names a tool call so that it is executed at most once, even if the host ends and
+// starts again. The call is written to the journal of [WithJournal] before anything is sent. A
+// call whose key the journal knows is not sent: it returns the result of the first call, waits
+// for the task of that call, or fails with mcpvisor.ErrInterrupted if the host ended before the
+// answer came. An error is kept like a result if the server may have executed the call. A call
+// of which nothing was sent is forgotten.
 //
-// A key belongs to one tool and one set of arguments ([mcpvisor.CheckKey] says what it may
-// look like); with others the call fails with mcpvisor.ErrInvalid. Calls with one key wait for
-// each other. When the context of the call ends, a task of it goes on, so that the key finds
-// it again. A tool that may be executed as a task is asked to be (MCP 2025-11-25).
+// A key is 1 to 256 bytes of printable UTF-8. Operators see it, so it must hold no secret. It
+// belongs to one tool and one set of arguments. A key of another form, a key of
+// another call, and a client without a journal fail the call with mcpvisor.ErrInvalid; a journal
+// that cannot be read or written fails it with mcpvisor.ErrJournal. Calls with one key wait for each other. When the context of the call ends, its task continues, and a later call with the key
+// finds it. A server of 2025-11-25 is asked for a task if the tool supports that.
 func WithKey(key string) CallOption { return func(o *callOptions) { o.key, o.hasKey = key, true } }
 
 // JournalEntries returns what the journal knows of the calls with a key, the oldest first,
-// without arguments and results; nothing without [WithJournal].
+// without arguments and results; none without [WithJournal].
 //
 // Errors: ErrJournal.
 func (c *Client) JournalEntries(ctx context.Context) ([]mcpvisor.JournalEntry, error) {
@@ -167,7 +170,7 @@ func (c *Client) lockKey(ctx context.Context, key string) (*keyedCall, error) {
 	if c.opts.journal.store == nil {
 		return nil, invalidRequest(errors.New("a call with a key needs a client with a journal; make it with facade.WithJournal"))
 	}
-	if err := mcpvisor.CheckKey(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return nil, invalidRequest(err)
 	}
 	if err := c.keys.lock(ctx, key); err != nil {
@@ -414,4 +417,25 @@ func digestArguments(raw json.RawMessage) string {
 func digest(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// maxKeyBytes is the length of the longest key of a call, in bytes.
+const maxKeyBytes = 256
+
+// checkKey returns why a text cannot be the key of a call; nil if it can. See [WithKey].
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("the key is empty; name the call, as in %q", "order-4711")
+	case len(key) > maxKeyBytes:
+		return fmt.Errorf("the key has %d bytes; at most %d are accepted: use a digest of it", len(key), maxKeyBytes)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("the key %.40q is not UTF-8", key)
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("the key %.40q has the character %q, which cannot be shown", key, r)
+		}
+	}
+	return nil
 }

@@ -52,8 +52,8 @@ func (c *Client) Tools() []mcpvisor.Tool {
 	return c.rt.Snapshot().Tools()
 }
 
-// AllTools iterates over what [Client.Tools] returns, without a copy. It yields the
-// tools of one moment, that at which the loop begins.
+// AllTools iterates over what [Client.Tools] returns, without a copy. It yields the tools that
+// are listed when the loop begins.
 func (c *Client) AllTools() iter.Seq[mcpvisor.Tool] {
 	if c.opts.stickyTools {
 		return c.stickyTools
@@ -122,11 +122,10 @@ func (c *Client) ResourceTemplates() []mcpvisor.ResourceTemplate { return c.rt.S
 // [Client.Resources] does.
 func (c *Client) Prompts() []mcpvisor.Prompt { return c.rt.Snapshot().Prompts() }
 
-// Catalogs iterates over the registered servers at the moment at which the loop begins,
-// sorted by name, and yields what each offers or, whatever its state, offered last. So it
-// says which server a name belongs to while that is down, was given up, or is being
-// replaced. It leaves out servers that have never been ready, and yields none after Close.
-// It copies nothing.
+// Catalogs yields what each registered server offers or, if it is not ready, offered last. The
+// servers are those registered when the loop begins, sorted by name. So Catalogs says which
+// server a name belongs to even while that server is down, evicted or being replaced. It leaves
+// out servers that have never been ready, and yields none after Close. It copies nothing.
 func (c *Client) Catalogs() iter.Seq[mcpvisor.Catalog] {
 	return func(yield func(mcpvisor.Catalog) bool) {
 		s := c.rt.Snapshot()

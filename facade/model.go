@@ -39,10 +39,10 @@ const codeRefused = "refused"
 // can act on, and a [ModelError] as structured content.
 //
 // Mistakes that the model can correct (a wrong name, wrong arguments) and refusals of an
-// [Interceptor] are described plainly. The text of every other error begins with "Internal
-// Error: ". It says what happened and whether the tool may have run, and not where: no
-// address, no cause of the network, no stack trace, no stderr. Those are for operators, in
-// the error that [WithObserver] sees. To have both, use CallTool and [Client.ErrorForModel].
+// [Interceptor] are described plainly. The text of every other error begins with "Internal Error:
+// ". It says what happened and whether the tool may have run. It holds no address, network error,
+// stack trace or stderr: those are for operators, in the error that [WithObserver] sees. To have
+// both, use CallTool and [Client.ErrorForModel].
 func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, opts ...CallOption) *mcp.CallToolResult {
 	if c.opts.interceptors == nil {
 		result, err := c.CallTool(ctx, tool, args, opts...)
@@ -58,10 +58,10 @@ func (c *Client) CallToolForModel(ctx context.Context, tool string, args any, op
 	return c.errorForModel(tool, err, ran)
 }
 
-// ErrorForModel is the result that [Client.CallToolForModel] makes of the error of a call:
-// for an agent loop that calls in another way, such as [Client.CallToolRaw]. tool is the name
-// that the model used. An error that wraps no *mcpvisor.Error is the refusal of an
-// interceptor if the client has any, and otherwise a failure of the call.
+// ErrorForModel turns the error of a call into the result that [Client.CallToolForModel] would
+// return. It is for agent loops that call in another way, such as [Client.CallToolRaw]. tool is
+// the name that the model used. An error that wraps no *mcpvisor.Error counts as the refusal of
+// an interceptor if the client has one, and otherwise as a failure of the call.
 func (c *Client) ErrorForModel(tool string, err error) *mcp.CallToolResult {
 	return c.errorForModel(tool, err, false)
 }

@@ -75,14 +75,14 @@ func WithDefaultCallTimeout(d time.Duration) Option {
 // deadline. [WithoutWaitReady] switches it off for one call. Default: such calls fail at once.
 func WithDefaultWaitReady() Option { return func(o *options) { o.waitReady = true } }
 
-// WithStickyTools keeps the tools of a server that is down in [Client.Tools],
-// [Client.AllTools] and [Client.Tool], with [mcpvisor.Tool].Unavailable set, as long as its
-// policy may start it again: what a language model is given stays the same over a crash,
-// and the provider's prompt cache holds. The tools leave the list when the server is
-// evicted, unauthorized or unregistered, and the first list of the next incarnation
-// replaces them. Calls are as without it: they fail with ErrUnavailable while the server
-// is down, or wait with [WithWaitReady]. It costs no memory: of each server the last list
-// is kept anyway. Default: a server that is down has no tools.
+// WithStickyTools keeps the tools of a server that is down in [Client.Tools], [Client.AllTools]
+// and [Client.Tool], with [mcpvisor.Tool].Unavailable set, as long as its policy may start it
+// again: what a language model is given stays the same over a crash, and the provider's prompt
+// cache holds. The tools leave the list when the server is evicted, unauthorized or unregistered,
+// and the first list of the next incarnation replaces them. It does not change calls: they fail
+// with ErrUnavailable while the server is down, or wait with [WithWaitReady]. It costs no memory,
+// because the last list of each server is kept anyway. Default: a server that is down has no
+// tools.
 func WithStickyTools() Option { return func(o *options) { o.stickyTools = true } }
 
 // WithRawCatalog keeps each tool, resource, template and prompt as its server sent it, byte for byte:
@@ -102,13 +102,13 @@ const defaultClientBufferBytes = 512 << 20
 // and for values below 1: 512 MiB.
 func WithMaxBufferBytes(n int) Option { return func(o *options) { o.maxBufferBytes = n } }
 
-// WithMaxStarts bounds how many servers that are subprocesses start at one time: the first
-// starts of a configuration with hundreds of servers, their retries, restarts and standbys.
-// Others wait, in order, in the state connecting; Timeouts.Start begins after that wait. A start
-// counts until the handshake is complete, for 10 s at most, so that servers that hang delay the
-// others by no more. It also bounds how many first starts, of servers of any kind,
-// [Client.RegisterAll] and [Client.Apply] wait for at one time. Default, and for values below 1:
-// 16 for each processor that Go uses.
+// WithMaxStarts bounds how many subprocess servers start at the same time: the first starts of a
+// configuration with hundreds of servers, their retries, restarts and standbys. Others wait, in
+// order, in the state connecting; Timeouts.Start begins after that wait. A start counts until the
+// handshake is complete, for 10 s at most, so that servers that hang delay the others no longer
+// than that. It also bounds how many first starts, of servers of any kind, [Client.RegisterAll]
+// and [Client.Apply] wait for at the same time. Default, and for values below 1: 16 for each
+// processor that Go uses.
 func WithMaxStarts(n int) Option { return func(o *options) { o.maxStarts = max(n, 0) } }
 
 // startsAtOnce is how many starts run at one time.

@@ -90,10 +90,10 @@ func (r *Read) request() (request transport.Request, params map[string]any, op s
 // Do not modify its bytes.
 type ReadNext func(ctx context.Context, r Read) (json.RawMessage, error)
 
-// ReadInterceptor is called around each read of a resource and of a prompt, in the goroutine
-// of the caller. As an [Interceptor] it continues with next and returns what that has returned
-// or something else; it may refuse with an error of its own, answer from a cache, or change
-// what is read. A resource stays a resource, and a prompt a prompt. To read again is safe.
+// ReadInterceptor is called around each read of a resource and of a prompt, in the goroutine of
+// the caller. Like an [Interceptor] it calls next to continue, and returns the result of next or
+// another one. It may refuse with an error of its own, answer from a cache, or change what is
+// read, but not turn a resource into a prompt or the reverse. Calling next again is safe.
 type ReadInterceptor func(ctx context.Context, r Read, next ReadNext) (json.RawMessage, error)
 
 // WithReadInterceptor calls f around ReadResource, ReadResourceRaw, GetPrompt and

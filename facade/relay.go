@@ -25,11 +25,11 @@ const maxMetaBytes = 64 << 10
 // server requires) sends them with each.
 //
 // Members that this client sets itself are left out of meta: progressToken, which [WithProgress]
-// replaces, and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28. The
-// clientCapabilities count if somebody else answers for the call, with [WithRelay] or
-// [CallHandlers].Raw: a server since 2026-07-28 then sees what that client can answer. What
-// the client's observer sets wins, too: with its traceparent, meta loses its own and its
-// tracestate. Of several WithMeta the last one counts; nil or empty means none.
+// replaces, and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28. There
+// is one exception: with [WithRelay] or [CallHandlers].Raw somebody else answers for the call, so
+// a server since 2026-07-28 gets the clientCapabilities of meta. Members that the client's
+// observer sets replace those of meta, too; a traceparent of the observer also removes the
+// tracestate of meta. Of several WithMeta the last one counts; nil or empty means none.
 //
 // Error of the call: ErrInvalid (meta is too long or not a JSON object); nothing was sent.
 func WithMeta(meta json.RawMessage) CallOption {
@@ -131,9 +131,10 @@ func mergeMeta(own, caller json.RawMessage) json.RawMessage {
 }
 
 // WithLogMessages delivers the server's log messages about this call to f and to nobody else:
-// neither to watchers nor to the client's log. f is called as that of [WithProgress], with the same
-// bounds. Servers since 2026-07-28 send messages of this level (debug, info, notice, warning, error,
-// critical, alert or emergency) and above; earlier ones those of [Client.SetLoggingLevel].
+// neither to watchers nor to the client's log. f is called like the function of [WithProgress],
+// with the same bounds. Servers since 2026-07-28 send messages of this level (debug, info,
+// notice, warning, error, critical, alert or emergency) and above; earlier servers use the level
+// of [Client.SetLoggingLevel].
 //
 // A message is about this call if it comes in the response to its POST or, over stdio, HTTP+SSE and a
 // transport of the host, if no other call is in flight at the server. Others go to watchers, as
@@ -148,13 +149,13 @@ func WithLogMessages(level string, f func(mcpvisor.LogMessage)) CallOption {
 	}
 }
 
-// InputRequired is a result that ends one round of a call, and not the call: the server requires
+// InputRequired is a result that ends one round of a call but not the call: the server requires
 // input (2026-07-28, multi round-trip requests).
 type InputRequired struct {
 	// InputRequests is the JSON object of what is required, by the keys that InputResponses
-	// repeats; nil for nothing: then the server defers the call.
+	// repeats. nil: the server requires no input, and only defers the call.
 	InputRequests json.RawMessage
-	// RequestState is opaque: the next round gives it back as it is. nil for none.
+	// RequestState is opaque: pass it back unchanged in the next round. nil for none.
 	RequestState json.RawMessage
 }
 
@@ -181,18 +182,19 @@ func ReadInputRequired(result json.RawMessage) (required InputRequired, ok bool)
 	return required, true
 }
 
-// Continuation is what the next round of a call takes to its server. The zero Continuation begins a
-// call.
+// Continuation carries the answers to one round of a call into the next; see [WithRelay]. The
+// zero Continuation begins a call.
 type Continuation struct {
 	// InputResponses is the JSON object of the answers, by the keys of InputRequests.
 	InputResponses json.RawMessage
-	// RequestState is that of the last InputRequired.
+	// RequestState is that of the last InputRequired, byte for byte.
 	RequestState json.RawMessage
 }
 
-// WithRelay has the call return a result that requires input as the server sent it, in place of
-// asking handlers and sending the request again. [ReadInputRequired] reads it, and the next round is
-// the same call with WithRelay and what it says, byte for byte. The caller bounds the rounds.
+// WithRelay makes the call return a result that requires input as the server sent it, instead of
+// asking handlers and sending the request again. [ReadInputRequired] reads such a result. For the
+// next round, make the same call with WithRelay, the answers, and the RequestState byte for byte.
+// The caller bounds the number of rounds.
 //
 //	result, err := client.CallToolRaw(ctx, tool, args, facade.WithRelay(facade.Continuation{}))
 //	if required, ok := facade.ReadInputRequired(result); ok {
@@ -200,12 +202,12 @@ type Continuation struct {
 //		result, err = client.CallToolRaw(ctx, tool, args, facade.WithRelay(next))
 //	}
 //
-// It is for CallToolRaw, ReadResourceRaw and GetPromptRaw, and for servers since 2026-07-28. Earlier
-// ones send requests of their own, which handlers answer, and so does the input of a task.
-// Each round has the timeouts and the record of a call of its own.
+// It is for CallToolRaw, ReadResourceRaw and GetPromptRaw, and for servers since 2026-07-28.
+// Earlier servers send requests of their own, which handlers answer; handlers also answer what a
+// task asks for. Each round has the timeouts and the record of a call of its own.
 //
-// Errors of the call: ErrInvalid (a Continuation that is not JSON, one for a server that speaks an
-// earlier version by now, WithKey, StartTask); nothing was sent.
+// Errors of the call: ErrInvalid (a Continuation that is not JSON, or that is for a server which now
+// speaks an earlier version; use with WithKey or StartTask); nothing was sent.
 func WithRelay(next Continuation) CallOption {
 	return func(o *callOptions) {
 		o.relay, o.next = true, Continuation{bytes.TrimSpace(next.InputResponses), bytes.TrimSpace(next.RequestState)}

@@ -266,8 +266,8 @@ func isToolError(result json.RawMessage) (failed bool) {
 	return failed
 }
 
-// WithObserver has an observer see each request at its start and its end, for traces and
-// metrics: see [mcpvisor.Observer]. Default, and for nil: none, which costs nothing.
+// WithObserver reports the start and the end of each request to observer, for traces and metrics;
+// see [mcpvisor.Observer]. Default, and for nil: none, which costs nothing.
 func WithObserver(observer mcpvisor.Observer) Option {
 	return func(o *options) {
 		if o.observer = nil; observer != nil {
@@ -276,10 +276,10 @@ func WithObserver(observer mcpvisor.Observer) Option {
 	}
 }
 
-// UpdateObserver replaces the observer of [WithObserver] by what next returns for it; nil
-// means none, for both. A request that has begun keeps the observer that saw its start. An
-// observer that shall not displace another one calls it from its own methods. next must not
-// call the client.
+// UpdateObserver calls next with the current observer, and installs the one that next returns;
+// nil means none, in both places. A request that has begun keeps the observer that saw its start.
+// To keep the current observer, return one that calls it. next must not call the client.
+// Concurrent updates run one after another.
 func (c *Client) UpdateObserver(next func(now mcpvisor.Observer) mcpvisor.Observer) {
 	c.rt.UpdateObserver(next)
 }

@@ -26,13 +26,13 @@ func (c *Client) Refresh(ctx context.Context, server string) error {
 // EventResourceUpdated (MCP, server, resources, subscriptions: resources/subscribe; since
 // 2026-07-28 subscriptions/listen).
 //
-// The subscription belongs to the registration: it is made again for each incarnation
-// before that is ready, and it may be made while the server is down. If a ready server
-// rejects it, the subscription is dropped: the error is ErrRPC if the server answers with
-// a JSON-RPC error, and ErrProtocol if it acknowledges the request without the resource
-// (since 2026-07-28) or has no subscriptions. If ctx has ended before, nothing is done. After
-// other errors the subscription stays, and the server is asked again later; Unsubscribe,
-// which also works with a context that has ended, ends that.
+// The subscription belongs to the registration: it is made again for each incarnation before that
+// is ready, and it may be made while the server is down. If a ready server rejects it, the
+// subscription is dropped: the error is ErrRPC if the server answers with a JSON-RPC error, and
+// ErrProtocol if it acknowledges the request without the resource (since 2026-07-28) or has no
+// subscriptions. If ctx has ended before, nothing is done. After other errors the subscription
+// remains, and the server is asked again later, until Unsubscribe; that works even with a context
+// that has ended.
 //
 // Errors: ErrUnknownServer, ErrInvalid (empty URI), ErrRPC, ErrProtocol, ErrTimeout,
 // ErrUnavailable, ErrCanceled, ErrClosed.

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // unknownServer is the error of a name that no server has, with similar names as hint.
@@ -58,7 +59,7 @@ const (
 // write returns the function that writes a tool's name in the form of the requested
 // one.
 func (f nameForm) write(requested string) func(*mcpvisor.Tool) string {
-	if strings.HasPrefix(requested, mcpvisor.AliasPrefix) {
+	if strings.HasPrefix(requested, toolname.AliasPrefix) {
 		f = preferAliases
 	} else if _, _, qualified := mcpvisor.SplitName(requested); qualified {
 		f = preferNames
@@ -76,7 +77,7 @@ func similarTools(s *actors.Snapshot, requested string, form nameForm) []string 
 		return all
 	}
 	server, _, qualified := mcpvisor.SplitName(requested)
-	bare := !qualified && !strings.HasPrefix(requested, mcpvisor.AliasPrefix)
+	bare := !qualified && !strings.HasPrefix(requested, toolname.AliasPrefix)
 	if s.Server(server) == nil {
 		server = ""
 	}

@@ -36,11 +36,11 @@ type Task struct {
 	err    error               // final
 }
 
-// StartTask calls a tool, and returns as soon as the server has made a task of the call. A
-// server that answers instead gives a task that has ended already. The timeouts of the call
-// bound StartTask alone; nothing but its context bounds [Task.Wait]. A server of 2025-11-25 is
-// asked for a task if the tool accepts that. Interceptors do not see the call. Its record and
-// what an observer sees end when StartTask returns.
+// StartTask calls a tool and returns as soon as the server has accepted the call as a task. If
+// the server answers at once, the returned Task has already ended. The timeouts of the call bound
+// StartTask alone; nothing but its context bounds [Task.Wait]. A server of 2025-11-25 is asked
+// for a task if the tool accepts that. Interceptors do not see the call. For [Client.RecentCalls]
+// and for an observer the call ends when StartTask returns.
 //
 // Errors: as those of [Client.CallTool].
 func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...CallOption) (*Task, error) {
@@ -64,8 +64,8 @@ func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...C
 	return t, nil
 }
 
-// ID is what the server calls the task; empty if it has answered at once. Some servers accept
-// it as the only credential, so treat it as a secret.
+// ID returns the server's id of the task; empty if the server answered at once. Some servers
+// accept it as the only credential, so treat it as a secret.
 func (t *Task) ID() string {
 	if t.follow == nil {
 		return ""
@@ -73,8 +73,8 @@ func (t *Task) ID() string {
 	return t.follow.id()
 }
 
-// State is what is known of the task, as [Client.Tasks] has it; the server is not asked. Its State
-// may also be "completed", "failed" or "cancelled".
+// State returns what is known of the task, as [Client.Tasks] lists it, without asking the server.
+// Its State may also be "completed", "failed" or "cancelled".
 func (t *Task) State() mcpvisor.OpenTask {
 	if t.follow == nil {
 		return mcpvisor.OpenTask{Tool: t.tool, State: string(task.Completed)}
@@ -175,8 +175,8 @@ func (t *Task) wrap(err error, op string) error {
 }
 
 // Cancel asks the server to cancel the task. The server decides whether it does, and [Task.Wait]
-// tells what became of it; [Client.Tasks] does not list it any more. A task that has ended stays
-// as it is.
+// returns the outcome; [Client.Tasks] no longer lists the task. Cancel has no effect on a task
+// that has ended.
 //
 // Errors: ErrUnavailable and the other errors of a request.
 func (t *Task) Cancel(ctx context.Context) error {
@@ -191,12 +191,13 @@ func (t *Task) Cancel(ctx context.Context) error {
 }
 
 // Tasks returns the calls that servers execute as tasks and that have not ended, oldest first:
-// those that CallTool and its kind wait for, and those of StartTask until Wait has told their
-// end, or Cancel was called; those of ResumeTask while Wait runs. The slice is the caller's.
+// those for which CallTool and the other calls wait; those of StartTask until Wait has returned
+// their end or Cancel was called; and those of ResumeTask while Wait runs. The slice is the
+// caller's.
 func (c *Client) Tasks() []mcpvisor.OpenTask { return c.openTasks.list() }
 
-// CancelTask asks a server to cancel the task with a number of [Client.Tasks]. Whoever waits for
-// it learns what the server made of that.
+// CancelTask asks a server to cancel the task that [Client.Tasks] lists under number. The server
+// decides whether it does; whoever waits for the task gets its outcome.
 //
 // Errors: ErrInvalid (no such task is open), ErrUnavailable and the other errors of a request.
 func (c *Client) CancelTask(ctx context.Context, number uint64) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// TaskInput is what a task asks for (MCP, tasks: inputRequests).
+// TaskInput is one request that a task waits for (MCP, tasks: inputRequests).
 type TaskInput struct {
 	// Key names the question among those of the task.
 	Key string
@@ -28,10 +28,10 @@ type TaskInput struct {
 	Params json.RawMessage
 }
 
-// Inputs asks the server what the task waits for, and returns what was not answered, sorted by
-// key. It is for a host that has no handler for it: [Task.Wait] then fails with
-// mcpvisor.ErrInputRequired, and may be called again after [Task.Answer]. While another
-// goroutine waits for the task, Inputs waits, too. In 2025-11-25 servers ask handlers only.
+// Inputs asks the server what the task waits for, and returns the requests that are not answered,
+// sorted by key. It is for a host without handlers for them: [Task.Wait] then fails with
+// mcpvisor.ErrInputRequired, and may be called again after [Task.Answer]. While another goroutine
+// waits for the task, Inputs waits, too. Servers of 2025-11-25 ask only through handlers.
 //
 // Errors: those of [Task.Wait].
 func (t *Task) Inputs(ctx context.Context) (all []TaskInput, err error) {
@@ -42,9 +42,9 @@ func (t *Task) Inputs(ctx context.Context) (all []TaskInput, err error) {
 	return all, err
 }
 
-// Answer gives the task what it asks for under a key of [Task.Inputs]. response is anything that
-// marshals to the JSON object of the answer, such as a *mcp.ElicitResult. If the server ends before
-// it has used the answer, the next incarnation gets it from [Task.Wait].
+// Answer answers the request that [Task.Inputs] lists under key. response is anything that
+// marshals to the JSON object of the answer, such as a *mcp.ElicitResult. If the server ends
+// before it has used the answer, the next incarnation gets it from [Task.Wait].
 //
 // Errors: ErrInvalid (the response; or the task does not ask for the key), ErrRPC (the server
 // refuses the answer; the key may be answered again), and those of [Task.Wait].

@@ -97,7 +97,7 @@ func TestTotals_ends_by_cause(t *testing.T) {
 // Answers to no request in flight, as late ones are and second ones, are counted in each
 // session, and the counts of the last session stay.
 func TestTotals_unmatched_answers_outlive_a_restart(t *testing.T) {
-	twice := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate}}}
+	twice := mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionMalformed, Text: "duplicate"}}}
 	for name, spec := range map[string]mcpvisor.ServerSpec{
 		"memory":  {Name: "s", InMemory: mcptest.InMemory(twice)},
 		"process": {Name: "s", Stdio: mcptest.Stdio(twice)},

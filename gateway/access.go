@@ -25,13 +25,14 @@ func WithTokenVerifier(verify auth.TokenVerifier, details *auth.RequireBearerTok
 
 // Token is a bearer token of a [Handler], by its hash: the token itself is not kept.
 type Token struct {
-	// Principal is whose token it is, as in "ci". Sessions and limits belong to a principal.
+	// Principal names the owner of the token, as in "ci". Sessions and limits belong to a
+	// principal.
 	Principal string `json:"principal"`
 	// SHA256 is what [HashToken] returns.
 	SHA256 string `json:"sha256"`
 }
 
-// NewToken returns a random token.
+// NewToken returns a random token of 52 letters and digits, for [WithTokens].
 func NewToken() string { return rand.Text() + rand.Text() }
 
 // HashToken returns the hash of a token, to be stored in place of it. Tokens must be random, as
@@ -61,7 +62,8 @@ func WithTokens(tokens ...Token) Option {
 }
 
 // WithHosts sets the names that the Host header of a request may have besides those of this
-// machine, without port. Default: with a verifier of tokens any, else only those of this machine.
+// machine, without port. Default: any name if tokens are required, otherwise only those of this
+// machine.
 func WithHosts(names ...string) Option {
 	return func(o *options) {
 		for _, name := range names {

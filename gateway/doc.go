@@ -30,32 +30,32 @@
 // # Names
 //
 // Tools and prompts are listed as "server__tool" by a Handler, and by their alias (mcpvisor.Alias) by
-// a Transport; [WithNames] changes that. Names fit what model providers accept. What several tools
-// would be called, and a tool with a schema for which hosts reject a whole list, is withheld:
+// a Transport; [WithNames] changes that. Names fit what model providers accept. Tools that
+// would share a name are withheld, and so is a tool whose schema makes hosts reject a whole list:
 // [Status] says why. Calls take the listed name, the alias or the qualified name
 // ("fs/list_directory"). A resource keeps its URI. If several servers list the same URI or
 // template, it is listed as mcpvisor://SERVER/URI for each of them. That form names a resource
 // of one server in any case.
 //
-// A URI belongs to the server that lists it, or else to the one with the template that it may
-// be an expansion of; of several templates, the one with the longest literal beginning
-// counts. If servers are equal in that, the URI is refused with an error that names them. A
-// server owns what it offered last until it is unregistered: while it is down, was given up
-// or is being replaced, its URIs are answered with an error, and never by another server. So
-// a server whose template matches everything gets what no other server has. A server that has
-// never been ready owns nothing, as nobody knows what it has.
+// A URI belongs to the server that lists it, or else to the one with the template that it may be
+// an expansion of; of several templates, the one with the longest literal beginning counts. On a
+// tie the URI is refused, with an error that names the servers. A server owns what it offered
+// last until it is unregistered: while it is down, was given up or is being replaced, its URIs
+// are answered with an error, and never by another server. So a server whose template matches
+// everything gets the URIs that no other server has. A server that has never been ready owns
+// nothing, as nobody knows what it has.
 //
-// Lists have no characters that a model reads and people do not see: control characters with
-// escape sequences, marks of the text direction, tag characters and other invisible ones. They are
-// removed from names of resources, titles, descriptions and instructions. In schemas, names and
-// values that have some are left out. URIs and _meta are not changed.
+// Lists contain no characters that models read but people do not see: control characters with
+// escape sequences, marks of the text direction, tag characters and other invisible ones. They
+// are removed from names of resources, titles, descriptions and instructions. In schemas, names
+// and values that have some are left out. URIs and _meta are not changed.
 //
 // # Results and errors
 //
-// The result of a tool is passed on byte for byte, such characters included: it is data, and
-// may be a file that is to be written back. The same holds for what resources and prompts
-// contain. Who shows a result to a model or on a terminal removes them there. What goes wrong is told in the way in
-// which the caller can act on it:
+// The result of a tool is passed on byte for byte, such characters included: it is data, and may
+// be a file that is to be written back. The same holds for what resources and prompts contain.
+// Code that shows a result to a model or on a terminal must remove them. A failure is reported in
+// the form that the caller can act on:
 //
 //   - The server is down, crashed, was given up, is overloaded or did not answer in time: a
 //     result with IsError, whose text says what happened, and whether the call may have had
@@ -65,23 +65,22 @@
 //   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
 //   - A JSON-RPC error of the server: the same error, with its code and data.
 //
-// No call is repeated that may have reached a server. A framework that repeats calls by itself after an error must not do
-// so here: the outcome of the first attempt may be unknown. (Switch off the replay of
-// eino's officialmcp.)
+// No call is repeated that may have reached a server. Switch off the automatic retries of a
+// framework: the outcome of the first attempt may be unknown. (In eino's officialmcp this is the
+// replay.)
 //
 // # Notifications
 //
-// A change of the bytes of a list is one
-// list_changed notification for each kind of list; changes that the session has not read yet
-// are one. An update of a resource is reported to the sessions that subscribed to it; after
-// a restart of its server each subscribed resource counts as updated. Subscriptions also
-// survive that the host replaces the server: when a server of that name is ready, they are
-// made again, and each resource counts as updated. Progress is passed on
-// if the request has a progress token; a report that the session has not read when the next one
-// comes is left out. Log messages about a call are passed on to its client, and others
-// to all sessions, after logging/setLevel, which sets the level of all servers registered then; servers registered later keep theirs.
-// The level stays after the session: MCP has no request that resets it, so the host sets the
-// one that it wants with facade.Client.SetLoggingLevel.
+// When the bytes of a list change, the session gets one list_changed notification for that kind
+// of list, which also stands for all further changes until the session reads it. An update of a
+// resource is reported to the sessions that subscribed to it; after a restart of its server each
+// subscribed resource counts as updated. Subscriptions also survive when the host replaces the
+// server: once a server of that name is ready, they are made again, and each resource counts as
+// updated. Progress is passed on if the request has a progress token; a report that the session
+// has not read when the next one comes is left out. Log messages about a call are passed on to
+// its client, and others to all sessions, after logging/setLevel, which sets the level of all
+// servers registered then; servers registered later keep theirs. The level outlives the session, because MCP has no request that resets it; the
+// host can set it with facade.Client.SetLoggingLevel.
 //
 // # Requests of servers
 //
@@ -94,16 +93,16 @@
 //
 // # What a peer may cost
 //
-// [Limits] bound what one session costs, whatever its peer sends and does not read: requests in
-// flight and in line, their bytes, answers that are not read, subscriptions, and requests
-// subscriptions/listen. A request beyond them waits in Write, so a peer behind a stream is
-// read no further; what is refused has a JSON-RPC error that names the bound. A session whose
-// unread answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no
-// bound of their own: those that say the same are one, updates of many parts of a resource
-// become one of the whole, and of log messages the newest stay. Lists are made one at a
-// time. When events of the client were lost, the lists
-// are compared, and subscribed resources count as changed. Nothing that a peer does delays another one, but they share the places
-// of the servers (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
+// [Limits] bound what one session costs, whatever its peer sends or leaves unread: requests in
+// flight and waiting, their bytes, unread answers, subscriptions, and subscriptions/listen
+// requests. A request beyond them waits in Write, so nothing more is read from a peer behind a
+// stream. A request that is refused gets a JSON-RPC error that names the bound. A session whose unread
+// answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no bound of their
+// own: equal ones are merged, updates of many parts of a resource become one of the whole, and
+// only the newest log messages are kept. Lists are made one at a time. When events of the client
+// were lost, the lists are compared, and subscribed resources count as changed. Nothing that a
+// peer does delays another one, but they share the places of the servers
+// (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
 //
 // # Versions
 //

@@ -42,14 +42,14 @@ type HTTPLimits struct {
 	// nothing between its requests.
 	SessionIdle time.Duration
 
-	// Of one principal; without tokens there is one. Beyond them requests are answered with 429.
-
-	// MaxInFlight is how many requests are in flight. Default 1,024.
+	// MaxInFlight is how many requests of one principal are in flight. Without tokens all
+	// requests are of one principal. A request beyond it is answered with 429. Default 1,024.
 	MaxInFlight int
-	// MaxSessions is how many sessions have a request in flight, a stream, a subscription or a
-	// log level. Default 10,000.
+	// MaxSessions is how many sessions of one principal have a request in flight, a stream, a subscription or a
+	// log level. A request that needs one more is answered with 429. Default 10,000.
 	MaxSessions int
-	// MaxBytes bounds the bodies of all requests in flight. Default 128 MiB.
+	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
+	// beyond it is answered with 429. Default 128 MiB.
 	MaxBytes int
 }
 
@@ -76,7 +76,7 @@ func setDefault[T int | time.Duration](value *T, otherwise T) {
 }
 
 // LoadSessionKey reads the key of [WithSessionKey] from a file of 32 bytes that only the user may
-// read. If there is none, it is made.
+// read. A missing file is created with a random key.
 func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path) }
 
 // WithSessionKey sets the key that signs the ids of sessions. A [Handler] with the same key, in
@@ -113,7 +113,7 @@ type Server struct {
 // answer is JSON, or a stream if progress comes first.
 //
 // Without tokens it serves this machine only, under its own names, and no page of another web
-// site. [WithTokens] and [WithTokenVerifier] open it to other machines; TLS is the matter of the
+// site. [WithTokens] and [WithTokenVerifier] open it to other machines; TLS is up to the
 // http.Server. The tokens are not passed on to the servers.
 //
 // The http.Server must have a ReadHeaderTimeout, and no WriteTimeout: streams last. Set
@@ -199,7 +199,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // Status is what a [Server] does at one moment.
 type Status struct {
-	// Sessions counts the sessions that cost something; Streams those of them with a stream.
+	// Sessions counts the sessions with a request in flight, a stream, a subscription or a log
+	// level; Streams counts those with a stream.
 	Sessions int `json:"sessions"`
 	Streams  int `json:"streams"`
 	// InFlight counts the requests in flight.

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // anyObject is the schema of a tool that has none, which the specification requires.
@@ -67,7 +68,7 @@ func (c *connection) findPrompt(name string) (server, own string, err error) {
 	if server, own, ok := mcpvisor.SplitAlias(name); ok {
 		return server, own, nil
 	}
-	if len(name) > mcpvisor.MaxAliasBytes {
+	if len(name) > toolname.MaxAliasBytes {
 		return "", "", unknownPrompt(name)
 	}
 	for known := range c.client.Catalogs() {

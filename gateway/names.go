@@ -14,17 +14,18 @@ const (
 	// PrefixOnConflict lists "tool", and "server__tool" if several servers have such a tool. A
 	// name changes when a server comes that has the same, and stays so while the gateway runs.
 	PrefixOnConflict
-	// PrefixNever lists "tool". What several servers have is not listed: give one of them
-	// another name, or hide it (mcpvisor.ServerSpec.Tools). [Status] has the conflicts.
+	// PrefixNever lists "tool". A tool that several servers have is withheld: rename one of them,
+	// or hide it (mcpvisor.ServerSpec.Tools). [Status] has the conflicts.
 	PrefixNever
 )
 
 // Names say how tools and prompts are listed.
 type Names struct {
+	// Prefix says whether a name begins with that of its server. Default: PrefixAlways.
 	Prefix Prefix
-	// HostPrefix is what the host puts before each name, as in "mcp__mcpvisor__". Names are as
-	// much shorter, so that host and gateway together keep to the 64 characters that model
-	// providers accept. At most 40 bytes count.
+	// HostPrefix is what the host puts before each name, as in "mcp__mcpvisor__". Names are
+	// shortened by its length, so that prefix and name together fit the 64 characters that model
+	// providers accept. At most 40 bytes count. Default: none.
 	HostPrefix string
 }
 
@@ -33,7 +34,7 @@ type Names struct {
 func WithNames(n Names) Option { return func(o *options) { o.names = &n } }
 
 // maxNameBytes is the longest name that model providers accept.
-const maxNameBytes = mcpvisor.MaxAliasBytes
+const maxNameBytes = toolname.MaxAliasBytes
 
 func (n Names) limit() int { return max(maxNameBytes-len(n.HostPrefix), toolname.MinBytes) }
 

@@ -22,7 +22,7 @@ type OnDown struct {
 // over a restart, byte for byte, if the server offers the same again.
 func Keep() OnDown { return OnDown{unlimited: true} }
 
-// Grace keeps the entries for a while after the server went down. Values below 1 mean 0.
+// Grace keeps the entries for d after the server went down. A negative d means 0.
 func Grace(d time.Duration) OnDown { return OnDown{grace: max(d, 0)} }
 
 // Withdraw takes the entries from the lists as soon as the server is down.
@@ -49,7 +49,7 @@ func WithOnDown(d OnDown, servers ...string) Option {
 // being asked to. A server whose session has just ended may still be ready by its state.
 func mayReturn(s supervisor.State) bool {
 	switch s {
-	case supervisor.StateNew, supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
 		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
 		return true
 	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:
@@ -61,8 +61,8 @@ func mayReturn(s supervisor.State) bool {
 const DefaultMaxWait = 10 * time.Second
 
 // WithMaxWait sets how long a request that was not sent, because its server is down, waits for
-// the next incarnation; 0 or less: not at all. A request waits only if the server may be back
-// in that time. Default: [DefaultMaxWait].
+// the next incarnation; 0 or less: not at all. A request waits only if the server can be back
+// within that time. Default: [DefaultMaxWait].
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // whenUp makes a request of a server, and again if it was not sent because the server is

@@ -10,9 +10,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Serve answers a peer outside this program, such as a host that has started it as a server:
-// it opens one session of each transport and passes the messages on. The first is one of
-// [Transport], the second leads to the peer:
+// Serve answers a peer outside this program, such as a host that started it as a server. It opens
+// one session of each transport and passes the messages on. session is a [Transport] of a client,
+// and peer leads to the peer:
 //
 //	err := gateway.Serve(ctx, gateway.Transport(client), &mcp.StdioTransport{})
 //

@@ -21,7 +21,8 @@ type Options struct {
 	// Retention is how long the entry of a call is kept after it was written last. Then the
 	// key is free again, so choose it longer than anybody repeats a call. Default: 7 days.
 	Retention time.Duration
-	// MaxEntries bounds how many calls are kept. Default: 100,000.
+	// MaxEntries bounds how many calls are kept. When the journal is full, a call with a new key
+	// fails with ErrJournal and is not sent. Default: 100,000.
 	MaxEntries int
 	// MaxBytes bounds the entries in bytes; the file is up to about twice as large. A result
 	// that finds no room is not kept. Default: 256 MiB.
@@ -61,9 +62,9 @@ type write struct {
 	done   chan struct{} // closed when the change is durable, or has failed
 }
 
-// Open opens the journal in a file, or makes it (mode 0600). It reads the whole file once, to
-// find damage before a call relies on it. A second file, whose name ends in ".lock", keeps
-// other processes out; it stays.
+// Open opens the journal in a file, and creates the file if it is missing (mode 0600). It reads
+// the whole file once, to find damage before a call relies on it. A second file, whose name ends
+// in ".lock", keeps other processes out; it stays.
 //
 // Errors: ErrInUse, ErrDamaged, ErrNewer, and those of the operating system.
 func Open(path string, o Options) (*Journal, error) {
@@ -106,8 +107,8 @@ func Open(path string, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// Close writes what was asked for, and closes the file. Later uses fail. Close may be called
-// more than once.
+// Close completes the writes that were requested, and closes the file. Later uses fail. Close may
+// be called more than once.
 func (j *Journal) Close() error {
 	var err error
 	j.close.Do(func() {

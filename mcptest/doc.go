@@ -14,8 +14,8 @@
 // A script without content of its own offers a default set of tools, two resources, a
 // template and two prompts; see [DefaultTools].
 //
-// With a StateDir a server counts over its processes: [Starts], [Executions] of the
-// tool count, [PIDs]. One StateDir belongs to one server.
+// With a StateDir, counts outlive the process: [Starts], [Executions] of the tool count, and
+// [PIDs]. One StateDir belongs to one server.
 //
 // Package mcptest/oauthtest is an OAuth authorization server, and mcptest/chaos injects
 // faults into servers of any kind.

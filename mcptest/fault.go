@@ -76,8 +76,16 @@ const (
 	ActionForkGrandchild Action = "fork"
 	// ActionError answers with a JSON-RPC error of Code (default -32603) and Text.
 	ActionError Action = "error"
-	// ActionMalformed answers with a malformed response; Text is one of the constants
-	// whose names begin with Malformed, such as [MalformedWrongID].
+	// ActionMalformed answers with a malformed response. Text says which:
+	//
+	//	result       a result that is not an object; the default
+	//	wrong_id     an answer to a request that the client never sent
+	//	string_id    the id of the request as a string
+	//	duplicate    the right answer, twice
+	//	no_id        an answer without an id
+	//	null_id      an error whose id is null
+	//	error_text   an error that is a string instead of an object
+	//	empty        neither a result nor an error
 	ActionMalformed Action = "malformed"
 	// ActionOversize pads the line of the answer to at least Bytes bytes.
 	ActionOversize Action = "oversize"
@@ -103,28 +111,20 @@ const (
 	ActionLateAnswer Action = "late_answer"
 )
 
-// Malformed responses for [ActionMalformed]: values of [Fault.Text].
+// The values of [Fault.Text] for [ActionMalformed].
 const (
-	// MalformedResult has a result that is not an object. It is the default.
-	MalformedResult = "result"
-	// MalformedWrongID answers a request that the client never sent.
-	MalformedWrongID = "wrong_id"
-	// MalformedStringID returns the request's id as a string.
-	MalformedStringID = "string_id"
-	// MalformedDuplicate sends the right answer twice.
-	MalformedDuplicate = "duplicate"
-	// MalformedNoID has no id.
-	MalformedNoID = "no_id"
-	// MalformedNullID is an error whose id is null.
-	MalformedNullID = "null_id"
-	// MalformedErrorText has an error that is a string instead of an object.
-	MalformedErrorText = "error_text"
-	// MalformedEmpty has neither a result nor an error.
-	MalformedEmpty = "empty"
+	malformedResult    = "result"
+	malformedWrongID   = "wrong_id"
+	malformedStringID  = "string_id"
+	malformedDuplicate = "duplicate"
+	malformedNoID      = "no_id"
+	malformedNullID    = "null_id"
+	malformedErrorText = "error_text"
+	malformedEmpty     = "empty"
 )
 
-// Fault is one misbehaviour: the action Do at the stage At. Fields that the action does
-// not use are ignored.
+// Fault is one misbehaviour: the action Do at the stage At. Fields that the action does not use
+// are ignored.
 type Fault struct {
 	// At is the stage at which the fault happens. Required.
 	At Stage `json:"at"`
@@ -160,8 +160,8 @@ var (
 	actions = []Action{ActionExit, ActionDie, ActionHang, ActionHangAll, ActionIgnoreShutdown, ActionJunk, ActionHalfLine, ActionStderrFlood, ActionStderrLine,
 		ActionForkGrandchild, ActionError, ActionMalformed, ActionOversize, ActionFlood, ActionRepeatCursor, ActionBadTool, ActionRefuseVersion, ActionDelay,
 		ActionCloseStdout, ActionLateAnswer}
-	malformations = []string{"", MalformedResult, MalformedWrongID, MalformedStringID, MalformedDuplicate,
-		MalformedNoID, MalformedNullID, MalformedErrorText, MalformedEmpty}
+	malformations = []string{"", malformedResult, malformedWrongID, malformedStringID, malformedDuplicate,
+		malformedNoID, malformedNullID, malformedErrorText, malformedEmpty}
 	// needsRequest are the actions that replace or change an answer.
 	needsRequest = []Action{ActionHang, ActionError, ActionMalformed, ActionOversize, ActionRefuseVersion, ActionRepeatCursor, ActionBadTool, ActionLateAnswer, ActionHalfLine}
 	// beforeAnswer are the stages before the answer to a request.

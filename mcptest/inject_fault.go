@@ -197,19 +197,19 @@ func malformedLines(r *request, line []byte, how string) [][]byte {
 	}
 	id := `,"id":` + string(r.id)
 	switch how {
-	case MalformedWrongID:
+	case malformedWrongID:
 		return reply(`,"id":987654321`, `,"result":{}`)
-	case MalformedStringID:
+	case malformedStringID:
 		return reply(`,"id":"`+strings.Trim(string(r.id), `"`)+`"`, `,"result":{}`)
-	case MalformedDuplicate:
+	case malformedDuplicate:
 		return [][]byte{line, bytes.Clone(line)}
-	case MalformedNoID:
+	case malformedNoID:
 		return reply("", `,"result":{}`)
-	case MalformedNullID:
+	case malformedNullID:
 		return reply(`,"id":null`, `,"error":{"code":-32603,"message":"which request was that?"}`)
-	case MalformedErrorText:
+	case malformedErrorText:
 		return reply(id, `,"error":"it did not work"`)
-	case MalformedEmpty:
+	case malformedEmpty:
 		return reply(id, "")
 	}
 	return reply(id, `,"result":"not an object"`)

@@ -11,14 +11,14 @@ import (
 func TestActionMalformed(t *testing.T) {
 	for how, want := range map[string][]string{
 		"":                 {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
-		MalformedResult:    {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
-		MalformedWrongID:   {`{"jsonrpc":"2.0","id":987654321,"result":{}}`},
-		MalformedStringID:  {`{"jsonrpc":"2.0","id":"1","result":{}}`},
-		MalformedDuplicate: {`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`},
-		MalformedNoID:      {`{"jsonrpc":"2.0","result":{}}`},
-		MalformedNullID:    {`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"which request was that?"}}`},
-		MalformedErrorText: {`{"jsonrpc":"2.0","id":1,"error":"it did not work"}`},
-		MalformedEmpty:     {`{"jsonrpc":"2.0","id":1}`},
+		malformedResult:    {`{"jsonrpc":"2.0","id":1,"result":"not an object"}`},
+		malformedWrongID:   {`{"jsonrpc":"2.0","id":987654321,"result":{}}`},
+		malformedStringID:  {`{"jsonrpc":"2.0","id":"1","result":{}}`},
+		malformedDuplicate: {`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		malformedNoID:      {`{"jsonrpc":"2.0","result":{}}`},
+		malformedNullID:    {`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"which request was that?"}}`},
+		malformedErrorText: {`{"jsonrpc":"2.0","id":1,"error":"it did not work"}`},
+		malformedEmpty:     {`{"jsonrpc":"2.0","id":1}`},
 	} {
 		withRawClient(t, one(Fault{At: StagePing, Nth: 1, Do: ActionMalformed, Text: how}), func(c *rawClient) {
 			c.request(1, "ping", "{}")

@@ -33,9 +33,9 @@ const (
 	roleGrandchild = "grandchild"
 )
 
-// Main runs the fixture that this process was started as, and exits with its status. In
-// any other process it returns at once. Call it first in TestMain, or in main, of every
-// binary that uses [Stdio] or package hostile: both execute the current binary again.
+// Main runs the fixture that this process was started as, and exits with its status. In any other
+// process it returns at once. Call it first in TestMain, or in main, of every binary that uses
+// [Stdio], which executes the current binary again.
 func Main() {
 	role.MainReached()
 	switch os.Getenv(role.Env) {

@@ -14,9 +14,8 @@ func Starts(dir string) int { return statedir.Starts(dir) }
 // that ran twice.
 func Executions(dir string) map[string]int { return statedir.Executions(dir) }
 
-// PIDs returns every process that was started with this StateDir, servers and
-// grandchildren, in the order of their start. Most of them may have ended; see
-// [Alive].
+// PIDs returns every process that was started with this StateDir, servers and grandchildren, in
+// the order of their start. Many may have ended; see [Alive].
 func PIDs(dir string) []int { return statedir.PIDs(dir) }
 
 // Alive reports whether a process runs. A zombie, which has ended but was not waited

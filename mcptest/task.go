@@ -16,16 +16,16 @@ import (
 )
 
 // TaskDef makes a tool answer with a task: since 2026-07-28 to each client that declares the
-// extension io.modelcontextprotocol/tasks, in 2025-11-25 to calls that ask for one. What the
-// tool does, it does when the task is made; the task only takes its time. Not over HTTP.
+// extension io.modelcontextprotocol/tasks, in 2025-11-25 to calls that ask for one. The effects
+// of the tool happen when the task is created; the task only delays its result. Not over HTTP.
 type TaskDef struct {
-	// Takes is how long the task works. Default 0: it has ended when it is asked for first.
+	// Takes is how long the task works. Default 0: it has ended before the first request for it.
 	Takes time.Duration `json:"takes,omitempty"`
 	// Durable: a later incarnation knows the task, by Script.StateDir or, in memory, by the
 	// InMemory that they share. Default: the task ends with its incarnation.
 	Durable bool `json:"durable,omitempty"`
-	// Poll is how often the server wants to be asked, and TTL how long it keeps the task.
-	// Default: it says neither.
+	// Poll is the interval at which the server wants to be asked, and TTL how long it keeps the
+	// task. Default: it announces neither.
 	Poll time.Duration `json:"poll,omitempty"`
 	TTL  time.Duration `json:"ttl,omitempty"`
 	// Notify: the server sends a notification when the task changes, since 2026-07-28 to those

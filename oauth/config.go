@@ -13,11 +13,11 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// Config is the HTTP.Auth of a server that wants access tokens. It says how this client gets
-// them, by the authorization chapter of MCP. The zero value is enough for a server that
+// Config is the HTTP.Auth of a server that requires access tokens. It says how this client gets
+// them, as in the authorization chapter of MCP. The zero value is enough for a server that
 // follows it: the client discovers the authorization server, registers there, and the user
-// consents once, through Client.Authorize of package facade or "mcpvisor authorize".
-// After that, tokens are refreshed without the user.
+// consents once, through Client.Authorize of package facade or "mcpvisor authorize". After that,
+// tokens are refreshed without the user.
 //
 // A call never waits for the user. If a server needs the user, the session ends with
 // a permanent cause, and its error holds an [mcpvisor.AuthRequired] with the authorization
@@ -29,12 +29,12 @@ type Config struct {
 	// server by hand. Default: ClientMetadataURL, else the client registers itself
 	// (dynamic client registration, RFC 7591).
 	ClientID string
-	// ClientSecret is the client_secret that belongs to ClientID, which it needs. Default:
-	// none, a public client.
+	// ClientSecret is the client_secret of ClientID, without which it is an error. Default: none,
+	// a public client.
 	ClientSecret string
-	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It needs ClientID
-	// and excludes ClientSecret. It is the PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA (RS256), P-256 (ES256) or
-	// Ed25519.
+	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It needs ClientID and
+	// excludes ClientSecret. It is the PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA
+	// (RS256), P-256 (ES256) or Ed25519. Default: none.
 	PrivateKey string
 	// Issuer is the issuer identifier of the authorization server that ClientID belongs
 	// to. ClientID, ClientSecret and PrivateKey are sent to no other. Default: the first
@@ -71,24 +71,22 @@ type Config struct {
 	AssertionFile string
 	// Enterprise gets the assertions for GrantJWTBearer from an identity provider.
 	Enterprise *Enterprise
-	// Account tells several logins at one server apart. It is part of the store's key
-	// and is sent nowhere.
+	// Account distinguishes several logins at one server. It is part of the store's key and is
+	// never sent. Default: "".
 	Account string
 	// Store keeps tokens and registrations beyond the end of the process. Default: files
 	// below the user's configuration directory. It is not used by GrantClientCredentials
 	// and GrantJWTBearer, which can always request another token.
 	Store TokenStore
-	// FetchAuthorizationCode, if set, gets the user's consent without Client.Authorize:
-	// it opens the authorization URL and returns the whole URL to which the
-	// authorization server redirected, with its parameters code, state and iss. Calls
-	// wait for it, one minute at most. It is for hosts that need no user, such as tests,
-	// and for browsers that are automated. It may be called from several goroutines, for
-	// different servers at once.
+	// FetchAuthorizationCode, if set, gets the user's consent without Client.Authorize: it opens
+	// the authorization URL and returns the whole URL to which the authorization server
+	// redirected, with its parameters code, state and iss. Calls wait for it, one minute at most.
+	// It is for hosts without a user, such as tests, and for automated browsers. It may be called
+	// from several goroutines, for different servers at once.
 	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
-	// TokenWait is how long a call waits at most for a token that has to be requested
-	// first, and again for each token that the server then rejects. Then it fails with
-	// ErrUnavailable, and the request for the token continues. Default 5 s.
-	// A negative value is an error.
+	// TokenWait is the longest time that a call waits for a token to be requested, and again for
+	// each token that the server then rejects. After that the call fails with ErrUnavailable, and
+	// the request for the token continues. Default 5 s. A negative value is an error.
 	TokenWait time.Duration
 }
 
@@ -115,7 +113,7 @@ const (
 // unless the error is an [mcpvisor.AuthRequired].
 type AssertionFunc func(ctx context.Context, wanted AssertionRequest) (string, error)
 
-// AssertionRequest says what an assertion is for.
+// AssertionRequest says which token an assertion is to be exchanged for.
 type AssertionRequest struct {
 	// Issuer is the authorization server, which must be the audience of the assertion
 	// (RFC 7523, section 3).

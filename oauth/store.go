@@ -79,9 +79,9 @@ type Authorization struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Obtained is when the access token was issued.
 	Obtained time.Time `json:"obtained,omitzero"`
-	// DPoPKey is the private key that the tokens are bound to (RFC 9449), as d of a JSON Web
-	// Key of the curve P-256; empty: they are bearer tokens. Tokens that have lost their key
-	// are of no use: servers refuse them, and the user authorizes again.
+	// DPoPKey is the private key that the tokens are bound to (RFC 9449), as d of a JSON Web Key
+	// of the curve P-256; empty: they are bearer tokens. Tokens without their key are useless:
+	// servers refuse them, and the user must authorize again.
 	DPoPKey string `json:"dpop_key,omitempty"`
 	// Scopes are the granted scopes. If the authorization server did not say, they are
 	// the requested ones (RFC 6749, section 5.1).

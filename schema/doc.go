@@ -1,5 +1,5 @@
-// Package schema describes tools for language models, in the form that each provider's
-// API takes, and puts results of tools into words for them.
+// Package schema describes tools to language models in the form that each provider's API takes,
+// and turns results of tools into text for them.
 //
 // [OpenAI], [OpenAIResponses], [Anthropic], [Gemini] and [Ollama] turn one tool into plain
 // maps, lists, texts, numbers and booleans, as encoding/json makes them. So they fit into
@@ -14,8 +14,8 @@
 //
 // # Repairs
 //
-// A provider that rejects one tool usually rejects the request, with all its tools. MCP
-// servers send any JSON Schema, and each provider takes another part of it. So what a
+// A provider that rejects one tool usually rejects the request, with all its tools. MCP servers
+// may send any JSON Schema, and each provider accepts a different subset of it. So what a
 // provider is known to reject is changed, and a [Note] says what, where and why:
 //
 //   - References ("$ref") are replaced by what they refer to. A recursive one is cut.
@@ -36,12 +36,12 @@
 //     characters. A property, an element of an enum or another value with such characters
 //     is removed, because the server would not know a cleaned one.
 //
-// No change is meant to refuse arguments that the tool takes: drawn schemas and arguments are
-// compared in the tests. A change may allow more; the server, or
-// facade.WithValidation, still checks the call. There are three exceptions. A property that
-// only one alternative at the top level describes has that description in all of them.
-// Anthropic takes no parameters with unusual names, so they are removed. And so are names
-// and values with invisible characters.
+// No change is meant to refuse arguments that the tool takes; the tests check this with random
+// schemas and arguments. A change may allow more; the server, or facade.WithValidation, still
+// checks the call. There are three exceptions. A property that only one alternative at the top
+// level describes has that description in all of them. Parameters with unusual names are removed
+// for Anthropic, which rejects them. Names and values with invisible characters are removed for
+// all.
 //
 // The functions are pure: they change no input, share no memory with it, and return the
 // same for the same tool, so that the prompt caches of providers hold. They may be called

@@ -314,8 +314,8 @@ func requireDefined(m map[string]any, at path, n *notes) {
 	}
 }
 
-// Ollama describes a tool for Ollama's chat API, in the form of OpenAI. Ollama reads a
-// part of JSON Schema and ignores the rest, so the rest is removed, and told.
+// Ollama describes a tool for Ollama's chat API, in the form of OpenAI. Ollama reads a part of
+// JSON Schema and ignores the rest, so the rest is removed, with a Note.
 func Ollama(t mcpvisor.Tool) (tool map[string]any, changed []Note) {
 	n := notes{tool: t.Name}
 	m := jsonSchema(t, &n)

@@ -10,15 +10,15 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// Text puts the result of a tool call into words for a language model. Texts are
-// separated by a line break. Of an image, a sound or a binary resource it says what it is
-// and how large; to show it to the model, pass it on in the provider's own form. A result
-// without content is its structured content as JSON. A result with nothing says so,
-// because providers reject empty texts.
+// Text turns the result of a tool call into text for a language model. Texts are separated by a
+// line break. Of an image, a sound or a binary resource it says what it is and how large; to show
+// it to the model, pass it on in the provider's own form. A result without content is its
+// structured content as JSON. A result with nothing says so, because providers reject empty
+// texts.
 //
-// Characters that a model reads and people do not see are removed (control characters,
-// tags, marks of the text direction, zero-width characters where no script needs them). A
-// last line says so. The result itself has them.
+// Characters that a model reads and people do not see are removed (control characters, tags,
+// marks of the text direction, zero-width characters where no script needs them). A last line
+// says so. The result itself is not changed.
 //
 // Text says nothing about IsError: pass that on in the provider's own field, as Anthropic's
 // is_error, or take [TextWithError].

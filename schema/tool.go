@@ -25,10 +25,10 @@ func List(tools []mcpvisor.Tool, format Format) (functions []map[string]any, not
 	return functions, notes
 }
 
-// Parameters returns the input schema of a tool in a form that most providers take: an
-// object with properties, without references. Adapters to frameworks use it if they do
-// not know the provider. Frameworks compare arguments with it by validators of older drafts,
-// so what those cannot read, or read in another way, is removed.
+// Parameters returns the input schema of a tool in a form that most providers take: an object
+// with properties, without references. Adapters to frameworks use it if they do not know the
+// provider. Frameworks validate arguments against it by older drafts, so keywords that those
+// drafts lack or read differently are removed.
 func Parameters(t mcpvisor.Tool) (parameters map[string]any, changed []Note) {
 	n := notes{tool: t.Name}
 	m := jsonSchema(t, &n)

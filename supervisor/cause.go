@@ -31,7 +31,7 @@ const (
 	// CauseClosed: the server closed the stream or forgot the session without
 	// its process ending.
 	CauseClosed CauseKind = "closed"
-	// CauseProtocol: the server violated the protocol so that the session cannot go on.
+	// CauseProtocol: the server violated the protocol in a way that the session cannot survive.
 	CauseProtocol CauseKind = "protocol"
 	// CauseTimeout: start or discovery took longer than allowed.
 	CauseTimeout CauseKind = "timeout"
@@ -45,9 +45,9 @@ const (
 	CauseRestart CauseKind = "restart"
 )
 
-// Cause explains the end of one session: what happened, and the evidence for it. It is
-// an error, so that it can be the cause of a context and of other errors. It must not be
-// changed once it was passed on; use [Cause.Clone].
+// Cause explains the end of one session: what happened, and the evidence for it. It is an error,
+// so that it can be the cause of a context and of other errors. Do not change a Cause that was
+// passed on; change a [Cause.Clone].
 type Cause struct {
 	Kind CauseKind `json:"kind"`
 	// Permanent means that a retry cannot help; none is made.

@@ -1,6 +1,6 @@
-// Package supervisor says what follows the end of a server: a [Policy] decides how often and
-// how soon it is started again, a [State] is where it stands, and a [Cause] is why a session
-// ended.
+// Package supervisor describes what happens after a session of a server ends: a [Policy] decides
+// how often and how soon the server is started again, a [State] says where the server is in its
+// life, and a [Cause] says why the session ended.
 //
 // # The states
 //
@@ -25,9 +25,9 @@
 //   - backoff: the retry timer runs.
 //   - parked, evicted, unauthorized: the retry budget is spent, or a retry cannot help.
 //
-// A restart on request gives a fresh budget, and a stop ends the registration; both
-// first release the session that runs. docs/lifecycle.md in the repository has the whole
-// table and its diagram.
+// A restart on request gives a fresh budget, and a stop ends the registration; both first release
+// the session that runs. docs/lifecycle.md in the repository has the table of all transitions and
+// its diagram.
 //
 // # The retry budget
 //
@@ -37,9 +37,9 @@
 // that never starts. [Intensity], the restart intensity of OTP, bounds the restarts
 // over a window of time beside the budget.
 //
-// A permanent cause ([Cause.Permanent]) ends the retries at once. An exit is never one:
-// a server that always fails to start alike is tried as often as its policy says, because
-// what it waits for may still come.
+// A permanent cause ([Cause.Permanent]) ends the retries at once. The exit of a process is never
+// a permanent cause: even a server that fails in the same way at every start is tried as often as
+// its policy says, because what it waits for may still come.
 //
 // # Terms
 //

@@ -1,11 +1,10 @@
 package supervisor
 
-// State is the state of one registered server. The zero value is [StateNew].
+// State is the state of one registered server. A server that is not registered has none:
+// the zero value, "".
 type State string
 
 const (
-	// StateNew: a lifecycle before its first input.
-	StateNew State = ""
 	// StateConnecting: a process is being spawned or a remote server connected, and
 	// the protocol version is being negotiated.
 	StateConnecting State = "connecting"

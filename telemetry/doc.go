@@ -1,8 +1,8 @@
 // Package telemetry reports what a client does to OpenTelemetry: metrics of servers and
 // calls, a span for each request, and trace context that travels to the servers.
 //
-// It is a module of its own, with the versions of the root's. It needs the OpenTelemetry API
-// only. The host chooses the SDK and the exporters:
+// It is a module of its own, with the same version numbers as the root module. It needs only the
+// OpenTelemetry API. The host chooses the SDK and the exporters:
 //
 //	tel, err := telemetry.Attach(client, telemetry.WithMeterProvider(provider))
 //	defer tel.Close() // after the Close of the client
@@ -15,10 +15,9 @@
 // the trace of the caller. What servers ask for is traced with the context that they send.
 // See WithTracerProvider, WithoutSpans, WithoutPropagation, WithBaggage and JoinSpan.
 //
-// The names follow the OpenTelemetry conventions for MCP where these exist; they are not
-// stable yet, so they are constants of this package. What only this client knows has names
-// that begin with "mcpvisor.". No attribute holds arguments, results, error messages or
-// URIs.
+// The names follow the OpenTelemetry conventions for MCP where these exist; they are not stable
+// yet, so they are constants of this package. Other names begin with "mcpvisor.". No attribute
+// holds arguments, results, error messages or URIs.
 //
 // One Telemetry reports on one client. Several clients on one provider need WithAttributes to
 // tell them apart: without it, servers of the same name share their series, and a gauge shows

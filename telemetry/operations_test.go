@@ -125,7 +125,7 @@ func TestOperations_concurrent(t *testing.T) {
 func TestDiscarded_late_answer(t *testing.T) {
 	f := newFixture(t)
 	f.register(memory("s", mcptest.Script{Faults: []mcptest.Fault{
-		{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate},
+		{At: mcptest.StageCall, Tool: "echo", Do: mcptest.ActionMalformed, Text: "duplicate"},
 	}}))
 	_, err := f.client.CallTool(t.Context(), "s/echo", map[string]any{"text": "x"})
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Option configures New.
+// Option configures [Attach].
 type Option func(*options)
 
 type options struct {
@@ -24,11 +24,11 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(o *options) { o.meters = provider }
 }
 
-// WithAttributes adds attributes to every metric, such as which of several clients of the
-// program it is about. Several clients on one provider need it: metrics of two servers with the
-// same name are one series otherwise, and gauges show those of one client only. The
-// attributes of this package stay if one here has the same key. Keep their values few: each
-// makes all series again. They are not set on spans. Default: none.
+// WithAttributes adds attributes to every metric, such as which of several clients of the program
+// it is about. Several clients on one provider need it: metrics of two servers with the same name
+// are one series otherwise, and gauges show those of one client only. If a key is also one of
+// this package, the attribute of this package wins. Use few values: each one multiplies the
+// number of series. They are not set on spans. Default: none.
 func WithAttributes(attributes ...attribute.KeyValue) Option {
 	return func(o *options) { o.attributes = append(o.attributes, attributes...) }
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// Telemetry reports on one client. Close it when the client was closed. Safe for
-// concurrent use.
+// Telemetry reports on one client. Close it after the client. Safe for concurrent use.
 type Telemetry struct {
 	instruments *instruments
 	operations  *operations
@@ -24,11 +23,11 @@ type Telemetry struct {
 	stop   func() error // ends what attach began; nil before
 }
 
-// Attach reports a client until Close: its requests, as the client's observer, and its
-// servers. Call it at any time, best before the first Register: requests that have begun are
-// not measured, but events that the client still keeps are counted. An observer that the
-// client has already sees the requests, too, before this one. Errors: no client, or one of
-// the provider of metrics.
+// Attach reports on client until Close: on its requests, as an observer of the client, and on its
+// servers. Call it at any time, best before the first Register: requests that have begun are not
+// measured, but events that the client still keeps are counted. If the client already has an
+// observer, that one sees the requests, too, before this one. Errors: client is nil, or the
+// provider of metrics failed.
 func Attach(client *facade.Client, opts ...Option) (*Telemetry, error) {
 	if client == nil {
 		return nil, errors.New("telemetry: Attach needs a client")

@@ -8,10 +8,10 @@
 //	defer handler.Close()
 //	mux.Handle("/ops/mcp/", http.StripPrefix("/ops/mcp", handler))
 //
-// The page shows what needs attention, the supervision tree, each server with its state,
-// cause, stderr and history, calls in flight and ended ones with their outcomes, the time
-// that tools take, the catalog with its cost in tokens, and a form that calls a tool. It is
-// plain files that are embedded in the program: no build step, and no request to another
+// The page shows what needs attention, the supervision tree, each server with its state, cause,
+// stderr and history, calls in flight and ended ones with their outcomes, the time that tools
+// take, the catalog with its cost in tokens, and a form that calls a tool. It consists of plain
+// files that are embedded in the program: there is no build step and no request to another
 // origin.
 //
 // # Who can see it
@@ -38,12 +38,16 @@
 //	GET  api/servers/{name}/tools      Tools: the catalog with input schemas and tokens
 //	GET  api/servers/{name}/stderr     Stderr: lines after ?after=N
 //	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
+//	GET  api/search                    Search: tools of all servers that have all words of ?q=WORDS
 //	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
 //	GET  api/usage                     Usage: CPU, memory, calls and failed calls over the last minutes; samples after ?after=SEQ
 //	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND for some
 //	GET  api/events/stream             the same and what follows, as server-sent events
+//	GET  api/tasks                     Tasks: calls that servers execute as tasks, and the journal
 //	POST api/servers/{name}/restart    RestartAnswer, with WithControls
 //	POST api/call                      CallRequest → CallAnswer, with WithControls
+//	POST api/tasks/cancel              TaskRequest → CancelAnswer, with WithControls
+//	POST api/tasks/wait                TaskRequest → CallAnswer, with WithControls
 //	GET  healthz                       Health: the process answers
 //	GET  readyz                        Readiness: 503 unless the required servers are ready, and after Close; ?server=NAME
 //	GET  metrics                       the handler of WithMetrics
@@ -52,11 +56,11 @@
 // Every other answer has a status of 400 or more and is an [api.ErrorAnswer]. The body of a POST
 // is application/json: one object, without unknown fields and without text after it.
 //
-// What all readers together can make a handler hold is bounded: 512 requests at a time and 64
-// event streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies.
-// One answer may be larger. Beyond that the answer is 503 with Retry-After, or, if a tool has
-// run, without it and with the outcome "answered". A reader that takes less than 512 KiB a
-// second after the first 30 s loses its connection. Probes are answered in any case.
+// A handler bounds what all its readers together can hold: 512 requests at a time and 64 event
+// streams, 64 MiB of answers of more than 64 KiB each, and 64 MiB of memory for bodies. One
+// answer may be larger. Beyond that the answer is 503 with Retry-After, or, if a tool has run,
+// without it and with the outcome "answered". A reader that takes less than 512 KiB a second
+// after the first 30 s loses its connection. Probes are always answered.
 //
 // An event stream begins with an event "hello" ([api.Hello]). The events of the client follow
 // without a name: the data is an [api.Event], the id is for the header Last-Event-ID alone, after

@@ -36,9 +36,9 @@ func WithControls() Option { return func(o *options) { o.controls = true } }
 
 // WithToken requires a secret for everything but the probes /healthz and /readyz: as
 // "Authorization: Bearer TOKEN", or once by a browser: in the form that it gets, or as
-// ?token=TOKEN in the address of the page. It becomes a cookie for the session, and leaves the
-// address. An empty token is an error of
-// [New]. Default: no token, and then only connections on loopback addresses are answered.
+// ?token=TOKEN in the address of the page. The token then becomes a session cookie and is removed
+// from the address. An empty token is an error of [New]. Default: no token, and then only
+// connections on loopback addresses are answered.
 func WithToken(token string) Option {
 	return func(o *options) { o.token, o.tokenSet = token, true }
 }
@@ -60,11 +60,11 @@ func WithHosts(names ...string) Option {
 // nil: /metrics answers 404.
 func WithMetrics(metrics http.Handler) Option { return func(o *options) { o.metrics = metrics } }
 
-// WithRequired names the servers that /readyz requires to be ready. With no names it
-// requires none. Default: all registered servers, so that a client without servers, such as
-// one that has yet to register them, is ready: name them here if that is too early. Whatever
-// is required, a client whose Close has begun is not ready. A request with ?server= overrides it; one
-// that may not see the page can name only servers of this option.
+// WithRequired names the servers that /readyz requires to be ready. With no names it requires
+// none. Default: all registered servers, so that a client without servers, such as one that has
+// yet to register them, is ready: name them here if that is too early. Whatever is required, a
+// client whose Close has begun is not ready. A request with ?server= overrides it; a client that
+// may not see the page can name only servers of this option.
 func WithRequired(servers ...string) Option {
 	return func(o *options) { o.required, o.requiredSet = slices.Clone(servers), true }
 }

@@ -38,10 +38,10 @@ func (d *demo) exit(ctx context.Context) error {
 	}})
 }
 
-// hang calls a tool after which its server reads nothing any more. Only a probe can tell.
+// hang calls a tool after which its server stops reading. Only a probe can tell.
 func (d *demo) hang(ctx context.Context) error {
 	return d.suffer(ctx, fault{server: "stuck", tool: "stuck/think", call: "stuck/count", happen: func(context.Context) error {
-		d.p.printFact(bold, "HANG", "stuck", "it lives, and reads nothing any more · after %s of silence it is probed %d times, and has %s to answer each",
+		d.p.printFact(bold, "HANG", "stuck", "it is alive, but reads nothing · after %s of silence it is probed %d times, and has %s to answer each",
 			roundedDuration(probe.Interval), probe.Failures, roundedDuration(probe.Timeout))
 		return nil
 	}})

@@ -221,7 +221,7 @@ func (inv *invocation) serverEntries(file *config.File, specs []mcpvisor.ServerS
 func (inv *invocation) entriesOf(file *config.File, c *servers.Copies) (all []statusEntry) {
 	for _, s := range c.Status() {
 		e := statusEntry{ServerStatus: s}
-		if entry := file.EntryName(s.Name); entry != s.Name {
+		if entry := servers.EntryName(file, s.Name); entry != s.Name {
 			e.Entry = entry
 		}
 		if s.State != supervisor.StateReady {

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -71,7 +72,7 @@ func (inv *invocation) describeTools(name string) error {
 
 // isToolName reports whether a name is that of a tool, and not of a server.
 func isToolName(name string) bool {
-	return strings.Contains(name, "/") || strings.HasPrefix(name, mcpvisor.AliasPrefix)
+	return strings.Contains(name, "/") || strings.HasPrefix(name, toolname.AliasPrefix)
 }
 
 // openReady opens one server, which must become ready.

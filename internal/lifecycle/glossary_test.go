@@ -87,6 +87,7 @@ func TestGlossaryCoversTheTables(t *testing.T) {
 		listed[string(s)] = true
 	}
 	require.Equal(t, used["State"], listed)
+	delete(used["State"], string(lifecycle.StateNew)) // no server that Status shows has it
 	listed = map[string]bool{}
 	for _, s := range lifecycle.StandbyStates() {
 		listed[string(s)] = true

@@ -42,7 +42,7 @@ type Lifecycle struct {
 	stale uint64
 }
 
-// NewLifecycle makes a lifecycle in state [supervisor.StateNew]. supervised says whether a
+// NewLifecycle makes a lifecycle in state [StateNew]. supervised says whether a
 // first start that fails is retried by the policy (true) or ends the
 // registration (false). random yields numbers in [0, 1) for jitter; nil means
 // math/rand.

@@ -82,7 +82,7 @@ func (m *machine) cause(t *rapid.T) *supervisor.Cause {
 func (m *machine) answer(t *rapid.T) {
 	epoch := m.lc.Epoch()
 	switch m.lc.State() {
-	case supervisor.StateNew:
+	case lifecycle.StateNew:
 		m.feed(lifecycle.Input{Kind: lifecycle.InputRegister})
 	case supervisor.StateConnecting:
 		m.feed(lifecycle.Input{Kind: lifecycle.InputOpened, Epoch: epoch})

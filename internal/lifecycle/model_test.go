@@ -144,7 +144,7 @@ func (m *model) state() supervisor.State {
 	case s == nil && m.registered:
 		return m.resting
 	case s == nil:
-		return supervisor.StateNew
+		return lifecycle.StateNew
 	case s.ending && m.requested == lifecycle.InputStop:
 		return supervisor.StateStopping
 	case s.ending:

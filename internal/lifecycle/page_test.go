@@ -109,7 +109,7 @@ func lifecyclePage(t *testing.T) string {
 	words := glossary(t)
 	var b strings.Builder
 	b.WriteString(intro)
-	b.WriteString("\n## State diagram\n\n```mermaid\n" + diagram(lifecycleRows(), string(supervisor.StateNew), string(supervisor.StateStopped)) + "```\n")
+	b.WriteString("\n## State diagram\n\n```mermaid\n" + diagram(lifecycleRows(), string(lifecycle.StateNew), string(supervisor.StateStopped)) + "```\n")
 	b.WriteString("\n## Transitions\n" + tableLead + grid(lifecycleRows()))
 	b.WriteString(section(t, words, "States", "State", "The state of a server, as `Status` and the events show it."))
 	b.WriteString(standbyIntro)

@@ -65,7 +65,7 @@ func TestRestartWhileClosingOverridesEviction(t *testing.T) {
 // From every state a stop leads to stopped, after the release of a session that runs,
 // and is announced once.
 func TestStopFromEveryState(t *testing.T) {
-	for _, state := range append(supervisor.States(), supervisor.StateNew) {
+	for _, state := range append(supervisor.States(), lifecycle.StateNew) {
 		t.Run("from "+string(state), func(t *testing.T) {
 			s := reach(t, state)
 			if state == supervisor.StateStopped {
@@ -102,7 +102,7 @@ func TestRequestsCarryTheirCause(t *testing.T) {
 		require.Same(t, why, s.find(lifecycle.EffectEndSession).Cause)
 		require.Same(t, why, s.Cause())
 	}
-	for _, state := range []supervisor.State{supervisor.StateNew, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff, supervisor.StateParked, supervisor.StateEvicted} {
+	for _, state := range []supervisor.State{lifecycle.StateNew, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff, supervisor.StateParked, supervisor.StateEvicted} {
 		s := reach(t, state)
 		s.step(lifecycle.Input{Kind: lifecycle.InputStop, Cause: why})
 		if s.State() == supervisor.StateStopping {

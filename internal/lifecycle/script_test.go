@@ -125,7 +125,7 @@ func reach(t *testing.T, state supervisor.State) *script {
 	}
 	s := newScript(t, policy, true)
 	switch state {
-	case supervisor.StateNew:
+	case lifecycle.StateNew:
 	case supervisor.StateConnecting:
 		s.on(lifecycle.InputRegister)
 	case supervisor.StateDiscovering:

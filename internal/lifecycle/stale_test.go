@@ -11,7 +11,7 @@ import (
 
 // An input about another incarnation is dropped and counted in every state.
 func TestStaleEpochsAreDroppedAndCounted(t *testing.T) {
-	for _, state := range append(supervisor.States(), supervisor.StateNew) {
+	for _, state := range append(supervisor.States(), lifecycle.StateNew) {
 		for _, kind := range []lifecycle.InputKind{lifecycle.InputOpened, lifecycle.InputDiscovered, lifecycle.InputFailed, lifecycle.InputDied, lifecycle.InputReleased} {
 			s := reach(t, state)
 			for i, epoch := range []uint64{s.Epoch() + 1, s.Epoch() - 1} {
@@ -24,7 +24,7 @@ func TestStaleEpochsAreDroppedAndCounted(t *testing.T) {
 }
 
 func TestStaleTimersAreDroppedAndCounted(t *testing.T) {
-	for _, state := range append(supervisor.States(), supervisor.StateNew) {
+	for _, state := range append(supervisor.States(), lifecycle.StateNew) {
 		s := reach(t, state)
 		for i, token := range []uint64{0, s.armed.Token + 1, s.armed.Token + 100} {
 			s.does(lifecycle.Input{Kind: lifecycle.InputTimer, Token: token}).in(state)

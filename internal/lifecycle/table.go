@@ -2,6 +2,9 @@ package lifecycle
 
 import "github.com/mcpvisor/mcpvisor/supervisor"
 
+// StateNew is the state of a lifecycle before its first input.
+const StateNew supervisor.State = ""
+
 // Guard names the condition under which a row of a table is taken.
 type Guard string
 
@@ -45,8 +48,8 @@ type Transition struct {
 // table is the lifecycle. For one state and input the first row whose guard holds is
 // taken; an input without a row is ignored in that state.
 var table = []Transition{
-	{supervisor.StateNew, InputRegister, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
-	{supervisor.StateNew, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
+	{StateNew, InputRegister, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
+	{StateNew, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
 
 	{supervisor.StateConnecting, InputOpened, GuardAlways, supervisor.StateDiscovering, do(EffectDiscover)},
 	{supervisor.StateConnecting, InputFailed, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},

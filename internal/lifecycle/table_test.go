@@ -22,8 +22,8 @@ var rows = []struct {
 	do     []lifecycle.EffectKind
 	script func(*testing.T) *script // nil: the shortest way to from
 }{
-	{supervisor.StateNew, lifecycle.InputRegister, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectDial), nil},
-	{supervisor.StateNew, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectAnnounceGone), nil},
+	{lifecycle.StateNew, lifecycle.InputRegister, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectDial), nil},
+	{lifecycle.StateNew, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectAnnounceGone), nil},
 
 	{supervisor.StateConnecting, lifecycle.InputOpened, lifecycle.GuardAlways, supervisor.StateDiscovering, done(lifecycle.EffectDiscover), nil},
 	{supervisor.StateConnecting, lifecycle.InputFailed, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
@@ -157,7 +157,7 @@ func TestInputsWithoutARowAreIgnored(t *testing.T) {
 		has[r.from][r.on] = true
 	}
 	events := []lifecycle.InputKind{lifecycle.InputRegister, lifecycle.InputOpened, lifecycle.InputDiscovered, lifecycle.InputFailed, lifecycle.InputDied, lifecycle.InputReleased, lifecycle.InputTimer, lifecycle.InputRestart, lifecycle.InputStop, "unknown"}
-	for _, state := range append(supervisor.States(), supervisor.StateNew) {
+	for _, state := range append(supervisor.States(), lifecycle.StateNew) {
 		for _, kind := range events {
 			if has[state][kind] {
 				continue
@@ -200,5 +200,5 @@ func TestTransitionsAreACopy(t *testing.T) {
 	rows[0].To, rows[0].Do[0] = supervisor.StateEvicted, lifecycle.EffectAnnounceGone
 	require.Equal(t, supervisor.StateConnecting, lifecycle.Transitions()[0].To)
 	require.Equal(t, lifecycle.EffectDial, lifecycle.Transitions()[0].Do[0])
-	reach(t, supervisor.StateNew).does(lifecycle.Input{Kind: lifecycle.InputRegister}, lifecycle.EffectDial).in(supervisor.StateConnecting)
+	reach(t, lifecycle.StateNew).does(lifecycle.Input{Kind: lifecycle.InputRegister}, lifecycle.EffectDial).in(supervisor.StateConnecting)
 }

@@ -14,6 +14,13 @@ const (
 	hashLen   = 8
 )
 
+const (
+	// AliasPrefix begins every alias.
+	AliasPrefix = "mcp__"
+	// MaxAliasBytes is the length of the longest alias.
+	MaxAliasBytes = 64
+)
+
 // MinBytes is the shortest limit that leaves room for a server, a tool and a hash.
 const MinBytes = 24
 

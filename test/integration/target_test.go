@@ -145,7 +145,7 @@ func targets(w *fixture) []*target {
 	}
 	garbling := newTarget("sloppy", mcptest.Script{Faults: []mcptest.Fault{
 		at(mcptest.ActionJunk, mcptest.StageCall, 2), at(mcptest.ActionHalfLine, mcptest.StageAnswer, 5), at(mcptest.ActionMalformed, mcptest.StageCall, 9),
-		{At: mcptest.StageCall, Do: mcptest.ActionMalformed, Text: mcptest.MalformedDuplicate, Nth: 11},
+		{At: mcptest.StageCall, Do: mcptest.ActionMalformed, Text: "duplicate", Nth: 11},
 		{At: mcptest.StageCall, Do: mcptest.ActionLateAnswer, Nth: 13, Delay: 300 * time.Millisecond},
 		at(mcptest.ActionFlood, mcptest.StageCall, 15), {At: mcptest.StageCall, Do: mcptest.ActionStderrFlood, Nth: 17, Bytes: 1 << 20},
 		// It executes the tool count and dies before the answer is complete.

@@ -101,7 +101,7 @@ const (
 	AttentionQueued AttentionKind = "queued"
 	// AttentionCatalog: some of what the server lists could not be used.
 	AttentionCatalog AttentionKind = "catalog"
-	// AttentionStandby: a server that shall have a standby has had none for a while.
+	// AttentionStandby: a server that should have a standby has had none for a while.
 	AttentionStandby AttentionKind = "standby"
 	// AttentionAbandoned: requests are held although their contexts have ended.
 	AttentionAbandoned AttentionKind = "abandoned_requests"
@@ -246,8 +246,8 @@ type ServerUsage struct {
 type UsageSample struct {
 	Seq uint64    `json:"seq"`
 	At  time.Time `json:"at"`
-	// OverNs is how long ago the sample before was; 0 for the first one, which has no CPU, calls and
-	// errors.
+	// OverNs is the time since the sample before; 0 for the first one, which has no CPU, calls or
+	// failures.
 	OverNs      time.Duration `json:"overNs,omitempty"`
 	CPU         *float64      `json:"cpu,omitempty"`
 	MemoryBytes *int64        `json:"memoryBytes,omitempty"`
@@ -281,8 +281,8 @@ type Hello struct {
 	Instance string `json:"instance"` // as Status.Instance
 }
 
-// Missed is the data of an event "missed" of an event stream: that many events are lost to
-// this reader, because they are too old or because it reads too slowly.
+// Missed is the data of an event "missed" of an event stream: it counts the events that this
+// reader lost because they are too old or because it reads too slowly.
 type Missed struct {
 	Missed uint64 `json:"missed"`
 }

@@ -79,7 +79,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 func fileFindings(file *config.File, specs []mcpvisor.ServerSpec, names []string) (findings []finding, code int) {
 	about := slices.Clone(names)
 	for _, spec := range specs {
-		about = append(about, file.EntryName(spec.Name))
+		about = append(about, servers.EntryName(file, spec.Name))
 	}
 	for _, p := range file.Problems {
 		if len(names) > 0 && !slices.Contains(about, p.Server) {
@@ -127,7 +127,7 @@ func findingsOf(inv *servers.Opener, file *config.File, c *servers.Copies) (find
 	all, malformed, err := observeStarts(inv, c)
 	for _, s := range all {
 		f := diagnose(inv, s, c.Specs[s.Name], malformed[s.Name])
-		if entry := file.EntryName(s.Name); entry != s.Name {
+		if entry := servers.EntryName(file, s.Name); entry != s.Name {
 			f.Entry = entry
 		}
 		findings = append(findings, f)

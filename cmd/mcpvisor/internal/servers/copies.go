@@ -141,7 +141,7 @@ func (o *Opener) StartServers(file *config.File, specs []mcpvisor.ServerSpec) (*
 func (o *Opener) warnProblems(file *config.File, specs []mcpvisor.ServerSpec) {
 	var entries []string
 	for _, spec := range specs {
-		entries = append(entries, spec.Name, file.EntryName(spec.Name))
+		entries = append(entries, spec.Name, EntryName(file, spec.Name))
 	}
 	all := len(specs) == len(file.Specs()) && !slices.ContainsFunc(file.Servers, func(s config.Server) bool { return s.Skipped })
 	for _, p := range file.Problems {

@@ -88,7 +88,7 @@ func (o *Opener) ToolName(name string) string {
 		return name
 	}
 	file := o.entries()
-	if file.EntryName(server) != "" {
+	if EntryName(file, server) != "" {
 		return name
 	}
 	found := name
@@ -167,4 +167,15 @@ func unknownServerError(file *config.File, name string) error {
 
 func NoServerError(file *config.File) error {
 	return cli.UsageError("config %s has no usable server; add an entry, or enable one", file.Path)
+}
+
+// EntryName returns the name of a server's entry in the file, or "" if the file does not have
+// the server.
+func EntryName(file *config.File, server string) string {
+	for i := range file.Servers {
+		if file.Servers[i].Spec.Name == server {
+			return file.Servers[i].Entry
+		}
+	}
+	return ""
 }

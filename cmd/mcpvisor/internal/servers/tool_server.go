@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // OpenTool opens the server of a tool. An alias that does not contain the name of its server
@@ -21,7 +22,7 @@ func (o *Opener) OpenTool(tool string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(tool, mcpvisor.AliasPrefix) {
+	if strings.HasPrefix(tool, toolname.AliasPrefix) {
 		switch owners := aliasOwners(tool, names); len(owners) {
 		case 0:
 			return nil, cli.UsageError("no server has a tool with the alias %q (servers: %s); mcpvisor tools shows all tools", tool, strings.Join(names, ", "))
@@ -42,10 +43,10 @@ const minAliasServer = 16
 // the name of the server, or with a part of it, in which "_" stands for a character that
 // aliases do not have.
 func aliasOwners(alias string, servers []string) []string {
-	rest := strings.TrimPrefix(alias, mcpvisor.AliasPrefix)
+	rest := strings.TrimPrefix(alias, toolname.AliasPrefix)
 	return slices.DeleteFunc(slices.Clone(servers), func(server string) bool {
 		// The alias of a tool "/" has the server's part, then "___", then a hash.
-		part := strings.TrimPrefix(mcpvisor.Alias(server, "/"), mcpvisor.AliasPrefix)
+		part := strings.TrimPrefix(mcpvisor.Alias(server, "/"), toolname.AliasPrefix)
 		part = part[:len(part)-len("___")-len("_01234567")]
 		for n := len(part); n >= min(len(part), minAliasServer); n-- {
 			if strings.HasPrefix(rest, part[:n]+"__") {

@@ -701,5 +701,5 @@ func TestGlyph(t *testing.T) {
 	for _, s := range supervisor.States() {
 		require.Equal(t, want[s], glyph(s), "%s", s)
 	}
-	require.Equal(t, "○", glyph(supervisor.StateNew))
+	require.Equal(t, "○", glyph(""))
 }

@@ -50,7 +50,8 @@ func (c *connection) declare(bits uint16) {
 	if bits == 0 || q.open != nil {
 		return
 	}
-	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{} //nolint:gosec // it need not be secret: an answer belongs to a session
+	// The first id need not be secret: an answer belongs to a session.
+	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
 	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: facade.Declared{
 		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
 		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0,

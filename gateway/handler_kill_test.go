@@ -115,9 +115,9 @@ func TestHandler_survives_kills(t *testing.T) {
 	}
 	require.Equal(t, rounds*callsPerRound, len(succeeded)+len(unknown)+len(refused))
 	require.Empty(t, refused, "calls that were not sent have waited")
-	watcher.post(`{"jsonrpc":"2.0","id":3,"method":"logging/setLevel","params":{"level":"info"}}`)
-	watcher.post(toolCallOf(4, "s__log", `{"level":"info","text":"marker"}`))
-	require.Contains(t, receive(t, changes), "marker", "no change was told")
+	watcher.post(`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"mcptest://text"}}`)
+	watcher.post(toolCallOf(4, "s__touch", `{"uri":"mcptest://text"}`))
+	require.Contains(t, receive(t, changes), "resources/updated", "no change was told")
 	stream.stop()
 	for range changes {
 	}

@@ -21,6 +21,10 @@ type File struct {
 	// Unusable are the entries that cannot be used, in the order of the files. Only Name and
 	// Origin of their Spec are set; Problems say what is wrong.
 	Unusable []Server
+	// Journal is the path of the file in which `mcpvisor run` keeps the calls with a key: "journal"
+	// at the top of a file, relative to that file. The last file that has the key counts. Empty
+	// without one.
+	Journal string
 	// Problems are what is wrong with the files, in the order of their lines.
 	Problems []Problem
 }

@@ -146,5 +146,24 @@ func (p *parser) parse() error {
 		}
 	}
 	t.entries = entryNames(t.lists)
+	p.readJournal(top)
 	return nil
+}
+
+// readJournal reads "journal" at the top of the present text.
+func (p *parser) readJournal(top *hujson.Object) {
+	for i := range top.Members {
+		m := &top.Members[i]
+		if memberName(m) != "journal" {
+			continue
+		}
+		path, ok := literal(&m.Value, '"')
+		if !ok || path.String() == "" {
+			p.addProblem(&m.Value, "", SeverityError, "\"journal\" is not the path of a file, so it is ignored; write a text, as in \"calls.db\"")
+			continue
+		}
+		if p.file.Journal = path.String(); !filepath.IsAbs(p.file.Journal) {
+			p.file.Journal = filepath.Join(p.text.workspace, p.file.Journal)
+		}
+	}
 }

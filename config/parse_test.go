@@ -37,6 +37,32 @@ func TestParse_nesting(t *testing.T) {
 	}
 }
 
+// "journal" at the top is relative to its file, and that of the last file counts.
+func TestLoadFiles_journal(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, journal string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(`{"servers": {}`+journal+`}`), 0o600))
+		return path
+	}
+	one, two, none := write("a/one.json", `, "journal": "calls.db"`), write("two.json", `, "journal": "/var/lib/calls.db"`), write("none.json", "")
+	for _, row := range []struct {
+		files []string
+		want  string
+	}{{[]string{none}, ""}, {[]string{one}, filepath.Join(dir, "a", "calls.db")}, {[]string{one, two, none}, "/var/lib/calls.db"}} {
+		f, err := LoadFiles(row.files)
+		require.NoError(t, err)
+		require.Empty(t, f.Problems)
+		require.Equal(t, row.want, f.Journal)
+	}
+	f, err := LoadFiles([]string{write("bad.json", `, "journal": true`)})
+	require.NoError(t, err)
+	require.Len(t, f.Problems, 1)
+	require.Contains(t, f.Problems[0].String(), `"journal" is not the path of a file`)
+	require.Empty(t, f.Journal)
+}
+
 // The error about a text that is not a configuration says what to do.
 func TestParse_unusable_text(t *testing.T) {
 	for text, says := range map[string]string{

@@ -65,6 +65,7 @@ func fileSchema() *jsonSchema {
 		Type:        []string{"object"},
 		Properties: map[string]*jsonSchema{
 			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
+			"journal": {Description: "The file in which mcpvisor run keeps the calls with a key, relative to this one.", Type: []string{"string"}},
 			"inputs":  inputsSchema(), "mcp": settings,
 			keyMCPServers: list, keyServers: list,
 		},

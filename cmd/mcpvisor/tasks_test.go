@@ -58,7 +58,13 @@ func TestCall_with_key_over_two_runs(t *testing.T) {
 			require.NoError(t, os.WriteFile(other, config, 0o600))
 			var errs bytes.Buffer
 			require.Equal(t, cli.ExitFailed, run(t.Context(), []string{"--config", other, "run", "--journal", file}, strings.NewReader(""), io.Discard, &errs))
-			require.Contains(t, errs.String(), "--journal: the journal is in use: "+file)
+			require.Contains(t, errs.String(), "the calls with a key: the journal is in use: "+file)
+			// The configuration may name it, too.
+			other = filepath.Join(dir, "other.json")
+			require.NoError(t, os.WriteFile(other, append([]byte(`{"journal": "calls.db", `), config[1:]...), 0o600))
+			errs.Reset()
+			require.Equal(t, cli.ExitFailed, run(t.Context(), []string{"--config", other, "run"}, strings.NewReader(""), io.Discard, &errs))
+			require.Contains(t, errs.String(), "the journal is in use: "+file)
 		}
 		b.stop()
 		require.Zero(t, b.code, b.errs.String())

@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ type Command struct {
 	MCP       string `help:"Serve all servers as one MCP server over Streamable HTTP at this address, as in 127.0.0.1:7788; the path is /mcp. It may be that of --http. An address that other machines can reach needs --mcp-tokens." name:"mcp" placeholder:"ADDR"`
 	MCPTokens string `help:"File with the names and hashes of the tokens that the MCP server asks for; mcpvisor token prints a line of it." name:"mcp-tokens" placeholder:"FILE" complete:"file"`
 
-	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist." placeholder:"FILE" complete:"file"`
+	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
 
 	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts a run so if there is none."`
 
@@ -81,7 +82,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 			defer func() { _ = endpoint.Close() }()
 		}
 	}
-	c, closeJournal, err := cmd.newClient()
+	c, closeJournal, err := cmd.newClient(cmp.Or(cmd.Journal, file.Journal))
 	if err != nil {
 		return err
 	}
@@ -111,15 +112,15 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 }
 
 // newClient makes the client with its journal, which is closed after the client.
-func (cmd *Command) newClient() (c *facade.Client, closeJournal func(), err error) {
+func (cmd *Command) newClient(journalPath string) (c *facade.Client, closeJournal func(), err error) {
 	starts := facade.WithMaxStarts(cmd.MaxStarts)
-	if cmd.Journal == "" {
+	if journalPath == "" {
 		c, err = facade.New(starts)
 		return c, func() {}, err
 	}
-	calls, err := journal.Open(cmd.Journal, journal.Options{})
+	calls, err := journal.Open(journalPath, journal.Options{})
 	if err != nil {
-		return nil, nil, fmt.Errorf("--journal: %w", err)
+		return nil, nil, fmt.Errorf("the calls with a key: %w", err)
 	}
 	closeJournal = func() { _ = calls.Close() } // all that was written is on the disk
 	if c, err = facade.New(starts, facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {

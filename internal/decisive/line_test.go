@@ -87,7 +87,7 @@ FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memor
 (Use ` + "`node --trace-warnings ...`" + ` to show where the warning was created)
 [31mError: BRAVE_API_KEY environment variable is required[39m`, "Error: BRAVE_API_KEY environment variable is required", Failure},
 		"npm, no such package": {`npm error code E404
-npm error 404 Not Found - GET https://registry.npmjs.org/@x%2fnothing - Not found
+npm error 404 Not Found - GET https://npm.example.com/@x%2fnothing - Not found
 npm error 404
 npm error 404  '@x/nothing@*' is not in this registry.
 npm error 404
@@ -105,13 +105,13 @@ npm ERR!     /var/npm/.npm/_logs/x-debug-0.log`, "npm ERR! notarget No matching 
 npm error code ENOTFOUND
 npm error syscall getaddrinfo
 npm error errno ENOTFOUND
-npm error network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org
+npm error network request to https://npm.example.com/x failed, reason: getaddrinfo ENOTFOUND npm.example.com
 npm error network This is a problem related to network connectivity.
 npm error network In most cases you are behind a proxy or have bad network settings.
 npm error network
 npm error network If you are behind a proxy, please make sure that the
 npm error network 'proxy' config is set properly.  See: 'npm help config'
-npm error A complete log of this run can be found in: /var/npm/x.log`, "npm error network request to https://registry.npmjs.org/x failed, reason: getaddrinfo ENOTFOUND registry.npmjs.org", Failure},
+npm error A complete log of this run can be found in: /var/npm/x.log`, "npm error network request to https://npm.example.com/x failed, reason: getaddrinfo ENOTFOUND npm.example.com", Failure},
 		"npm, no program in the package": {`npm error could not determine executable to run
 npm error A complete log of this run can be found in: /x.log`, "npm error could not determine executable to run", Failure},
 		"npm notices behind an error": {`Error: Please provide a path

@@ -15,8 +15,8 @@ import (
 // The functions may be called by many goroutines at once. Their contexts end with the request of
 // the server and, if the call is known, with the call.
 //
-// Calls that share a *CallHandlers share an answerer, such as one user with several calls. Do not
-// change or copy a CallHandlers after its first call.
+// Calls with the same *CallHandlers have the same answerer: use one *CallHandlers for all calls of
+// one user. Do not change or copy a CallHandlers after its first call.
 type CallHandlers struct {
 	// Sampling is as in WithSamplingHandler, and SamplingTools as WithSamplingTools.
 	Sampling      func(ctx context.Context, r SamplingRequest) (*mcp.CreateMessageWithToolsResult, error)
@@ -59,10 +59,10 @@ type ServerRequest struct {
 //   - Since 2026-07-28 it comes in the answer to the call.
 //   - Before, over Streamable HTTP, it comes in the response to the POST of the call.
 //   - Before, over stdio, HTTP+SSE, a transport of the host, and on the standalone stream of HTTP,
-//     nothing names the call. Then the request has an answerer if all calls in flight at the
-//     server have the same one: the same *CallHandlers, or none. Otherwise it is refused, with a
-//     JSON-RPC error that says so, and nobody is asked. A call that was given up counts for one
-//     minute, or until the server answers it.
+//     nothing names the call. If all calls in flight at the server have the same *CallHandlers,
+//     that answers. If none of them has one, the handlers of the client answer. Otherwise the
+//     request is refused with a JSON-RPC error that says so, and nobody is asked. A call that was
+//     given up counts as in flight for one minute, or until the server answers it.
 //
 // What a server before 2026-07-28 may ask for is declared when its session begins: by the handlers
 // of the client, and by [WithDeclared].

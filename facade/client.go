@@ -111,17 +111,19 @@ func New(opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Register adds a server. It returns when the server is ready: started or connected,
-// protocol version negotiated, all its lists read. If that fails, the error says why
-// and nothing stays registered. With StartSupervised in the spec, Register returns at
-// once, and the spec's policy also applies to the first start. A registered server of
-// the same name is replaced if it is evicted.
+// Register adds a server. It returns when the server is ready: started or connected, protocol
+// version negotiated, all its lists read. If that fails, the error says why and nothing stays
+// registered. With StartSupervised in the spec, Register returns at once, and the spec's policy
+// also applies to the first start. A registered server of the same name is replaced if it is
+// evicted.
 //
-// Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired,
-// ErrCanceled (ctx ended; the registration is being undone, and the name stays listed and
-// taken until EventUnregistered, or until Unregister returns; if ctx had ended before,
-// nothing was begun), ErrClosed. If a failed start left processes behind, Hint
-// names them.
+// ctx bounds the wait of Register, and not the life of the server: a server that is ready continues
+// when ctx ends. Without a deadline of ctx, Timeouts.Start and Timeouts.List bound the wait.
+//
+// Errors: ErrInvalid (the spec cannot work), ErrExists, ErrStart, ErrAuthRequired, ErrCanceled (ctx
+// ended), ErrClosed. If a failed start left processes behind, Hint names them. After ErrCanceled
+// the registration is undone in the background. The name stays taken until EventUnregistered, or
+// until Unregister returns.
 func (c *Client) Register(ctx context.Context, spec mcpvisor.ServerSpec) error {
 	op := "register " + spec.Name
 	if err := spec.Validate(); err != nil {
@@ -166,9 +168,9 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 }
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are
-// registered now. It returns when the last of them is ready or cannot become ready by itself.
-// The error is that of the one server that is not ready, or the errors of several, in the
-// order of the names, joined by [errors.Join].
+// registered now. It returns when each of them has been ready or cannot become ready by itself. If
+// one server failed, it returns the error of that server. If several failed, it returns their
+// errors in the order of the names, joined by [errors.Join].
 //
 // Errors: ErrUnknownServer, ErrEvicted, ErrAuthRequired, ErrCanceled, ErrClosed.
 func (c *Client) WaitReady(ctx context.Context, names ...string) error {
@@ -203,11 +205,11 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 	return withOp(c.rt.Ping(ctx, view), "ping "+server)
 }
 
-// Close stops all servers in parallel and ends the client. It takes at most a little
-// longer than the longest Timeouts.Shutdown, whatever the servers do. It may be called
-// more than once. A ctx that has ended, such as that of signal.NotifyContext after the
-// signal, makes it return at once: a program that then exits cuts the shutdown short, so use
-// context.Background().
+// Close stops all servers in parallel and ends the client. It takes at most a little longer than
+// the longest Timeouts.Shutdown, whatever the servers do. It may be called more than once, and each
+// call waits for the end. Pass context.Background(): if ctx has ended, such as that of
+// signal.NotifyContext after the signal, Close returns at once, and a program that then exits
+// leaves servers behind.
 //
 // Errors: ErrCanceled (ctx ended; the shutdown continues), ErrLeftBehind (the client is
 // closed, and the error names, by server, processes that could not be ended, or could not

@@ -41,10 +41,10 @@ type ElicitationComplete struct {
 	ElicitationID string
 }
 
-// WithSamplingHandler sets the handler for sampling requests. A result with an empty
-// Role counts as the assistant's. It may be called by many goroutines at once; its
-// context ends with the request. Default, and for nil: the client does not declare the
-// sampling capability.
+// WithSamplingHandler sets the handler for sampling requests. A result with an empty Role counts as
+// the assistant's. The handler may be called by many goroutines at once; its context ends with the
+// request. While it runs, the timeout of the call is paused; Timeouts.CallTotal still applies.
+// Default, and for nil: the client does not declare the sampling capability.
 func WithSamplingHandler(f func(ctx context.Context, r SamplingRequest) (*mcp.CreateMessageWithToolsResult, error)) Option {
 	return func(o *options) {
 		o.handlers.Sample = nil

@@ -82,18 +82,20 @@ type CallNext func(ctx context.Context, call ToolCall) (CallResult, error)
 //   - refuse: return an error, or a result with IsError, without next;
 //   - answer by itself, from a cache for instance;
 //   - change the arguments, the context, or which tool is called;
-//   - look at the outcome: of the error, Outcome of *[mcpvisor.Error] says whether the
-//     server may have executed the call;
+//   - look at the outcome: Outcome of the *[mcpvisor.Error] says whether the server may have
+//     executed the call;
 //   - call next again. That is only safe if nothing was sent ([mcpvisor.OutcomeNotSent]),
 //     or if the tool is idempotent.
 //
 // The error of an interceptor is returned to the caller as it is. One that wraps no
 // *[mcpvisor.Error] is a refusal: CallToolForModel tells the model its text, as in "The call of
-// fs/write was refused: the user declined". So the text must be fit for a model. Names and
-// arguments are checked before the first interceptor: a call of an unknown server or tool never
-// gets here. While a server is down its tools are not known, so any name of a tool does. A call
-// that continues is checked again, waits for its server, and is counted as any other; one that
-// does not is in no statistic and no trace.
+// fs/write was refused: the user declined". So the text must be fit for a model.
+//
+// Names and arguments are checked before the first interceptor, so a call of an unknown server or
+// tool does not reach it. But while a server is down its tools are not known: then a call of any
+// tool name reaches the interceptor. A call that an interceptor passes to next is checked again,
+// waits for its server, and is counted like any other. A call that it does not pass on appears in
+// no statistic and no trace.
 type Interceptor func(ctx context.Context, call ToolCall, next CallNext) (CallResult, error)
 
 // WithInterceptor calls f around every call of a tool by CallTool, CallToolRaw and

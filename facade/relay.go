@@ -21,15 +21,17 @@ const maxMetaBytes = 64 << 10
 
 // WithMeta sends members of _meta with the request: meta is a JSON object of at most 64 KiB, nested
 // at most 9,000 deep. They reach the server byte for byte, except that line breaks between values
-// become spaces, because each message is one line on a pipe. A call that becomes several requests (input that the
-// server requires) sends them with each.
+// become spaces, because each message is one line on a pipe. If one call becomes several requests,
+// because the server requires input, each request has them.
 //
-// Members that this client sets itself are left out of meta: progressToken, which [WithProgress]
-// replaces, and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28. There
-// is one exception: with [WithRelay] or [CallHandlers].Raw somebody else answers for the call, so
-// a server since 2026-07-28 gets the clientCapabilities of meta. Members that the client's
-// observer sets replace those of meta, too; a traceparent of the observer also removes the
-// tracestate of meta. Of several WithMeta the last one counts; nil or empty means none.
+// The client does not send those members of meta that it sets itself: progressToken (use
+// [WithProgress]), and protocolVersion, clientInfo, clientCapabilities and logLevel of 2026-07-28.
+// There is one exception: with [WithRelay] or [CallHandlers].Raw somebody else answers for the
+// call, so a server since 2026-07-28 gets the clientCapabilities of meta.
+//
+// If the client's observer sets a member that meta has, that of the observer is sent. If the
+// observer sets traceparent, the tracestate of meta is not sent. Of several WithMeta the last one
+// counts; nil or empty means none.
 //
 // Error of the call: ErrInvalid (meta is too long or not a JSON object); nothing was sent.
 func WithMeta(meta json.RawMessage) CallOption {

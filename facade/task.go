@@ -36,11 +36,12 @@ type Task struct {
 	err    error               // final
 }
 
-// StartTask calls a tool and returns as soon as the server has accepted the call as a task. If
-// the server answers at once, the returned Task has already ended. The timeouts of the call bound
-// StartTask alone; nothing but its context bounds [Task.Wait]. A server of 2025-11-25 is asked
-// for a task if the tool accepts that. Interceptors do not see the call. For [Client.RecentCalls]
-// and for an observer the call ends when StartTask returns.
+// StartTask calls a tool and returns as soon as the server has accepted the call as a task. If the
+// server makes no task of the call, StartTask takes as long as [Client.CallTool], and the Task that
+// it returns has already ended. The timeouts of the call bound StartTask alone; nothing but its
+// context bounds [Task.Wait]. A server of 2025-11-25 is asked for a task if the tool accepts that.
+// Interceptors do not see the call. For [Client.RecentCalls] and for an observer the call ends when
+// StartTask returns.
 //
 // Errors: as those of [Client.CallTool].
 func (c *Client) StartTask(ctx context.Context, tool string, args any, opts ...CallOption) (*Task, error) {

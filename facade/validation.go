@@ -20,18 +20,20 @@ import (
 // finds the [ArgumentError], and Hint names parameters that are similar to an unknown one.
 // [Client.CallToolForModel] gives both to the model.
 //
-// A schema may refer to itself; a reference to a file or a URL is never opened. A part that
-// cannot be used (such a reference, "$dynamicRef") is not compared, nor is a schema that is not
-// JSON, that is longer than 1 MiB, or whose comparison takes more than some 4,000,000 steps,
-// about 20 ms. Such calls are sent: the status of the server has a warning, and the log a line
-// for the tool. Compared are types, enum and const, required and unknown names, items, the bounds
-// of numbers, lengths and lists, patterns, and the alternatives of allOf, anyOf and oneOf, of
-// which one must match. Everything else passes, so that valid arguments are never refused: "not",
-// "if", "contains", what depends on other names, formats, regular expressions that Go reads in
-// another way, steps such as 0.01 that have no exact value, numbers of more than 19 digits, and
-// keywords whose values the standard does not allow. The server checks them. Schemas are not
-// cached: each call reads its schema, at about 5 µs a kilobyte. Only compiled regular expressions
-// are kept, up to 4 MiB for each client.
+// These rules are compared: types, enum and const, required and unknown names, items, the bounds of
+// numbers, lengths and lists, patterns, all parts of allOf, and the alternatives of anyOf and
+// oneOf, of which at least one must match. Everything else is left to the server, so that valid
+// arguments are never refused: "not", "if", "contains", what depends on other names, formats,
+// regular expressions that Go reads in another way, steps such as 0.01 that have no exact value,
+// numbers of more than 19 digits, and keywords whose values the standard does not allow.
+//
+// A schema may refer to itself. A reference to a file or a URL is never opened. A part that cannot
+// be used, such as that reference or "$dynamicRef", is not compared. A whole schema is not compared
+// if it is not JSON, is longer than 1 MiB, or takes more than about 4,000,000 steps (20 ms). Such
+// calls are sent: the status of the server has a warning, and the log a line for the tool.
+//
+// Schemas are not cached: each call reads its schema, at about 5 µs a kilobyte. Only compiled
+// regular expressions are kept, up to 4 MiB for each client.
 //
 // Default: arguments are not compared, which costs nothing; the server does it.
 func WithValidation() Option { return func(o *options) { o.validation = true } }

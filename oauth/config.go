@@ -29,18 +29,19 @@ type Config struct {
 	// server by hand. Default: ClientMetadataURL, else the client registers itself
 	// (dynamic client registration, RFC 7591).
 	ClientID string
-	// ClientSecret is the client_secret of ClientID, without which it is an error. Default: none,
-	// a public client.
+	// ClientSecret is the client_secret of ClientID. It requires ClientID. Default: none, a public
+	// client.
 	ClientSecret string
-	// PrivateKey is used in place of a secret (private_key_jwt, RFC 7523). It needs ClientID and
-	// excludes ClientSecret. It is the PEM of a PKCS #8, PKCS #1 or SEC 1 key of type RSA
-	// (RS256), P-256 (ES256) or Ed25519. Default: none.
+	// PrivateKey authenticates the client by a signature instead of a secret (private_key_jwt, RFC
+	// 7523). It requires ClientID and excludes ClientSecret. Its value is PEM text, not a path: a
+	// key in PKCS #8, PKCS #1 or SEC 1, of type RSA (RS256), P-256 (ES256) or Ed25519. Default:
+	// none.
 	PrivateKey string
-	// Issuer is the issuer identifier of the authorization server that ClientID belongs
-	// to. ClientID, ClientSecret and PrivateKey are sent to no other. Default: the first
-	// one that the server names; it is remembered and no other is accepted later.
-	// GrantClientCredentials and GrantJWTBearer store nothing, so they remember it only
-	// until the process ends; set Issuer if that matters.
+	// Issuer is the issuer identifier of the authorization server that ClientID belongs to.
+	// ClientID, ClientSecret and signatures of PrivateKey are sent to no other. Default: the first
+	// authorization server that the MCP server names. It is remembered, and no other is accepted
+	// later. With GrantClientCredentials and GrantJWTBearer nothing is stored, so it is remembered
+	// only until the process ends: set Issuer there.
 	//
 	// Addresses that a server names must not lead into a private network, unless the
 	// server itself or Issuer is in one.
@@ -63,8 +64,8 @@ type Config struct {
 	// Grant is the OAuth grant by which tokens are requested. Default:
 	// GrantAuthorizationCode.
 	Grant Grant
-	// FetchAssertion returns the assertions for GrantJWTBearer. Set one of it, AssertionFile
-	// and Enterprise, and only with that grant.
+	// FetchAssertion returns the assertions for GrantJWTBearer. With that grant set exactly one of
+	// FetchAssertion, AssertionFile and Enterprise; with any other grant set none of them.
 	FetchAssertion AssertionFunc
 	// AssertionFile is the path of a file with an assertion that the platform of a workload
 	// keeps fresh. It is read for each token.
@@ -79,14 +80,14 @@ type Config struct {
 	// and GrantJWTBearer, which can always request another token.
 	Store TokenStore
 	// FetchAuthorizationCode, if set, gets the user's consent without Client.Authorize: it opens
-	// the authorization URL and returns the whole URL to which the authorization server
-	// redirected, with its parameters code, state and iss. Calls wait for it, one minute at most.
-	// It is for hosts without a user, such as tests, and for automated browsers. It may be called
-	// from several goroutines, for different servers at once.
+	// the authorization URL and returns the whole URL to which the authorization server redirected,
+	// with its parameters code, state and iss. A call that needs the token waits for it up to one
+	// minute, even beyond TokenWait. It is for hosts without a user, such as tests, and for
+	// automated browsers. It may be called from several goroutines, for different servers at once.
 	FetchAuthorizationCode func(ctx context.Context, authorizationURL string) (redirectURL string, err error)
-	// TokenWait is the longest time that a call waits for a token to be requested, and again for
-	// each token that the server then rejects. After that the call fails with ErrUnavailable, and
-	// the request for the token continues. Default 5 s. A negative value is an error.
+	// TokenWait is how long a call waits for a token. The time starts again if the server rejects
+	// the token that came. After that the call fails with ErrUnavailable, and the request for the
+	// token continues in the background. Default 5 s. A negative value is an error.
 	TokenWait time.Duration
 }
 

@@ -163,12 +163,14 @@ func (s *memoryStore) Lock(ctx context.Context, key TokenKey) (unlock func(), er
 	}
 }
 
-// NewFileStore returns a store of files in a directory that only their owner can
-// read; the directory should hold nothing else. It is safe for several processes, and durable.
-// An empty dir means mcpvisor/tokens below the user's configuration directory, which is also
-// the default of Config.Store; if the host has no such directory, that is an error. The directory
-// itself is first used, and made, by Load and Save: their errors say why it cannot be used,
-// and so does the error about a file that another user has put there.
+// NewFileStore returns a store of files in the directory dir, which only their owner can read. The
+// directory should hold nothing else. Several processes may share it, and what Save has stored
+// survives a crash. An empty dir means mcpvisor/tokens below the user's configuration directory
+// (os.UserConfigDir), which is also the default of Config.Store.
+//
+// The only error of NewFileStore is that dir is empty and the host has no configuration directory.
+// The directory is created when it is first written. The methods of the store return an error if it
+// cannot be used, or if a file in it belongs to another user.
 func NewFileStore(dir string) (TokenStore, error) {
 	s, err := tokenstore.NewFile[TokenKey, Authorization](dir)
 	if err != nil {
@@ -177,12 +179,11 @@ func NewFileStore(dir string) (TokenStore, error) {
 	return s, nil
 }
 
-// NewKeyringStore returns a store in the keyring of the user who runs this process: the
-// Keychain, the Credential Manager, or a Secret Service on D-Bus. It is opened at the first
-// use. A locked keyring asks the user for a password; after 3 s the operation of the store
-// fails, and so does one without a keyring. A store that never worked counts as empty: calls
-// fail with ErrAuthRequired, and the log says why. One that worked before gives
-// ErrUnavailable. Tokens that cannot be stored are used until the process ends. Windows
-// stores tokens of up to 2.5 KB; Save fails for longer ones. Unlike [NewFileStore] it has no
-// lock between processes.
+// NewKeyringStore returns a store in the keyring of the user who runs this process: the Keychain,
+// the Credential Manager, or a Secret Service on D-Bus. It is opened at the first use. A locked
+// keyring asks the user for a password. An operation of the store fails if there is no keyring, or
+// if the keyring does not answer within 3 s. Calls then fail with ErrAuthRequired if the store has
+// never worked, and with ErrUnavailable if it worked before; the log says why. Tokens that cannot
+// be stored are used until the process ends. Windows stores tokens of up to 2.5 KB; Save fails for
+// longer ones. Unlike [NewFileStore] it has no lock between processes.
 func NewKeyringStore() TokenStore { return tokenstore.NewKeyring[TokenKey, Authorization]() }

@@ -25,17 +25,16 @@
 //   - backoff: the retry timer runs.
 //   - parked, evicted, unauthorized: the retry budget is spent, or a retry cannot help.
 //
-// A restart on request gives a fresh budget, and a stop ends the registration; both first release
-// the session that runs. docs/lifecycle.md in the repository has the table of all transitions and
-// its diagram.
+// A restart on request resets the budget. A stop ends the registration. Both first release the
+// current session. docs/lifecycle.md in the repository has the table of all transitions and its
+// diagram.
 //
 // # The retry budget
 //
-// A [Policy] allows a number of attempts in a row, with delays that double from its
-// base. The budget comes back only to a session that stayed ready for StableAfter.
-// A server that becomes ready and crashes each time is therefore given up like one
-// that never starts. [Intensity], the restart intensity of OTP, bounds the restarts
-// over a window of time beside the budget.
+// A [Policy] allows a number of attempts in a row, with delays that double from its base. The
+// budget is reset only when a session has stayed ready for StableAfter. So a server that becomes
+// ready and crashes each time is given up like one that never starts. [Intensity], the restart
+// intensity of OTP, is a second bound: it limits the restarts within a window of time.
 //
 // A permanent cause ([Cause.Permanent]) ends the retries at once. The exit of a process is never
 // a permanent cause: even a server that fails in the same way at every start is tried as often as

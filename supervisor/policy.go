@@ -13,17 +13,18 @@ import (
 // Unlimited, as MaxAttempts, retries without end. It is never a default.
 const Unlimited = -1
 
-// Policy says what happens after a session ended by itself: how often and how soon the
-// server is tried again, and what follows when that fails. The zero value is
-// [NoRetry]; [Retry] makes the usual policies. A Policy is a plain value, which may be
-// copied and compared with ==.
+// Policy says what happens after a session ended by itself: how often and how soon the server is
+// tried again, and what follows when that fails. The zero value is [NoRetry]; [Retry] makes the
+// usual policies. A Policy is a plain value, which may be copied and compared with ==. In JSON,
+// durations are nanoseconds.
 //
 // A permanent cause ([Cause.Permanent]) overrides it: the server is evicted at once, or
 // waits for its authorization, and no attempt is made.
 type Policy struct {
-	// MaxAttempts is the retry budget: how many attempts in a row are made before the
-	// server is evicted or parked. 0 means none: the server is evicted ([NoRetry]), or
-	// parked and tried again at each ParkEvery if that is set. [Unlimited] means no bound.
+	// MaxAttempts is the retry budget: how many times in a row the server is started again before
+	// it is evicted or parked. The first start is not counted, so 3 means at most 4 starts in a
+	// row. 0 means none: the server is evicted ([NoRetry]), or parked and tried again at each
+	// ParkEvery if that is set. [Unlimited] means no bound.
 	MaxAttempts int `json:"maxAttempts"`
 	// Base is the delay before the first retry; each further attempt doubles it. 0
 	// retries at once, and requires a bounded MaxAttempts.

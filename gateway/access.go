@@ -16,9 +16,11 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/loopback"
 )
 
-// WithTokenVerifier makes a [Handler] ask for a bearer token and pass it to verify, which returns
-// whose it is: TokenInfo.UserID is the principal, and must not be empty. Details may be nil; see
-// auth.RequireBearerToken. Default: no token, and then only this machine is served.
+// WithTokenVerifier makes a [Handler] require a bearer token. verify returns whose token it is:
+// TokenInfo.UserID is the principal, and must not be empty. verify is called for each request, by
+// many goroutines at once. details may be nil; see auth.RequireBearerToken. Of several
+// WithTokenVerifier and [WithTokens] the last one counts. Default: no token, and then only this
+// machine is served.
 func WithTokenVerifier(verify auth.TokenVerifier, details *auth.RequireBearerTokenOptions) Option {
 	return func(o *options) { o.verify, o.verifyDetails = verify, details }
 }
@@ -35,16 +37,23 @@ type Token struct {
 // NewToken returns a random token of 52 letters and digits, for [WithTokens].
 func NewToken() string { return rand.Text() + rand.Text() }
 
-// HashToken returns the hash of a token, to be stored in place of it. Tokens must be random, as
-// those of [NewToken]: a hash of words can be guessed.
+// HashToken returns the SHA-256 of a token in hexadecimal, to be stored in place of the token.
+// Tokens must be random, as those of [NewToken]: a token made of words can be guessed from its
+// hash.
 func HashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// WithTokens makes a [Handler] ask for one of the tokens. It is [WithTokenVerifier] with a
-// verifier that compares hashes in a time that does not depend on them. A hash that is not one of
-// [HashToken] fits no token.
+// WithTokens makes a [Handler] require one of the tokens, in the header "Authorization: Bearer
+// TOKEN":
+//
+//	token := gateway.NewToken() // give it to the user, store its hash
+//	handler := gateway.Handler(client, gateway.WithTokens(
+//		gateway.Token{Principal: "ci", SHA256: gateway.HashToken(token)}))
+//
+// It is [WithTokenVerifier] with a verifier that compares hashes in constant time. A hash that
+// [HashToken] did not make matches no token. Without any token every request is refused.
 func WithTokens(tokens ...Token) Option {
 	tokens = slices.Clone(tokens)
 	return WithTokenVerifier(func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {

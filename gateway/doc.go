@@ -46,9 +46,9 @@
 // nothing, as nobody knows what it has.
 //
 // Lists contain no characters that models read but people do not see: control characters with
-// escape sequences, marks of the text direction, tag characters and other invisible ones. They
-// are removed from names of resources, titles, descriptions and instructions. In schemas, names
-// and values that have some are left out. URIs and _meta are not changed.
+// escape sequences, marks of the text direction, tag characters and other invisible ones. They are
+// removed from names of resources, titles, descriptions and instructions. From schemas, names and
+// values that contain such characters are left out. URIs and _meta are not changed.
 //
 // # Results and errors
 //
@@ -65,22 +65,24 @@
 //   - No such tool, or arguments that are not an object: JSON-RPC error -32602.
 //   - A JSON-RPC error of the server: the same error, with its code and data.
 //
-// No call is repeated that may have reached a server. Switch off the automatic retries of a
+// A call that may have reached a server is not repeated. Switch off the automatic retries of a
 // framework: the outcome of the first attempt may be unknown. (In eino's officialmcp this is the
 // replay.)
 //
 // # Notifications
 //
-// When the bytes of a list change, the session gets one list_changed notification for that kind
-// of list, which also stands for all further changes until the session reads it. An update of a
+// When the bytes of a list change, the session gets one list_changed notification for that kind of
+// list. Further changes are not announced until the session has read the list. An update of a
 // resource is reported to the sessions that subscribed to it; after a restart of its server each
 // subscribed resource counts as updated. Subscriptions also survive when the host replaces the
 // server: once a server of that name is ready, they are made again, and each resource counts as
-// updated. Progress is passed on if the request has a progress token; a report that the session
-// has not read when the next one comes is left out. Log messages about a call are passed on to
-// its client, and others to all sessions, after logging/setLevel, which sets the level of all
-// servers registered then; servers registered later keep theirs. The level outlives the session, because MCP has no request that resets it; the
-// host can set it with facade.Client.SetLoggingLevel.
+// updated. Progress is passed on if the request has a progress token. If the next report comes
+// before the session has read the last one, it replaces that.
+//
+// After logging/setLevel a session gets log messages: those about a call go to its client, all
+// others to all sessions. The request sets the level of all servers registered at that moment;
+// servers registered later keep theirs. The level outlives the session, because MCP has no request
+// that resets it. The host can set it with facade.Client.SetLoggingLevel.
 //
 // # Requests of servers
 //

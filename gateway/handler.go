@@ -30,10 +30,11 @@ type HTTPLimits struct {
 	// ReadTimeout is how long the body of a request may take. Default 30 s. The header is
 	// read by the http.Server: set its ReadHeaderTimeout.
 	ReadTimeout time.Duration
-	// WriteTimeout is how long a peer may take to read what is written to it at once. One that
-	// takes longer is disconnected, and its requests are canceled. Default 30 s.
+	// WriteTimeout bounds each write to a peer, and so how long the peer may take to read it. A
+	// peer that takes longer is disconnected, and its requests are canceled. Default 30 s.
 	WriteTimeout time.Duration
-	// KeepAlive is how often a stream without messages says that it lives. Default 25 s.
+	// KeepAlive is the interval between the comments that keep a stream without messages open.
+	// Default 25 s.
 	KeepAlive time.Duration
 	// SessionLifetime is how long the id of a session is valid after initialize. Default 30 days.
 	SessionLifetime time.Duration
@@ -42,11 +43,13 @@ type HTTPLimits struct {
 	// nothing between its requests.
 	SessionIdle time.Duration
 
-	// MaxInFlight is how many requests of one principal are in flight. Without tokens all
-	// requests are of one principal. A request beyond it is answered with 429. Default 1,024.
+	// MaxInFlight is how many requests of one principal may be in flight at once. Without tokens
+	// all requests belong to one principal. A request beyond it is answered with 429. Default
+	// 1,024.
 	MaxInFlight int
-	// MaxSessions is how many sessions of one principal have a request in flight, a stream, a subscription or a
-	// log level. A request that needs one more is answered with 429. Default 10,000.
+	// MaxSessions is how many sessions of one principal may be active at once: have a request in
+	// flight, a stream, a subscription or a log level. A request that needs one more is answered
+	// with 429. Default 10,000.
 	MaxSessions int
 	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
 	// beyond it is answered with 429. Default 128 MiB.
@@ -75,8 +78,9 @@ func setDefault[T int | time.Duration](value *T, otherwise T) {
 	}
 }
 
-// LoadSessionKey reads the key of [WithSessionKey] from a file of 32 bytes that only the user may
-// read. A missing file is created with a random key.
+// LoadSessionKey reads the key of [WithSessionKey] from a file. If there is no file, it creates one
+// with a random key, in a directory that must exist. It returns an error if the file cannot be
+// read, does not have 32 bytes or, except on Windows, is open to other users (chmod 600).
 func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path) }
 
 // WithSessionKey sets the key that signs the ids of sessions. A [Handler] with the same key, in

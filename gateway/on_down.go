@@ -28,8 +28,8 @@ func Grace(d time.Duration) OnDown { return OnDown{grace: max(d, 0)} }
 // Withdraw takes the entries from the lists as soon as the server is down.
 func Withdraw() OnDown { return OnDown{} }
 
-// WithOnDown sets what happens to the entries of a server that is down; of all servers, or of
-// those that are named. Default: [Keep].
+// WithOnDown sets what happens to the entries of a server that is down. Without names it is for all
+// servers. With names it is for those servers, and takes precedence there. Default: [Keep].
 func WithOnDown(d OnDown, servers ...string) Option {
 	return func(o *options) {
 		if len(servers) == 0 {
@@ -60,9 +60,9 @@ func mayReturn(s supervisor.State) bool {
 // DefaultMaxWait is how long a request waits for a server that is down.
 const DefaultMaxWait = 10 * time.Second
 
-// WithMaxWait sets how long a request that was not sent, because its server is down, waits for
-// the next incarnation; 0 or less: not at all. A request waits only if the server can be back
-// within that time. Default: [DefaultMaxWait].
+// WithMaxWait sets how long a request waits for a server that is down, before it is sent. 0 or
+// less: it fails at once. It also fails at once if the next attempt to start the server is due
+// later than that. Default: [DefaultMaxWait].
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // whenUp makes a request of a server, and again if it was not sent because the server is

@@ -13,7 +13,8 @@ import (
 // DefaultPageSize is how many entries one page of a list has.
 const DefaultPageSize = 1000
 
-// Option configures a [Transport] or a [Handler].
+// Option configures a [Transport] or a [Handler]. Of options that set the same thing the last one
+// counts.
 type Option func(*options)
 
 type options struct {

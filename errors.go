@@ -53,9 +53,9 @@ const (
 	OutcomeNone Outcome = ""
 	// OutcomeNotSent: the server has not seen the request. Repeating it is safe.
 	OutcomeNotSent Outcome = "not_sent"
-	// OutcomeUnknown: the request was sent, at least in part, or a part of the data that was
-	// written together with it. Whether it had an effect is not known. Repeat it only if
-	// executing it twice does no harm.
+	// OutcomeUnknown: the server may have the request. All or a part of it was sent, perhaps only
+	// as part of one write of several requests. Whether it had an effect is not known. Repeat it
+	// only if executing it twice does no harm.
 	OutcomeUnknown Outcome = "unknown"
 	// OutcomeAnswered: the server answered, and the error is its answer or about it.
 	OutcomeAnswered Outcome = "answered"
@@ -125,11 +125,11 @@ const (
 	// KindUnknownServer: no server of that name is registered. Hint suggests similar
 	// names.
 	KindUnknownServer ErrorKind = "unknown_server"
-	// KindUnknownTool: the server lists no such tool, or the name has neither the form
-	// "server/tool" nor that of a known alias, or ServerSpec.Tools hides the tool, as
-	// Cause then says. Hint suggests similar names. While a server is down its tools are
-	// not known, and any name gives KindUnavailable; in the first moment after a crash its
-	// last list may still count.
+	// KindUnknownTool: the server lists no such tool. Or the name has neither the form
+	// "server/tool" nor that of a known alias. Or ServerSpec.Tools hides the tool; then Cause says
+	// so. Hint suggests similar names. While a server is down its tools are not known, so a call of
+	// any name fails with KindUnavailable; only in the first moment after a crash its last list may
+	// still be used.
 	KindUnknownTool ErrorKind = "unknown_tool"
 	// KindUnavailable: the server is not ready, or cannot be reached now, but may be later.
 	// RetryAfter says when to try again; 0 if that is not known. Usually nothing was sent;
@@ -158,8 +158,9 @@ const (
 	// came, and the server still lives.
 	KindProtocol ErrorKind = "protocol"
 	// KindRPC: the server answered the request with a JSON-RPC error. errors.As finds the
-	// *jsonrpc.Error of the go-sdk with its code and data. If that error named no request,
-	// and this one was the only one in flight, Outcome is OutcomeUnknown.
+	// *jsonrpc.Error of the go-sdk with its code and data. A server may send an error that names no
+	// request. If only one request is in flight, that request fails with it, and Outcome is
+	// OutcomeUnknown.
 	KindRPC ErrorKind = "rpc"
 	// KindAuthRequired: the server requires credentials, or rejected those that it got.
 	// errors.As finds an [AuthRequired] if the user can authorize the client.

@@ -87,7 +87,8 @@ type CallCounts struct {
 	InFlight int64 `json:"inFlight"`
 	// Queued is how many calls wait behind Limits.MaxInFlight now.
 	Queued int64 `json:"queued,omitempty"`
-	// Total counts the calls that were admitted.
+	// Total counts the calls that got a place among Limits.MaxInFlight, those in flight
+	// included. Calls that ended in the queue do not count.
 	Total int64 `json:"total"`
 	// Failed counts calls that ended in an [Error]. A result with IsError is the tool's
 	// own and does not count.
@@ -145,7 +146,7 @@ type SessionInfo struct {
 // Discarded counts what one session received and could not use.
 type Discarded struct {
 	// Malformed counts lines that are not one JSON-RPC message: banners, log lines, partial
-	// lines, lines with several messages, which are handled anyway.
+	// lines. Lines with several messages count, too, although these messages are handled.
 	Malformed uint64 `json:"malformed,omitempty"`
 	// Oversize counts messages longer than Limits.MaxMessageBytes.
 	Oversize uint64 `json:"oversize,omitempty"`

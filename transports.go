@@ -98,8 +98,9 @@ type HTTP struct {
 	// Client, if set, supplies connections and cookies. Only its Transport and Jar are used:
 	// Timeout would cut event streams, and redirects are followed within the origin only. An
 	// *http.Transport is cloned, with its TLS and proxy settings. Requests to an authorization
-	// server use the Transport and no Jar. Default: a clone of http.DefaultTransport, whose
-	// connections to an authorization server are checked against private networks.
+	// server use the Transport and no Jar. The connections of an *http.Transport to it are checked
+	// against private networks; of another RoundTripper only the addresses in URLs are.
+	// Default: a clone of http.DefaultTransport.
 	//
 	// The Transport must honour the context of a request, as must its dial functions, its Proxy
 	// and its TLS callbacks. A call ends at its deadline even if the RoundTripper does not

@@ -125,7 +125,8 @@ func inParallel(n, most int, f func(i int)) {
 
 // RegisterAll registers many servers at once, each as [Client.Register] does, as many at a time as
 // [WithMaxStarts] says. Specs with StartSupervised, as package config makes them, are accepted
-// at once and start in the background; RegisterAll waits for the first start of the others.
+// at once and start in the background; RegisterAll waits for the first start of the others. The
+// end of ctx has the effect that it has on Register.
 //
 // A spec that fails does not keep the others from starting. Of two specs with the same
 // name the first is registered and the second fails with ErrExists. The error is an

@@ -62,7 +62,8 @@ const DefaultMaxWait = 10 * time.Second
 
 // WithMaxWait sets how long a request waits for a server that is down, before it is sent. 0 or
 // less: it fails at once. It also fails at once if the next attempt to start the server is due
-// later than that. Default: [DefaultMaxWait].
+// later than that. When the wait is over, it fails as it would have failed at once. Default:
+// [DefaultMaxWait].
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
 // whenUp makes a request of a server, and again if it was not sent because the server is

@@ -25,7 +25,7 @@ const maxEarly = 16
 type taskWatches struct {
 	mu      sync.Mutex                         // guards the fields below
 	byID    map[string]map[*TaskWatch]struct{} // by the id of the task
-	early   []string                           // the ids of the last notifications that nobody watched for
+	early   []string                           // the ids of the last notifications without a watcher
 	streams map[int64]*TaskWatch               // by the id of their request
 	opened  int                                // streams that have not ended
 	honored bool                               // the server has acknowledged a task

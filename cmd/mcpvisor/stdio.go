@@ -15,7 +15,7 @@ import (
 )
 
 type stdioCmd struct {
-	NoStart bool `help:"Wait for a mcpvisor run that somebody else starts."`
+	NoStart bool `help:"Do not start mcpvisor run: wait until it is running."`
 }
 
 // Run implements kong's command.
@@ -41,7 +41,7 @@ const (
 // runDialer opens sessions with the `mcpvisor run` of the configuration. One goroutine uses it.
 type runDialer struct {
 	inv   *invocation
-	start bool // a run if there is none
+	start bool // start a run if none is running
 	// returns: the run that was reached last is one of the user's own, who may be restarting it.
 	returns bool
 	last    string

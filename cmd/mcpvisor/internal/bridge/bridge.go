@@ -245,7 +245,8 @@ func (b *bridge) takeLocked(key string) *request {
 		return nil
 	}
 	delete(b.requests, key)
-	if r.kept {
+	if r.kept { // send may come to dropLineLocked after this
+		r.kept = false
 		b.kept--
 		b.keptBytes -= len(r.line)
 	}

@@ -337,3 +337,18 @@ func TestRun_host_ends(t *testing.T) {
 		s.ended <- nil
 	})
 }
+
+// The answer to a request may come before send has seen that its line was written. Its line is
+// counted once.
+func TestBridge_counts_a_line_once(t *testing.T) {
+	b := &bridge{requests: map[string]*request{}}
+	m, err := parseObject([]byte(ask(1, "tools/call", `{}`)))
+	require.NoError(t, err)
+	r := &request{message: m}
+	b.addLocked(r)
+	require.Equal(t, 1, b.kept)
+	b.takeLocked(string(m.id))
+	b.dropLineLocked(r)
+	require.Zero(t, b.kept)
+	require.Zero(t, b.keptBytes)
+}

@@ -57,8 +57,10 @@ func parse(line []byte) ([]message, error) {
 }
 
 func parseObject(text []byte) (message, error) {
-	m := message{}
-	err := jsonscan.EachMember(text, func(key string, value []byte) (err error) {
+	// The newlines of a batch, and of a message that is indented, are no ends of lines. The parts
+	// are those of the copy, so that a message of a batch does not keep the others.
+	m := message{line: append(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), '\n')}
+	err := jsonscan.EachMember(m.line, func(key string, value []byte) (err error) {
 		switch key {
 		case "id":
 			m.id = value
@@ -81,8 +83,6 @@ func parseObject(text []byte) (message, error) {
 		return m, errors.New("it has neither an id nor a method")
 	}
 	m.method = strings.Clone(m.method)
-	// The newlines of a batch, and of a message that is indented, are no ends of lines.
-	m.line = append(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), '\n')
 	return m, nil
 }
 
@@ -144,7 +144,7 @@ func repeatable(method string) bool {
 	return false
 }
 
-// refuse answers a request, or a line that is none, with a JSON-RPC error.
+// refuse answers with a JSON-RPC error: a request, or a line that cannot be read, which has no id.
 func (b *bridge) refuse(id []byte, code int, text string) {
 	if id == nil {
 		id = []byte("null")

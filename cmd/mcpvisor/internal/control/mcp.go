@@ -41,7 +41,7 @@ type sessions struct {
 	mu      sync.Mutex // guards the fields below
 	open    int
 	closed  bool
-	changed func(open int) // called with mu; nil if nobody asks
+	changed func(open int) // called with mu; nil without FollowSessions
 	wg      sync.WaitGroup
 }
 

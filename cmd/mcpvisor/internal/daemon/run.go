@@ -38,7 +38,7 @@ type Command struct {
 
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
 
-	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts a run so if there is none."`
+	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts its runs with this flag."`
 
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }

@@ -5,7 +5,9 @@ package integration
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +138,7 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 
 	s.spec = mcpvisor.ServerSpec{Name: hostileServer, Era: era,
 		HTTP: &mcpvisor.HTTP{URL: s.server.URL, Headers: map[string]string{"Authorization": "Bearer " + secretToken}},
-		Timeouts: mcpvisor.Timeouts{Start: 5 * time.Second, Negotiate: 300 * time.Millisecond, List: 5 * time.Second,
+		Timeouts: mcpvisor.Timeouts{Start: 30 * time.Second, Negotiate: 300 * time.Millisecond, List: 30 * time.Second,
 			Call: 20 * time.Second, Shutdown: httpShutdownTimeout},
 		Limits: mcpvisor.Limits{MaxMessageBytes: maxMessage, MaxPages: 10},
 		Policy: supervisor.Retry(3, 10*time.Millisecond), Probe: mcpvisor.Probe{Interval: -1}}
@@ -154,7 +156,11 @@ func (r httpRow) run(t *testing.T, m hostilehttp.Misbehaviour, era mcpvisor.Era)
 func (s *httpRun) register() bool {
 	s.t.Helper()
 	began := time.Now()
+	slow := time.AfterFunc(20*time.Second, func() { // a row that waits for its timeout ends sooner
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+	})
 	err := s.c.Register(s.within(), s.spec)
+	slow.Stop()
 	s.requireWithin("register", began, s.spec.Timeouts.Start+s.spec.Timeouts.List)
 	if s.row.start == nil {
 		require.NoError(s.t, err)

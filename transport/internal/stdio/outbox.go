@@ -222,7 +222,7 @@ func (c *conn) postLineIfRoom(line *outgoing, room int) bool {
 // that is still queued.
 func (c *conn) sendLine(ctx context.Context, text []byte) error {
 	line := &outgoing{text: text, done: make(chan struct{})}
-	if !c.postLine(line) {
+	if c.lifetime.Cause() != nil || !c.postLine(line) {
 		return io.ErrClosedPipe
 	}
 	select {
@@ -241,7 +241,9 @@ func (c *conn) sendLine(ctx context.Context, text []byte) error {
 }
 
 // sendResponse writes the response to a request of the server, and returns when it is
-// written. It fails only with the connection.
+// written. It fails only with the connection. Nothing is written after the end of the
+// connection, which also ends the handlers: the server would take the error of a handler as
+// the reason to answer a call that the end has failed.
 func (c *conn) sendResponse(text []byte) {
 	_ = c.sendLine(context.Background(), append(text, '\n'))
 }

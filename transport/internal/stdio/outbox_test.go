@@ -169,6 +169,16 @@ func TestOutbox_broken_pipe(t *testing.T) {
 	}
 }
 
+// TestOutbox_end_of_the_connection: nothing is sent once the connection has ended, although its
+// requests in flight have not failed yet. The end also ends the handlers of the host, and a
+// server that got their errors could answer a call that is about to fail.
+func TestOutbox_end_of_the_connection(t *testing.T) {
+	c := newConn(jsonrpc.NewLifetime(), strings.NewReader(""), io.Discard, lineLimit(1<<20))
+	c.goWrite = func(func()) { t.Error("a write begins") }
+	c.lifetime.RecordEnd(&supervisor.Cause{Kind: supervisor.CauseClosed})
+	c.sendResponse([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"canceled"}}`))
+}
+
 // TestOutbox_caller_stops_flushing_for_others: a caller writes at most maxFlushRounds
 // batches, however many lines others queue.
 func TestOutbox_caller_stops_flushing_for_others(t *testing.T) {

@@ -189,6 +189,9 @@ func (r *receiver) postReply(line []byte) {
 	case <-e.life.lifetime.Dead():
 		return
 	}
+	if e.life.lifetime.Cause() != nil { // both were ready
+		return
+	}
 	ex := e.table.start(e.life.ctx, answerTimeout)
 	defer ex.finish()
 	_ = e.post(ex, line, e.server.agreed.Load().header) // post ends the session if the error requires it

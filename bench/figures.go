@@ -27,6 +27,7 @@ const (
 	figureGoroutines = "goroutines"
 	figureHeap       = "heap and stack KB"
 	figureRSS        = "RSS KB"
+	figureAdded      = "µs added"
 )
 
 // Names of clients. The bare client is the floor: it moves the same bytes, and looks at
@@ -41,6 +42,9 @@ const (
 	clientBare        = "bare"
 	clientBareStandby = "bare, standby"
 	bestPeer          = "best peer"
+	gatewaySDK        = "SDK-built gateway"
+	gatewayNPM        = "npm mcp-proxy"
+	noGateway         = "no gateway"
 )
 
 func key(section, row, client, figure string) string {

@@ -67,6 +67,12 @@ func serve(ctx context.Context) bool {
 		return reportFirstClient(ctx)
 	case "sdkhttp":
 		_ = serveHTTP(sdkHTTP())
+	case "gateway":
+		_ = serveGateway(ctx)
+	case "gatewaypipe":
+		_ = pipeGateway(ctx)
+	case "sdkgateway":
+		_ = serveSDKGateway(ctx)
 	default:
 		return false
 	}
@@ -161,7 +167,7 @@ func numbers(list string) ([]int, error) {
 // own.
 func stdioTarget(kind string) target {
 	command := fastServer
-	if kind == "sdk" {
+	if kind == "sdk" || kind == "gatewaypipe" {
 		command = self()
 	}
 	return target{kind: kind, command: command, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text",

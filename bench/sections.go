@@ -39,6 +39,7 @@ func sections() []section {
 			}
 			return calls(ctx, "Small echo over stdio, server-everything", t, stdio)
 		}},
+		{gatewaySection, compareGateways},
 		{"mixed", mixed},
 		{"discovery", compareDiscovery},
 		{"scale", scale},

@@ -81,9 +81,9 @@ func sdkHTTP() http.Handler {
 }
 
 // httpTarget starts a server process and returns how to reach it.
-func httpTarget(kind string) (target, func(), error) {
+func httpTarget(kind string, env ...string) (target, func(), error) {
 	cmd := exec.Command(self())
-	cmd.Env = append(os.Environ(), "BENCH_SERVER="+kind)
+	cmd.Env = append(append(os.Environ(), "BENCH_SERVER="+kind), env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return target{}, nil, err

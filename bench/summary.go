@@ -100,6 +100,11 @@ func summaryLines() []summaryLine {
 		{"1 MB result, raw", "MB/s", "size", "1 MB", rate, clientRaw, "%.0f", nil},
 		{"`CallTool` over Streamable HTTP, 64 callers", "calls/s", "http", "64", rate, "", "%.0f", []bar{atLeast(over(rate, clientSDK), 4.8)}},
 		{"the same, without the caller's own", "allocs/call", "http", "64", figureOwnAllocs, "", "%.1f", []bar{atMost(figureOwnAllocs, 62)}},
+		{"a call through the gateway, 64 callers over HTTP", "calls/s", gatewaySection, "64", rate, "", "%.0f", []bar{atLeast(over(rate, gatewayNPM), 3), atLeast(over(rate, gatewaySDK), 2)}},
+		{"the same over stdio, one caller: what the gateway adds, p50", "µs", gatewaySection, "stdio, p50", figureAdded, "", "%.1f", []bar{atMost(figureAdded, 50)}},
+		{"`tools/list` of 1,000 tools through the gateway", "ms", gatewaySection, "list", ms, "", "%.3f", []bar{atMost(ms, 0.5)}},
+		{"an idle session of the gateway", "KB", gatewaySection, "session", figureHeap, "", "%.2f", []bar{atMost(figureHeap, 8)}},
+		{"the same with an open event stream", "KB", gatewaySection, "session, stream", figureHeap, "", "%.1f", []bar{atMost(figureHeap, 28)}},
 		{"the same, answers as event streams", "B/call", "stream", "64", figureOwnBytes, "", "%.0f", []bar{atMost(figureOwnBytes, 6000)}},
 	}
 }

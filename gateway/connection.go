@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,14 +25,13 @@ type connection struct {
 
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set
-	slots     chan struct{} // holds a value for each subscription of the session
+	held      atomic.Int64  // the subscriptions of the session
 }
 
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
 	limits := g.opts.limits
-	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1),
-		slots: make(chan struct{}, limits.MaxSubscriptions)}
+	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)

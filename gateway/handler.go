@@ -220,7 +220,7 @@ func (s *Server) Status() Status {
 	defer s.mu.Unlock()
 	st.Sessions = len(s.sessions)
 	for _, hs := range s.sessions {
-		if hs.replace != nil {
+		if hs.wakeStream != nil {
 			st.Streams++
 		}
 	}

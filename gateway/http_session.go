@@ -68,9 +68,10 @@ type httpSession struct {
 	principal *principal
 
 	// Guarded by Server.mu.
-	users   int           // requests and the stream
-	replace chan struct{} // closed when another stream takes the place of this one; nil without a stream
-	idle    *time.Timer   // runs while users is 0
+	users      int         // requests and the stream
+	wakeStream func()      // wakes the stream of the session, which looks whether it still is; nil without one
+	streams    uint64      // of the session so far; the last one is its stream
+	idle       *time.Timer // runs while users is 0
 }
 
 var (

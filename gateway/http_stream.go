@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -41,16 +42,20 @@ func btoi(b bool) int {
 	return 0
 }
 
+// streamHeader is the header of a stream. net/http does not change the values.
+var streamHeader = http.Header{
+	"Content-Type":      {"text/event-stream"},
+	"Cache-Control":     {"no-cache, no-transform"},
+	"X-Accel-Buffering": {"no"}, // for nginx
+}
+
 // begin begins a stream.
 func (x *exchange) begin() {
 	if x.streaming {
 		return
 	}
 	x.streaming = true
-	h := x.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("X-Accel-Buffering", "no") // for nginx
+	maps.Copy(x.w.Header(), streamHeader)
 	x.w.WriteHeader(http.StatusOK)
 }
 
@@ -108,16 +113,17 @@ func (x *exchange) stream() {
 		return
 	}
 	defer s.closeSession(hs)
-	replaced := s.takeStream(hs)
-	defer s.leaveStream(hs, replaced)
 
 	wake := make(chan struct{}, 1)
-	hs.notify.wakeWith(func() {
+	signal := func() {
 		select {
 		case wake <- struct{}{}:
 		default:
 		}
-	})
+	}
+	mine := s.takeStream(hs, signal)
+	defer s.leaveStream(hs, mine)
+	hs.notify.wakeWith(signal)
 	hs.follow()
 	hs.notify.startSession()
 	known := s.gateway.catalog.get().digests()
@@ -132,7 +138,9 @@ func (x *exchange) stream() {
 	if !x.write(prime) {
 		return
 	}
-	keepAlive := time.NewTicker(s.limits.KeepAlive)
+	// A Ticker, with its channel, would be a part of what each idle stream costs.
+	due := time.Now().Add(s.limits.KeepAlive)
+	keepAlive := time.AfterFunc(s.limits.KeepAlive, signal)
 	defer keepAlive.Stop()
 	for {
 		if m := hs.notify.next(); m != nil {
@@ -144,12 +152,16 @@ func (x *exchange) stream() {
 		}
 		select {
 		case <-wake:
-		case <-keepAlive.C:
-			if !x.keepAlive() {
+			if !s.hasStream(hs, mine) {
 				return
 			}
-		case <-replaced:
-			return
+			if now := time.Now(); !now.Before(due) {
+				if !x.keepAlive() {
+					return
+				}
+				due = now.Add(s.limits.KeepAlive)
+				keepAlive.Reset(s.limits.KeepAlive)
+			}
 		case <-x.r.Context().Done():
 			return
 		case <-hs.ctx.Done():
@@ -158,22 +170,31 @@ func (x *exchange) stream() {
 	}
 }
 
-// takeStream makes a stream the one of its session. The channel is closed when another one is.
-func (s *Server) takeStream(hs *httpSession) <-chan struct{} {
+// takeStream makes a stream the one of its session, and wakes the one that was it before.
+// wake is called when another stream takes its place.
+func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.replace != nil {
-		close(hs.replace)
+	if hs.wakeStream != nil {
+		hs.wakeStream()
 	}
-	hs.replace = make(chan struct{})
-	return hs.replace
+	hs.streams++
+	hs.wakeStream = wake
+	return hs.streams
 }
 
-func (s *Server) leaveStream(hs *httpSession, mine <-chan struct{}) {
+// hasStream reports whether a stream is still the one of its session.
+func (s *Server) hasStream(hs *httpSession, mine uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if hs.replace == mine {
-		hs.replace = nil
+	return hs.streams == mine
+}
+
+func (s *Server) leaveStream(hs *httpSession, mine uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hs.streams == mine {
+		hs.wakeStream = nil
 	}
 }
 

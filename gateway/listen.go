@@ -16,8 +16,8 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	if p.Notifications == nil {
 		return nil, invalidParams("params of subscriptions/listen have no notifications")
 	}
-	if n := len(p.Notifications.ResourceSubscriptions); n > cap(c.slots) {
-		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, cap(c.slots)))
+	if n, most := len(p.Notifications.ResourceSubscriptions), c.opts.limits.MaxSubscriptions; n > most {
+		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
 	}
 	ended := make(chan struct{})
 	l := &listener{id: r.ID, ended: ended}

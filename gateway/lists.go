@@ -151,7 +151,7 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	if !c.holdSubscription(found) {
-		return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", cap(c.slots)))
+		return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", c.opts.limits.MaxSubscriptions))
 	}
 	added := c.notify.subscribe(found, p.URI)
 	if !added { // the session has it already, or has ended
@@ -183,19 +183,19 @@ func (c *connection) endSubscription(uri string) {
 // holdSubscription counts a subscription of the session. It reports false if it has as many
 // as it may.
 func (c *connection) holdSubscription(r resource) bool {
-	select {
-	case c.slots <- struct{}{}:
-		c.subscriptions.hold(r)
-		return true
-	default:
-		return false
+	for n := c.held.Load(); n < int64(c.opts.limits.MaxSubscriptions); n = c.held.Load() {
+		if c.held.CompareAndSwap(n, n+1) {
+			c.subscriptions.hold(r)
+			return true
+		}
 	}
+	return false
 }
 
 // releaseSubscription ends what holdSubscription began. It does not wait; the subscription
 // counts until its server has been told.
 func (c *connection) releaseSubscription(r resource) {
-	c.subscriptions.release(r, func() { <-c.slots })
+	c.subscriptions.release(r, func() { c.held.Add(-1) })
 }
 
 // cacheScope is that of all lists.

@@ -68,7 +68,7 @@ type requests struct {
 }
 
 func newRequests(limits Limits, begin func(*request), idle func()) *requests {
-	return &requests{limits: limits, begin: begin, idle: idle, byID: map[jsonrpc.ID]*request{}, turns: map[string]chan struct{}{}}
+	return &requests{limits: limits, begin: begin, idle: idle}
 }
 
 // admit takes a request over. It waits for room. If ctx or the session ends first, the
@@ -120,6 +120,9 @@ func (q *requests) takeLocked(r *request) bool {
 		q.listens++
 	}
 	if r.refusal == "" {
+		if q.byID == nil { // an idle session has none
+			q.byID = map[jsonrpc.ID]*request{}
+		}
 		q.byID[r.ID] = r
 		q.takeTurnLocked(r)
 	}
@@ -217,6 +220,9 @@ func newTurn(r *request) *turn {
 // takeTurnLocked puts a request at the end of its row.
 func (q *requests) takeTurnLocked(r *request) {
 	if t := r.turn; t != nil {
+		if q.turns == nil {
+			q.turns = map[string]chan struct{}{}
+		}
 		t.before, q.turns[t.uri] = q.turns[t.uri], t.ended
 	}
 }

@@ -3,6 +3,7 @@ package facade_test
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -233,7 +234,7 @@ func TestWithKey_of_a_call_that_fails(t *testing.T) {
 	require.Equal(t, 1, requireStatus(t, c, "s").Restarts, "the second call was not sent")
 
 	require.NoError(t, c.Unregister(t.Context(), "s"))
-	spec.InMemory, spec.Stdio = nil, &mcpvisor.Stdio{Command: "no-such-command"}
+	spec.InMemory, spec.Stdio = nil, &mcpvisor.Stdio{Command: os.Args[0], Args: []string{"-test.run=^$"}} // ends at once
 	spec.StartSupervised, spec.Policy = true, supervisor.Retry(supervisor.Unlimited, time.Hour)
 	require.NoError(t, c.Register(t.Context(), spec))
 	_, err = c.CallTool(t.Context(), "s/job", jobArgs, facade.WithKey("down"))

@@ -14,6 +14,7 @@ import (
 // connection is one session. Each request in flight has a goroutine.
 type connection struct {
 	*gateway
+	principal string // whose session it is; empty without tokens
 
 	ctx      context.Context // ends with the session; its cause is why
 	cancel   context.CancelCauseFunc
@@ -29,9 +30,9 @@ type connection struct {
 }
 
 // newConnection opens a session that ends with ctx at the latest.
-func newConnection(ctx context.Context, g *gateway) *connection {
+func newConnection(ctx context.Context, g *gateway, principal string) *connection {
 	limits := g.opts.limits
-	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
+	c := &connection{gateway: g, principal: principal, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)

@@ -85,8 +85,9 @@ func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path
 
 // WithSessionKey sets the key that signs the ids of sessions. A [Handler] with the same key, in
 // another process or after a crash of this one, continues the sessions: the id has all that is
-// needed. What a session has subscribed to, and its log level, are lost. Default: a random
-// key, so that sessions end with the handler. It panics if the key has less than 32 bytes.
+// needed. What a session has subscribed to, and its log level, are lost. The key also seals the
+// requestState of a call, of a Handler and of a [Transport]. Default: a random key, so that sessions
+// end with the handler. It panics if the key has less than 32 bytes.
 func WithSessionKey(key []byte) Option {
 	if len(key) < sessionid.KeyBytes {
 		panic("gateway: the session key is shorter than 32 bytes")
@@ -130,9 +131,6 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	o := newOptions(opts)
 	if o.names == nil {
 		o.names = &Names{}
-	}
-	if o.key == nil {
-		o.key = sessionid.NewKey()
 	}
 	s := &Server{gateway: newGateway(client, o), limits: o.http, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -201,7 +201,7 @@ func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 // initialize answers the first request of a session. Its id carries what the session is.
 func (x *exchange) initialize(r *jsonrpc.Request) {
 	s := x.server
-	c := newConnection(s.ctx, s.gateway)
+	c := newConnection(s.ctx, s.gateway, x.principal.name)
 	defer c.end()
 	p, err := readParams(c.ctx, r.Params)
 	if err != nil {
@@ -340,7 +340,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 			return
 		}
 	}
-	c := newConnection(x.server.ctx, x.server.gateway)
+	c := newConnection(x.server.ctx, x.server.gateway, x.principal.name)
 	defer c.end()
 	x.answer(c, []*jsonrpc.Request{r})
 }

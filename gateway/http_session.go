@@ -98,7 +98,7 @@ func (s *Server) openSession(id string, p *principal) (*httpSession, error) {
 		}
 		p.sessions++
 		p.users++
-		hs = &httpSession{connection: newConnection(s.ctx, s.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
+		hs = &httpSession{connection: newConnection(s.ctx, s.gateway, p.name), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.declare(said.Capabilities)
 		s.sessions[said.Nonce] = hs
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
 // DefaultPageSize is how many entries one page of a list has.
@@ -28,8 +29,9 @@ type options struct {
 	maxWait       time.Duration
 	names         *Names // nil: aliases
 
+	key []byte // signs and seals; random by default
+
 	// Of a Handler.
-	key            []byte
 	http           HTTPLimits
 	verify         auth.TokenVerifier
 	verifyDetails  *auth.RequireBearerTokenOptions
@@ -88,6 +90,9 @@ func newOptions(opts []Option) options {
 			opt(&o)
 		}
 	}
+	if o.key == nil {
+		o.key = sessionid.NewKey()
+	}
 	return o
 }
 
@@ -109,7 +114,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
-	c := newConnection(context.Background(), g)
+	c := newConnection(context.Background(), g, "")
 	c.follow()
 	return c, nil
 }

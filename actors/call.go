@@ -32,7 +32,7 @@ type Spent struct{ Took, Queued time.Duration }
 // Timeouts.Call); Timeouts.CallTotal bounds the request as a whole. Each bounds the wait
 // in the queue, too; only CallTotal is reduced by that wait. spent.Took is the time since
 // r.Began, which is now if it is zero. The error is a *mcpvisor.Error with every field but
-// Op.
+// Op. Beside a [transport.TaskFailure] the result is what the server said about the task.
 func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, timeout time.Duration) (result json.RawMessage, spent Spent, err error) {
 	if v.State != supervisor.StateReady {
 		return nil, spent, v.unavailable()
@@ -75,7 +75,7 @@ func (rt *Runtime) Request(ctx context.Context, v *View, r transport.Request, ti
 	case e.Kind == mcpvisor.KindTimeout && e.Hint == "":
 		e.Hint = timeoutHint(r, spent)
 	}
-	return nil, spent, e
+	return raw, spent, e
 }
 
 // timeoutHint says which of its timeouts ended a call. r has the timeouts as they were

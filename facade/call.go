@@ -107,8 +107,11 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	_, listed := view.Catalog.Tool(name)
 	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
-	if o.relay && (o.hasKey || o.detached) {
+	switch {
+	case o.relay && (o.hasKey || o.detached):
 		o.err = errRelayOnly
+	case o.taskRelay != nil && (o.hasKey || o.detached):
+		o.err = errTaskRelayOnly
 	}
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
@@ -132,7 +135,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	params = o.next.appendTo(params)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
 	if offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
-		params = asTask(params)
+		params = asTask(params, o.taskRelay)
 		request.Params, request.AsTask = params, true
 	}
 	var r response
@@ -149,9 +152,10 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 }
 
 // wantsTask reports whether a call asks for a task, as servers of 2025-11-25 want it: the tool
-// requires that, or allows it to a call that is worth it: one of StartTask, or with a key.
+// requires that, or allows it to a call that is worth it: one of StartTask, with a key, or whose
+// caller takes the task.
 func wantsTask(v *actors.View, support string, o callOptions) bool {
-	return !v.Modern() && (support == "required" || o.detached || o.keyed != nil)
+	return !v.Modern() && (support == "required" || o.detached || o.keyed != nil || o.taskRelay != nil)
 }
 
 // appendToolCallParams appends the params of tools/call. The arguments begin at
@@ -221,6 +225,8 @@ type callOptions struct {
 	logLevel  string
 	relay     bool         // with WithRelay
 	next      Continuation // of WithRelay
+	taskRelay *TaskRelay   // of WithTaskRelay
+	noTasks   bool         // with WithoutTasks
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
 	err          error // what is wrong with the options

@@ -70,11 +70,13 @@ func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) 
 
 // caller returns for whom the requests of a call are made; nil: the host.
 func (o *callOptions) caller(host *transport.Handlers) *transport.Caller {
-	if o.handlers == nil && !o.relay && o.log == nil {
+	if o.handlers == nil && !o.relay && o.log == nil && !o.noTasks {
 		return nil
 	}
-	c := &transport.Caller{ReturnInput: o.relay, Log: o.log, LogLevel: o.logLevel}
-	if o.handlers != nil {
+	c := &transport.Caller{ReturnInput: o.relay, Log: o.log, LogLevel: o.logLevel, NoTasks: o.noTasks}
+	if o.handlers == nil {
+		c.Rest = host.Offer()
+	} else {
 		if c.Handlers = o.handlers.transport(); c.Handlers.RawOffer != (transport.Offer{}) {
 			c.Rest = host.Offer()
 		}

@@ -136,6 +136,13 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 
 // begun continues a call after the server has made a task of it.
 func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions, result json.RawMessage) (response, error) {
+	if o.taskRelay != nil {
+		err := o.taskRelay.take(v, result)
+		if err == nil {
+			q.answered(v, result)
+		}
+		return response{raw: result, view: v, began: r.Began, timeout: o.timeout, share: r.Held}, err
+	}
 	f, err := c.newFollower(v, r, o, result)
 	r.Held.Release()
 	if err == nil && o.keyed != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -316,6 +317,11 @@ func asErrorOrNil(err error) *mcpvisor.Error {
 
 // asTask appends the member of params that asks for a task (MCP 2025-11-25, tasks) to params
 // of tools/call.
-func asTask(params json.RawMessage) json.RawMessage {
-	return append(params[:len(params)-1], `,"task":{}}`...)
+func asTask(params json.RawMessage, relay *TaskRelay) json.RawMessage {
+	params = append(params[:len(params)-1], `,"task":{`...)
+	if relay != nil && relay.TTL > 0 {
+		params = append(params, `"ttl":`...)
+		params = strconv.AppendInt(params, relay.TTL.Milliseconds(), 10)
+	}
+	return append(params, "}}"...)
 }

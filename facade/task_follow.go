@@ -34,8 +34,10 @@ type follower struct {
 	view  *actors.View
 	lost  bool
 	watch *actors.TaskWatch // of the task at view, while poll runs
-	// resumed: another host made the call, and no incarnation was asked yet.
+	// resumed: another host made the call, or somebody else follows the task, and no incarnation was
+	// asked yet.
 	resumed bool
+	watches bool // of Task.Watch: the server is asked rarely, since it says when the task changes
 
 	unreachable time.Duration // the last pause before a server that could not be reached, or has failed
 	polls       int           // answers since the state of the task changed
@@ -119,7 +121,16 @@ func (f *follower) run(ctx context.Context, share *budget.Share) (response, erro
 }
 
 // poll is run without the journal.
-func (f *follower) poll(ctx context.Context, share *budget.Share) (response, error) {
+func (f *follower) poll(ctx context.Context, share *budget.Share) (got response, err error) {
+	err = f.each(ctx, func(ctx context.Context) (done bool, err error) {
+		got, done, err = f.ask(ctx, share)
+		return done, err
+	})
+	return got, err
+}
+
+// each calls ask, which asks for the task once, whenever it is time to, until that is done.
+func (f *follower) each(ctx context.Context, ask func(context.Context) (done bool, err error)) error {
 	var cancel context.CancelFunc
 	if _, total := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); total > 0 && !f.o.detached {
 		ctx, cancel = context.WithDeadlineCause(ctx, f.since.Add(total), errTaskOverdue)
@@ -131,18 +142,17 @@ func (f *follower) poll(ctx context.Context, share *budget.Share) (response, err
 	defer func() { f.watch.Stop() }()
 	for {
 		if err := f.pause(ctx); err != nil {
-			return response{}, err
+			return err
 		}
 		if f.lost {
 			if err := f.awaitNext(ctx); err != nil {
-				return response{}, err
+				return err
 			}
 			f.watch.Stop()
 			f.watch = f.c.rt.WatchTask(f.view, f.id())
 		}
-		got, done, err := f.ask(ctx, share)
-		if done || err != nil {
-			return got, err
+		if done, err := ask(ctx); done || err != nil {
+			return err
 		}
 	}
 }
@@ -192,10 +202,13 @@ func (f *follower) pause(ctx context.Context) error {
 func (f *follower) nextPause() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.known && f.task.Status != task.Working {
+	if !f.known && (f.resumed || f.task.Status != task.Working) {
 		return 0
 	}
 	pause := f.task.Pause(f.polls)
+	if f.watches {
+		pause = max(pause, watchPause)
+	}
 	if idle, _ := actors.CallTimeouts(f.view.Spec.Timeouts, f.o.timeout); idle > 0 {
 		pause = min(pause, idle/2) // the answer restarts the time without progress
 	}
@@ -257,15 +270,22 @@ func (f *follower) get(ctx context.Context, share *budget.Share) (t task.Task, k
 	if err != nil {
 		return t, false, f.asked(ctx, err)
 	}
-	t, err = task.Read(raw)
+	if t, err = f.read(raw); err == nil {
+		f.found(t, began)
+	}
+	return t, err == nil, err
+}
+
+// read reads the answer to tasks/get.
+func (f *follower) read(raw json.RawMessage) (task.Task, error) {
+	t, err := task.Read(raw)
 	switch {
 	case err != nil:
-		return t, false, unreadableTask(err)
+		return t, unreadableTask(err)
 	case t.ID != f.id():
-		return t, false, unreadableTask(errors.New("the server answered for another task than it was asked for"))
+		return t, unreadableTask(errors.New("the server answered for another task than it was asked for"))
 	}
-	f.found(t, began)
-	return t, true, nil
+	return t, nil
 }
 
 // ask asks for the task once. done: it has ended, and got is the result of the call.
@@ -407,16 +427,17 @@ func (f *follower) heard() {
 	f.lost, f.known = false, true
 }
 
-// found notes that the server knows the task, and what it said.
-func (f *follower) found(t task.Task, at time.Time) {
+// found notes that the server knows the task, and what it said. It reports whether that has changed.
+func (f *follower) found(t task.Task, at time.Time) (changed bool) {
 	f.heard()
 	f.polls++
-	if f.note(t, at) {
+	if changed = f.note(t, at); changed {
 		f.polls = 0
 		if f.o.progress != nil && t.Message != "" {
 			f.o.progress(mcpvisor.Progress{Message: hideText(t.Message, t.ID)})
 		}
 	}
+	return changed
 }
 
 // note keeps what is shown of a task, and reports whether it has changed.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -21,17 +20,18 @@ type params struct {
 		ProgressToken   json.RawMessage `json:"progressToken"`
 		LogLevel        string          `json:"io.modelcontextprotocol/logLevel"`
 	} `json:"_meta"`
-	ProtocolVersion string                         `json:"protocolVersion"`
-	Cursor          string                         `json:"cursor"`
-	Name            string                         `json:"name"`
-	Arguments       map[string]string              `json:"arguments"`
-	URI             string                         `json:"uri"`
-	Level           string                         `json:"level"`
-	Ref             completionRef                  `json:"ref"`
-	Argument        completionArgument             `json:"argument"`
-	Context         completionContext              `json:"context"`
-	Notifications   *mcp.NotificationSubscriptions `json:"notifications"`
-	RequestID       any                            `json:"requestId"`
+	ProtocolVersion string                   `json:"protocolVersion"`
+	Cursor          string                   `json:"cursor"`
+	Name            string                   `json:"name"`
+	Arguments       map[string]string        `json:"arguments"`
+	URI             string                   `json:"uri"`
+	TaskID          string                   `json:"taskId"`
+	Level           string                   `json:"level"`
+	Ref             completionRef            `json:"ref"`
+	Argument        completionArgument       `json:"argument"`
+	Context         completionContext        `json:"context"`
+	Notifications   *subscribedNotifications `json:"notifications"`
+	RequestID       any                      `json:"requestId"`
 }
 
 // modern reports whether the request is of version 2026-07-28 or newer: each of its
@@ -54,6 +54,11 @@ var methods = map[string]func(*connection, *request, *params) (any, error){
 	"completion/complete":      (*connection).complete,
 	"logging/setLevel":         (*connection).setLoggingLevel,
 	"subscriptions/listen":     (*connection).listen,
+	"tasks/get":                (*connection).getTask,
+	"tasks/update":             (*connection).updateTask,
+	"tasks/cancel":             (*connection).cancelTask,
+	"tasks/result":             (*connection).taskResult,
+	"tasks/list":               (*connection).listTasks,
 }
 
 // answer returns the result of a request, or a *jsonrpc.Error.
@@ -63,7 +68,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	}
 	method, ok := methods[r.Method]
 	if !ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(r.Method)}
+		return nil, methodNotFound(r.Method)
 	}
 	p, err := readParams(r.ctx, r.Params)
 	if err != nil {

@@ -21,6 +21,9 @@ type toolCall struct {
 	of        callMeta
 	version   string
 	rounds    rounds
+	task      json.RawMessage // that the client asks for, in 2025-11-25
+	key       string          // of the journal
+	hasKey    bool
 }
 
 // readToolCall reads the params of tools/call without building values of the arguments.
@@ -35,12 +38,19 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 			t.rounds.next.InputResponses = value
 		case "requestState":
 			t.rounds.next.RequestState = value
+		case "task":
+			if value[0] == '{' {
+				t.task = value
+			}
 		case "_meta":
 			t.meta = value
 			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
 				switch key {
 				case "progressToken":
 					t.of.progressToken = value
+				case KeyMeta:
+					t.hasKey = true
+					t.key, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyLogLevel:
 					t.of.logLevel, err = jsonscan.ReadString(value)
 				case "io.modelcontextprotocol/protocolVersion":
@@ -83,9 +93,14 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.version >= modernVersion {
+	if t.version >= modernVersion && !t.hasKey {
 		opts = t.rounds.addTo(opts)
 	}
+	tasks, opts, err := c.beginTaskCall(&t, tool, opts)
+	if err != nil {
+		return nil, err
+	}
+	defer tasks.end()
 	var result json.RawMessage
 	err = c.whenUp(r.ctx, func() (err error) {
 		result, err = c.client.CallToolRaw(r.ctx, tool, t.arguments, opts...)
@@ -93,7 +108,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	})
 	switch {
 	case err == nil:
-		return result, nil
+		return tasks.result(result), nil
 	case isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC):
 		return nil, c.protocolError(t.name, err)
 	}

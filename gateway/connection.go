@@ -22,7 +22,8 @@ type connection struct {
 	notify   *notifier // what the session as a whole is told
 	out      *outbox   // what Read takes, with notify
 
-	questions questions // of servers, to the peer
+	questions    questions   // of servers, to the peer
+	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
 
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set

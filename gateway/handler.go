@@ -54,6 +54,10 @@ type HTTPLimits struct {
 	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
 	// beyond it is answered with 429. Default 128 MiB.
 	MaxBytes int
+	// MaxTasks is how many tasks of one principal may be open at once: those that have not ended and
+	// that it has asked for within the last 10 minutes. A call of which a task may be made is refused
+	// beyond it. Default 1,000.
+	MaxTasks int
 }
 
 // WithHTTPLimits sets what the requests to a [Handler] may cost. [WithLimits] bounds each session.
@@ -69,6 +73,7 @@ func (l HTTPLimits) withDefaults() HTTPLimits {
 	setDefault(&l.MaxInFlight, 1024)
 	setDefault(&l.MaxSessions, 10_000)
 	setDefault(&l.MaxBytes, 128<<20)
+	setDefault(&l.MaxTasks, 1000)
 	return l
 }
 

@@ -208,14 +208,15 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
-	result, _ := c.initialize(nil, p)
-	version := result.(*mcp.InitializeResult).ProtocolVersion
+	version := sessionVersion(p.ProtocolVersion)
+	bits := sessionBits(version, r.Params)
+	result := c.initializeResult(version, bits)
 	text, err := encodeResult(result, false)
 	if err != nil {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
-	id := sessionid.New(byte(slices.Index(legacyVersions, version)), capabilityBits(r.Params), x.principal.name, time.Now().Add(s.limits.SessionLifetime))
+	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.principal.name, time.Now().Add(s.limits.SessionLifetime))
 	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
 	x.writeJSON(http.StatusOK, encodeMessage(&jsonrpc.Response{ID: r.ID, Result: text}))
 }
@@ -227,6 +228,7 @@ const (
 	canElicitForms
 	canElicitURLs
 	hasRoots
+	followsTasks // of 2025-11-25
 )
 
 // capabilityBits are the capabilities in the params of initialize.
@@ -251,6 +253,7 @@ func declaredBits(capabilities json.RawMessage) (bits uint16) {
 			URL  json.RawMessage `json:"url"`
 		} `json:"elicitation"`
 		Roots json.RawMessage `json:"roots"`
+		Tasks json.RawMessage `json:"tasks"`
 	}
 	if json.Unmarshal(capabilities, &p) != nil {
 		return 0
@@ -271,6 +274,9 @@ func declaredBits(capabilities json.RawMessage) (bits uint16) {
 	}
 	if p.Roots != nil {
 		bits |= hasRoots
+	}
+	if len(p.Tasks) > 0 && p.Tasks[0] == '{' {
+		bits |= followsTasks
 	}
 	return bits
 }
@@ -317,7 +323,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 }
 
 // sessionMethods are the methods that 2026-07-28 has no more.
-var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/result", "tasks/list"}
 
 // postModern answers a message of 2026-07-28, which has no sessions.
 func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
@@ -331,7 +337,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 		return
 	}
 	if _, known := methods[r.Method]; !known && r.Method != "tools/call" || slices.Contains(sessionMethods, r.Method) {
-		x.fail(http.StatusNotFound, r.ID, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(r.Method)})
+		x.fail(http.StatusNotFound, r.ID, methodNotFound(r.Method))
 		return
 	}
 	if r.Method == "tools/call" {
@@ -373,6 +379,8 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 		member = "name"
 	case "resources/read":
 		member = "uri"
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		member = "taskId"
 	default:
 		return nil
 	}

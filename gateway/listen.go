@@ -19,10 +19,15 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	if n, most := len(p.Notifications.ResourceSubscriptions), c.opts.limits.MaxSubscriptions; n > most {
 		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
 	}
+	tasks, err := c.watchedTasks(r, p)
+	if err != nil {
+		return nil, err
+	}
 	ended := make(chan struct{})
 	l := &listener{id: r.ID, ended: ended}
-	granted := mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
-		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged}
+	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
+		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged},
+		TaskIDs: slices.Sorted(maps.Keys(tasks))}
 	for _, wanted := range []struct {
 		on   bool
 		list lists
@@ -50,6 +55,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 	if r.out.notify.listen(l) {
 		defer r.out.notify.leave(l)
+		c.watchTasks(r.ctx, r.out.notify, l, tasks)
 		select {
 		case <-r.ctx.Done():
 		case <-ended:

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ type listener struct {
 	changed lists           // to be reported
 	updated []string        // URIs to be reported, the oldest first
 	waiting map[string]int  // those of updated, with their share of partBytes
+	tasks   []taskNote      // to be reported, the oldest first
 	ended   chan struct{}   // closed when the client is closed; nil then, and for a whole session
 }
 
@@ -69,6 +71,7 @@ type notifier struct {
 	logs      []mcpvisor.LogMessage
 	logBytes  int // of logs
 	partBytes int // of the parts in the updates of listeners
+	taskBytes int // of the notes about tasks of listeners
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
 	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
@@ -135,6 +138,54 @@ func (n *notifier) leave(l *listener) {
 	for _, cost := range l.waiting {
 		n.partBytes -= cost
 	}
+	for _, note := range l.tasks {
+		n.taskBytes -= len(note.params)
+	}
+	l.tasks = nil
+}
+
+// taskNote is a notification about a task that waits to be read. A later one takes its place.
+type taskNote struct {
+	id, method    string
+	params, brief json.RawMessage // brief is without what came of the task
+}
+
+// maxTaskBytes bounds the notifications about tasks that wait to be read, in bytes; beyond it they do
+// not say what came of the task.
+const maxTaskBytes = 256 << 10
+
+// reportTask notes that a task has changed. A listener that has left hears nothing.
+func (n *notifier) reportTask(l *listener, note taskNote) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed || !slices.Contains(n.listeners, l) {
+		return
+	}
+	l.tasks = slices.DeleteFunc(l.tasks, func(old taskNote) bool {
+		if old.id == note.id {
+			n.taskBytes -= len(old.params)
+		}
+		return old.id == note.id
+	})
+	if n.taskBytes+len(note.params) > maxTaskBytes {
+		note.params = note.brief
+	}
+	n.taskBytes += len(note.params)
+	l.tasks = append(l.tasks, note)
+	n.signalLocked()
+}
+
+// nextTaskLocked takes a note about a task.
+func (n *notifier) nextTaskLocked(l *listener) jsonrpc.Message {
+	note := l.tasks[0]
+	l.tasks = l.tasks[1:]
+	n.taskBytes -= len(note.params)
+	params := note.params
+	if l.id.IsValid() {
+		id, _ := json.Marshal(map[string]any{mcp.MetaKeySubscriptionID: l.id.Raw()}) // it always marshals
+		params = append(append(append(slices.Clip(params[:len(params)-1]), `,"_meta":`...), id...), '}')
+	}
+	return &jsonrpc.Request{Method: note.method, Params: params}
 }
 
 // endListeners ends the requests subscriptions/listen, which get their answers.
@@ -302,6 +353,9 @@ func (n *notifier) next() jsonrpc.Message {
 				l.changed &^= kind.list
 				return notification(kind.method, l.params(nil))
 			}
+		}
+		if len(l.tasks) > 0 {
+			return n.nextTaskLocked(l)
 		}
 		if len(l.updated) > 0 {
 			uri := l.updated[0]

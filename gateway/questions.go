@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,6 +43,8 @@ type questions struct {
 
 // declare sets what the peer answers. It comes before the first call.
 func (c *connection) declare(bits uint16) {
+	c.followsTasks.Store(bits&followsTasks != 0)
+	bits &^= followsTasks
 	q := &c.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,7 +134,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	q.nextID++
 	id := q.nextID
 	number, _ := jsonrpc.MakeID(float64(id))
-	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: bytes.Clone(r.Params)}
+	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: c.sealQuestion(r)}
 	one.carrier = carrier
 	if !carrier.out.addQuestion(carrier, one) {
 		q.mu.Unlock()

@@ -61,7 +61,7 @@ func (s *rounds) relay() (own bool) {
 		own = own || key == "sampling" || key == "elicitation" || key == "roots"
 		return nil
 	})
-	return own
+	return own || declaresTasks(s.declared) // what a task asks for goes to the client
 }
 
 // addTo adds the option of a round.

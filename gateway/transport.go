@@ -103,10 +103,11 @@ type gateway struct {
 	catalog       catalog
 	hub           hub
 	subscriptions subscriptions
+	tasks         *taskHandles
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	g := &gateway{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
+	g := &gateway{client: client, opts: o, tasks: newTaskHandles(o.http.MaxTasks), subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{client: client, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	return g

@@ -7,6 +7,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
 // modernVersion is the first version without initialize.
@@ -28,19 +30,41 @@ var capabilities = &mcp.ServerCapabilities{
 // initialize answers the handshake of versions before 2026-07-28 (MCP, basic, lifecycle). A
 // version that is not known is answered with the newest.
 func (c *connection) initialize(r *request, p *params) (any, error) {
-	version := p.ProtocolVersion
-	if !slices.Contains(legacyVersions, version) {
-		version = legacyVersions[len(legacyVersions)-1]
+	version := sessionVersion(p.ProtocolVersion)
+	bits := sessionBits(version, r.Params)
+	c.declare(bits) // of a Transport; elsewhere the id of the session keeps it
+	return c.initializeResult(version, bits), nil
+}
+
+// sessionVersion is the version of a session whose client offers one.
+func sessionVersion(offered string) string {
+	if slices.Contains(legacyVersions, offered) {
+		return offered
 	}
-	if r != nil { // of a Transport; elsewhere the id of the session keeps it
-		c.declare(capabilityBits(r.Params))
+	return legacyVersions[len(legacyVersions)-1]
+}
+
+// initializeResult is the answer to initialize. The types of the go-sdk have no tasks of 2025-11-25.
+func (c *connection) initializeResult(version string, bits uint16) any {
+	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}
+	if bits&followsTasks == 0 {
+		return result
 	}
-	return &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}, nil
+	type withTasks struct {
+		*mcp.ServerCapabilities
+		Tasks json.RawMessage `json:"tasks"`
+	}
+	return struct {
+		*mcp.InitializeResult
+		Capabilities withTasks `json:"capabilities"`
+	}{result, withTasks{capabilities, legacyTaskCapabilities}}
 }
 
 // discover answers server/discover (2026-07-28).
 func (c *connection) discover(*request, *params) (any, error) {
-	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: capabilities, Instructions: c.instructions()}
+	modern := *capabilities
+	modern.Extensions = map[string]any{task.Extension: struct{}{}}
+	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: c.instructions()}
 	r.Meta = mcp.Meta{mcp.MetaKeyServerInfo: c.serverInfo()}
 	r.CacheScope = cacheScope
 	return r, nil

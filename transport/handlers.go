@@ -122,6 +122,9 @@ type Caller struct {
 	// Capabilities are the client capabilities that a request since 2026-07-28 declares, as a
 	// JSON object, in place of those that follow from Handlers; nil: those.
 	Capabilities json.RawMessage
+	// NoTasks: without Capabilities, the request does not declare the extension for tasks, so a
+	// server since 2026-07-28 makes no task of it.
+	NoTasks bool
 	// Rest is what the handlers of Options answer of what Handlers.Raw leaves to them.
 	Rest Offer
 	// Log, if set, gets the log messages about the request, as far as it is known that they are,

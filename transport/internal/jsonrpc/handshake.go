@@ -182,12 +182,20 @@ func capabilitiesOf(offer transport.Offer) (d DeclaredCapabilities) {
 // CallMeta returns the _meta object of a request for a caller: meta, the result of [RequestMeta],
 // with the capabilities of whoever answers for this request.
 func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
-	if len(meta) == 0 || c == nil || c.Capabilities == nil && c.Handlers == nil {
+	if len(meta) == 0 || c == nil || c.Capabilities == nil && c.Handlers == nil && !c.NoTasks {
 		return meta
 	}
 	declared := c.Capabilities
 	if declared == nil {
-		declared, _ = json.Marshal(capabilitiesOf(c.Handlers.Offer().Or(c.Rest))) // it always marshals
+		offer := c.Rest
+		if c.Handlers != nil {
+			offer = c.Handlers.Offer().Or(c.Rest)
+		}
+		d := capabilitiesOf(offer)
+		if c.NoTasks {
+			d.Extensions = nil
+		}
+		declared, _ = json.Marshal(d) // it always marshals
 	}
 	whole := append(make(json.RawMessage, 0, len(meta)+len(declared)), '{')
 	_ = jsonscan.EachMember(meta, func(name string, value []byte) error { // an object that RequestMeta has made

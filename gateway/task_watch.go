@@ -1,0 +1,80 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Notifications about tasks go to the client that has the id: in 2025-11-25 to the session that made
+// the call, and since 2026-07-28 to the subscriptions/listen that names the task.
+
+// maxTaskIDs bounds the ids of tasks in one subscriptions/listen.
+const maxTaskIDs = 64
+
+// subscribedNotifications are the notifications of a subscriptions/listen.
+type subscribedNotifications struct {
+	mcp.NotificationSubscriptions
+	TaskIDs []string `json:"taskIds,omitempty"`
+}
+
+// watchedTasks returns the tasks of a subscriptions/listen, by the ids of the client. What is none of
+// this client is left out.
+func (c *connection) watchedTasks(r *request, p *params) (map[string]taskName, error) {
+	ids := p.Notifications.TaskIDs
+	switch {
+	case len(ids) == 0:
+		return nil, nil
+	case !p.modern() || !declaresTasks(readRounds(r.Params, p).declared):
+		return nil, errTasksNotDeclared
+	case len(ids) > maxTaskIDs:
+		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
+	}
+	watched := map[string]taskName{}
+	for _, id := range ids {
+		if name, err := c.openTask(id); err == nil {
+			watched[id] = name
+		}
+	}
+	return watched, nil
+}
+
+// watchTasks reports the changes of tasks to a listener until ctx ends.
+func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]taskName) {
+	for sealed, name := range tasks {
+		h := &taskHandle{c: c, name: name, sealed: sealed, modern: true}
+		h.watch(ctx, func(full, brief json.RawMessage) {
+			n.reportTask(l, taskNote{sealed, "notifications/tasks", full, brief})
+		})
+	}
+}
+
+// watchLegacyTask reports the changes of a task to the session before 2026-07-28, until it ends.
+func (c *connection) watchLegacyTask(name taskName, sealed string) {
+	h := &taskHandle{c: c, name: name, sealed: sealed}
+	h.watch(c.ctx, func(full, brief json.RawMessage) {
+		c.notify.reportTask(c.notify.session, taskNote{sealed, "notifications/tasks/status", full, brief})
+	})
+}
+
+// watch calls report, from another goroutine, when the task has changed. brief is without what came of
+// the task.
+func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage)) {
+	if !h.c.tasks.watch(h.c.principal) {
+		return
+	}
+	go func() {
+		defer h.c.tasks.unwatch(h.c.principal)
+		t, err := h.c.client.TaskOf(h.name.server, h.name.id)
+		if err != nil {
+			return
+		}
+		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // without a notification the client asks
+			report(h.text().notice(a.JSON, true), h.text().notice(a.JSON, false))
+		})
+	}()
+}

@@ -1,0 +1,365 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/task"
+)
+
+// A call of which a server makes a task is handed to the client, if that follows tasks: one of
+// 2026-07-28 that declares the extension, and one of 2025-11-25 that has declared tasks and asks for
+// one. The client asks for the task under an id that is sealed; each of its requests is one request
+// to the server, to the incarnation of the moment. For other clients the gateway follows the task, if
+// the server speaks an earlier version than 2026-07-28 or the client does.
+
+// tasksVersion is the version whose tasks are a part of the protocol; since 2026-07-28 they are an
+// extension.
+const tasksVersion = "2025-11-25"
+
+// legacyTaskCapabilities are what a session of 2025-11-25 declares to a client that has declared
+// tasks. Others get none, because many refuse to call tools that require a task in that case.
+var legacyTaskCapabilities = json.RawMessage(`{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`)
+
+// sessionBits are the capabilities of the client of a session of that version.
+func sessionBits(version string, params json.RawMessage) uint16 {
+	bits := capabilityBits(params)
+	if version != tasksVersion {
+		bits &^= followsTasks
+	}
+	return bits
+}
+
+// declaresTasks reports whether the capabilities of a request of 2026-07-28 have the extension.
+func declaresTasks(capabilities json.RawMessage) (declared bool) {
+	if len(capabilities) == 0 {
+		return false
+	}
+	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error {
+		if key != "extensions" {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, _ []byte) error {
+			declared = declared || key == task.Extension
+			return nil
+		})
+	})
+	return declared
+}
+
+// errTasksNotDeclared is the error of a request of 2026-07-28 whose client does not declare what it
+// needs (MCP, the extension for tasks: -32021).
+var errTasksNotDeclared = &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: "the request needs the extension " + task.Extension + ", which the client does not declare",
+	Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + task.Extension + `":{}}}}`)}
+
+// checkTasks refuses a request about tasks of a client that does not follow any.
+func (c *connection) checkTasks(r *request, p *params) error {
+	switch {
+	case p.modern() && !declaresTasks(readRounds(r.Params, p).declared):
+		return errTasksNotDeclared
+	case !p.modern() && !c.followsTasks.Load():
+		return methodNotFound(r.Method)
+	}
+	return nil
+}
+
+func methodNotFound(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(method)}
+}
+
+// taskCall is a tool call as far as a task may be made of it.
+type taskCall struct {
+	c      *connection
+	modern bool
+	relay  *facade.TaskRelay // nil: the client gets no task
+}
+
+// beginTaskCall adds the options of a call for tasks, and of its key. Each needs one end.
+func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
+	made := &taskCall{c: c, modern: t.version >= modernVersion}
+	switch {
+	case t.hasKey: // the journal follows the task
+		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
+	case made.modern && declaresTasks(t.rounds.declared):
+		made.relay = &facade.TaskRelay{}
+	case made.modern:
+		return made, append(opts, facade.WithoutTasks()), nil
+	case len(t.task) > 0 && c.followsTasks.Load():
+		if listed, ok := c.client.Tool(tool); ok && listed.TaskSupport == "" {
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + quote(t.name) + " cannot be called as a task. Nothing was sent."}
+		}
+		made.relay = &facade.TaskRelay{TTL: readTTL(t.task)}
+	default:
+		return made, opts, nil
+	}
+	if err := c.tasks.reserve(c.principal); err != nil {
+		return nil, nil, err
+	}
+	return made, append(opts, facade.WithTaskRelay(made.relay)), nil
+}
+
+// end gives back what the call holds.
+func (t *taskCall) end() {
+	if t.relay != nil {
+		t.c.tasks.release(t.c.principal)
+	}
+}
+
+// result is the result of the call for the client.
+func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
+	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
+		return raw
+	}
+	c, name := t.c, taskName{t.relay.Server, t.relay.ID}
+	said, _ := task.Read(raw) // the facade has read it
+	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
+	c.tasks.said(c.principal, name, sealed, raw, said.Status.Final() && t.modern)
+	if !t.modern {
+		c.watchLegacyTask(name, sealed)
+	}
+	return taskText{modern: t.modern, sealed: sealed, id: name.id}.created(raw)
+}
+
+// readTTL reads how long the client wants a task to be kept; 0 if it does not say.
+func readTTL(params json.RawMessage) (ttl time.Duration) {
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
+		if key == "ttl" {
+			ms, _ := jsonscan.ReadNumber(value)
+			ttl = time.Duration(min(max(ms, 0), maxTTL.Seconds()*1000)) * time.Millisecond
+		}
+		return nil
+	})
+	return ttl
+}
+
+// maxTTL is the longest time that a server is asked to keep a task.
+const maxTTL = 365 * 24 * time.Hour
+
+// KeyMeta is the member of _meta by which a client names a tool call, so that it is executed at most
+// once; see facade.WithKey. It needs a client with a journal. Keys of different principals differ.
+const KeyMeta = "mcpvisor/key"
+
+// journalKey is the key of a call in the journal.
+func (c *connection) journalKey(key string) string {
+	if c.principal == "" || key == "" {
+		return key
+	}
+	sum := sha256.Sum256([]byte(c.principal))
+	return hex.EncodeToString(sum[:6]) + ":" + key
+}
+
+// taskHandle is a task that a client asks about.
+type taskHandle struct {
+	c      *connection
+	r      *request
+	name   taskName
+	sealed string
+	modern bool // the client
+	opts   []facade.CallOption
+}
+
+// findTask returns the task that a request is about.
+func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
+	if err := c.checkTasks(r, p); err != nil {
+		return nil, err
+	}
+	if p.TaskID == "" {
+		return nil, invalidParams("params of " + r.Method + " have no taskId")
+	}
+	name, err := c.openTask(p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	return &taskHandle{c: c, r: r, name: name, sealed: p.TaskID, modern: p.modern()}, nil
+}
+
+func (h *taskHandle) text() taskText {
+	return taskText{modern: h.modern, sealed: h.sealed, id: h.name.id}
+}
+
+// about makes a request about the task, also at the next incarnation of the server if that is down or
+// ends meanwhile: these requests may be repeated.
+func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
+	return h.c.whenUp(ctx, func() error {
+		t, err := h.c.client.TaskOf(h.name.server, h.name.id, h.opts...)
+		if err == nil {
+			err = request(t)
+		}
+		var e *mcpvisor.Error
+		if errors.As(err, &e) && e.Kind == mcpvisor.KindCrashed {
+			again := *e
+			again.Outcome = mcpvisor.OutcomeNotSent
+			return &again
+		}
+		return err
+	})
+}
+
+// errTaskGone is the error of a task that its server does not know.
+var errTaskGone = invalidParams("the server does not know the task any more: it has expired, or did not survive the end of the server")
+
+// failure is the error of a request about the task, without the server's id.
+func (h *taskHandle) failure(err error) error {
+	var wire *jsonrpc.Error
+	switch {
+	case errors.Is(err, mcpvisor.ErrUnknownServer):
+		h.forget()
+		return errTaskGone
+	case errors.Is(err, mcpvisor.ErrRPC) && errors.As(err, &wire) && (wire.Code == jsonrpc.CodeInvalidParams || wire.Code == jsonrpc.CodeMethodNotFound):
+		h.forget()
+		return errTaskGone
+	}
+	return h.c.protocolError(h.name.server, err)
+}
+
+// forget notes that the task has ended.
+func (h *taskHandle) forget() { h.c.tasks.said(h.c.principal, h.name, h.sealed, nil, true) }
+
+// ask asks the server for the task.
+func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *facade.Task, err error) {
+	err = h.about(ctx, func(t *facade.Task) (err error) {
+		asked = t
+		answer, err = t.Ask(ctx)
+		return err
+	})
+	if err != nil {
+		return answer, nil, h.failure(err)
+	}
+	h.c.tasks.said(h.c.principal, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	return answer, asked, nil
+}
+
+// getTask answers tasks/get.
+func (c *connection) getTask(r *request, p *params) (any, error) {
+	h, err := c.findTask(r, p)
+	if err != nil {
+		return nil, err
+	}
+	answer, asked, err := h.ask(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return h.state(r.ctx, answer, asked)
+}
+
+// state says how the task is. What came of a task of 2025-11-25 is asked for, if the client wants it.
+func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked *facade.Task) (json.RawMessage, error) {
+	var result, failure json.RawMessage
+	if h.modern && !answer.Modern && answer.Ended() && answer.State != string(task.Cancelled) {
+		var err error
+		if result, err = asked.WaitRaw(ctx); err != nil {
+			if answer.State != string(task.Failed) || !errors.Is(err, mcpvisor.ErrRPC) {
+				return nil, h.failure(err)
+			}
+			failure, _ = json.Marshal(h.c.protocolError(h.name.server, err)) // a jsonrpc.Error always marshals
+		}
+	}
+	return h.text().state(answer.JSON, result, failure), nil
+}
+
+// updateTask answers tasks/update (2026-07-28).
+func (c *connection) updateTask(r *request, p *params) (any, error) {
+	if !p.modern() {
+		return nil, methodNotFound(r.Method)
+	}
+	h, err := c.findTask(r, p)
+	if err != nil {
+		return nil, err
+	}
+	rounds := readRounds(r.Params, p)
+	if len(rounds.next.InputResponses) == 0 || !rounds.valid() {
+		return nil, errInputResponses
+	}
+	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
+	if err != nil && !errors.Is(err, mcpvisor.ErrInvalid) { // a server of 2025-11-25 has asked for nothing here
+		return nil, h.failure(err)
+	}
+	return struct{}{}, nil
+}
+
+// cancelTask answers tasks/cancel.
+func (c *connection) cancelTask(r *request, p *params) (any, error) {
+	h, err := c.findTask(r, p)
+	if err != nil {
+		return nil, err
+	}
+	canceled := h.about(r.ctx, func(t *facade.Task) error { return t.Cancel(r.ctx) })
+	if h.modern && canceled == nil {
+		h.forget() // the client may do the same
+		return struct{}{}, nil
+	}
+	if canceled != nil && !errors.Is(canceled, mcpvisor.ErrRPC) {
+		return nil, h.failure(canceled)
+	}
+	answer, asked, err := h.ask(r.ctx) // it has ended, or is not known, or its state is the answer
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Ended() && h.modern:
+		return struct{}{}, nil
+	case answer.Ended() && answer.State != string(task.Cancelled):
+		return nil, invalidParams("the task has ended: it is " + answer.State)
+	case canceled != nil:
+		return nil, c.protocolError(h.name.server, canceled)
+	}
+	return h.state(r.ctx, answer, asked)
+}
+
+// taskResult answers tasks/result (2025-11-25): it waits until the task has ended. Meanwhile the client
+// answers what the task asks for.
+func (c *connection) taskResult(r *request, p *params) (any, error) {
+	if p.modern() {
+		return nil, methodNotFound(r.Method)
+	}
+	h, err := c.findTask(r, p)
+	if err != nil {
+		return nil, err
+	}
+	if h.opts, err = c.callOptions(r, h.name.server, nil, callMeta{}, false); err != nil {
+		return nil, err
+	}
+	c.tasks.said(c.principal, h.name, h.sealed, nil, false) // so that questions name it
+	t, err := c.client.TaskOf(h.name.server, h.name.id, h.opts...)
+	if err != nil {
+		return nil, h.failure(err)
+	}
+	result, err := t.WaitRaw(r.ctx)
+	switch {
+	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
+		return nil, c.protocolError(h.name.server, err)
+	case errors.Is(err, mcpvisor.ErrRPC): // of the call, which has failed
+		h.forget()
+		return nil, c.protocolError(h.name.server, err)
+	case errors.Is(err, mcpvisor.ErrCrashed):
+		h.forget()
+		return nil, c.protocolError(h.name.server, err)
+	case err != nil:
+		return nil, h.failure(err)
+	}
+	h.forget()
+	return h.text().result(result), nil
+}
+
+// listTasks answers tasks/list (2025-11-25): the tasks of the client that are open, as far as this
+// process knows them.
+func (c *connection) listTasks(r *request, p *params) (any, error) {
+	if p.modern() {
+		return nil, methodNotFound(r.Method)
+	}
+	if err := c.checkTasks(r, p); err != nil {
+		return nil, err
+	}
+	return struct {
+		Tasks []taskSummary `json:"tasks"`
+	}{c.tasks.list(c.principal)}, nil
+}

@@ -1,0 +1,390 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/task"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// tasker is a client over HTTP that follows tasks, or does not.
+type tasker struct {
+	*peer
+	modern  bool
+	declare string // its capabilities
+	id      int
+}
+
+const modernTasks = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// newTasker opens a session of 2025-11-25, or needs none.
+func newTasker(t *testing.T, url string, modern bool, declare string, header ...string) *tasker {
+	t.Helper()
+	c := &tasker{peer: newPeer(t, url), modern: modern, declare: declare}
+	for i := 0; i+1 < len(header); i += 2 {
+		c.header.Set(header[i], header[i+1])
+	}
+	if modern {
+		return c
+	}
+	response := c.do(t.Context(), http.MethodPost, strings.Replace(initializeRequest("2025-11-25"), `"capabilities":{}`, `"capabilities":`+declare, 1))
+	c.session = response.Header.Get(sessionHeader)
+	require.NotEmpty(t, c.session)
+	return c
+}
+
+// follower opens a client that follows tasks.
+func follower(t *testing.T, url string, modern bool, header ...string) *tasker {
+	t.Helper()
+	if modern {
+		return newTasker(t, url, true, modernTasks, header...)
+	}
+	return newTasker(t, url, false, `{"elicitation":{},"tasks":{}}`, header...)
+}
+
+// open sends a request, and returns the stream, or the one message, of the answer.
+func (c *tasker) open(ctx context.Context, method, params string) (status int, next func() (json.RawMessage, bool)) {
+	c.t.Helper()
+	c.id++
+	header := []string{versionHeader, "2025-11-25"}
+	if c.modern {
+		var named struct{ Name, TaskID string }
+		require.NoError(c.t, json.Unmarshal([]byte(params), &named))
+		header = []string{versionHeader, modernVersion, methodHeader, method, nameHeader, named.Name + named.TaskID}
+		meta := `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + c.declare
+		if strings.Contains(params, `"_meta":{`) {
+			params = strings.Replace(params, `"_meta":{`, `"_meta":`+meta+`,`, 1)
+		} else {
+			params = strings.TrimSuffix(params, "}") + `,"_meta":` + meta + `}}`
+			params = strings.Replace(params, "{,", "{", 1)
+		}
+	}
+	response := c.do(ctx, http.MethodPost, `{"jsonrpc":"2.0","id":`+strconv.Itoa(c.id)+`,"method":"`+method+`","params":`+params+`}`, header...)
+	body := bufio.NewReader(response.Body)
+	if response.Header.Get("Content-Type") == "text/event-stream" {
+		stream := events{c.t, body, nil}
+		return response.StatusCode, func() (json.RawMessage, bool) {
+			_, data, ok := stream.next()
+			return json.RawMessage(data), ok
+		}
+	}
+	return response.StatusCode, func() (m json.RawMessage, ok bool) {
+		err := json.NewDecoder(body).Decode(&m)
+		return m, err == nil
+	}
+}
+
+// answer is the answer to a request.
+type answer struct {
+	Result json.RawMessage
+	Error  *jsonrpc.Error
+}
+
+// ask sends a request, and returns its answer. Other messages must not come.
+func (c *tasker) ask(method, params string) answer {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	defer cancel()
+	_, next := c.open(ctx, method, params)
+	m, ok := next()
+	require.True(c.t, ok, "%s %s", method, params)
+	var a answer
+	require.NoError(c.t, json.Unmarshal(m, &a), "%s", m)
+	require.True(c.t, a.Result != nil || a.Error != nil, "%s", m)
+	return a
+}
+
+// job calls the tool "job" of the server "s" so that a task may be made of it.
+func (c *tasker) job(key string) answer {
+	c.t.Helper()
+	params := `{"name":"s__job","arguments":{"key":"` + key + `"}`
+	if !c.modern {
+		params += `,"task":{"ttl":60000}`
+	}
+	return c.ask("tools/call", params+"}")
+}
+
+// begin calls the tool, and returns the id of the task.
+func (c *tasker) begin(key string) string {
+	c.t.Helper()
+	a := c.job(key)
+	require.Nil(c.t, a.Error)
+	require.True(c.t, task.Is(a.Result, c.modern), "%s", a.Result)
+	made, err := task.Read(a.Result)
+	require.NoError(c.t, err)
+	return made.ID
+}
+
+func about(id string) string { return `{"taskId":"` + id + `"}` }
+
+// get asks for a task.
+func (c *tasker) get(id string) task.Task {
+	c.t.Helper()
+	a := c.ask("tasks/get", about(id))
+	require.Nil(c.t, a.Error, "%+v", a.Error)
+	got, err := task.Read(a.Result)
+	require.NoError(c.t, err)
+	require.Equal(c.t, id, got.ID)
+	return got
+}
+
+// await asks for a task until it has a status.
+func (c *tasker) await(id string, want task.Status) task.Task {
+	c.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		got := c.get(id)
+		if got.Status == want {
+			return got
+		}
+		require.False(c.t, got.Status.Final(), "%s", got.Status)
+		require.True(c.t, time.Now().Before(end), "%s", got.Status)
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// outcome is the result of a call whose task has completed.
+func (c *tasker) outcome(id string) json.RawMessage {
+	c.t.Helper()
+	if got := c.await(id, task.Completed); c.modern {
+		return got.Result
+	}
+	a := c.ask("tasks/result", about(id))
+	require.Nil(c.t, a.Error, "%+v", a.Error)
+	return a.Result
+}
+
+// jobServer makes a task of each call of its tool "job".
+func jobServer(version string, def mcptest.TaskDef, faults ...mcptest.Fault) mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "s", Policy: supervisor.Retry(supervisor.Unlimited, time.Millisecond),
+		InMemory: mcptest.InMemory(mcptest.Script{Versions: []string{version}, Faults: faults,
+			Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "count", Task: &def})})}
+}
+
+// overTasks runs f for all pairs of generations: of the client, and of the server.
+func overTasks(t *testing.T, def mcptest.TaskDef, f func(t *testing.T, c *facade.Client, url string, modern, modernServer bool), opts ...Option) {
+	t.Helper()
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		for _, modern := range []bool{false, true} {
+			name := "client of 2025-11-25, server of " + version
+			if modern {
+				name = "client of 2026-07-28, server of " + version
+			}
+			t.Run(name, func(t *testing.T) {
+				c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+				require.NoError(t, c.Register(t.Context(), jobServer(version, def)))
+				_, url := serveHTTP(t, c, opts...)
+				f(t, c, url, modern, version == modernVersion)
+			})
+		}
+	}
+}
+
+// upstreamID is found in every id of a task of mcptest.
+const upstreamID = "task-"
+
+// A client that follows tasks gets the task that a server makes of its call, in the words of its own
+// generation, and its result.
+func TestTasks(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Poll: 10 * time.Millisecond, TTL: time.Hour}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern)
+		a := p.job("x")
+		require.Nil(t, a.Error)
+		made := string(a.Result)
+		require.NotContains(t, made, upstreamID)
+		if modern {
+			require.Contains(t, made, `"resultType":"task"`)
+			require.Contains(t, made, `"ttlMs":3600000`)
+			require.Contains(t, made, `"pollIntervalMs":10`)
+			require.NotContains(t, made, `"ttl":`)
+		} else {
+			require.True(t, strings.HasPrefix(made, `{"task":{`), made)
+			require.Contains(t, made, `"ttl":3600000`)
+			require.Contains(t, made, `"pollInterval":10`)
+			require.NotContains(t, made, `Ms"`)
+		}
+		said, err := task.Read(a.Result)
+		require.NoError(t, err)
+		result := string(p.outcome(said.ID))
+		require.Contains(t, result, `"structuredContent":{"executions":1,"key":"x"}`)
+		require.Equal(t, !modern, strings.Contains(result, `"io.modelcontextprotocol/related-task":{"taskId":"`+said.ID+`"}`), result)
+		require.NotContains(t, result, upstreamID)
+	})
+}
+
+// The error of a task that has failed is that of the call.
+func TestTasks_failed(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Fail: "the disk is full"}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern)
+		id := p.begin("x")
+		got := p.await(id, task.Failed)
+		if modern {
+			require.JSONEq(t, `{"code":-32603,"message":"the disk is full"}`, string(got.Failure))
+			return
+		}
+		a := p.ask("tasks/result", about(id))
+		require.Equal(t, int64(-32603), a.Error.Code)
+		require.Equal(t, "the disk is full", a.Error.Message)
+	})
+}
+
+// A task is canceled at its server. What has ended cannot be canceled in 2025-11-25, and is
+// acknowledged since 2026-07-28.
+func TestTasks_cancel(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern)
+		id := p.begin("x")
+		a := p.ask("tasks/cancel", about(id))
+		require.Nil(t, a.Error)
+		if modern {
+			require.JSONEq(t, `{"resultType":"complete"}`, string(a.Result))
+		} else {
+			require.Contains(t, string(a.Result), `"status":"cancelled"`)
+			require.NotContains(t, string(a.Result), upstreamID)
+		}
+		p.await(id, task.Cancelled)
+	})
+}
+
+func TestTasks_cancel_after_the_end(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern)
+		id := p.begin("x")
+		a := p.ask("tasks/cancel", about(id))
+		if modern {
+			require.JSONEq(t, `{"resultType":"complete"}`, string(a.Result))
+		} else {
+			require.Equal(t, int64(-32602), a.Error.Code, "%s", a.Result)
+			require.Contains(t, a.Error.Message, "it is completed")
+		}
+	})
+}
+
+// oneQuestion is the input of a task that asks the user once.
+const oneQuestion = `{"a":{"method":"elicitation/create","params":{"mode":"form","message":"A?","requestedSchema":{"type":"object","properties":{}}}}}`
+
+// What a task asks for is asked of its client, in the way of the client's generation.
+func TestTasks_input(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Input: []byte(oneQuestion)}, func(t *testing.T, _ *facade.Client, url string, modern, modernServer bool) {
+		if modern && !modernServer {
+			t.Skip("not translated")
+		}
+		p := follower(t, url, modern)
+		id := p.begin("x")
+		if modern {
+			got := p.await(id, task.InputRequired)
+			require.JSONEq(t, oneQuestion, string(got.Requests))
+			a := p.ask("tasks/update", `{"taskId":"`+id+`","inputResponses":{"a":{"action":"decline"},"other":{}}}`)
+			require.JSONEq(t, `{"resultType":"complete"}`, string(a.Result))
+			require.Contains(t, string(p.outcome(id)), `"executions":1`)
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, next := p.open(ctx, "tasks/result", about(id))
+		m, ok := next()
+		require.True(t, ok)
+		var asked struct {
+			ID     json.Number
+			Method string
+			Params json.RawMessage
+		}
+		require.NoError(t, json.Unmarshal(m, &asked))
+		require.Equal(t, "elicitation/create", asked.Method, "%s", m)
+		require.NotContains(t, string(m), upstreamID)
+		if !modernServer {
+			require.Equal(t, `{"io.modelcontextprotocol/related-task":{"taskId":"`+id+`"}}`, memberOf(t, asked.Params, "_meta"))
+		}
+		status, _ := p.post(`{"jsonrpc":"2.0","id":` + asked.ID.String() + `,"result":{"action":"decline"}}`)
+		require.Equal(t, http.StatusAccepted, status)
+		m, ok = next()
+		require.True(t, ok)
+		require.Contains(t, string(m), `"executions":1`)
+	})
+}
+
+// A client that does not follow tasks gets no task: a server of 2025-11-25 is asked for one that the
+// gateway follows, and one of 2026-07-28 is not told that it may make one.
+func TestTasks_client_without_tasks(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Takes: 20 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		for key, declare := range map[string]string{"nothing": `{}`, "something": `{"sampling":{}}`} {
+			p := newTasker(t, url, modern, declare)
+			a := p.ask("tools/call", `{"name":"s__job","arguments":{"key":"`+key+`"},"task":{}}`)
+			require.Nil(t, a.Error, "%+v", a.Error)
+			require.Contains(t, string(a.Result), `"executions":1`)
+			for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+				a = p.ask(method, `{"taskId":"x","inputResponses":{}}`)
+				if !modern {
+					require.Equal(t, int64(-32601), a.Error.Code)
+					continue
+				}
+				require.Equal(t, int64(-32021), a.Error.Code)
+				require.JSONEq(t, `{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`, string(a.Error.Data))
+			}
+		}
+	})
+}
+
+// What the gateway declares depends on the generation.
+func TestTasks_declared(t *testing.T) {
+	c := newClient(t)
+	_, url := serveHTTP(t, c)
+	a := newTasker(t, url, true, `{}`).ask("server/discover", "{}")
+	require.Equal(t, `{"io.modelcontextprotocol/tasks":{}}`, memberOf(t, a.Result, "capabilities", "extensions"))
+	require.Empty(t, memberOf(t, a.Result, "capabilities", "tasks"))
+	for _, version := range legacyVersions {
+		for _, declare := range []string{`{}`, `{"tasks":{}}`, `{"tasks":true}`} {
+			p := newPeer(t, url)
+			_, body := p.post(strings.Replace(initializeRequest(version), `"capabilities":{}`, `"capabilities":`+declare, 1))
+			require.Empty(t, memberOf(t, []byte(body), "result", "capabilities", "extensions"))
+			want := ""
+			if version == tasksVersion && declare == `{"tasks":{}}` {
+				want = `{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}`
+			}
+			require.Equal(t, want, memberOf(t, []byte(body), "result", "capabilities", "tasks"), version)
+			require.NotEmpty(t, memberOf(t, []byte(body), "result", "capabilities", "tools"))
+			require.NotEmpty(t, memberOf(t, []byte(body), "result", "serverInfo"))
+		}
+	}
+}
+
+// The methods that 2026-07-28 has no more are unknown there, and those that 2025-11-25 does not have.
+func TestTasks_methods(t *testing.T) {
+	c := newClient(t)
+	_, url := serveHTTP(t, c)
+	for method, modern := range map[string]bool{"tasks/result": true, "tasks/list": true, "tasks/update": false} {
+		a := follower(t, url, modern).ask(method, `{"taskId":"x","inputResponses":{}}`)
+		require.Equal(t, int64(-32601), a.Error.Code, method)
+	}
+	s := openRaw(t, Transport(c))
+	for _, method := range []string{"tasks/result", "tasks/list"} {
+		wire, ok := s.call(method, `{"taskId":"x","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":`+modernTasks+`}}`).Error.(*jsonrpc.Error)
+		require.True(t, ok)
+		require.Equal(t, int64(-32601), wire.Code)
+	}
+}
+
+// An older client may not ask for a task of a tool that cannot be one: it would not understand the
+// result.
+func TestTasks_of_a_tool_without(t *testing.T) {
+	c := newClient(t, fixture("s", mcptest.Script{}))
+	_, url := serveHTTP(t, c)
+	a := follower(t, url, false).ask("tools/call", `{"name":"s__echo","arguments":{"text":"x"},"task":{}}`)
+	require.Equal(t, int64(-32601), a.Error.Code)
+	a = follower(t, url, true).ask("tools/call", `{"name":"s__echo","arguments":{"text":"x"},"task":{}}`)
+	require.Contains(t, string(a.Result), `"x"`)
+}

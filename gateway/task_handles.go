@@ -113,12 +113,12 @@ func (h *taskHandles) tidyLocked(principal string, p *principalTasks) {
 	}
 }
 
-// hasRoomLocked reports whether the principal may have one more task. If it has many that nobody has
-// asked for, it forgets them.
+// hasRoomLocked reports whether the principal may have one more task. To make room it forgets those
+// that have ended, and those that nobody has asked for.
 func (h *taskHandles) hasRoomLocked(p *principalTasks, now time.Time) bool {
 	if p.calls+len(p.open) >= h.max {
 		for name, one := range p.open {
-			if now.Sub(one.used) > taskIdle {
+			if now.Sub(one.used) > taskIdle || one.shown.Status.Final() {
 				delete(p.open, name)
 			}
 		}

@@ -312,6 +312,7 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 	case canceled != nil:
 		return nil, c.protocolError(h.name.server, canceled)
 	}
+	h.forget()
 	return h.state(r.ctx, answer, asked)
 }
 

@@ -1,0 +1,344 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/task"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// An id works for the client that it was given to. Any other one is unknown, whoever made it.
+func TestTasks_ids(t *testing.T) {
+	key := sessionid.NewKey()
+	alice := []string{"Authorization", "Bearer alice"}
+	bob := []string{"Authorization", "Bearer bob"}
+	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, c *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern, alice...)
+		id := p.begin("x")
+		p.get(id)
+		sealed, err := openSeal(key, taskKind, id)
+		require.NoError(t, err)
+		inner := sealed[2]
+		require.True(t, strings.HasPrefix(inner, upstreamID))
+		past := timeField(time.Now().Add(-time.Hour))
+		methods := []string{"tasks/get", "tasks/cancel", "tasks/update"}
+		if !modern {
+			methods[2] = "tasks/result"
+		}
+		for name, row := range map[string]struct {
+			id     string
+			header []string
+			want   string
+		}{
+			"of another principal":  {id, bob, errUnknownTask.Message},
+			"the server's own":      {inner, alice, errUnknownTask.Message},
+			"random":                {strings.Repeat("QUJD", 40), alice, errUnknownTask.Message},
+			"changed":               {id[:20] + "AAAA" + id[24:], alice, errUnknownTask.Message},
+			"cut":                   {id[:len(id)-1], alice, errUnknownTask.Message},
+			"longer":                {id + "A", alice, errUnknownTask.Message},
+			"very long":             {strings.Repeat("A", 100_000), alice, errUnknownTask.Message},
+			"with another key":      {seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
+			"of another kind":       {seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
+			"of too few fields":     {seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
+			"expired":               {seal(key, taskKind, sealed[0], sealed[1], sealed[2], past), alice, "has expired"},
+			"of a server that left": {seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3]), alice, errTaskGone.Message},
+			"empty":                 {"", alice, "have no taskId"},
+		} {
+			for _, method := range methods {
+				if modern && (len(row.id) > 10_000 || row.id == "") {
+					continue // the header is compared first
+				}
+				other := follower(t, url, modern, row.header...)
+				a := other.ask(method, `{"taskId":"`+row.id+`","inputResponses":{}}`)
+				require.NotNil(t, a.Error, "%s %s: %s", name, method, a.Result)
+				require.Equal(t, int64(-32602), a.Error.Code, "%s %s: %s", name, method, a.Error.Message)
+				require.Contains(t, a.Error.Message, row.want, name)
+				require.NotContains(t, a.Error.Message, upstreamID)
+			}
+		}
+		require.Equal(t, task.Working, p.get(id).Status, "nobody has canceled it")
+		if !modern {
+			list := follower(t, url, false, bob...).ask("tasks/list", `{}`)
+			require.JSONEq(t, `{"tasks":[]}`, string(list.Result))
+			list = follower(t, url, false, alice...).ask("tasks/list", `{}`)
+			require.Contains(t, string(list.Result), `"taskId":"`+id+`"`)
+			require.Contains(t, string(list.Result), `"status":"working"`)
+			require.NotContains(t, string(list.Result), upstreamID)
+		}
+		_ = c
+	}, WithSessionKey(key), WithTokens(Token{"alice", HashToken("alice")}, Token{"bob", HashToken("bob")}))
+}
+
+// The next incarnation of the server is asked for the task, without another call. A server that has
+// forgotten it does not know it.
+func TestTasks_survive_the_server(t *testing.T) {
+	for _, durable := range []bool{true, false} {
+		for _, version := range []string{"2025-11-25", "2026-07-28"} {
+			for _, modern := range []bool{false, true} {
+				t.Run(fmt.Sprintf("durable %t, server of %s, modern client %t", durable, version, modern), func(t *testing.T) {
+					dir := t.TempDir()
+					script := mcptest.Script{Versions: []string{version}, StateDir: dir, Tools: append(mcptest.DefaultTools(),
+						mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: 300 * time.Millisecond, Durable: durable}})}
+					c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond)})
+					_, url := serveHTTP(t, c)
+					p := follower(t, url, modern)
+					id := p.begin("x")
+					before, _ := c.ServerStatus("s")
+					_, err := c.CallTool(t.Context(), "s/crash", nil)
+					require.Error(t, err)
+					if durable {
+						require.Contains(t, string(p.outcome(id)), `"executions":1`)
+					} else {
+						a := p.ask("tasks/get", about(id))
+						require.Equal(t, int64(-32602), a.Error.Code)
+						require.Equal(t, errTaskGone.Message, a.Error.Message)
+					}
+					after, _ := c.ServerStatus("s")
+					require.NotEqual(t, before.Epoch, after.Epoch)
+					require.Equal(t, map[string]int{"x": 1}, mcptest.Executions(dir))
+				})
+			}
+		}
+	}
+}
+
+// A result that a client of 2025-11-25 waits for comes also when the server ends meanwhile.
+func TestTasks_result_survives_the_server(t *testing.T) {
+	dir := t.TempDir()
+	script := mcptest.Script{Versions: []string{"2025-11-25"}, StateDir: dir, Tools: append(mcptest.DefaultTools(),
+		mcptest.ToolDef{Name: "job", As: "count", Task: &mcptest.TaskDef{Takes: 500 * time.Millisecond, Poll: 20 * time.Millisecond, Durable: true}})}
+	c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(script), Policy: supervisor.Retry(supervisor.Unlimited, 50*time.Millisecond)})
+	_, url := serveHTTP(t, c)
+	p := follower(t, url, false)
+	id := p.begin("x")
+	ended := make(chan answer, 1)
+	go func() { ended <- p.ask("tasks/result", about(id)) }()
+	until(t, func() bool { return len(c.Tasks()) == 1 })
+	_, err := c.CallTool(t.Context(), "s/crash", nil)
+	require.Error(t, err)
+	a := receive(t, ended)
+	require.Nil(t, a.Error, "%+v", a.Error)
+	require.Contains(t, string(a.Result), `"executions":1`)
+	require.Equal(t, map[string]int{"x": 1}, mcptest.Executions(dir))
+}
+
+// The ids of tasks work in another process with the same key, which knows nothing else.
+func TestTasks_survive_the_gateway(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Takes: 50 * time.Millisecond, Durable: true}, func(t *testing.T, c *facade.Client, url string, modern, _ bool) {
+		key := sessionid.NewKey()
+		_, first := serveHTTP(t, c, WithSessionKey(key))
+		p := follower(t, first, modern)
+		id := p.begin("x")
+		_, second := serveHTTP(t, c, WithSessionKey(key))
+		p.url = second
+		require.Contains(t, string(p.outcome(id)), `"executions":1`)
+		_, other := serveHTTP(t, c)
+		if modern {
+			p.url = other
+			require.Equal(t, int64(-32602), p.ask("tasks/get", about(id)).Error.Code)
+		}
+	})
+}
+
+// A principal has a bounded number of open tasks. Beyond it a call is refused before it is sent, and
+// other principals notice nothing.
+func TestTasks_bound(t *testing.T) {
+	key := sessionid.NewKey()
+	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), WithTokens(Token{"alice", HashToken("alice")}, Token{"bob", HashToken("bob")})}
+	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, c *facade.Client, _ string, modern, _ bool) {
+		s, url := serveHTTP(t, c, opts...)
+		p := follower(t, url, modern, "Authorization", "Bearer alice")
+		first := p.begin("1")
+		p.begin("2")
+		p.begin("3")
+		calls := func() int { all, _ := c.RecentCalls(0); return len(all) }
+		sent := calls()
+		a := p.job("4")
+		require.Equal(t, int64(codeBusy), a.Error.Code)
+		require.Contains(t, a.Error.Message, "3 tasks are open")
+		require.Equal(t, sent, calls(), "nothing was sent")
+		follower(t, url, modern, "Authorization", "Bearer bob").begin("1")
+		require.Nil(t, p.ask("tasks/cancel", about(first)).Error)
+		fourth := p.begin("4")
+		require.NotNil(t, p.job("5").Error)
+
+		s.gateway.tasks.mu.Lock()
+		for _, one := range s.gateway.tasks.of["alice"].open {
+			one.used = one.used.Add(-taskIdle)
+		}
+		s.gateway.tasks.mu.Unlock()
+		p.begin("5")
+		require.Equal(t, task.Working, p.get(fourth).Status, "its id is valid")
+	})
+}
+
+// A call that ends without a task holds no place, and a principal without tasks costs nothing.
+func TestTasks_bound_of_other_calls(t *testing.T) {
+	s, url := serveHTTP(t, newClient(t, fixture("s", mcptest.Script{})), WithHTTPLimits(HTTPLimits{MaxTasks: 1}))
+	p := follower(t, url, true)
+	for range 3 {
+		require.Nil(t, p.ask("tools/call", `{"name":"s__echo","arguments":{"text":"x"}}`).Error)
+		require.NotNil(t, p.ask("tools/call", `{"name":"s__unknown"}`).Error)
+	}
+	require.Empty(t, s.gateway.tasks.of)
+}
+
+// Since 2026-07-28 a client listens for the changes of tasks; the others are not acknowledged.
+func TestTasks_listen(t *testing.T) {
+	for _, notify := range []bool{true, false} {
+		overTasks(t, mcptest.TaskDef{Takes: 100 * time.Millisecond, Notify: notify}, func(t *testing.T, _ *facade.Client, url string, modern, modernServer bool) {
+			if !modern || !notify && !modernServer {
+				return
+			}
+			p := follower(t, url, true)
+			id := p.begin("x")
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			_, next := p.open(ctx, "subscriptions/listen", `{"notifications":{"taskIds":["`+id+`","other"]}}`)
+			m, ok := next()
+			require.True(t, ok)
+			require.Equal(t, `["`+id+`"]`, memberOf(t, m, "params", "notifications", "taskIds"))
+			for {
+				m, ok = next()
+				require.True(t, ok)
+				require.Equal(t, `"notifications/tasks"`, memberOf(t, m, "method"))
+				require.Equal(t, `"`+id+`"`, memberOf(t, m, "params", "taskId"))
+				require.Contains(t, memberOf(t, m, "params", "_meta"), "subscriptionId")
+				require.NotContains(t, string(m), upstreamID)
+				require.NotContains(t, string(m), `"ttl":`)
+				if memberOf(t, m, "params", "status") == `"completed"` {
+					if modernServer {
+						require.Contains(t, memberOf(t, m, "params", "result"), `"executions":1`)
+					}
+					return
+				}
+				if !notify {
+					return // it would take half a minute
+				}
+			}
+		})
+	}
+}
+
+// A client that does not declare the extension may not listen for tasks.
+func TestTasks_listen_without_tasks(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t))
+	a := newTasker(t, url, true, `{}`).ask("subscriptions/listen", `{"notifications":{"taskIds":["x"]}}`)
+	require.Equal(t, int64(-32021), a.Error.Code)
+	many, err := json.Marshal(make([]string, maxTaskIDs+1))
+	require.NoError(t, err)
+	a = follower(t, url, true).ask("subscriptions/listen", `{"notifications":{"taskIds":`+string(many)+`}}`)
+	require.Equal(t, int64(-32602), a.Error.Code)
+}
+
+// In 2025-11-25 the session that made the call is told on its stream, and no other one is.
+func TestTasks_status_notifications(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			c := newClient(t, jobServer(version, mcptest.TaskDef{Takes: 100 * time.Millisecond, Notify: true}))
+			_, url := serveHTTP(t, c)
+			p, other := follower(t, url, false), follower(t, url, false)
+			mine, others := p.listen(), other.listen()
+			_, _, ok := mine.next() // the streams are open
+			require.True(t, ok)
+			_, _, ok = others.next()
+			require.True(t, ok)
+			id := p.begin("x")
+			for {
+				_, data, ok := mine.next()
+				require.True(t, ok)
+				require.Equal(t, `"notifications/tasks/status"`, memberOf(t, []byte(data), "method"))
+				require.Equal(t, `"`+id+`"`, memberOf(t, []byte(data), "params", "taskId"))
+				require.Empty(t, memberOf(t, []byte(data), "params", "result"))
+				require.NotContains(t, data, upstreamID)
+				if memberOf(t, []byte(data), "params", "status") == `"completed"` {
+					break
+				}
+			}
+			status, _ := other.post(`{"jsonrpc":"2.0","id":9,"method":"resources/subscribe","params":{"uri":"mcptest://text"}}`)
+			require.Equal(t, http.StatusOK, status)
+			other.post(toolCallOf(10, "s__touch", `{"uri":"mcptest://text"}`))
+			_, data, ok := others.next()
+			require.True(t, ok)
+			require.Contains(t, data, "resources/updated")
+		})
+	}
+}
+
+// memoryJournal is a journal for one test.
+type memoryJournal struct {
+	mu      sync.Mutex
+	entries map[string]mcpvisor.JournalEntry
+}
+
+func (j *memoryJournal) Get(_ context.Context, key string) (mcpvisor.JournalEntry, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e, ok := j.entries[key]
+	return e, ok, nil
+}
+
+func (j *memoryJournal) Put(_ context.Context, e mcpvisor.JournalEntry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.entries[e.Key] = e
+	return nil
+}
+
+func (j *memoryJournal) Delete(_ context.Context, key string) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.entries, key)
+	return nil
+}
+
+func (j *memoryJournal) Entries(context.Context) ([]mcpvisor.JournalEntry, error) { return nil, nil }
+
+// A call with a key is executed once, however often the client makes it, through whichever process.
+// The keys of different principals differ.
+func TestKey(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		t.Run(fmt.Sprintf("modern %t", modern), func(t *testing.T) {
+			dir := t.TempDir()
+			calls := &memoryJournal{entries: map[string]mcpvisor.JournalEntry{}}
+			newGateway := func() string {
+				c, err := facade.New(facade.WithJournal(calls, mcpvisor.JournalKeepAll))
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
+				_, url := serveHTTP(t, c, WithTokens(Token{"alice", HashToken("alice")}, Token{"bob", HashToken("bob")}))
+				return url
+			}
+			call := func(url, who string) answer {
+				return follower(t, url, modern, "Authorization", "Bearer "+who).ask("tools/call", `{"name":"s__count","arguments":{"key":"`+who+`"},"_meta":{"mcpvisor/key":"order-1"}}`)
+			}
+			first, second := newGateway(), newGateway()
+			for _, url := range []string{first, first, second} {
+				a := call(url, "alice")
+				require.Nil(t, a.Error, "%+v", a.Error)
+				require.Contains(t, string(a.Result), `"executions":1`)
+			}
+			require.Contains(t, string(call(first, "bob").Result), `"executions":1`)
+			require.Equal(t, map[string]int{"alice": 1, "bob": 1}, mcptest.Executions(dir))
+
+			c := newClient(t, fixture("s", mcptest.Script{StateDir: dir}))
+			_, without := serveHTTP(t, c)
+			a := follower(t, without, modern).ask("tools/call", `{"name":"s__count","arguments":{"key":"carol"},"_meta":{"mcpvisor/key":"order-1"}}`)
+			require.True(t, a.Error != nil || strings.Contains(string(a.Result), `"isError":true`), "%s", a.Result)
+			require.NotContains(t, mcptest.Executions(dir), "carol")
+		})
+	}
+}

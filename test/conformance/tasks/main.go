@@ -1,0 +1,271 @@
+// Command tasks is an MCP server of 2026-07-28 with the tools that the scenarios of the official
+// conformance suite about tasks want. It serves stdio, or with an address HTTP: tasks [ADDRESS].
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"log"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	extension = "io.modelcontextprotocol/tasks"
+	version   = "2026-07-28"
+)
+
+// request is a request of JSON-RPC.
+type request struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params struct {
+		Meta struct {
+			Version      string `json:"io.modelcontextprotocol/protocolVersion"`
+			Capabilities struct {
+				Extensions map[string]any `json:"extensions"`
+			} `json:"io.modelcontextprotocol/clientCapabilities"`
+		} `json:"_meta"`
+		Name      string `json:"name"`
+		Arguments struct {
+			Name    string  `json:"name"`
+			Seconds float64 `json:"seconds"`
+		} `json:"arguments"`
+		TaskID         string                    `json:"taskId"`
+		InputResponses map[string]map[string]any `json:"inputResponses"`
+		RequestState   string                    `json:"requestState"`
+	} `json:"params"`
+}
+
+func (r *request) declares() bool {
+	_, ok := r.Params.Meta.Capabilities.Extensions[extension]
+	return ok
+}
+
+type object = map[string]any
+
+// failure is an error of JSON-RPC.
+type failure struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    object `json:"data,omitempty"`
+}
+
+var missing = &failure{-32021, "missing required client capability", object{"requiredCapabilities": object{"extensions": object{extension: object{}}}}}
+
+// job is a task.
+type job struct {
+	created  time.Time
+	takes    time.Duration
+	result   object
+	failure  *failure
+	inputs   object // that are not answered
+	resumed  time.Time
+	canceled bool
+}
+
+func (j *job) status(now time.Time) string {
+	began := j.created
+	if j.resumed.After(began) {
+		began = j.resumed
+	}
+	switch {
+	case j.canceled:
+		return "cancelled"
+	case len(j.inputs) > 0:
+		return "input_required"
+	case now.Sub(began) < j.takes:
+		return "working"
+	case j.failure != nil:
+		return "failed"
+	}
+	return "completed"
+}
+
+// server has the tasks.
+type server struct {
+	mu   sync.Mutex
+	jobs map[string]*job
+}
+
+func text(s string, isError bool) object {
+	r := object{"content": []object{{"type": "text", "text": s}}}
+	if isError {
+		r["isError"] = true
+	}
+	return r
+}
+
+func question(message string) object {
+	return object{"method": "elicitation/create", "params": object{"mode": "form", "message": message,
+		"requestedSchema": object{"type": "object", "properties": object{"name": object{"type": "string"}, "confirm": object{"type": "boolean"}}}}}
+}
+
+// answer returns the result of a request.
+func (s *server) answer(r *request) (object, *failure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r.Method {
+	case "server/discover":
+		return object{"supportedVersions": []string{version}, "capabilities": object{"tools": object{}, "extensions": object{extension: object{}}},
+			"ttlMs": 0, "cacheScope": "private", "_meta": object{"io.modelcontextprotocol/serverInfo": object{"name": "tasks", "version": "1"}}}, nil
+	case "tools/list":
+		var tools []object
+		for _, name := range []string{"greet", "slow_compute", "failing_job", "protocol_error_job", "confirm_delete", "multi_input", "test_tool_with_task"} {
+			tools = append(tools, object{"name": name, "inputSchema": object{"type": "object"}})
+		}
+		return object{"tools": tools, "ttlMs": 0, "cacheScope": "private"}, nil
+	case "tools/call":
+		return s.call(r)
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		if !r.declares() {
+			return nil, missing
+		}
+		return s.about(r)
+	}
+	return nil, &failure{Code: -32601, Message: "method not found"}
+}
+
+func (s *server) call(r *request) (object, *failure) {
+	p := &r.Params
+	if p.Name == "greet" {
+		return text("Hello, "+p.Arguments.Name+"!", false), nil
+	}
+	made := &job{created: time.Now()}
+	required := false
+	switch p.Name {
+	case "slow_compute":
+		made.takes = time.Duration(p.Arguments.Seconds * float64(time.Second))
+		made.result = text("computed", false)
+	case "failing_job":
+		made.takes, made.result, required = time.Second, text("it has failed", true), true
+	case "protocol_error_job":
+		made.failure = &failure{Code: -32603, Message: "it has panicked"}
+	case "confirm_delete":
+		made.result, made.inputs = text("deleted", false), object{"confirm": question("Delete it?")}
+	case "multi_input":
+		made.result, made.inputs = text("both", false), object{"first": question("First?"), "second": question("Second?")}
+	case "test_tool_with_task":
+		given, ok := p.InputResponses["user_name"]
+		if !ok {
+			return object{"resultType": "input_required", "inputRequests": object{"user_name": question("Who?")}, "requestState": "round-1"}, nil
+		}
+		required = true
+		made.result = text(fmt.Sprint("Hello, ", given["content"]), false)
+	default:
+		return nil, &failure{Code: -32602, Message: "unknown tool"}
+	}
+	switch {
+	case r.declares():
+	case required:
+		return nil, missing
+	default:
+		return made.result, nil
+	}
+	id := fmt.Sprintf("job-of-the-fixture-%d", len(s.jobs)+1)
+	s.jobs[id] = made
+	state := made.state(id)
+	state["resultType"] = "task"
+	return state, nil
+}
+
+// state are the members that all states have.
+func (j *job) state(id string) object {
+	stamp := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	return object{"taskId": id, "status": j.status(time.Now()), "createdAt": stamp(j.created), "lastUpdatedAt": stamp(time.Now()), "ttlMs": 600_000, "pollIntervalMs": 100}
+}
+
+func (s *server) about(r *request) (object, *failure) {
+	id := r.Params.TaskID
+	j := s.jobs[id]
+	if j == nil {
+		return nil, &failure{Code: -32602, Message: "unknown task " + id}
+	}
+	status := j.status(time.Now())
+	switch r.Method {
+	case "tasks/get":
+		state := j.state(id)
+		switch state["status"] {
+		case "completed":
+			state["result"] = j.result
+		case "failed":
+			state["error"] = j.failure
+		case "input_required":
+			state["inputRequests"] = j.inputs
+		}
+		return state, nil
+	case "tasks/update":
+		for key := range r.Params.InputResponses {
+			delete(j.inputs, key)
+		}
+		if status == "input_required" && len(j.inputs) == 0 {
+			j.resumed = time.Now()
+		}
+	default:
+		j.canceled = j.canceled || status == "working" || status == "input_required"
+	}
+	return object{}, nil
+}
+
+// respond returns the answer to a message, and its HTTP status.
+func (s *server) respond(r *request) (int, object) {
+	result, failed := s.answer(r)
+	message := object{"jsonrpc": "2.0", "id": r.ID}
+	if failed != nil {
+		message["error"] = failed
+		switch failed.Code {
+		case -32601:
+			return http.StatusNotFound, message
+		case -32021:
+			return http.StatusBadRequest, message
+		}
+		return http.StatusOK, message
+	}
+	if result["resultType"] == nil {
+		result["resultType"] = "complete"
+	}
+	message["result"] = result
+	return http.StatusOK, message
+}
+
+// ServeHTTP answers a request of Streamable HTTP.
+func (s *server) ServeHTTP(w http.ResponseWriter, h *http.Request) {
+	var r request
+	if h.Method != http.MethodPost || json.NewDecoder(http.MaxBytesReader(w, h.Body, 1<<20)).Decode(&r) != nil {
+		http.Error(w, "POST a request", http.StatusBadRequest)
+		return
+	}
+	name := r.Params.Name
+	if r.Method == "tasks/get" || r.Method == "tasks/update" || r.Method == "tasks/cancel" {
+		name = r.Params.TaskID
+	}
+	status, message := http.StatusBadRequest, object{"jsonrpc": "2.0", "id": r.ID}
+	if got := h.Header.Get("Mcp-Method"); got != r.Method || h.Header.Get("Mcp-Name") != name {
+		message["error"] = failure{Code: -32020, Message: "the headers do not repeat the body"}
+	} else {
+		status, message = s.respond(&r)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(message)
+}
+
+func main() {
+	s := &server{jobs: map[string]*job{}}
+	if len(os.Args) > 1 {
+		log.Fatal((&http.Server{Addr: os.Args[1], Handler: s, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
+	}
+	out := json.NewEncoder(os.Stdout)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var r request
+		if json.Unmarshal(lines.Bytes(), &r) != nil || r.ID == nil {
+			continue
+		}
+		if _, message := s.respond(&r); out.Encode(message) != nil {
+			return
+		}
+	}
+}

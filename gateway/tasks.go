@@ -219,6 +219,10 @@ func (h *taskHandle) failure(err error) error {
 		h.forget()
 		return errTaskGone
 	}
+	var failed *mcpvisor.Error
+	if wire == nil && errors.As(err, &failed) {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.server + " has not said how the task is (" + string(failed.Kind) + "). The task may go on; ask again."}
+	}
 	return h.c.protocolError(h.name.server, err)
 }
 

@@ -150,6 +150,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 // Handler with the same key. It does not wait. It may be called more than once.
 func (s *Server) Close() {
 	s.cancel()
+	s.gateway.tasks.stopHolding()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, hs := range s.sessions {

@@ -53,10 +53,15 @@ func (c *connection) declare(bits uint16) {
 	}
 	// The first id need not be secret: an answer belongs to a session.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
-	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: facade.Declared{
+	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: answersOf(bits)})
+}
+
+// answersOf is what a client with these capabilities answers.
+func answersOf(bits uint16) facade.Declared {
+	return facade.Declared{
 		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
 		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0,
-	}})
+	}
 }
 
 // begin notes that a request is sent to a server, which may ask because of it.

@@ -77,6 +77,7 @@ type openTask struct {
 	sealed string
 	used   time.Time // when the client last said something about it
 	shown  taskSummary
+	held   *heldTask // nil: no tasks/result waits for it
 }
 
 // taskSummary is what tasks/list says about a task.
@@ -119,7 +120,7 @@ func (h *taskHandles) hasRoomLocked(p *principalTasks, now time.Time) bool {
 	if p.calls+len(p.open) >= h.max {
 		for name, one := range p.open {
 			if now.Sub(one.used) > taskIdle || one.shown.Status.Final() {
-				delete(p.open, name)
+				p.forgetLocked(name)
 			}
 		}
 	}
@@ -160,7 +161,7 @@ func (h *taskHandles) said(principal string, name taskName, sealed string, text 
 	one := p.open[name]
 	switch {
 	case ended:
-		delete(p.open, name)
+		p.forgetLocked(name)
 		return
 	case one == nil && !h.hasRoomLocked(p, now) && len(p.open) >= h.max: // from an earlier process; its id works
 		return

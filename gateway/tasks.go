@@ -160,12 +160,12 @@ func (c *connection) journalKey(key string) string {
 
 // taskHandle is a task that a client asks about.
 type taskHandle struct {
-	c      *connection
-	r      *request
-	name   taskName
-	sealed string
-	modern bool // the client
-	opts   []facade.CallOption
+	c       *connection
+	name    taskName
+	sealed  string
+	modern  bool   // the client
+	answers uint16 // since 2026-07-28, what the client answers
+	opts    []facade.CallOption
 }
 
 // findTask returns the task that a request is about.
@@ -180,7 +180,11 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &taskHandle{c: c, r: r, name: name, sealed: p.TaskID, modern: p.modern()}, nil
+	h := &taskHandle{c: c, name: name, sealed: p.TaskID, modern: p.modern()}
+	if h.modern {
+		h.answers = declaredBits(readRounds(r.Params, p).declared)
+	}
+	return h, nil
 }
 
 func (h *taskHandle) text() taskText {
@@ -268,7 +272,17 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 			failure, _ = json.Marshal(h.c.protocolError(h.name.server, err)) // a jsonrpc.Error always marshals
 		}
 	}
-	return h.text().state(answer.JSON, result, failure), nil
+	state := h.text().state(answer.JSON, result, failure)
+	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
+		b := object{text: state[:len(state)-1]}
+		if held := h.hold(h.answers); held != nil {
+			b.add("inputRequests", held.requests(ctx))
+		} else {
+			b.add("inputRequests", []byte("{}"))
+		}
+		return b.close(), nil
+	}
+	return state, nil
 }
 
 // updateTask answers tasks/update (2026-07-28).
@@ -283,6 +297,10 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 	rounds := readRounds(r.Params, p)
 	if len(rounds.next.InputResponses) == 0 || !rounds.valid() {
 		return nil, errInputResponses
+	}
+	if held := h.heldOf(); held != nil {
+		held.answer(rounds.next.InputResponses)
+		return struct{}{}, nil
 	}
 	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
 	if err != nil && !errors.Is(err, mcpvisor.ErrInvalid) { // a server of 2025-11-25 has asked for nothing here

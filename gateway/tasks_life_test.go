@@ -115,6 +115,31 @@ func TestTasks_survive_the_server(t *testing.T) {
 	}
 }
 
+// A server that ends over a request about a task is asked again.
+func TestTasks_asked_again(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		for method, params := range map[string]string{"tasks/get": "", "tasks/cancel": "", "tasks/update": `,"inputResponses":{"a":{"action":"decline"}}`} {
+			if method == "tasks/update" && version != modernVersion {
+				continue
+			}
+			t.Run(version+" "+method, func(t *testing.T) {
+				def := mcptest.TaskDef{Durable: true, Input: []byte(oneQuestion)}
+				c := newClient(t, jobServer(version, def, mcptest.Fault{At: mcptest.StageCall, Method: method, Nth: 1, Starts: []int{1}, Do: mcptest.ActionExit}))
+				_, url := serveHTTP(t, c)
+				p := follower(t, url, true)
+				id := p.begin("x")
+				a := p.ask(method, `{"taskId":"`+id+`"`+params+`}`)
+				require.Nil(t, a.Error, "%+v", a.Error)
+				status, _ := c.ServerStatus("s")
+				require.EqualValues(t, 2, status.Epoch)
+				if method == "tasks/update" {
+					require.Contains(t, string(p.outcome(id)), `"executions":1`)
+				}
+			})
+		}
+	}
+}
+
 // A result that a client of 2025-11-25 waits for comes also when the server ends meanwhile.
 func TestTasks_result_survives_the_server(t *testing.T) {
 	dir := t.TempDir()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -280,7 +281,8 @@ const oneQuestion = `{"a":{"method":"elicitation/create","params":{"mode":"form"
 
 // What a task asks for is asked of its client, in the way of the client's generation.
 func TestTasks_input(t *testing.T) {
-	overTasks(t, mcptest.TaskDef{Input: []byte(oneQuestion)}, func(t *testing.T, _ *facade.Client, url string, modern, modernServer bool) {
+	key := sessionid.NewKey()
+	overTasks(t, mcptest.TaskDef{Input: []byte(oneQuestion)}, func(t *testing.T, c *facade.Client, url string, modern, modernServer bool) {
 		p := follower(t, url, modern)
 		id := p.begin("x")
 		if modern {
@@ -306,6 +308,7 @@ func TestTasks_input(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
+		_, p.url = serveHTTP(t, c, WithSessionKey(key)) // it knows nothing else
 		_, next := p.open(ctx, "tasks/result", about(id))
 		m, ok := next()
 		require.True(t, ok)
@@ -325,7 +328,17 @@ func TestTasks_input(t *testing.T) {
 		m, ok = next()
 		require.True(t, ok)
 		require.Contains(t, string(m), `"executions":1`)
-	})
+	}, WithSessionKey(key))
+}
+
+// A server of 2026-07-28 is not told that it may make a task for a client that would not follow it:
+// it answers at once.
+func TestTasks_not_declared_to_the_server(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t, jobServer(modernVersion, mcptest.TaskDef{Takes: time.Hour})))
+	for key, declare := range map[string]string{"nothing": `{}`, "something": `{"sampling":{}}`, "others": `{"extensions":{"x/y":{}}}`} {
+		a := newTasker(t, url, true, declare).ask("tools/call", `{"name":"s__job","arguments":{"key":"`+key+`"}}`)
+		require.Contains(t, string(a.Result), `"executions":1`)
+	}
 }
 
 // A client that does not follow tasks gets no task: a server of 2025-11-25 is asked for one that the

@@ -412,3 +412,42 @@ func TestTasks_of_a_tool_without(t *testing.T) {
 	a = follower(t, url, true).ask("tools/call", `{"name":"s__echo","arguments":{"text":"x"},"task":{}}`)
 	require.Contains(t, string(a.Result), `"x"`)
 }
+
+// Since 2026-07-28 what a task asks for goes to its client, so the server is told what that answers, and
+// not what the host does.
+func TestRounds_of_a_client_with_tasks(t *testing.T) {
+	s := rounds{declared: json.RawMessage(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}
+	require.True(t, s.relay())
+	s.declared = json.RawMessage(`{"extensions":{"x/y":{}}}`)
+	require.False(t, s.relay())
+}
+
+// A tool that need not be called as a task becomes one for clients that follow it, if they ask for that
+// in 2025-11-25.
+func TestTasks_optional(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{Optional: true}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern)
+		require.Contains(t, string(p.outcome(p.begin("x"))), `"executions":1`)
+		if !modern {
+			a := p.ask("tools/call", `{"name":"s__job","arguments":{"key":"y"}}`)
+			require.Contains(t, string(a.Result), `"executions":1`)
+		}
+	})
+}
+
+// The header that names the task must be true.
+func TestTasks_header(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t, jobServer(modernVersion, mcptest.TaskDef{Takes: time.Hour})))
+	p := follower(t, url, true)
+	id := p.begin("x")
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"taskId":"` + id + `","inputResponses":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + modernTasks + `}}}`
+		for _, name := range []string{"", "other"} {
+			status, text := p.post(body, versionHeader, modernVersion, methodHeader, method, nameHeader, name)
+			require.Equal(t, http.StatusBadRequest, status)
+			require.Contains(t, text, "-32020")
+		}
+		status, text := p.post(body, versionHeader, modernVersion, methodHeader, method, nameHeader, id)
+		require.Equal(t, http.StatusOK, status, text)
+	}
+}

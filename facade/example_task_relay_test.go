@@ -1,0 +1,39 @@
+package facade_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A host that calls for somebody else hands the task over, and asks for it when it is asked.
+func ExampleWithTaskRelay() {
+	ctx := context.Background()
+	client, err := facade.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx) //nolint:errcheck // the program ends
+	server := mcptest.InMemory(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "build", As: "echo", Task: &mcptest.TaskDef{}}}})
+	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "ci", InMemory: server}); err != nil {
+		log.Fatal(err)
+	}
+	var made facade.TaskRelay
+	if _, err := client.CallToolRaw(ctx, "ci/build", []byte(`{"text":"main"}`), facade.WithTaskRelay(&made)); err != nil {
+		log.Fatal(err)
+	}
+	task, err := client.TaskOf(made.Server, made.ID) // in another process, too
+	if err != nil {
+		log.Fatal(err)
+	}
+	answer, err := task.Ask(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(made.Server, answer.State)
+	// Output: ci completed
+}

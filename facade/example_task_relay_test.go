@@ -3,7 +3,6 @@ package facade_test
 import (
 	"context"
 	"fmt"
-	"log"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -15,24 +14,24 @@ func ExampleWithTaskRelay() {
 	ctx := context.Background()
 	client, err := facade.New()
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
-	defer client.Close(ctx) //nolint:errcheck // the program ends
+	defer func() { _ = client.Close(ctx) }()
 	server := mcptest.InMemory(mcptest.Script{Tools: []mcptest.ToolDef{{Name: "build", As: "echo", Task: &mcptest.TaskDef{}}}})
 	if err := client.Register(ctx, mcpvisor.ServerSpec{Name: "ci", InMemory: server}); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	var made facade.TaskRelay
 	if _, err := client.CallToolRaw(ctx, "ci/build", []byte(`{"text":"main"}`), facade.WithTaskRelay(&made)); err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	task, err := client.TaskOf(made.Server, made.ID) // in another process, too
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	answer, err := task.Ask(ctx)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	fmt.Println(made.Server, answer.State)
 	// Output: ci completed

@@ -93,6 +93,15 @@
 // answer, and what such a server asks because of a call of a client of 2026-07-28, is answered by
 // the handlers of the facade.Client. A question ends with its call.
 //
+// # Tasks
+//
+// A task that a server makes of a call is handed to a client that follows tasks: one of 2026-07-28
+// that declares the extension, and one of 2025-11-25 that declares tasks and asks for one. Its id is
+// sealed for the principal, and each request about it goes to the incarnation of the moment. For a
+// client before 2026-07-28 that follows none, and for a server before it, the gateway follows the
+// task; a server of 2026-07-28 is not told that a client which follows none accepts one. A call whose
+// _meta has [KeyMeta] is one of facade.WithKey.
+//
 // # What a peer may cost
 //
 // [Limits] bound what one session costs, whatever its peer sends or leaves unread: requests in

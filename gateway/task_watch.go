@@ -28,7 +28,7 @@ func (c *connection) watchedTasks(r *request, p *params) (map[string]taskName, e
 	ids := p.Notifications.TaskIDs
 	switch {
 	case len(ids) == 0:
-		return nil, nil
+		return map[string]taskName{}, nil
 	case !p.modern() || !declaresTasks(readRounds(r.Params, p).declared):
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:

@@ -231,6 +231,14 @@ func (s *server) respond(r *request) (int, object) {
 	return http.StatusOK, message
 }
 
+func encode(message object) []byte {
+	text, err := json.Marshal(message)
+	if err != nil {
+		log.Fatal(err) // it is text and numbers
+	}
+	return text
+}
+
 // ServeHTTP answers a request of Streamable HTTP.
 func (s *server) ServeHTTP(w http.ResponseWriter, h *http.Request) {
 	var r request
@@ -250,7 +258,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, h *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(message)
+	_, _ = w.Write(encode(message))
 }
 
 func main() {
@@ -258,13 +266,13 @@ func main() {
 	if len(os.Args) > 1 {
 		log.Fatal((&http.Server{Addr: os.Args[1], Handler: s, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 	}
-	out := json.NewEncoder(os.Stdout)
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		var r request
 		if json.Unmarshal(lines.Bytes(), &r) != nil || r.ID == nil {
 			continue
 		}
-		if _, message := s.respond(&r); out.Encode(message) != nil {
+		_, message := s.respond(&r)
+		if _, err := os.Stdout.Write(append(encode(message), '\n')); err != nil {
 			return
 		}
 	}

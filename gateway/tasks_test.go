@@ -451,3 +451,31 @@ func TestTasks_header(t *testing.T) {
 		require.Equal(t, http.StatusOK, status, text)
 	}
 }
+
+// All versions with all: who follows tasks gets one, whatever the server speaks, and everybody else the
+// result.
+func TestTasks_versions(t *testing.T) {
+	for _, upstream := range supportedVersions() {
+		c := newClient(t, jobServer(upstream, mcptest.TaskDef{Takes: 10 * time.Millisecond, Poll: 10 * time.Millisecond}))
+		status, _ := c.ServerStatus("s")
+		require.Equal(t, upstream, status.Session.ProtocolVersion)
+		_, url := serveHTTP(t, c)
+		for _, downstream := range supportedVersions() {
+			t.Run("client of "+downstream+", server of "+upstream, func(t *testing.T) {
+				result := ""
+				if downstream >= tasksVersion {
+					p := follower(t, url, downstream == modernVersion)
+					result = string(p.outcome(p.begin(downstream)))
+				} else {
+					p := newPeer(t, url)
+					p.initialize(downstream)
+					_, result = p.post(toolCallOf(1, "s__job", `{"key":"`+downstream+`"}`))
+					status, text := p.post(`{"jsonrpc":"2.0","id":2,"method":"tasks/list"}`)
+					require.Equal(t, http.StatusOK, status)
+					require.Contains(t, text, "-32601")
+				}
+				require.Contains(t, result, `"executions":1`)
+			})
+		}
+	}
+}

@@ -30,6 +30,9 @@ type Token struct {
 	// Principal names the owner of the token, as in "ci". Sessions and limits belong to a
 	// principal.
 	Principal string `json:"principal"`
+	// Profile is the name of the profile of the client ([Settings.Profiles]). Empty: everything is
+	// offered, or what the path of a request says.
+	Profile string `json:"profile,omitempty"`
 	// SHA256 is what [HashToken] returns.
 	SHA256 string `json:"sha256"`
 }
@@ -66,7 +69,7 @@ func WithTokens(tokens ...Token) Option {
 		if found < 0 {
 			return nil, auth.ErrInvalidToken
 		}
-		return &auth.TokenInfo{UserID: tokens[found].Principal}, nil
+		return &auth.TokenInfo{UserID: tokens[found].Principal, Extra: map[string]any{ProfileKey: tokens[found].Profile}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 }
 

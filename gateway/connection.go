@@ -15,6 +15,9 @@ import (
 type connection struct {
 	*gateway
 
+	owner   string      // its principal, with the profile; set before the first request
+	noLinks atomic.Bool // its version has no links in results
+
 	ctx      context.Context // ends with the session; its cause is why
 	cancel   context.CancelCauseFunc
 	requests *requests

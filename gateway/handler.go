@@ -103,7 +103,8 @@ type Server struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 
-	mu         sync.Mutex // guards the fields below
+	mu         sync.Mutex          // guards the fields below
+	profiles   map[string]*gateway // those that a client has had
 	principals map[string]*principal
 	sessions   map[nonce]*httpSession // that cost something
 	ended      map[nonce]time.Time    // by DELETE, until they expire
@@ -134,7 +135,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	if o.key == nil {
 		o.key = sessionid.NewKey()
 	}
-	s := &Server{gateway: newGateway(client, o), limits: o.http, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
+	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {
@@ -176,7 +177,7 @@ const allowedMethods = "GET, POST, DELETE, OPTIONS"
 
 // serve serves a request whose token is valid.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	var name string
+	var name, profile string
 	if s.gateway.opts.verify != nil {
 		info := auth.TokenInfoFromContext(r.Context())
 		if info == nil || info.UserID == "" {
@@ -184,10 +185,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		name = info.UserID
+		profile, _ = info.Extra[ProfileKey].(string)
+	}
+	g, status, why := s.gatewayFor(profile, r.PathValue(ProfilePath))
+	if status != 0 {
+		http.Error(w, why, status)
+		return
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, principal: p, w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), w: w, r: r, control: http.NewResponseController(w)}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()

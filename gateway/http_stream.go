@@ -103,7 +103,7 @@ func (x *exchange) stream() {
 		http.Error(x.w, "the header "+sessionHeader+" is missing", http.StatusBadRequest)
 		return
 	}
-	hs, err := s.openSession(id, x.principal)
+	hs, err := x.openSession(id)
 	switch {
 	case errors.Is(err, errManySessions):
 		x.busy(err.Error())
@@ -126,7 +126,7 @@ func (x *exchange) stream() {
 	hs.notify.wakeWith(signal)
 	hs.follow()
 	hs.notify.startSession()
-	known := s.gateway.catalog.get().digests()
+	known := x.gateway.catalog.get().digests()
 	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
 		hs.notify.reportLists(changedDigests(told, known))
 		known = told
@@ -144,7 +144,7 @@ func (x *exchange) stream() {
 	defer keepAlive.Stop()
 	for {
 		if m := hs.notify.next(); m != nil {
-			known = toldOf(m, known, s.gateway.catalog.get().digests())
+			known = toldOf(m, known, x.gateway.catalog.get().digests())
 			if !x.event(m, eventID(known)) {
 				return
 			}

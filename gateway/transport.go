@@ -27,6 +27,9 @@ type options struct {
 	onDownOf      map[string]OnDown
 	maxWait       time.Duration
 	names         *Names // nil: aliases
+	settings      *SettingsVar
+	profile       string // that is offered; empty: everything
+	maxResult     int    // 0: results are not shortened
 
 	// Of a Handler.
 	key            []byte
@@ -82,7 +85,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, http: HTTPLimits{}.withDefaults()}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
@@ -96,14 +99,24 @@ type gateway struct {
 	client        *facade.Client
 	opts          options // read only
 	catalog       catalog
+	view          view
 	hub           hub
-	subscriptions subscriptions
+	subscriptions *subscriptions // of all profiles
+	results       *results       // of all profiles
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	g := &gateway{client: client, opts: o, subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
+	made := &subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
+	return newGatewayOf(client, o, made, newResults())
+}
+
+// newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
+// principals are told about.
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results) *gateway {
+	g := &gateway{client: client, opts: o, subscriptions: made, results: kept}
+	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
-	g.catalog = catalog{client: client, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	return g
 }
 

@@ -34,6 +34,7 @@ func (c *connection) initialize(r *request, p *params) (any, error) {
 	}
 	if r != nil { // of a Transport; elsewhere the id of the session keeps it
 		c.declare(capabilityBits(r.Params))
+		c.speak(version)
 	}
 	return &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}, nil
 }
@@ -75,8 +76,9 @@ func (c *connection) instructions() string {
 		return *c.opts.instructions
 	}
 	var b strings.Builder
+	r := c.view.rules()
 	for _, s := range c.client.Status() {
-		if s.Session == nil || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
+		if s.Session == nil || !r.offersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
 			continue
 		}
 		if b.Len() > 0 {

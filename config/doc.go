@@ -324,6 +324,11 @@
 //	    (any) Other hosts' list of tools that they call without asking. It has
 //	    no effect, because mcpvisor never asks before a call. A warning says so.
 //	    Also written alwaysAllow.
+//	on_down
+//	    ("keep", "withdraw", or duration; default that of the gateway) What
+//	    happens to the tools, resources and prompts of this server in the lists
+//	    of a gateway (run --mcp, stdio) while it is down: see on_down of
+//	    gateway. Also written onDown.
 //	era → Era
 //	    ("auto", "legacy" or "modern"; default "auto") Fixes the generation of
 //	    the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28

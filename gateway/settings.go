@@ -71,6 +71,9 @@ func (v *SettingsVar) Set(s Settings) error {
 	return nil
 }
 
+// Has reports whether there is a profile of that name.
+func (v *SettingsVar) Has(profile string) bool { return v.load().rules[profile] != nil }
+
 // load returns the settings of this moment.
 func (v *SettingsVar) load() *settings {
 	if s := v.current.Load(); s != nil {

@@ -54,6 +54,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return err
 	}
 	cmd.warnRequired(inv, file)
+	if problem := gatewayProblem(file); problem != "" { // a profile that is read in part would offer too much
+		return cli.UsageError("%s", problem)
+	}
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,14 +179,16 @@ const allowedMethods = "GET, POST, DELETE, OPTIONS"
 // serve serves a request whose token is valid.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	var name, profile string
+	var expiry time.Time
 	if s.gateway.opts.verify != nil {
 		info := auth.TokenInfoFromContext(r.Context())
-		if info == nil || info.UserID == "" {
+		if info == nil || info.UserID == "" || strings.Contains(info.UserID, "\x00") {
 			http.Error(w, "the verifier of tokens has not said whose token it is", http.StatusInternalServerError)
 			return
 		}
 		name = info.UserID
 		profile, _ = info.Extra[ProfileKey].(string)
+		expiry = info.Expiration
 	}
 	g, status, why := s.gatewayFor(profile, r.PathValue(ProfilePath))
 	if status != 0 {
@@ -194,7 +197,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), expiry: expiry, w: w, r: r, control: http.NewResponseController(w)}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()

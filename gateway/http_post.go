@@ -27,7 +27,8 @@ type exchange struct {
 	server    *Server
 	gateway   *gateway // of the profile
 	principal *principal
-	owner     string // of the sessions: the principal with its profile
+	owner     string    // of the sessions: the principal with its profile
+	expiry    time.Time // of the token; zero if it does not say
 	w         http.ResponseWriter
 	r         *http.Request
 	control   *http.ResponseController
@@ -345,6 +346,9 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c := newConnection(x.server.ctx, x.gateway)
 	c.owner = x.owner
 	defer c.end()
+	if r.Method == "subscriptions/listen" {
+		defer x.endWithToken()()
+	}
 	x.answer(c, []*jsonrpc.Request{r})
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -113,6 +114,7 @@ func (x *exchange) stream() {
 		return
 	}
 	defer s.closeSession(hs)
+	defer x.endWithToken()()
 
 	wake := make(chan struct{}, 1)
 	signal := func() {
@@ -168,6 +170,17 @@ func (x *exchange) stream() {
 			return
 		}
 	}
+}
+
+// endWithToken ends a request that lasts when the token of its client expires. The client continues with
+// a new one.
+func (x *exchange) endWithToken() (cancel context.CancelFunc) {
+	if x.expiry.IsZero() {
+		return func() {}
+	}
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.expiry)
+	x.r = x.r.WithContext(ctx)
+	return cancel
 }
 
 // takeStream makes a stream the one of its session, and wakes the one that was it before.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/oidcauth"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 )
@@ -21,6 +22,7 @@ const mcpPath = "/mcp"
 type endpoint struct {
 	net.Listener // nil if it shares that of the page
 	options      []gateway.Option
+	metadata     http.Handler // says who issues tokens; nil if nobody does
 }
 
 // listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without
@@ -28,8 +30,8 @@ type endpoint struct {
 // listened at.
 func (cmd *Command) listenMCP() (*endpoint, error) {
 	if cmd.MCP == "" {
-		if cmd.MCPTokens != "" {
-			return nil, cli.UsageError("--mcp-tokens is about the MCP server; set its address with --mcp")
+		if cmd.MCPTokens != "" || cmd.hasOIDC() || cmd.MCPURL != "" {
+			return nil, cli.UsageError("--mcp-tokens, --mcp-url and --mcp-oidc-… are about the MCP server; set its address with --mcp")
 		}
 		return nil, nil //nolint:nilnil // none was asked for
 	}
@@ -44,8 +46,8 @@ func (cmd *Command) listenMCP() (*endpoint, error) {
 			return nil, err
 		}
 		e.options = append(e.options, gateway.WithTokens(tokens...))
-	} else if !address.IP.IsLoopback() {
-		return nil, cli.UsageError("--mcp %s can be reached from other machines, so it needs tokens; set --mcp-tokens, or listen on 127.0.0.1", cmd.MCP)
+	} else if !cmd.hasOIDC() && !address.IP.IsLoopback() {
+		return nil, cli.UsageError("--mcp %s can be reached from other machines, so it needs tokens; set --mcp-tokens or --mcp-oidc-issuer, or listen on 127.0.0.1", cmd.MCP)
 	}
 	path, err := sessionKeyPath()
 	if err != nil {
@@ -134,8 +136,12 @@ func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar) *gat
 }
 
 // atPath serves one handler at the path of the MCP server, and another one elsewhere; nil: none.
-func atPath(mcp, other http.Handler) http.Handler {
+func (e *endpoint) atPath(mcp, other http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	if e.metadata != nil {
+		mux.Handle(oidcauth.MetadataPath, e.metadata)
+		mux.Handle(oidcauth.MetadataPath+"/", e.metadata)
+	}
 	mux.Handle(mcpPath, mcp)
 	mux.Handle(mcpPath+"/{"+gateway.ProfilePath+"}", mcp)
 	if other != nil {

@@ -136,7 +136,7 @@ func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endp
 		mcp = e.handler(c, r.settings)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
-			s.start(e, atPath(mcp, nil))
+			s.start(e, e.atPath(mcp, nil))
 		}
 	}
 	if p != nil {
@@ -146,7 +146,7 @@ func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endp
 		}
 		s.handlers = append(s.handlers, h)
 		if mcp != nil && e.Listener == nil {
-			s.start(p, atPath(mcp, h))
+			s.start(p, e.atPath(mcp, h))
 		} else {
 			s.start(p, h)
 		}

@@ -141,7 +141,7 @@ func TestProfile_hidden_is_unknown(t *testing.T) {
 			{"resources/read", `{"uri":"NAME"}`, "lib://nonsense",
 				[]string{"lib://closed/b", "mcpvisor://library/lib://closed/b", "mcptest://text", "mcpvisor://mail/mcptest://text", "mcpvisor://nobody/x://y",
 					"lib://open/../closed/b", "lib://open/%2e%2e/closed/b", "lib://open/..%2fclosed/b", "lib://open/%252e%252e/closed/b", "lib://open/..%5cclosed/b", "lib://open/%zz"},
-				[]string{"lib://open/a", "mcpvisor://library/lib://open/a", "lib://open/a..b"}},
+				[]string{"lib://open/a", "mcpvisor://library/lib://open/a", "lib://open/a..b", "lib://open/a%20b"}},
 			{"resources/subscribe", `{"uri":"NAME"}`, "lib://nonsense",
 				[]string{"lib://closed/b", "mcpvisor://library/lib://closed/b", "mcptest://text", "mcpvisor://mail/mcptest://text"}, []string{"lib://open/a"}},
 		} {
@@ -207,6 +207,19 @@ func TestProfile_over_HTTP(t *testing.T) {
 			require.Equal(t, status, got, "the session of %s at %s", row.path, path)
 		}
 	}
+}
+
+// A client without a stream cannot call what was hidden a moment ago.
+func TestSettingsVar_without_a_stream(t *testing.T) {
+	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+	_, url := serveHTTP(t, newClient(t, fixture("library", librarian())), WithProfile("p"), WithSettings(settings))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	_, answer := p.post(toolCallOf(1, "library__burn", `{}`))
+	require.Contains(t, answer, "burnt")
+	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Annotations: Annotations{ReadOnly: pointerTo(true)}}}}))
+	_, answer = p.post(toolCallOf(2, "library__burn", `{}`))
+	require.Contains(t, answer, "unknown tool")
 }
 
 // A change of the settings reaches the sessions at once: they are told which lists have changed, and
@@ -301,6 +314,53 @@ func TestProfile_hears_nothing_of_others(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, `"from library"`, receive(t, logs))
+
+	require.NoError(t, c.SetLoggingLevel(t.Context(), "mail", "error"))
+	events := c.Watch(t.Context(), mcpvisor.EventLog)
+	require.NoError(t, s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "debug"}))
+	for _, level := range []string{"debug", "error"} {
+		_, err := c.CallTool(t.Context(), "mail/log", map[string]any{"level": level, "text": level})
+		require.NoError(t, err)
+	}
+	require.Equal(t, "error", receive(t, events).Log.Level, "the level of mail is the same")
+}
+
+// A resource that is hidden after the session has subscribed to it is not reported any more.
+func TestProfile_hides_what_was_subscribed(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{Resources: []mcptest.ResourceDef{{URI: "x://one", Name: "one"}, {URI: "x://two", Name: "two"}}}))
+	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+	updated := make(chan string, 10)
+	s := connect(t, Transport(c, WithSettings(settings), WithProfile("p")), "2025-11-25", &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI }})
+	for _, uri := range []string{"x://one", "x://two"} {
+		require.NoError(t, s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}))
+	}
+	touch := func(uri string) {
+		_, err := c.CallTool(t.Context(), "a/touch", map[string]any{"uri": uri})
+		require.NoError(t, err)
+	}
+	touch("x://one")
+	require.Equal(t, "x://one", receive(t, updated))
+	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"x://one"}}}}}))
+	touch("x://one")
+	touch("x://two")
+	require.Equal(t, "x://two", receive(t, updated))
+}
+
+// The error of a tool that has just gone suggests no tool that is hidden.
+func TestProfile_suggests_nothing_hidden(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "read_book", Text: "x"}, {Name: "read_books", Text: "x"}, {Name: "remove_tool"}}}))
+	_, url := serveHTTP(t, c, WithProfile("p"), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {Tools: Filter{Allow: []string{"read_book"}}}}})))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	_, answer := p.post(toolCallOf(1, "a__read_book", `{}`))
+	require.Contains(t, answer, `"result"`)
+	_, err := c.CallTool(t.Context(), "a/remove_tool", map[string]any{"name": "read_book"})
+	require.NoError(t, err)
+	until(t, func() bool { return len(c.Tools()) == 2 })
+	_, answer = p.post(toolCallOf(1, "a__read_book", `{}`))
+	require.Equal(t, "-32602", memberOf(t, []byte(answer), "error", "code"), answer)
+	require.NotContains(t, answer, "read_books")
 }
 
 // A call of a profile waits for a server that has never been ready, as any other.

@@ -3,8 +3,9 @@
 //
 // [Load] reads the mcpServers object of Claude Desktop, Claude Code (.mcp.json),
 // Cursor and Gemini CLI, and the servers object of VS Code, also below "mcp" in
-// its settings. Comments and trailing commas are allowed. Other keys at the top of
-// a file belong to its host and are skipped. An entry may have keys of mcpvisor
+// its settings. Comments and trailing commas are allowed. At the top of a file may also be
+// "journal" ([File].Journal) and "gateway" ([File].Gateway); other keys there
+// belong to its host and are skipped. An entry may have keys of mcpvisor
 // beside those of its host, so one file serves both:
 //
 //	{

@@ -198,7 +198,7 @@ func TestNew_errors(t *testing.T) {
 	evil := newFetches(nil)
 	r, err := http.NewRequest(http.MethodGet, "http://evil.example/keys", nil)
 	require.NoError(t, err)
-	_, err = evil.RoundTrip(r) //nolint:bodyclose // there is none
+	_, err = evil.RoundTrip(r)
 	require.ErrorIs(t, err, errUnsafe)
 }
 

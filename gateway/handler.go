@@ -140,7 +140,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {
-		s.handler = auth.RequireBearerToken(o.verify, o.verifyDetails)(s.handler)
+		s.handler = requireToken(&o, s.handler)
 	}
 	return s
 }

@@ -221,7 +221,7 @@ func TestRun_oidc_start(t *testing.T) {
 	b.drain()
 	require.Contains(t, b.errs.String(), "the issuer "+issuer.URL+" cannot be used: it has answered with an error; until it can, no token is accepted")
 	response := send(t, address, issuer.Token(nil), nil)
-	require.Equal(t, http.StatusInternalServerError, response.StatusCode)
+	require.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
 	text, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "tokens cannot be checked: the issuer "+issuer.URL+" cannot be used")

@@ -95,8 +95,16 @@ func TestRun_profiles(t *testing.T) {
 	require.Equal(t, []string{"b__read"}, toolNames(t, session), "the session goes on")
 	for _, broken := range []string{`{"profiles": {"read": {"server": ["a"]}}}`, `{"profiles": {"read": {"tools": ["a["]}}}`} {
 		b.writeText(configOf(t, servers, broken))
-		b.command("reload")
+		for _, args := range [][]string{{"reload", "--dry-run"}, {"reload"}} {
+			code, _, errs := b.command(args...)
+			require.Equal(t, 3, code)
+			require.Contains(t, errs, `"gateway.profiles.read.`, broken)
+			require.Contains(t, errs, "what hosts are offered is kept")
+		}
 		require.Equal(t, []string{"b__read"}, toolNames(t, session), broken)
+		code, shown, _ := b.command("status")
+		require.Zero(t, code, "the servers run")
+		require.NotContains(t, shown, "gateway")
 	}
 
 	// Names that collide are withheld, and the status says so.

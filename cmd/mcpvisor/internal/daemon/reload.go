@@ -149,6 +149,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	before := maps.Clone(r.specs)
 	specs, usable, kept := r.wanted(file)
 	answer.Changes, answer.Unchanged = r.plan(file, specs, kept)
+	answer.GatewayProblem = gatewayProblem(file)
 	if dryRun {
 		return answer
 	}

@@ -37,11 +37,11 @@ func TestVerify(t *testing.T) {
 	confused := strings.TrimSuffix(oidctest.Sign(t, map[string]any{"alg": "HS256", "kid": "first"}, i.Claims(nil), nil), ".")
 	mac := hmac.New(sha256.New, own.N.Bytes())
 	mac.Write([]byte(confused))
-	good := i.Token(nil)
 	hour := time.Now().Add(time.Hour).Unix()
+	good := i.Token(map[string]any{"exp": hour})
 	for name, row := range map[string]struct{ token, says string }{
 		"good":                     {good, ""},
-		"good, of several":         {i.Token(map[string]any{"aud": []string{"other", "gateway"}}), ""},
+		"good, of several":         {i.Token(map[string]any{"exp": hour, "aud": []string{"other", "gateway"}}), ""},
 		"another audience":         {i.Token(map[string]any{"aud": "other"}), `it was not made for "gateway"`},
 		"no audience":              {i.Token(map[string]any{"aud": nil}), `it was not made for "gateway"`},
 		"expired":                  {i.Token(map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}), "it has expired"},
@@ -135,7 +135,10 @@ func TestVerify_issuer_is_down(t *testing.T) {
 	i.Down.Store(true)
 	var said []string
 	v := newVerifier(t, Options{Issuer: i.URL, Audience: "gateway", Log: func(text string) { said = append(said, text) }})
+	began := time.Now()
 	require.ErrorContains(t, v.Prepare(t.Context()), "the issuer "+i.URL+" cannot be used: it has answered with an error")
+	require.False(t, v.next.Before(began.Add(firstWait)), "it is not asked again at once")
+	v.next = began.Add(time.Hour) // however slow this machine is
 	before := v.fetches.failures.Load()
 	for range 5 {
 		_, err := v.Verify(t.Context(), i.Token(nil), nil)

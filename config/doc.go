@@ -3,8 +3,9 @@
 //
 // [Load] reads the mcpServers object of Claude Desktop, Claude Code (.mcp.json),
 // Cursor and Gemini CLI, and the servers object of VS Code, also below "mcp" in
-// its settings. Comments and trailing commas are allowed. Other keys at the top of
-// a file belong to its host and are skipped. An entry may have keys of mcpvisor
+// its settings. Comments and trailing commas are allowed. At the top of a file may also be
+// "journal" ([File].Journal) and "gateway" ([File].Gateway); other keys there
+// belong to its host and are skipped. An entry may have keys of mcpvisor
 // beside those of its host, so one file serves both:
 //
 //	{
@@ -324,6 +325,11 @@
 //	    (any) Other hosts' list of tools that they call without asking. It has
 //	    no effect, because mcpvisor never asks before a call. A warning says so.
 //	    Also written alwaysAllow.
+//	on_down
+//	    ("keep", "withdraw", or duration; default that of the gateway) What
+//	    happens to the tools, resources and prompts of this server in the lists
+//	    of a gateway (run --mcp, stdio) while it is down: see on_down of
+//	    gateway. Also written onDown.
 //	era → Era
 //	    ("auto", "legacy" or "modern"; default "auto") Fixes the generation of
 //	    the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28

@@ -34,6 +34,16 @@ type entry struct {
 	disabled     bool
 	skipped      bool
 
+	onDown *OnDown // of the gateway; nil without it
+
+	// Of "gateway", which is read as an entry without a server.
+	strict         bool // unknown keys are errors
+	gateway        *Gateway
+	profile        *Profile // that is being read
+	serverPatterns []serverPattern
+	prefixAt       *hujson.Value // the value of "names.prefix", in prefixText
+	prefixText     *text
+
 	kind         string        // "type", as written
 	kindValue    *hujson.Value // the value of "type"; nil without it
 	commandValue *hujson.Value // the value of "command"; nil without it
@@ -86,7 +96,7 @@ func (e *entry) add() { e.p.file.Servers = append(e.p.file.Servers, e.server()) 
 
 func (e *entry) server() Server {
 	return Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
-		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped}
+		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown}
 }
 
 // readMembers reads an object by the table of its keys, each key once.
@@ -129,10 +139,17 @@ func (e *entry) within(suffix string, read func()) {
 // present name of a renamed key, or the closest name.
 func (e *entry) warnUnknown(at *hujson.Value, name string, rows []row) {
 	hint := "remove it"
+	if e.strict {
+		hint = "use one of " + strings.Join(rowNames(rows), ", ")
+	}
 	if i := slices.IndexFunc(rows, func(r row) bool { return r.renamedFrom == name }); i >= 0 {
 		hint = fmt.Sprintf("it is called %q now", rows[i].Name)
 	} else if near := nearest.Names(name, rowNames(rows)); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %q?", near[0])
+	}
+	if e.strict {
+		e.fail(at, "unknown key %q; %s", e.key, hint)
+		return
 	}
 	e.warn(at, "unknown key %q is ignored; %s", e.key, hint)
 	if near := nearest.Names(name, rowNames(rows)); e.key == name && len(near) > 0 && slices.Contains(transportKeys, near[0]) {

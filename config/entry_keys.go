@@ -125,6 +125,11 @@ var entryRows = []row{
 		read: (*entry).noteApproval,
 	},
 	{
+		Key: Key{Name: "on_down", Aliases: []string{"onDown"}, Type: `"keep", "withdraw", or duration`, Default: "that of the gateway", Example: `"30s"`,
+			Meaning: "What happens to the tools, resources and prompts of this server in the lists of a gateway (run --mcp, stdio) while it is down: see on_down of gateway."},
+		read: func(e *entry, v *hujson.Value) { e.readOnDown(v, &e.onDown) },
+	},
+	{
 		Key: Key{Name: "era", Type: `"auto", "legacy" or "modern"`, Default: `"auto"`, Field: "Era", Example: `"legacy"`,
 			Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."},
 		read: (*entry).readEra,

@@ -25,6 +25,8 @@ type File struct {
 	// at the top of a file, relative to that file. The last file that has the key counts. Empty
 	// without one.
 	Journal string
+	// Gateway is what "gateway" at the top of the last file that has the key says. nil without one.
+	Gateway *Gateway
 	// Problems are what is wrong with the files, in the order of their lines.
 	Problems []Problem
 }
@@ -48,6 +50,9 @@ type Server struct {
 	// Disabled entries are listed but are not to be started. Only the name of their Spec is set:
 	// their variables may be missing, and the user is not asked for their inputs.
 	Disabled bool
+	// OnDown is what happens to the tools of the server in the lists of a gateway while it is down.
+	// nil: what [Gateway.OnDown] says.
+	OnDown *OnDown
 	// Skipped entries are those that [WithServers] does not name. Only the name of their Spec is
 	// set; whether they are usable is not known.
 	Skipped bool

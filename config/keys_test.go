@@ -182,7 +182,7 @@ func requireField(t *testing.T, of reflect.Type, path string) {
 func TestKeys_documented(t *testing.T) {
 	for path, want := range map[string]struct{ begin, end, text string }{
 		"doc.go":            {"This list is made from the code:\n", "// This package is large ", keysComment()},
-		"../docs/config.md": {"<!-- BEGIN KEYS -->\n", "<!-- END KEYS -->\n", keysTables()},
+		"../docs/config.md": {"<!-- BEGIN KEYS -->\n", "<!-- END KEYS -->\n", keysTables() + gatewayTables()},
 	} {
 		page, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -250,6 +250,23 @@ func wrap(text string, width int) (lines []string) {
 		line = strings.TrimPrefix(line+" "+word, " ")
 	}
 	return append(lines, line)
+}
+
+// gatewayTables are the tables of docs/config.md about "gateway".
+func gatewayTables() string {
+	var b strings.Builder
+	cell := strings.NewReplacer("|", `\|`).Replace
+	for _, s := range []struct {
+		title string
+		rows  []row
+	}{{"Keys of `gateway`", gatewayRows}, {"Keys of a profile", profileRows}} {
+		fmt.Fprintf(&b, "## %s\n\n| key | value | default | meaning |\n|---|---|---|---|\n", s.title)
+		for _, k := range flatten(nil, "", s.rows) {
+			fmt.Fprintf(&b, "| `%s` | %s, as in `%s` | %s | %s |\n", k.Name, cell(k.Type), cell(k.Example), cell(k.Default), cell(k.Meaning))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 // keysTables are the tables of docs/config.md.

@@ -110,10 +110,12 @@ func parseTexts(texts []*text, opts []Option) (*File, error) {
 		}
 		before := len(p.file.Problems)
 		p.readEntries()
+		p.readGateway(texts[i+1:])
 		slices.SortStableFunc(p.file.Problems[before:], func(a, b Problem) int {
 			return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 		})
 	}
+	p.finishGateway()
 	return p.file, nil
 }
 
@@ -147,6 +149,12 @@ func (p *parser) parse() error {
 	}
 	t.entries = entryNames(t.lists)
 	p.readJournal(top)
+	for i := range top.Members {
+		if m := &top.Members[i]; memberName(m) == "gateway" {
+			t.gateway = &m.Value
+			t.gateways++
+		}
+	}
 	return nil
 }
 

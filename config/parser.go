@@ -32,6 +32,7 @@ type parser struct {
 	origins map[string][]string
 	// approvals are the keys about approval that a warning has named.
 	approvals map[string]bool
+	gateway   *entry // that has read "gateway"; nil without it
 	// secrets are the texts that the server of the current entry must not show.
 	secrets []string
 }

@@ -66,6 +66,7 @@ func fileSchema() *jsonSchema {
 		Properties: map[string]*jsonSchema{
 			"$schema": {Description: "The address of this schema.", Type: []string{"string"}},
 			"journal": {Description: "The file in which mcpvisor run keeps the calls with a key, relative to this one.", Type: []string{"string"}},
+			"gateway": gatewaySchema(),
 			"inputs":  inputsSchema(), "mcp": settings,
 			keyMCPServers: list, keyServers: list,
 		},
@@ -75,8 +76,16 @@ func fileSchema() *jsonSchema {
 			"servers": {Description: "The servers, by name.", Type: []string{"object"}, Additional: &jsonSchema{Ref: "#/definitions/entry"}},
 			"entry":   entrySchema(),
 			"server":  serverSchema(),
+			"profile": objectSchema(profileRows),
 		},
 	}
+}
+
+// gatewaySchema is the schema of "gateway".
+func gatewaySchema() *jsonSchema {
+	s := objectSchema(gatewayRows)
+	s.Description = "What `mcpvisor run --mcp` and `mcpvisor stdio` offer of the servers."
+	return s
 }
 
 // inputsSchema is the schema of VS Code's "inputs". The loader skips what it cannot read

@@ -39,7 +39,7 @@ var resolvedSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
 // onlyLoader are the problems that a schema cannot see: those of the environment, of
 // several values together, and of what JSON values mean.
 var onlyLoader = regexp.MustCompile(strings.Join([]string{
-	"is (set|defined) twice", "servers are listed twice", "environment variable", "needs an answer", "was not answered", "has no }",
+	"is (set|defined) twice", "no server is called", "has a (slash|')", "cannot be part of a path", "servers are listed twice", "environment variable", "needs an answer", "was not answered", "has no }",
 	"is not a variable", "defaults do not nest", "cannot be read", "envFile", "control character", "command line", "has spaces",
 	"the name (has characters|is empty|is longer)", "the name is", "http transport:", "stdio transport:", `is read as`, "has no effect",
 	"is negative", "no tool of this server is offered", `"auth" is ignored`, "HTTP\\+SSE does not know", "standby: ", "policy: ",

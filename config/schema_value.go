@@ -28,6 +28,9 @@ func (r *row) valueSchema() jsonSchema {
 	case `false, "none", a number of attempts, or object`:
 		object.Type = []string{"boolean", "object"}
 		return anyOf(*object, oneOfTexts("none"), countSchema)
+	case "list of patterns, or allow and deny":
+		lists := map[string]*jsonSchema{"allow": {Type: []string{"array", "null"}, Items: patternSchema}, "deny": {Type: []string{"array", "null"}, Items: patternSchema}}
+		return jsonSchema{Type: []string{"array", "object"}, Items: patternSchema, Properties: lists, Additional: false}
 	case "list of patterns, or object": // also {"TOOL": false}
 		lists := map[string]*jsonSchema{}
 		for _, inner := range r.nested {
@@ -49,6 +52,8 @@ var (
 	variablePattern = `\$\{`
 	// durationPattern is what time.ParseDuration accepts.
 	durationPattern = `^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^[-+]?0$`
+	// graceLengths are those that are not negative.
+	graceLengths = `^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^[-+]?0$`
 	// maxSeconds is the longest duration that readDuration accepts as a number.
 	maxSeconds = (time.Duration(math.MaxInt64) / 2).Seconds()
 )
@@ -65,6 +70,9 @@ var typeSchemas = map[string]jsonSchema{
 	`number, or "unlimited"`: anyOf(countSchema, oneOfTexts("unlimited")),
 	"duration": anyOf(jsonSchema{Type: []string{"string"}, Pattern: durationPattern},
 		jsonSchema{Type: []string{"number"}, Minimum: number(-maxSeconds), Maximum: number(maxSeconds)}),
+	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},
+		jsonSchema{Type: []string{"number"}, Minimum: number(0), Maximum: number(maxSeconds)}),
+	`"always", "conflict" or "never"`:            oneOfTexts(string(PrefixAlways), string(PrefixOnConflict), string(PrefixNever)),
 	"list of strings":                            listSchema,
 	"list of patterns":                           {Type: []string{"array"}, Items: patternSchema},
 	"object of strings":                          {Type: []string{"object"}, Additional: &scalarSchema},

@@ -18,6 +18,9 @@ type text struct {
 	workspace string // absolute
 	lists     []serverList
 	entries   []string // the names of all entries, in the order of the file
+
+	gateway  *hujson.Value // the value of "gateway" at the top; nil without it
+	gateways int           // how often the key is there
 }
 
 // check rejects text that the JSON parser must not see.

@@ -143,18 +143,24 @@ func (e *entry) readCount(v *hujson.Value, into *int) {
 
 // readDuration reads a duration: "500ms", "1m30s", or a number of seconds.
 func (e *entry) readDuration(v *hujson.Value, into *time.Duration) {
-	if lit, ok := literal(v, '0'); ok {
-		if s := lit.Float(); math.Abs(s) <= (time.Duration(math.MaxInt64) / 2).Seconds() {
-			*into = time.Duration(s * float64(time.Second))
-			return
-		}
-	} else if lit, ok := literal(v, '"'); ok {
-		if d, err := time.ParseDuration(lit.String()); err == nil {
-			*into = d
-			return
-		}
+	if d, ok := durationOf(v); ok {
+		*into = d
+		return
 	}
 	e.failType(v, "a duration", `"500ms", "30s", "5m", or a number of seconds`)
+}
+
+func durationOf(v *hujson.Value) (d time.Duration, ok bool) {
+	if lit, ok := literal(v, '0'); ok {
+		s := lit.Float()
+		return time.Duration(s * float64(time.Second)), math.Abs(s) <= (time.Duration(math.MaxInt64) / 2).Seconds()
+	}
+	lit, ok := literal(v, '"')
+	if !ok {
+		return 0, false
+	}
+	d, err := time.ParseDuration(lit.String())
+	return d, err == nil
 }
 
 // readObject reads an object by the table of its keys. example shows one.

@@ -17,12 +17,34 @@ import (
 )
 
 // WithTokenVerifier makes a [Handler] require a bearer token. verify returns whose token it is:
-// TokenInfo.UserID is the principal, and must not be empty. verify is called for each request, by
-// many goroutines at once. details may be nil; see auth.RequireBearerToken. Of several
-// WithTokenVerifier and [WithTokens] the last one counts. Default: no token, and then only this
-// machine is served.
+// TokenInfo.UserID is the principal, and must not be empty. Its error wraps
+// auth.ErrInvalidToken if the token is not valid (401), or auth.ErrOAuth (400); any other one says that
+// the token cannot be checked at the moment (503). verify is called for each request, by many
+// goroutines at once. details may be nil; see auth.RequireBearerToken. Of several WithTokenVerifier
+// and [WithTokens] the last one counts. Default: no token, and then only this machine is served.
 func WithTokenVerifier(verify auth.TokenVerifier, details *auth.RequireBearerTokenOptions) Option {
 	return func(o *options) { o.verify, o.verifyDetails = verify, details }
+}
+
+// requireToken serves requests with a valid token. A token that cannot be checked at the moment is answered
+// with 503.
+func requireToken(o *options, inner http.Handler) http.Handler {
+	checked := auth.RequireBearerToken(o.verify, o.verifyDetails)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w.(verdict).ResponseWriter, r) //nolint:forcetypeassert // it is the one below
+	}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { checked.ServeHTTP(verdict{w}, r) })
+}
+
+// verdict writes the answer to a request without a valid token.
+type verdict struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter. The go-sdk answers with 500 if a verifier fails.
+func (v verdict) WriteHeader(status int) {
+	if status == http.StatusInternalServerError {
+		status = http.StatusServiceUnavailable
+		v.Header().Set("Retry-After", "1")
+	}
+	v.ResponseWriter.WriteHeader(status)
 }
 
 // Token is a bearer token of a [Handler], by its hash: the token itself is not kept.
@@ -30,6 +52,9 @@ type Token struct {
 	// Principal names the owner of the token, as in "ci". Sessions and limits belong to a
 	// principal.
 	Principal string `json:"principal"`
+	// Profile is the name of the profile of the client ([Settings.Profiles]). Empty: everything is
+	// offered, or what the path of a request says.
+	Profile string `json:"profile,omitempty"`
 	// SHA256 is what [HashToken] returns.
 	SHA256 string `json:"sha256"`
 }
@@ -66,7 +91,7 @@ func WithTokens(tokens ...Token) Option {
 		if found < 0 {
 			return nil, auth.ErrInvalidToken
 		}
-		return &auth.TokenInfo{UserID: tokens[found].Principal}, nil
+		return &auth.TokenInfo{UserID: tokens[found].Principal, Extra: map[string]any{ProfileKey: tokens[found].Profile}}, nil
 	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 }
 

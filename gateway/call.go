@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -85,7 +86,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool, err := c.findTool(t.name)
+	tool, err := c.findTool(r.ctx, t.name)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	})
 	switch {
 	case err == nil:
-		return tasks.result(result), nil
+		return c.shortenResult(t.name, tasks.result(result)), nil
 	case isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC):
 		return nil, c.protocolError(t.name, err)
 	}
@@ -117,7 +118,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
 // lists the tool under that name. Qualified names and aliases stand for themselves.
-func (c *connection) findTool(name string) (string, error) {
+func (c *connection) findTool(ctx context.Context, name string) (string, error) {
 	if qualified, ok := c.catalog.last().toolByName[name]; ok {
 		return qualified, nil
 	}
@@ -130,7 +131,11 @@ func (c *connection) findTool(name string) (string, error) {
 			return "", invalidParams("the tool " + quote(name) + " is not offered: " + w.Reason)
 		}
 	}
-	return name, nil
+	if c.profile() == nil {
+		return name, nil
+	}
+	o, err := c.findOffered(ctx, "tool", name, c.offeredTool)
+	return o.qualified(), err
 }
 
 // serverOf is the server of a tool; empty for a name that only the client knows.

@@ -32,7 +32,7 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 	switch p.Ref.Type {
 	case "ref/prompt":
 		var err error
-		if server, request.Prompt, err = c.findPrompt(p.Ref.Name); err != nil {
+		if server, request.Prompt, err = c.findPrompt(r.ctx, p.Ref.Name); err != nil {
 			return nil, err
 		}
 	case "ref/resource":

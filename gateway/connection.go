@@ -14,7 +14,9 @@ import (
 // connection is one session. Each request in flight has a goroutine.
 type connection struct {
 	*gateway
-	principal string // whose session it is; empty without tokens
+
+	owner   string      // its principal, with the profile; set before the first request
+	noLinks atomic.Bool // its version has no links in results
 
 	ctx      context.Context // ends with the session; its cause is why
 	cancel   context.CancelCauseFunc
@@ -31,9 +33,9 @@ type connection struct {
 }
 
 // newConnection opens a session that ends with ctx at the latest.
-func newConnection(ctx context.Context, g *gateway, principal string) *connection {
+func newConnection(ctx context.Context, g *gateway) *connection {
 	limits := g.opts.limits
-	c := &connection{gateway: g, principal: principal, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
+	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)

@@ -50,6 +50,13 @@
 // removed from names of resources, titles, descriptions and instructions. From schemas, names and
 // values that contain such characters are left out. URIs and _meta are not changed.
 //
+// # Profiles
+//
+// A [Profile] offers a part of the servers to some clients: by patterns over servers, tools, prompts and
+// resources, and by the annotations of tools. What it leaves out is as unknown as what does not exist:
+// it is in no list, suggestion, instruction or log message. [SettingsVar] changes profiles, names and
+// more while the gateway serves.
+//
 // # Results and errors
 //
 // The result of a tool is passed on byte for byte, such characters included: it is data, and may

@@ -23,6 +23,9 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 		same := *wire
 		return &same
 	}
+	if isUnknown(err) && c.profile() != nil { // the client suggests names that may be hidden
+		return invalidParams(quote(target) + " is not offered; list again")
+	}
 	result := c.client.ErrorForModel(target, err)
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
 	var failed *mcpvisor.Error

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,7 +110,8 @@ type Server struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 
-	mu         sync.Mutex // guards the fields below
+	mu         sync.Mutex          // guards the fields below
+	profiles   map[string]*gateway // those that a client has had
 	principals map[string]*principal
 	sessions   map[nonce]*httpSession // that cost something
 	ended      map[nonce]time.Time    // by DELETE, until they expire
@@ -137,11 +139,11 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	if o.names == nil {
 		o.names = &Names{}
 	}
-	s := &Server{gateway: newGateway(client, o), limits: o.http, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
+	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {
-		s.handler = auth.RequireBearerToken(o.verify, o.verifyDetails)(s.handler)
+		s.handler = requireToken(&o, s.handler)
 	}
 	return s
 }
@@ -180,18 +182,26 @@ const allowedMethods = "GET, POST, DELETE, OPTIONS"
 
 // serve serves a request whose token is valid.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	var name string
+	var name, profile string
+	var expiry time.Time
 	if s.gateway.opts.verify != nil {
 		info := auth.TokenInfoFromContext(r.Context())
-		if info == nil || info.UserID == "" {
+		if info == nil || info.UserID == "" || strings.Contains(info.UserID, "\x00") {
 			http.Error(w, "the verifier of tokens has not said whose token it is", http.StatusInternalServerError)
 			return
 		}
 		name = info.UserID
+		profile, _ = info.Extra[ProfileKey].(string)
+		expiry = info.Expiration
+	}
+	g, status, why := s.gatewayFor(profile, r.PathValue(ProfilePath))
+	if status != 0 {
+		http.Error(w, why, status)
+		return
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, principal: p, w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), expiry: expiry, w: w, r: r, control: http.NewResponseController(w)}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()

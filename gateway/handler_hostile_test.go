@@ -25,7 +25,7 @@ const pingRequest = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 func TestHandler_access(t *testing.T) {
 	c := newClient(t)
 	_, url := serveHTTP(t, c, WithOrigins("http://inspector.example:6274"))
-	_, open := serveHTTP(t, c, WithTokens(Token{"p", HashToken("secret")}))
+	_, open := serveHTTP(t, c, WithTokens(Token{Principal: "p", SHA256: HashToken("secret")}))
 	host := strings.TrimPrefix(url, "http://")
 	for what, try := range map[string]struct {
 		url    string

@@ -311,7 +311,7 @@ func TestHandler_session_survives_its_process(t *testing.T) {
 func TestHandler_ends_of_sessions(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	alice, bob := NewToken(), NewToken()
-	s, url := serveHTTP(t, c, WithTokens(Token{"alice", HashToken(alice)}, Token{"bob", HashToken(bob)}), WithHTTPLimits(HTTPLimits{SessionLifetime: 3 * time.Second}))
+	s, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}), WithHTTPLimits(HTTPLimits{SessionLifetime: 3 * time.Second}))
 	p := newPeer(t, url)
 	status, _ := p.post(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	require.Equal(t, http.StatusUnauthorized, status)

@@ -25,7 +25,10 @@ import (
 // exchange is one HTTP request.
 type exchange struct {
 	server    *Server
+	gateway   *gateway // of the profile
 	principal *principal
+	owner     string    // of the sessions: the principal with its profile
+	expiry    time.Time // of the token; zero if it does not say
 	w         http.ResponseWriter
 	r         *http.Request
 	control   *http.ResponseController
@@ -201,7 +204,7 @@ func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
 // initialize answers the first request of a session. Its id carries what the session is.
 func (x *exchange) initialize(r *jsonrpc.Request) {
 	s := x.server
-	c := newConnection(s.ctx, s.gateway, x.principal.name)
+	c := newConnection(s.ctx, x.gateway)
 	defer c.end()
 	p, err := readParams(c.ctx, r.Params)
 	if err != nil {
@@ -216,7 +219,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
 	}
-	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.principal.name, time.Now().Add(s.limits.SessionLifetime))
+	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.owner, time.Now().Add(s.limits.SessionLifetime))
 	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
 	x.writeJSON(http.StatusOK, encodeMessage(&jsonrpc.Response{ID: r.ID, Result: text}))
 }
@@ -288,7 +291,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		x.fail(http.StatusBadRequest, idOf(messages[0]), invalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
-	hs, err := x.server.openSession(id, x.principal)
+	hs, err := x.openSession(id)
 	switch {
 	case errors.Is(err, errManySessions):
 		x.busy(err.Error())
@@ -346,8 +349,12 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 			return
 		}
 	}
-	c := newConnection(x.server.ctx, x.server.gateway, x.principal.name)
+	c := newConnection(x.server.ctx, x.gateway)
+	c.owner = x.owner
 	defer c.end()
+	if r.Method == "subscriptions/listen" {
+		defer x.endWithToken()()
+	}
 	x.answer(c, []*jsonrpc.Request{r})
 }
 
@@ -400,7 +407,7 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 // checkArguments compares the headers that repeat arguments of a tool call.
 func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
 	t, _ := readToolCall(r.Params) // the call says what is wrong with it
-	c := &x.server.gateway.catalog
+	c := &x.gateway.catalog
 	server, own, ok := mcpvisor.SplitName(c.last().toolByName[t.name])
 	if !ok {
 		return nil

@@ -80,9 +80,9 @@ var (
 )
 
 // openSession returns the session with an id. Each needs one closeSession.
-func (s *Server) openSession(id string, p *principal) (*httpSession, error) {
-	now := time.Now()
-	said, err := sessionid.Open(s.gateway.opts.key, id, p.name, now)
+func (x *exchange) openSession(id string) (*httpSession, error) {
+	s, p, now := x.server, x.principal, time.Now()
+	said, err := sessionid.Open(s.gateway.opts.key, id, x.owner, now)
 	if err != nil || int(said.Version) >= len(legacyVersions) {
 		return nil, errUnknownSession
 	}
@@ -98,8 +98,10 @@ func (s *Server) openSession(id string, p *principal) (*httpSession, error) {
 		}
 		p.sessions++
 		p.users++
-		hs = &httpSession{connection: newConnection(s.ctx, s.gateway, p.name), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
+		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.declare(said.Capabilities)
+		hs.owner = x.owner
+		hs.speak(hs.version)
 		s.sessions[said.Nonce] = hs
 	}
 	if hs.idle != nil {
@@ -153,7 +155,7 @@ const maxEnded = 100_000
 // endSession answers DELETE.
 func (x *exchange) endSession() {
 	s := x.server
-	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.principal.name, time.Now())
+	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.owner, time.Now())
 	if err != nil {
 		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
 		return

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net/http"
@@ -103,7 +104,7 @@ func (x *exchange) stream() {
 		http.Error(x.w, "the header "+sessionHeader+" is missing", http.StatusBadRequest)
 		return
 	}
-	hs, err := s.openSession(id, x.principal)
+	hs, err := x.openSession(id)
 	switch {
 	case errors.Is(err, errManySessions):
 		x.busy(err.Error())
@@ -113,6 +114,7 @@ func (x *exchange) stream() {
 		return
 	}
 	defer s.closeSession(hs)
+	defer x.endWithToken()()
 
 	wake := make(chan struct{}, 1)
 	signal := func() {
@@ -126,7 +128,7 @@ func (x *exchange) stream() {
 	hs.notify.wakeWith(signal)
 	hs.follow()
 	hs.notify.startSession()
-	known := s.gateway.catalog.get().digests()
+	known := x.gateway.catalog.get().digests()
 	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
 		hs.notify.reportLists(changedDigests(told, known))
 		known = told
@@ -144,7 +146,7 @@ func (x *exchange) stream() {
 	defer keepAlive.Stop()
 	for {
 		if m := hs.notify.next(); m != nil {
-			known = toldOf(m, known, s.gateway.catalog.get().digests())
+			known = toldOf(m, known, x.gateway.catalog.get().digests())
 			if !x.event(m, eventID(known)) {
 				return
 			}
@@ -168,6 +170,17 @@ func (x *exchange) stream() {
 			return
 		}
 	}
+}
+
+// endWithToken ends a request that lasts when the token of its client expires. The client continues with
+// a new one.
+func (x *exchange) endWithToken() (cancel context.CancelFunc) {
+	if x.expiry.IsZero() {
+		return func() {}
+	}
+	ctx, cancel := context.WithDeadline(x.r.Context(), x.expiry)
+	x.r = x.r.WithContext(ctx)
+	return cancel
 }
 
 // takeStream makes a stream the one of its session, and wakes the one that was it before.

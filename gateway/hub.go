@@ -36,6 +36,7 @@ func (h *hub) join(n *notifier, closed func()) bool {
 		ctx, cancel := context.WithCancel(context.Background())
 		h.stop = cancel
 		events := h.gateway.client.Watch(ctx, watchedKinds...) // before the lists are read, so that no change is missed
+		h.gateway.opts.settings.watch(h)
 		h.told = h.gateway.catalog.get()
 		go h.follow(ctx, events)
 	}
@@ -47,6 +48,7 @@ func (h *hub) leave(n *notifier) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if delete(h.members, n); len(h.members) == 0 && h.stop != nil {
+		h.gateway.opts.settings.ignore(h)
 		h.stop()
 		h.stop, h.told = nil, nil
 	}
@@ -84,9 +86,13 @@ func (h *hub) report(e mcpvisor.Event) {
 	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
-		h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
+		if g.view.offersUpdate(e.Server, e.URI) {
+			h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
+		}
 	case mcpvisor.EventLog:
-		h.each(func(n *notifier) { n.reportLog(*e.Log) })
+		if g.view.rules().offersServer(e.Server) {
+			h.each(func(n *notifier) { n.reportLog(*e.Log) })
+		}
 	case mcpvisor.EventMissed:
 		h.reportLists()
 		h.each(func(n *notifier) { n.reportUpdate("", "") })

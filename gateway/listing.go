@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 )
 
@@ -46,13 +45,14 @@ type listing struct {
 	promptByName                         map[string]owner
 	headers                              map[string]*headerparams.Table // of each server
 	withheld                             []Withheld
+	settings                             *settings // that it was made with
 }
 
 // catalog makes the listings of a gateway. A listing is made again when the client offers
 // something else, and of a server that has not changed the entries are used again.
 type catalog struct {
-	client *facade.Client
-	opts   *options
+	view *view
+	opts *options
 	// changed is called when a grace period has ended.
 	changed func()
 
@@ -92,9 +92,10 @@ func (c *catalog) get() *listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
+	settings := c.opts.settings.load()
 	var wake time.Time // when the next grace period ends
-	for known := range c.client.Catalogs() {
-		listed, until := c.isListedLocked(&known, now)
+	for known := range c.view.catalogs(c.view.rulesOf(settings)) {
+		listed, until := c.isListedLocked(settings, &known, now)
 		if !until.IsZero() && (wake.IsZero() || until.Before(wake)) {
 			wake = until
 		}
@@ -106,10 +107,10 @@ func (c *catalog) get() *listing {
 	}()
 	c.awaitLocked(wake, now)
 	l := c.current.Load()
-	if l != nil && slices.EqualFunc(c.offers, c.seen, func(o offer, s seen) bool { return o.seen == s }) {
+	if l != nil && l.settings == settings && slices.EqualFunc(c.offers, c.seen, func(o offer, s seen) bool { return o.seen == s }) {
 		return l
 	}
-	l = c.makeLocked()
+	l = c.makeLocked(settings)
 	c.seen = c.seen[:0]
 	for i := range c.offers {
 		c.seen = append(c.seen, c.offers[i].seen)
@@ -120,7 +121,7 @@ func (c *catalog) get() *listing {
 
 // last returns the newest listing, which may be older than what the client offers.
 func (c *catalog) last() *listing {
-	if l := c.current.Load(); l != nil {
+	if l := c.current.Load(); l != nil && l.settings == c.opts.settings.load() {
 		return l
 	}
 	return c.get()
@@ -128,15 +129,12 @@ func (c *catalog) last() *listing {
 
 // isListedLocked reports whether the entries of a server are listed. until is when that ends, if it
 // ends by itself.
-func (c *catalog) isListedLocked(known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
+func (c *catalog) isListedLocked(settings *settings, known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
 	if !known.Unavailable {
 		delete(c.down, known.Server)
 		return true, time.Time{}
 	}
-	policy, ok := c.opts.onDownOf[known.Server]
-	if !ok {
-		policy = c.opts.onDown
-	}
+	policy := c.opts.onDownNow(settings, known.Server)
 	if !mayReturn(known.State) || policy == Withdraw() {
 		return false, time.Time{}
 	}
@@ -167,10 +165,11 @@ func (c *catalog) awaitLocked(end, now time.Time) {
 }
 
 // makeLocked makes a listing of the offers.
-func (c *catalog) makeLocked() *listing {
-	l := &listing{}
+func (c *catalog) makeLocked(settings *settings) *listing {
+	l := &listing{settings: settings}
 	known := c.offers
-	tools, prompts := namer{names: c.opts.names, shared: c.shared[0]}, namer{names: c.opts.names, shared: c.shared[1]}
+	names := c.opts.namesNow(settings)
+	tools, prompts := namer{names: names, shared: c.shared[0]}, namer{names: names, shared: c.shared[1]}
 	var allTools, allPrompts []owner
 	uris := map[string]bool{} // true: several servers have it
 	for i := range known {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -27,7 +28,7 @@ func listOf(list func(*listing) *list) func(*connection, *request, *params) (any
 
 // getPrompt answers prompts/get.
 func (c *connection) getPrompt(r *request, p *params) (any, error) {
-	server, name, err := c.findPrompt(p.Name)
+	server, name, err := c.findPrompt(r.ctx, p.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +59,13 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 // findPrompt finds the server of a prompt, and the server's own name for it, by alias or
 // qualified name. It need not be listed, because the server may be down. An alias that
 // several prompts share belongs to none of them.
-func (c *connection) findPrompt(name string) (server, own string, err error) {
+func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
 	if o, ok := c.catalog.last().promptByName[name]; ok {
 		return o.server, o.name, nil
+	}
+	if c.profile() != nil {
+		o, err := c.findOffered(ctx, "prompt", name, c.offeredPrompt)
+		return o.server, o.name, err
 	}
 	if server, own, ok := mcpvisor.SplitName(name); ok {
 		return server, own, nil
@@ -69,7 +74,7 @@ func (c *connection) findPrompt(name string) (server, own string, err error) {
 		return server, own, nil
 	}
 	if len(name) > toolname.MaxAliasBytes {
-		return "", "", unknownPrompt(name)
+		return "", "", unknown("prompt", name)
 	}
 	for known := range c.client.Catalogs() {
 		for _, p := range known.Prompts {
@@ -84,17 +89,21 @@ func (c *connection) findPrompt(name string) (server, own string, err error) {
 		}
 	}
 	if server == "" {
-		return "", "", unknownPrompt(name)
+		return "", "", unknown("prompt", name)
 	}
 	return server, own, nil
 }
 
-func unknownPrompt(name string) *jsonrpc.Error {
-	return invalidParams("unknown prompt " + quote(name) + "; prompts/list has the names")
+// unknown is the error about the name of a tool or prompt that is not offered.
+func unknown(what, name string) *jsonrpc.Error {
+	return invalidParams("unknown " + what + " " + quote(name) + "; " + what + "s/list has the names")
 }
 
 // readResource answers resources/read.
 func (c *connection) readResource(r *request, p *params) (any, error) {
+	if result, ok, err := c.readResult(p); ok {
+		return result, err
+	}
 	found, err := c.findResource(p.URI)
 	if err != nil {
 		return nil, notFound(err, p)

@@ -21,7 +21,7 @@ const noLogs = 8
 // level.
 const setLevelTimeout = 5 * time.Second
 
-// setLoggingLevel answers logging/setLevel: it sets the level of every registered server.
+// setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is offered.
 // Those that refuse it, or have no log messages, do not matter. A session sets one level at a time.
 func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	level := slices.Index(loggingLevels, p.Level)
@@ -36,7 +36,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, server := range c.client.Servers() {
+	for _, server := range c.view.serverNames() {
 		all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
 	}
 	all.Wait()

@@ -87,7 +87,7 @@ func TestSubscribe_again(t *testing.T) {
 }
 
 func nothingHeld(transport mcp.Transport) func() bool {
-	s := &transport.(*gateway).subscriptions
+	s := transport.(*gateway).subscriptions
 	return func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func nothingHeld(transport mcp.Transport) func() bool {
 func TestSubscriptions_renewal_fails(t *testing.T) {
 	c := newClient(t, mcpvisor.ServerSpec{Name: "silent", InMemory: silentServer()})
 	transport := Transport(c)
-	s := &transport.(*gateway).subscriptions
+	s := transport.(*gateway).subscriptions
 	s.bound = time.Hour
 	silent := resource{"silent", "mem://silent"}
 	s.hold(silent)

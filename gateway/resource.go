@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,12 +35,16 @@ func splitQualified(uri string) (r resource, ok bool) {
 // others offer: its resources do not fall to another server. If the URI belongs to several
 // servers, none gets it.
 func (c *connection) findResource(uri string) (resource, error) {
-	if r, named, err := checkURI(uri); named || err != nil {
-		return r, err
+	rules := c.view.rules()
+	if r, named, err := checkURI(uri); err != nil || named {
+		return r, cmp.Or(err, c.checkNamed(rules, "resource", uri, r))
+	}
+	if !rules.offersURI(uri) {
+		return c.theOnly("resource", uri, nil)
 	}
 	var listing, expanding []string // the servers
 	longest := 0                    // literal beginning of the templates of expanding
-	for known := range c.client.Catalogs() {
+	for known := range c.view.servers(rules) {
 		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) {
 			listing = append(listing, known.Server)
 		}
@@ -59,16 +64,30 @@ func (c *connection) findResource(uri string) (resource, error) {
 
 // findTemplate finds the server that lists a resource template, in the same way.
 func (c *connection) findTemplate(template string) (resource, error) {
-	if r, named, err := checkURI(template); named || err != nil {
-		return r, err
+	rules := c.view.rules()
+	if r, named, err := checkURI(template); err != nil || named {
+		return r, cmp.Or(err, c.checkNamed(rules, "resource template", template, r))
+	}
+	if !rules.offersURI(template) {
+		return c.theOnly("resource template", template, nil)
 	}
 	var listing []string
-	for known := range c.client.Catalogs() {
+	for known := range c.view.servers(rules) {
 		if hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate }) {
 			listing = append(listing, known.Server)
 		}
 	}
 	return c.theOnly("resource template", template, listing)
+}
+
+// checkNamed refuses a URI that names its server, if a profile does not offer it, in the same words
+// as one that does not exist. Without a profile the client says what it knows of the server.
+func (c *connection) checkNamed(rules *rules, what, uri string, r resource) error {
+	if rules == nil || rules.offersURI(r.uri) && slices.Contains(c.view.serverNames(), r.server) {
+		return nil
+	}
+	_, err := c.theOnly(what, uri, nil)
+	return err
 }
 
 // maxURIBytes is the longest URI that a session looks up.
@@ -126,10 +145,10 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource, erro
 // neverReady returns the servers of which it is not known what they offer.
 func (c *connection) neverReady() []string {
 	known := map[string]bool{}
-	for catalog := range c.client.Catalogs() {
+	for catalog := range c.view.servers(c.view.rules()) {
 		known[catalog.Server] = true
 	}
-	return slices.DeleteFunc(c.client.Servers(), func(server string) bool { return known[server] })
+	return slices.DeleteFunc(c.view.serverNames(), func(server string) bool { return known[server] })
 }
 
 // maxMatchSteps bounds what the templates of one server cost at a lookup, in bytes looked

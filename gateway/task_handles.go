@@ -31,7 +31,7 @@ const maxSealedTask = 4 << 10
 
 // sealTask returns the id of a task for the client.
 func (c *connection) sealTask(name taskName, expiry time.Time) string {
-	return seal(c.opts.key, taskKind, string(principalDigest(c.principal)), name.server, name.id, timeField(expiry))
+	return seal(c.opts.key, taskKind, string(principalDigest(c.owner)), name.server, name.id, timeField(expiry))
 }
 
 func principalDigest(principal string) []byte {
@@ -48,7 +48,7 @@ func (c *connection) openTask(sealed string) (taskName, error) {
 		return taskName{}, errUnknownTask
 	}
 	fields, err := openSeal(c.opts.key, taskKind, sealed)
-	if err != nil || len(fields) != 4 || fields[0] != string(principalDigest(c.principal)) {
+	if err != nil || len(fields) != 4 || fields[0] != string(principalDigest(c.owner)) {
 		return taskName{}, errUnknownTask
 	}
 	if expiry := readTimeField(fields[3]); !time.Now().Before(expiry) {

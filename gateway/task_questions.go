@@ -55,7 +55,7 @@ func (h *taskHandle) hold(bits uint16) *heldTask {
 	all := h.c.tasks
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	p := all.of[h.c.principal]
+	p := all.of[h.c.owner]
 	if p == nil || p.open[h.name] == nil {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (h *taskHandle) heldOf() *heldTask {
 	all := h.c.tasks
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if p := all.of[h.c.principal]; p != nil && p.open[h.name] != nil {
+	if p := all.of[h.c.owner]; p != nil && p.open[h.name] != nil {
 		return p.open[h.name].held
 	}
 	return nil

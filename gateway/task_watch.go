@@ -64,11 +64,11 @@ func (c *connection) watchLegacyTask(name taskName, sealed string) {
 // watch calls report, from another goroutine, when the task has changed. brief is without what came of
 // the task.
 func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage)) {
-	if !h.c.tasks.watch(h.c.principal) {
+	if !h.c.tasks.watch(h.c.owner) {
 		return
 	}
 	go func() {
-		defer h.c.tasks.unwatch(h.c.principal)
+		defer h.c.tasks.unwatch(h.c.owner)
 		t, err := h.c.client.TaskOf(h.name.server, h.name.id)
 		if err != nil {
 			return

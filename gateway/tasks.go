@@ -102,7 +102,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	default:
 		return made, opts, nil
 	}
-	if err := c.tasks.reserve(c.principal); err != nil {
+	if err := c.tasks.reserve(c.owner); err != nil {
 		return nil, nil, err
 	}
 	return made, append(opts, facade.WithTaskRelay(made.relay)), nil
@@ -111,7 +111,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 // end gives back what the call holds.
 func (t *taskCall) end() {
 	if t.relay != nil {
-		t.c.tasks.release(t.c.principal)
+		t.c.tasks.release(t.c.owner)
 	}
 }
 
@@ -123,7 +123,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	c, name := t.c, taskName{t.relay.Server, t.relay.ID}
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
-	c.tasks.said(c.principal, name, sealed, raw, said.Status.Final() && t.modern)
+	c.tasks.said(c.owner, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
 		c.watchLegacyTask(name, sealed)
 	}
@@ -151,10 +151,10 @@ const KeyMeta = "mcpvisor/key"
 
 // journalKey is the key of a call in the journal.
 func (c *connection) journalKey(key string) string {
-	if c.principal == "" || key == "" {
+	if c.owner == "" || key == "" {
 		return key
 	}
-	sum := sha256.Sum256([]byte(c.principal))
+	sum := sha256.Sum256([]byte(c.owner))
 	return hex.EncodeToString(sum[:6]) + ":" + key
 }
 
@@ -231,7 +231,7 @@ func (h *taskHandle) failure(err error) error {
 }
 
 // forget notes that the task has ended.
-func (h *taskHandle) forget() { h.c.tasks.said(h.c.principal, h.name, h.sealed, nil, true) }
+func (h *taskHandle) forget() { h.c.tasks.said(h.c.owner, h.name, h.sealed, nil, true) }
 
 // ask asks the server for the task.
 func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *facade.Task, err error) {
@@ -243,7 +243,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.tasks.said(h.c.principal, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.c.tasks.said(h.c.owner, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	return answer, asked, nil
 }
 
@@ -351,7 +351,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if h.opts, err = c.callOptions(r, h.name.server, nil, callMeta{}, false); err != nil {
 		return nil, err
 	}
-	c.tasks.said(c.principal, h.name, h.sealed, nil, false) // so that questions name it
+	c.tasks.said(c.owner, h.name, h.sealed, nil, false) // so that questions name it
 	t, err := c.client.TaskOf(h.name.server, h.name.id, h.opts...)
 	if err != nil {
 		return nil, h.failure(err)
@@ -384,5 +384,5 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	}
 	return struct {
 		Tasks []taskSummary `json:"tasks"`
-	}{c.tasks.list(c.principal)}, nil
+	}{c.tasks.list(c.owner)}, nil
 }

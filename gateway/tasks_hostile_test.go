@@ -113,7 +113,7 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 	server, ok := m.InMemory()
 	require.True(t, ok)
 	c := newClient(t, mcpvisor.ServerSpec{Name: "h", InMemory: server})
-	s, url := serveHTTP(t, c, WithTokens(Token{"evil", HashToken("evil")}, Token{"good", HashToken("good")}))
+	s, url := serveHTTP(t, c, WithTokens(Token{Principal: "evil", SHA256: HashToken("evil")}, Token{Principal: "good", SHA256: HashToken("good")}))
 	const callers = 8
 	var made, refused atomic.Int64
 	var all sync.WaitGroup

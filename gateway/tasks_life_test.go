@@ -79,7 +79,7 @@ func TestTasks_ids(t *testing.T) {
 			require.NotContains(t, string(list.Result), upstreamID)
 		}
 		_ = c
-	}, WithSessionKey(key), WithTokens(Token{"alice", HashToken("alice")}, Token{"bob", HashToken("bob")}))
+	}, WithSessionKey(key), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
 }
 
 // The next incarnation of the server is asked for the task, without another call. A server that has
@@ -182,7 +182,7 @@ func TestTasks_survive_the_gateway(t *testing.T) {
 // other principals notice nothing.
 func TestTasks_bound(t *testing.T) {
 	key := sessionid.NewKey()
-	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), WithTokens(Token{"alice", HashToken("alice")}, Token{"bob", HashToken("bob")})}
+	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")})}
 	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, c *facade.Client, _ string, modern, _ bool) {
 		s, url := serveHTTP(t, c, opts...)
 		p := follower(t, url, modern, "Authorization", "Bearer alice")
@@ -344,7 +344,7 @@ func TestKey(t *testing.T) {
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 				require.NoError(t, c.Register(t.Context(), fixture("s", mcptest.Script{StateDir: dir})))
-				_, url := serveHTTP(t, c, WithTokens(Token{"alice", HashToken("alice")}, Token{"bob", HashToken("bob")}))
+				_, url := serveHTTP(t, c, WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")}))
 				return url
 			}
 			call := func(url, who string) answer {

@@ -28,6 +28,9 @@ type options struct {
 	onDownOf      map[string]OnDown
 	maxWait       time.Duration
 	names         *Names // nil: aliases
+	settings      *SettingsVar
+	profile       string // that is offered; empty: everything
+	maxResult     int    // 0: results are not shortened
 
 	key []byte // signs and seals; random by default
 
@@ -84,7 +87,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, http: HTTPLimits{}.withDefaults()}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
@@ -101,21 +104,31 @@ type gateway struct {
 	client        *facade.Client
 	opts          options // read only
 	catalog       catalog
+	view          view
 	hub           hub
-	subscriptions subscriptions
-	tasks         *taskHandles
+	subscriptions *subscriptions // of all profiles
+	results       *results       // of all profiles
+	tasks         *taskHandles   // of all profiles
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	g := &gateway{client: client, opts: o, tasks: newTaskHandles(o.http.MaxTasks), subscriptions: subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}}
+	made := &subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
+	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks))
+}
+
+// newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
+// principals are told about.
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles) *gateway {
+	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks}
+	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
-	g.catalog = catalog{client: client, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	return g
 }
 
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
-	c := newConnection(context.Background(), g, "")
+	c := newConnection(context.Background(), g)
 	c.follow()
 	return c, nil
 }

@@ -33,6 +33,7 @@ func (c *connection) initialize(r *request, p *params) (any, error) {
 	version := sessionVersion(p.ProtocolVersion)
 	bits := sessionBits(version, r.Params)
 	c.declare(bits) // of a Transport; elsewhere the id of the session keeps it
+	c.speak(version)
 	return c.initializeResult(version, bits), nil
 }
 
@@ -99,8 +100,9 @@ func (c *connection) instructions() string {
 		return *c.opts.instructions
 	}
 	var b strings.Builder
+	r := c.view.rules()
 	for _, s := range c.client.Status() {
-		if s.Session == nil || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
+		if s.Session == nil || !r.offersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
 			continue
 		}
 		if b.Len() > 0 {

@@ -35,6 +35,9 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 	} else {
 		err = inv.printReload(answer)
 	}
+	if answer.GatewayProblem != "" {
+		inv.Warn("", "%s; what hosts are offered is kept", answer.GatewayProblem)
+	}
 	return errors.Join(err, reloadResult(answer))
 }
 
@@ -66,7 +69,7 @@ func reloadResult(answer control.Reload) error {
 	switch {
 	case slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Error != "" }):
 		return &cli.ExitError{Code: cli.ExitFailed}
-	case slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Reason != "" }):
+	case answer.GatewayProblem != "" || slices.ContainsFunc(answer.Changes, func(c control.Change) bool { return c.Reason != "" }):
 		return &cli.ExitError{Code: cli.ExitUnavailable}
 	}
 	return nil

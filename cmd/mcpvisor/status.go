@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
 	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -164,6 +165,11 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 				e.Outdated = "its entry cannot be used, so it runs by the earlier one: " + u.Reason
 			}
 		}
+		for _, w := range c.Run.Withheld {
+			if w.Server == s.Name {
+				e.Withheld = append(e.Withheld, w)
+			}
+		}
 		all = append(all, e)
 	}
 	all = cmd.selected(all)
@@ -239,6 +245,8 @@ type statusEntry struct {
 	Entry string `json:"entry,omitempty"`
 	// Reason says why the server is not ready, in one line.
 	Reason string `json:"reason,omitempty"`
+	// Withheld are tools and prompts of the server that hosts are not offered.
+	Withheld []gateway.Withheld `json:"withheld,omitempty"`
 	// Outdated says why the server runs by an earlier version of its entry.
 	Outdated string `json:"outdated,omitempty"`
 }
@@ -318,6 +326,10 @@ func (e *statusEntry) note() string {
 		return e.Reason
 	case e.Outdated != "":
 		return e.Outdated
+	case len(e.Withheld) == 1:
+		return fmt.Sprintf("the %s %q is not offered to hosts: %s", e.Withheld[0].Kind, e.Withheld[0].Name, e.Withheld[0].Reason)
+	case len(e.Withheld) > 1:
+		return fmt.Sprintf("%d tools and prompts are not offered to hosts, as %q: %s; see --json", len(e.Withheld), e.Withheld[0].Name, e.Withheld[0].Reason)
 	case e.Session != nil && e.Session.Deprecated != "":
 		return "deprecated transport HTTP+SSE; see --json"
 	case n > 0:

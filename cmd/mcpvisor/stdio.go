@@ -15,12 +15,13 @@ import (
 )
 
 type stdioCmd struct {
-	NoStart bool `help:"Do not start mcpvisor run: wait until it is running."`
+	Profile string `help:"Offer what this profile of the configuration offers (default: everything)." placeholder:"NAME"`
+	NoStart bool   `help:"Do not start mcpvisor run: wait until it is running."`
 }
 
 // Run implements kong's command.
 func (cmd *stdioCmd) Run(inv *invocation) error {
-	d := &runDialer{inv: inv, start: !cmd.NoStart}
+	d := &runDialer{inv: inv, profile: cmd.Profile, start: !cmd.NoStart}
 	err := bridge.Run(inv.Context, inv.In, inv.Out, bridge.Options{Dial: d.dial, Log: d.log})
 	if errors.Is(err, context.Canceled) { // hosts end their servers by a signal
 		return nil
@@ -40,8 +41,9 @@ const (
 
 // runDialer opens sessions with the `mcpvisor run` of the configuration. One goroutine uses it.
 type runDialer struct {
-	inv   *invocation
-	start bool // start a run if none is running
+	inv     *invocation
+	profile string // empty: everything
+	start   bool   // start a run if none is running
 	// returns: the run that was reached last is one of the user's own, who may be restarting it.
 	returns bool
 	last    string
@@ -95,7 +97,7 @@ func isAbsent(err error) bool {
 // tries a little longer: another run may have been started at the same time.
 func (d *runDialer) await(ctx context.Context, bound time.Duration, ended <-chan struct{}) (io.ReadWriteCloser, error) {
 	for until := time.Now().Add(bound); ; {
-		session, err := attach.DialMCP(ctx, d.inv.Sources.Key)
+		session, err := attach.DialMCP(ctx, d.inv.Sources.Key, d.profile)
 		if err == nil {
 			d.returns = !session.UntilUnused
 			return session, nil

@@ -9,7 +9,8 @@ import (
 )
 
 type tokenCmd struct {
-	Name string `arg:"" help:"Whose token it is, as in ci. Sessions and limits belong to a name."`
+	Name    string `arg:"" help:"Whose token it is, as in ci. Sessions and limits belong to a name."`
+	Profile string `help:"The profile of the configuration that the client gets (default: everything)." placeholder:"NAME"`
 }
 
 // Run implements kong's command.
@@ -19,13 +20,24 @@ func (cmd *tokenCmd) Run(inv *invocation) error {
 	}
 	token := gateway.NewToken()
 	hash := gateway.HashToken(token)
+	if strings.ContainsAny(cmd.Profile, " \t\r\n#") {
+		return cli.UsageError("the profile %q has a space or a #; name one of the configuration", cmd.Profile)
+	}
 	if inv.JSON {
-		return cli.PrintJSON(inv.Out, map[string]string{"name": cmd.Name, "token": token, "sha256": hash})
+		made := map[string]string{"name": cmd.Name, "token": token, "sha256": hash}
+		if cmd.Profile != "" {
+			made["profile"] = cmd.Profile
+		}
+		return cli.PrintJSON(inv.Out, made)
 	}
 	// The token itself is not among what a user appends to the file.
 	if _, err := fmt.Fprintf(inv.Err, "the client sends this header; it is not shown again:\nAuthorization: Bearer %s\n", token); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(inv.Out, "%s %s\n", cmd.Name, hash)
+	line := cmd.Name + " " + hash
+	if cmd.Profile != "" {
+		line += " " + cmd.Profile
+	}
+	_, err := fmt.Fprintln(inv.Out, line)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -20,8 +21,9 @@ var ErrStopping = errors.New("mcpvisor run is ending")
 
 // DialMCP opens an MCP session with all servers of the running `mcpvisor run` of a
 // configuration file: messages of MCP, one a line. It returns [ErrNotRunning] if that does not
-// run, and [ErrStopping]. The session does not end with ctx.
-func DialMCP(ctx context.Context, config string) (*MCPSession, error) {
+// run, and [ErrStopping]. The session does not end with ctx. profile is the part of the servers that is
+// offered; empty: everything.
+func DialMCP(ctx context.Context, config, profile string) (*MCPSession, error) {
 	path, err := socket.Find(config)
 	if err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func DialMCP(ctx context.Context, config string) (*MCPSession, error) {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	session, err := upgrade(conn)
+	session, err := upgrade(conn, profile)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -43,11 +45,15 @@ func DialMCP(ctx context.Context, config string) (*MCPSession, error) {
 }
 
 // upgrade switches a connection to MCP.
-func upgrade(conn net.Conn) (*MCPSession, error) {
+func upgrade(conn net.Conn, profile string) (*MCPSession, error) {
 	if err := conn.SetDeadline(time.Now().Add(infoTimeout)); err != nil {
 		return nil, err
 	}
-	if _, err := io.WriteString(conn, "GET /run/mcp HTTP/1.1\r\nHost: mcpvisor\r\nConnection: Upgrade\r\nUpgrade: "+control.UpgradeMCP+"\r\n\r\n"); err != nil {
+	target := "/run/mcp"
+	if profile != "" {
+		target += "?" + url.Values{control.ProfileParameter: {profile}}.Encode()
+	}
+	if _, err := io.WriteString(conn, "GET "+target+" HTTP/1.1\r\nHost: mcpvisor\r\nConnection: Upgrade\r\nUpgrade: "+control.UpgradeMCP+"\r\n\r\n"); err != nil {
 		return nil, ErrStopping
 	}
 	buffered := bufio.NewReader(conn)
@@ -61,6 +67,11 @@ func upgrade(conn net.Conn) (*MCPSession, error) {
 	_ = response.Body.Close()
 	switch response.StatusCode {
 	case http.StatusSwitchingProtocols:
+		if profile != "" && response.Header.Get(control.ProfileHeader) != profile {
+			return nil, errors.New("mcpvisor run is of a version without profiles; restart it")
+		}
+	case http.StatusNotFound:
+		return nil, fmt.Errorf("the configuration has no profile %q; add it to \"profiles\" of \"gateway\", or name another one", profile)
 	case http.StatusServiceUnavailable:
 		return nil, ErrStopping
 	default:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -43,6 +44,11 @@ type Info struct {
 	URL string `json:"url,omitempty"`
 	// MCP is the address of the MCP server; empty without one.
 	MCP string `json:"mcp,omitempty"`
+	// GatewayProblem says why "gateway" of the files could not be used when they were read; empty
+	// if it could. The gateway is that of the last reading that could be used.
+	GatewayProblem string `json:"gatewayProblem,omitempty"`
+	// Withheld has the tools and prompts that hosts are not offered.
+	Withheld []gateway.Withheld `json:"withheld,omitempty"`
 	// Servers are the names of all usable servers, also of those that are not registered yet.
 	Servers []string `json:"servers"`
 	// Entries are the entries of the file that the servers were made from, as far as their
@@ -69,6 +75,7 @@ type Handler struct {
 	sessions *sessions
 	routes   *http.ServeMux
 	reload   func(dryRun bool) Reload // nil if there is nothing to read again
+	withheld func() []gateway.Withheld
 
 	mu    sync.Mutex
 	info  Info
@@ -87,22 +94,31 @@ const (
 // New makes a handler. The Schema of info is set here. Lists hide the secrets that their
 // servers were given by specs.
 func New(client *facade.Client, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	return newHandler(client, nil, info, specs)
+	return newHandler(client, Reloading{}, info, specs)
 }
 
-// NewReloading makes a handler of servers whose configuration can be read again: reload does
-// so, and is called by one request at a time or by several. [Handler.Update] says what has
-// changed.
-func NewReloading(client *facade.Client, reload func(dryRun bool) Reload, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
-	return newHandler(client, reload, info, specs)
+// Reloading is what a handler needs of servers whose configuration can be read again.
+type Reloading struct {
+	// Reload reads it. It is called by one request at a time or by several.
+	Reload func(dryRun bool) Reload
+	// Settings are those of the MCP sessions. nil: none.
+	Settings *gateway.SettingsVar
+	// Withheld returns what hosts are not offered. nil: that is not known.
+	Withheld func() []gateway.Withheld
 }
 
-func newHandler(client *facade.Client, reload func(dryRun bool) Reload, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
-	h := &Handler{client: client, sessions: newSessions(client), routes: http.NewServeMux(), reload: reload,
+// NewReloading makes a handler of servers whose configuration can be read again. [Handler.Update]
+// says what has changed.
+func NewReloading(client *facade.Client, r Reloading, info Info, specs ...mcpvisor.ServerSpec) (*Handler, error) {
+	return newHandler(client, r, info, specs)
+}
+
+func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
+	h := &Handler{client: client, sessions: newSessions(client, again.Settings), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld,
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.Update(info, specs...)
 	page, err := web.New(client, web.WithControls(), web.WithAttention(func() []api.Attention {
-		present := h.present()
+		present := h.full()
 		return present.Attention()
 	}))
 	if err != nil {
@@ -133,7 +149,7 @@ func (h *Handler) Close() {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
 
 func (h *Handler) getInfo(w http.ResponseWriter, r *http.Request) {
-	info := h.present()
+	info := h.full()
 	h.write(w, r, func(e *jsonanswer.Encoder) { e.Value(info) })
 }
 
@@ -141,6 +157,15 @@ func (h *Handler) present() Info {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.info
+}
+
+// full is present with what changes by itself.
+func (h *Handler) full() Info {
+	info := h.present()
+	if h.withheld != nil {
+		info.Withheld = h.withheld()
+	}
+	return info
 }
 
 // Attention lists what is wrong with the configuration and is not the state of a server.
@@ -152,6 +177,12 @@ func (i *Info) Attention() (all []api.Attention) {
 	}
 	if i.Problem != "" {
 		add("", "correct the file; it is then read by itself", "%s; what runs is kept", i.Problem)
+	}
+	if i.GatewayProblem != "" {
+		add("", "correct the file; it is then read by itself", "what hosts are offered is that of an earlier configuration, because the present one cannot be used: %s", i.GatewayProblem)
+	}
+	for _, w := range i.Withheld {
+		add(w.Server, "change what the reason names, or hide it", "the %s %q is not offered to hosts: %s", w.Kind, w.Name, w.Reason)
 	}
 	for _, u := range i.Kept {
 		add(u.Name, "correct the entry; it is then read by itself", "runs by an earlier version of its entry, because the present one cannot be used: %s", u.Reason)

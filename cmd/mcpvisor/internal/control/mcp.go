@@ -24,6 +24,13 @@ const UpgradeMCP = "mcp"
 // [Handler.FollowSessions].
 const UntilUnusedHeader = "Mcpvisor-Until-Unused"
 
+// ProfileParameter names the profile of a session in the query of GET /run/mcp. The answer has it in
+// ProfileHeader: a run that knows no profiles would offer everything.
+const (
+	ProfileParameter = "profile"
+	ProfileHeader    = "Mcpvisor-Profile"
+)
+
 // settleTimeout bounds how long a session waits for servers that start, before it begins. A host
 // that connects again then sees the lists that it had.
 const settleTimeout = 20 * time.Second
@@ -33,22 +40,42 @@ const HostPrefix = "mcp__mcpvisor__"
 
 // sessions are the MCP sessions of one client over the socket. Safe for concurrent use.
 type sessions struct {
-	client    *facade.Client
-	transport mcp.Transport
-	ctx       context.Context // ends with close
-	cancel    context.CancelFunc
+	client   *facade.Client
+	settings *gateway.SettingsVar
+	ctx      context.Context // ends with close
+	cancel   context.CancelFunc
 
-	mu      sync.Mutex // guards the fields below
-	open    int
-	closed  bool
-	changed func(open int) // called with mu; nil without FollowSessions
-	wg      sync.WaitGroup
+	mu         sync.Mutex               // guards the fields below
+	transports map[string]mcp.Transport // by profile
+	open       int
+	closed     bool
+	changed    func(open int) // called with mu; nil without FollowSessions
+	wg         sync.WaitGroup
 }
 
-func newSessions(c *facade.Client) *sessions {
-	s := &sessions{client: c, transport: gateway.Transport(c, gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}))}
+func newSessions(c *facade.Client, settings *gateway.SettingsVar) *sessions {
+	if settings == nil {
+		settings = new(gateway.SettingsVar)
+	}
+	s := &sessions{client: c, settings: settings, transports: map[string]mcp.Transport{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
+}
+
+// transport returns the one of a profile; empty: everything is offered. It reports false if there is no
+// such profile.
+func (s *sessions) transport(profile string) (mcp.Transport, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.transports[profile]
+	if profile != "" && !s.settings.Has(profile) {
+		return nil, false
+	}
+	if t == nil {
+		t = gateway.Transport(s.client, gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile))
+		s.transports[profile] = t
+	}
+	return t, true
 }
 
 // FollowSessions calls changed with the number of MCP sessions that are open: now, and whenever
@@ -103,6 +130,12 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "ask for an upgrade to "+UpgradeMCP, http.StatusUpgradeRequired)
 		return
 	}
+	profile := r.URL.Query().Get(ProfileParameter)
+	transport, ok := s.transport(profile)
+	if !ok {
+		http.Error(w, "there is no such profile", http.StatusNotFound)
+		return
+	}
 	if !s.add(1) {
 		http.Error(w, "the servers are being stopped", http.StatusServiceUnavailable)
 		return
@@ -118,6 +151,9 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + UpgradeMCP + "\r\n"
+	if profile != "" {
+		head += ProfileHeader + ": " + profile + "\r\n"
+	}
 	if s.isFollowed() {
 		head += UntilUnusedHeader + ": true\r\n"
 	}
@@ -125,7 +161,7 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.settle(h.present().Servers)
-	_ = gateway.Serve(s.ctx, s.transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: conn}) // its error is that of the peer
+	_ = gateway.Serve(s.ctx, transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: conn}) // its error is that of the peer
 }
 
 // settle waits until each of these servers has been started once, and is ready or has failed,

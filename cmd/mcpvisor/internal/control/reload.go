@@ -19,6 +19,9 @@ type Reload struct {
 	DryRun bool `json:"dryRun,omitempty"`
 	// Problem says why the files as a whole cannot be used. Then nothing changes.
 	Problem string `json:"problem,omitempty"`
+	// GatewayProblem says why "gateway" of the files cannot be used. What hosts are offered stays as
+	// it was.
+	GatewayProblem string `json:"gatewayProblem,omitempty"`
 	// Changes are by server, in the order of their names.
 	Changes []Change `json:"changes"`
 	// Unchanged counts the servers that are left alone.

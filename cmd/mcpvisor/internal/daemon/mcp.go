@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/oidcauth"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
 )
@@ -22,6 +22,7 @@ const mcpPath = "/mcp"
 type endpoint struct {
 	net.Listener // nil if it shares that of the page
 	options      []gateway.Option
+	metadata     http.Handler // says who issues tokens; nil if nobody does
 }
 
 // listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without
@@ -29,8 +30,8 @@ type endpoint struct {
 // listened at.
 func (cmd *Command) listenMCP() (*endpoint, error) {
 	if cmd.MCP == "" {
-		if cmd.MCPTokens != "" {
-			return nil, cli.UsageError("--mcp-tokens is about the MCP server; set its address with --mcp")
+		if cmd.MCPTokens != "" || cmd.hasOIDC() || cmd.MCPURL != "" {
+			return nil, cli.UsageError("--mcp-tokens, --mcp-url and --mcp-oidc-… are about the MCP server; set its address with --mcp")
 		}
 		return nil, nil //nolint:nilnil // none was asked for
 	}
@@ -38,15 +39,15 @@ func (cmd *Command) listenMCP() (*endpoint, error) {
 	if err != nil {
 		return nil, cli.UsageError("--mcp %q is not an address: %v; write for instance 127.0.0.1:7788", cmd.MCP, err)
 	}
-	e := &endpoint{options: []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: control.HostPrefix})}}
+	e := &endpoint{options: []gateway.Option{}}
 	if cmd.MCPTokens != "" {
 		tokens, err := readTokens(cmd.MCPTokens)
 		if err != nil {
 			return nil, err
 		}
 		e.options = append(e.options, gateway.WithTokens(tokens...))
-	} else if !address.IP.IsLoopback() {
-		return nil, cli.UsageError("--mcp %s can be reached from other machines, so it needs tokens; set --mcp-tokens, or listen on 127.0.0.1", cmd.MCP)
+	} else if !cmd.hasOIDC() && !address.IP.IsLoopback() {
+		return nil, cli.UsageError("--mcp %s can be reached from other machines, so it needs tokens; set --mcp-tokens or --mcp-oidc-issuer, or listen on 127.0.0.1", cmd.MCP)
 	}
 	path, err := sessionKeyPath()
 	if err != nil {
@@ -83,8 +84,8 @@ func sessionKeyPath() (string, error) {
 	return filepath.Join(dir, "session.key"), nil
 }
 
-// readTokens reads a file of tokens: a line has a name and the hash that `mcpvisor token` has
-// printed.
+// readTokens reads a file of tokens: a line has a name, the hash that `mcpvisor token` has printed,
+// and the profile of the client, if it has one.
 func readTokens(path string) (tokens []gateway.Token, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -102,10 +103,14 @@ func readTokens(path string) (tokens []gateway.Token, err error) {
 		switch {
 		case len(fields) == 0 || strings.HasPrefix(fields[0], "#"):
 			continue
-		case len(fields) != 2 || len(fields[1]) != len(gateway.HashToken("")):
-			return nil, cli.UsageError("%s:%d is not a name and the hash of a token; mcpvisor token NAME prints such a line", path, n)
+		case len(fields) < 2 || len(fields) > 3 || len(fields[1]) != len(gateway.HashToken("")):
+			return nil, cli.UsageError("%s:%d is not a name, the hash of a token and perhaps a profile; mcpvisor token NAME prints such a line", path, n)
 		}
-		tokens = append(tokens, gateway.Token{Principal: fields[0], SHA256: fields[1]})
+		token := gateway.Token{Principal: fields[0], SHA256: fields[1]}
+		if len(fields) == 3 {
+			token.Profile = fields[2]
+		}
+		tokens = append(tokens, token)
 	}
 	switch {
 	case err != nil:
@@ -126,12 +131,19 @@ func (e *endpoint) url(page *page) string {
 }
 
 // handler is the MCP server at its path.
-func (e *endpoint) handler(c *facade.Client) *gateway.Server { return gateway.Handler(c, e.options...) }
+func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar) *gateway.Server {
+	return gateway.Handler(c, append(e.options, gateway.WithSettings(settings))...)
+}
 
 // atPath serves one handler at the path of the MCP server, and another one elsewhere; nil: none.
-func atPath(mcp, other http.Handler) http.Handler {
+func (e *endpoint) atPath(mcp, other http.Handler) http.Handler {
 	mux := http.NewServeMux()
+	if e.metadata != nil {
+		mux.Handle(oidcauth.MetadataPath, e.metadata)
+		mux.Handle(oidcauth.MetadataPath+"/", e.metadata)
+	}
 	mux.Handle(mcpPath, mcp)
+	mux.Handle(mcpPath+"/{"+gateway.ProfilePath+"}", mcp)
 	if other != nil {
 		mux.Handle("/", other)
 	}

@@ -123,7 +123,7 @@ type serving struct {
 func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endpoint) (*serving, error) {
 	s := new(serving)
 	if own != nil {
-		h, err := control.NewReloading(c, r.reload, r.info, r.all()...)
+		h, err := control.NewReloading(c, control.Reloading{Reload: r.reload, Settings: r.settings, Withheld: r.withheld}, r.info, r.all()...)
 		if err != nil {
 			return nil, err
 		}
@@ -133,10 +133,10 @@ func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endp
 	}
 	var mcp *gateway.Server
 	if e != nil {
-		mcp = e.handler(c)
+		mcp = e.handler(c, r.settings)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
-			s.start(e, atPath(mcp, nil))
+			s.start(e, e.atPath(mcp, nil))
 		}
 	}
 	if p != nil {
@@ -146,7 +146,7 @@ func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endp
 		}
 		s.handlers = append(s.handlers, h)
 		if mcp != nil && e.Listener == nil {
-			s.start(p, atPath(mcp, h))
+			s.start(p, e.atPath(mcp, h))
 		} else {
 			s.start(p, h)
 		}

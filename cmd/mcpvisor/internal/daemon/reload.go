@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -25,6 +26,9 @@ type reloader struct {
 	client  *facade.Client
 	printer *changePrinter
 	socket  *control.Handler // nil without a socket
+
+	settings *gateway.SettingsVar // of all gateways of this run
+	lists    *gateway.Server      // says what they withhold
 
 	// turn holds one value while a goroutine uses the fields below.
 	turn   chan struct{}
@@ -38,11 +42,18 @@ type reloader struct {
 }
 
 // attention lists what is wrong with the configuration, for the page.
-func (r *reloader) attention() []api.Attention { return r.published.Load().Attention() }
+func (r *reloader) attention() []api.Attention {
+	info := *r.published.Load()
+	info.Withheld = r.withheld()
+	return info.Attention()
+}
+
+// withheld are the tools and prompts that hosts are not offered, with the reasons.
+func (r *reloader) withheld() []gateway.Withheld { return r.lists.Status().Withheld }
 
 // usableConfig is 1 if all that was read last could be used, else 0.
 func (r *reloader) usableConfig() float64 {
-	if info := r.published.Load(); info.Problem != "" || len(info.Kept)+len(info.Unusable) > 0 {
+	if info := r.published.Load(); info.Problem != "" || info.GatewayProblem != "" || len(info.Kept)+len(info.Unusable) > 0 {
 		return 0
 	}
 	return 1
@@ -51,7 +62,9 @@ func (r *reloader) usableConfig() float64 {
 // newReloader returns the reloader of a configuration that was read as file, and warns of its
 // problems. It applies nothing yet.
 func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file *config.File) *reloader {
-	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths}
+	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar)}
+	r.lists = newLists(c, r.settings)
+	r.useGateway(file)
 	var kept map[string]bool
 	r.specs, r.usable, kept = r.wanted(file)
 	r.describe(file, kept)
@@ -136,11 +149,13 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	before := maps.Clone(r.specs)
 	specs, usable, kept := r.wanted(file)
 	answer.Changes, answer.Unchanged = r.plan(file, specs, kept)
+	answer.GatewayProblem = gatewayProblem(file)
 	if dryRun {
 		return answer
 	}
 	r.info.Digest, r.info.Read, r.info.Problem, r.info.Config = digest, began.Round(0), "", inv.Sources.String()
 	r.paths, r.specs, r.usable = file.Paths, specs, usable
+	r.useGateway(file) // before the servers change: a server is not offered before the profiles know it
 	r.describe(file, kept)
 	r.publish(append(slices.Collect(maps.Values(before)), r.all()...))
 	problems, planned, all := r.newProblems(file), answer, r.all()

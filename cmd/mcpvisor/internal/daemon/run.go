@@ -36,6 +36,12 @@ type Command struct {
 	MCP       string `help:"Serve all servers as one MCP server over Streamable HTTP at this address, as in 127.0.0.1:7788; the path is /mcp. It may be that of --http. An address that other machines can reach needs --mcp-tokens." name:"mcp" placeholder:"ADDR"`
 	MCPTokens string `help:"File with the names and hashes of the tokens that the MCP server asks for; mcpvisor token prints a line of it." name:"mcp-tokens" placeholder:"FILE" complete:"file"`
 
+	MCPURL          string   `help:"Address at which clients reach the MCP server, as in https://mcp.example.com/mcp (default: the audience, if it is an address)." name:"mcp-url" placeholder:"URL"`
+	MCPOIDCIssuer   string   `help:"Accept the access tokens of this issuer of OpenID Connect, as in https://login.example.com." name:"mcp-oidc-issuer" placeholder:"URL"`
+	MCPOIDCAudience string   `help:"What such a token must be made for: the address of the MCP server, or the name that the issuer has for it." name:"mcp-oidc-audience" placeholder:"AUD"`
+	MCPOIDCScopes   []string `help:"Scopes that such a token must have." name:"mcp-oidc-scope" sep:"," placeholder:"SCOPE"`
+	MCPOIDCProfile  string   `help:"Claim of such a token that names the profile of the client. Without it a token is refused." name:"mcp-oidc-profile-claim" placeholder:"CLAIM"`
+
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
 
 	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts its runs with this flag."`
@@ -54,6 +60,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return err
 	}
 	cmd.warnRequired(inv, file)
+	if problem := gatewayProblem(file); problem != "" { // a profile that is read in part would offer too much
+		return cli.UsageError("%s", problem)
+	}
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}
@@ -77,6 +86,9 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 		return err
 	}
 	if endpoint != nil {
+		if err := cmd.useOIDC(inv, endpoint, page); err != nil {
+			return err
+		}
 		info.MCP = endpoint.url(page)
 		if endpoint.Listener != nil {
 			defer func() { _ = endpoint.Close() }()

@@ -18,6 +18,7 @@ type Install struct {
 	Project bool   `help:"Use the file of the project in this directory instead of that of the user."`
 	Replace bool   `help:"Replace an entry of the same name."`
 	Name    string `help:"Name of the entry." default:"mcpvisor" placeholder:"NAME"`
+	Profile string `help:"Offer the host what this profile of the configuration offers (default: everything)." placeholder:"NAME"`
 	Host    string `arg:"" help:"Host that shall start mcpvisor: ${hosts}." complete:"host"`
 }
 
@@ -42,6 +43,9 @@ func (cmd *Install) Run(inv *cli.Invocation) error {
 	command, err := stdioCommand(inv.Sources)
 	if err != nil {
 		return err
+	}
+	if cmd.Profile != "" {
+		command = append(command, "--profile", cmd.Profile)
 	}
 	plan, err := host.PlanInstall(e, cmd.Name, command, cmd.Project)
 	switch {

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
+	"github.com/mcpvisor/mcpvisor/config"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
+)
+
+// settingsOf returns what a configuration says about the gateway. Its "gateway" must not be broken.
+func settingsOf(file *config.File) gateway.Settings {
+	s := gateway.Settings{Names: &gateway.Names{HostPrefix: control.HostPrefix}, OnDownOf: map[string]gateway.OnDown{}}
+	for _, server := range file.Servers {
+		if server.OnDown != nil {
+			s.OnDownOf[server.Spec.Name] = onDown(*server.OnDown)
+		}
+	}
+	g := file.Gateway
+	if g == nil {
+		return s
+	}
+	switch g.Prefix {
+	case config.PrefixOnConflict:
+		s.Names.Prefix = gateway.PrefixOnConflict
+	case config.PrefixNever:
+		s.Names.Prefix = gateway.PrefixNever
+	case config.PrefixAlways:
+	}
+	if g.HostPrefix != nil {
+		s.Names.HostPrefix = *g.HostPrefix
+	}
+	if g.OnDown != nil {
+		policy := onDown(*g.OnDown)
+		s.OnDown = &policy
+	}
+	s.MaxResultBytes = g.MaxResultBytes
+	s.Profiles = make(map[string]gateway.Profile, len(g.Profiles))
+	for name, p := range g.Profiles {
+		filter := func(f mcpvisor.ToolFilter) gateway.Filter { return gateway.Filter(f) }
+		s.Profiles[name] = gateway.Profile{Servers: filter(p.Servers), Tools: filter(p.Tools), Prompts: filter(p.Prompts), Resources: filter(p.Resources),
+			Annotations: gateway.Annotations{ReadOnly: p.ReadOnly, Destructive: p.Destructive, Idempotent: p.Idempotent, OpenWorld: p.OpenWorld}}
+	}
+	return s
+}
+
+func onDown(d config.OnDown) gateway.OnDown {
+	switch d {
+	case config.OnDownKeep:
+		return gateway.Keep()
+	case 0:
+		return gateway.Withdraw()
+	}
+	return gateway.Grace(time.Duration(d))
+}
+
+// gatewayProblem says why "gateway" of a configuration cannot be used; empty if it can.
+func gatewayProblem(file *config.File) string {
+	if file.Gateway == nil || !file.Gateway.Broken {
+		return ""
+	}
+	var problems []string
+	for _, p := range file.Problems {
+		if p.Server == "" && p.Severity == config.SeverityError {
+			problems = append(problems, cli.ConfigTerms(p.String()))
+		}
+	}
+	return strings.Join(problems, "; ")
+}
+
+// useGateway takes over what a configuration says about the gateway. What cannot be used leaves it as it
+// is, and is a problem until the next reading.
+func (r *reloader) useGateway(file *config.File) {
+	r.info.GatewayProblem = gatewayProblem(file)
+	if r.info.GatewayProblem != "" {
+		return
+	}
+	if err := r.settings.Set(settingsOf(file)); err != nil {
+		r.info.GatewayProblem = err.Error()
+	}
+}
+
+// newLists returns a gateway that is not served: its status says which tools are withheld.
+func newLists(c *facade.Client, settings *gateway.SettingsVar) *gateway.Server {
+	return gateway.Handler(c, gateway.WithSettings(settings))
+}

@@ -1,0 +1,270 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tailscale/hujson"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/nearest"
+)
+
+// Gateway is what "gateway" at the top of a file says about the MCP server that offers all servers
+// (package gateway, `mcpvisor run --mcp`, `mcpvisor stdio`).
+type Gateway struct {
+	// Profiles are parts of the servers, by name.
+	Profiles map[string]Profile
+	// OnDown is what happens to the entries of a server that is down and whose own OnDown is nil. nil: keep.
+	OnDown *OnDown
+	// Prefix says whether the names of tools begin with that of their server. Empty: always.
+	Prefix Prefix
+	// HostPrefix is what the host puts before each name. nil: that of an entry called "mcpvisor".
+	HostPrefix *string
+	// MaxResultBytes is the length above which the text of a result is shortened. 0: never.
+	MaxResultBytes int
+	// Broken: a problem says why none of this may be used.
+	Broken bool
+}
+
+// Prefix says when the name of a tool or prompt begins with that of its server.
+type Prefix string
+
+// The values of Prefix.
+const (
+	PrefixAlways     Prefix = "always"
+	PrefixOnConflict Prefix = "conflict"
+	PrefixNever      Prefix = "never"
+)
+
+// OnDown says how long the entries of a server that is down stay in the lists of a gateway: for that
+// time, or as long as it may return ([OnDownKeep]). 0: they are withdrawn at once.
+type OnDown time.Duration
+
+// OnDownKeep keeps the entries as long as the server may return.
+const OnDownKeep OnDown = -1
+
+// Profile is a part of the servers; see gateway.Profile.
+type Profile struct {
+	// Servers, Tools, Prompts and Resources have the patterns of what is offered.
+	Servers, Tools, Prompts, Resources mcpvisor.ToolFilter
+	// ReadOnly, Destructive, Idempotent and OpenWorld are what the annotations of a tool must say.
+	// nil: anything.
+	ReadOnly, Destructive, Idempotent, OpenWorld *bool
+}
+
+// serverPattern is a pattern of servers without * and ?, to be checked when all entries are known.
+type serverPattern struct {
+	key, name string
+	at        *hujson.Value
+	text      *text
+}
+
+// readGateway reads "gateway" at the top of the present text, unless a later text has one.
+func (p *parser) readGateway(later []*text) {
+	for _, t := range later {
+		if t.gateway != nil {
+			return
+		}
+	}
+	v := p.text.gateway
+	if v == nil {
+		return
+	}
+	e := &entry{p: p, key: "gateway", strict: true, gateway: &Gateway{}}
+	p.secrets = nil
+	e.readObject(v, `{"profiles": {"review": {"tools": ["read_*"]}}}`, gatewayRows)
+	if p.text.gateways > 1 {
+		e.fail(v, "\"gateway\" is there twice; remove one of them")
+	}
+	e.gateway.Broken = e.broken
+	p.file.Gateway, p.gateway = e.gateway, e
+}
+
+// finishGateway checks what needs all entries to be known.
+func (p *parser) finishGateway() {
+	e := p.gateway
+	if e == nil {
+		return
+	}
+	names := make([]string, 0, len(p.names))
+	for _, name := range p.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, pattern := range e.serverPatterns {
+		if !slices.Contains(names, pattern.name) {
+			hint := "remove it, or add the server"
+			if near := nearest.Names(pattern.name, names); len(near) > 0 {
+				hint = fmt.Sprintf("did you mean %q?", near[0])
+			}
+			p.text = pattern.text
+			p.addProblem(pattern.at, "", SeverityWarning, "no server is called %q, which %q names; %s", pattern.name, pattern.key, hint)
+		}
+	}
+	if e.gateway.Prefix == PrefixNever {
+		e.checkCollisions()
+	}
+	e.gateway.Broken = e.broken
+}
+
+// checkCollisions reports tools that would share a name without the names of their servers, as far
+// as the entries say which tools there are.
+func (e *entry) checkCollisions() {
+	first := map[string]string{} // the server that has the tool
+	for _, s := range e.p.file.Servers {
+		if s.Disabled || s.Skipped {
+			continue
+		}
+		for _, tool := range s.Spec.Tools.Allow {
+			if strings.ContainsAny(tool, "*?") || !s.Spec.Tools.Allows(tool) {
+				continue
+			}
+			other, again := first[tool]
+			if !again {
+				first[tool] = s.Spec.Name
+				continue
+			}
+			if other != s.Spec.Name {
+				e.p.text = e.prefixText
+				e.fail(e.prefixAt, "the servers %q and %q both offer the tool %q (%s), which without their names is one; hide it in one of them, or write \"conflict\"", other, s.Spec.Name, tool, s.Spec.Origin)
+			}
+		}
+	}
+}
+
+// readPrefix reads "names.prefix" of the gateway.
+func (e *entry) readPrefix(v *hujson.Value) {
+	text, ok := e.readString(v)
+	if !ok {
+		return
+	}
+	switch prefix := Prefix(text); prefix {
+	case PrefixAlways, PrefixOnConflict, PrefixNever:
+		e.gateway.Prefix, e.prefixAt, e.prefixText = prefix, v, e.p.text
+	default:
+		e.fail(v, "%q is %q; use \"always\", \"conflict\" or \"never\"", e.key, text)
+	}
+}
+
+// maxHostPrefix is how much of a host's prefix counts, in bytes.
+const maxHostPrefix = 40
+
+func (e *entry) readHostPrefix(v *hujson.Value) {
+	text, ok := e.readString(v)
+	if ok && len(text) > maxHostPrefix {
+		e.fail(v, "%q has %d bytes; use at most %d", e.key, len(text), maxHostPrefix)
+	}
+	e.gateway.HostPrefix = &text
+}
+
+// readOnDown reads "keep", "withdraw" or how long entries are kept.
+func (e *entry) readOnDown(v *hujson.Value, into **OnDown) {
+	policy := OnDownKeep
+	switch lit, _ := literal(v, '"'); {
+	case lit != nil && lit.String() == "keep":
+	case lit != nil && lit.String() == "withdraw":
+		policy = 0
+	default:
+		grace, ok := durationOf(v)
+		if !ok || grace < 0 {
+			e.failType(v, "\"keep\", \"withdraw\" or a duration", `"keep", "withdraw" or "30s"`)
+			return
+		}
+		policy = OnDown(grace)
+	}
+	*into = &policy
+}
+
+// readProfiles reads the profiles of the gateway.
+func (e *entry) readProfiles(v *hujson.Value) {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		e.failType(v, "an object", `{"review": {"tools": ["read_*"]}}`)
+		return
+	}
+	e.gateway.Profiles = make(map[string]Profile, len(object.Members))
+	for i := range object.Members {
+		m := &object.Members[i]
+		name := memberName(m)
+		e.within("."+name, func() {
+			if _, twice := e.gateway.Profiles[name]; twice {
+				e.fail(&m.Name, "%q is there twice; rename or remove one", e.key)
+				return
+			}
+			if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+				e.fail(&m.Name, "the name of %q cannot be part of a path; use letters, digits, - and _", e.key)
+			}
+			e.profile = &Profile{}
+			e.readObject(&m.Value, `{"tools": ["read_*"]}`, profileRows)
+			e.gateway.Profiles[name] = *e.profile
+		})
+	}
+}
+
+// maxPattern is the longest pattern of a profile, in bytes.
+const maxPattern = 1000
+
+// readFilter reads a list of patterns that are offered, or an object of allow and deny.
+func (e *entry) readFilter(into func(*Profile) *mcpvisor.ToolFilter, never string) func(*hujson.Value) {
+	return func(v *hujson.Value) {
+		filter := into(e.profile)
+		if _, ok := v.Value.(*hujson.Object); !ok {
+			e.readPatterns(v, never, &filter.Allow)
+			if len(filter.Allow) == 0 && !e.broken { // an empty Allow would allow all
+				filter.Deny = []string{"*"}
+			}
+			return
+		}
+		lists := []row{
+			{Key: Key{Name: "allow"}, read: func(e *entry, v *hujson.Value) {
+				if e.readPatterns(v, never, &filter.Allow); len(filter.Allow) == 0 && !e.broken {
+					filter.Deny = append(filter.Deny, "*")
+				}
+			}},
+			{Key: Key{Name: "deny"}, read: func(e *entry, v *hujson.Value) {
+				var deny []string
+				e.readPatterns(v, never, &deny)
+				filter.Deny = append(filter.Deny, deny...)
+			}},
+		}
+		e.readObject(v, `["read_*"]`, lists)
+	}
+}
+
+// readPatterns reads a list of patterns. never has the characters that no pattern may have.
+func (e *entry) readPatterns(v *hujson.Value, never string, into *[]string) {
+	*into = e.readList(v)
+	list, ok := v.Value.(*hujson.Array)
+	if !ok {
+		return
+	}
+	for i, pattern := range *into {
+		e.within(fmt.Sprintf("[%d]", i), func() {
+			at := &list.Elements[i]
+			bad := strings.IndexAny(pattern, never)
+			switch {
+			case pattern == "" && e.broken: // it could not be read
+			case pattern == "":
+				e.fail(at, "the pattern %q is empty and matches nothing; remove it, or write \"*\" for all", e.key)
+			case len(pattern) > maxPattern:
+				e.fail(at, "the pattern %q has %d bytes; use at most %d", e.key, len(pattern), maxPattern)
+			case bad >= 0 && pattern[bad] == '/':
+				e.fail(at, "the pattern %q of %q has a slash, and names of servers have none; put it into \"tools\", as in \"files/read_*\"", pattern, e.key)
+			case bad >= 0:
+				e.fail(at, "the pattern %q of %q has a %q, which would stand for itself; only * and ? are special", pattern, e.key, pattern[bad])
+			case strings.Contains(never, "/") && !strings.ContainsAny(pattern, "*?"):
+				e.serverPatterns = append(e.serverPatterns, serverPattern{e.key, pattern, at, e.p.text})
+			}
+		})
+	}
+}
+
+// readHint reads what an annotation must say.
+func (e *entry) readHint(v *hujson.Value, into **bool) {
+	var hint bool
+	e.readBool(v, &hint)
+	*into = &hint
+}

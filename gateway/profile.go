@@ -1,0 +1,380 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
+)
+
+// Profile is a part of the servers, for some clients. What it leaves out is not listed, and a request
+// for it gets the same error as one for something that does not exist. The zero value leaves out nothing.
+//
+// A client of a [Handler] gets a profile by its token ([Token], [ProfileKey]) or by the path, and one
+// of a [Transport] by [WithProfile]. Without tokens a path is a convenience and no
+// protection: who knows one path knows the others.
+type Profile struct {
+	// Servers are the servers that are offered, by name.
+	Servers Filter `json:"servers"`
+	// Tools and Prompts are those of these servers that are offered. A pattern without a slash is
+	// that of a name at the server, as in "read_*". One with a slash also has the server, as in
+	// "files/*" and "*/read_*".
+	Tools   Filter `json:"tools"`
+	Prompts Filter `json:"prompts"`
+	// Resources are those of these servers that are offered, by their URI, as in "file:///srv/*". It
+	// bounds what can be read, listed or not. A resource template is listed if it matches as
+	// it is written. A URI with a ".." segment matches nothing.
+	Resources Filter `json:"resources"`
+	// Annotations are what the annotations of a tool must say for it to be offered. A server can
+	// write there what it likes.
+	Annotations Annotations `json:"annotations"`
+}
+
+// Filter is a choice by patterns, in which * stands for any text, slashes included, and ? for one
+// character.
+type Filter struct {
+	// Allow has patterns of which one must match. Empty: everything is allowed.
+	Allow []string `json:"allow,omitempty"`
+	// Deny has patterns of which none may match. It takes precedence over Allow.
+	Deny []string `json:"deny,omitempty"`
+}
+
+// Annotations are what the annotations of a tool must say. nil: anything. A tool that does not say
+// it counts as the specification says: not read only, destructive, not idempotent, and with
+// an open world. A tool that is read only is not destructive.
+type Annotations struct {
+	ReadOnly    *bool `json:"readOnlyHint,omitempty"`
+	Destructive *bool `json:"destructiveHint,omitempty"`
+	Idempotent  *bool `json:"idempotentHint,omitempty"`
+	OpenWorld   *bool `json:"openWorldHint,omitempty"`
+}
+
+// ProfileKey is the member of auth.TokenInfo.Extra in which a verifier of tokens
+// ([WithTokenVerifier]) names the profile of the client, a string. Without it the path decides.
+const ProfileKey = "mcpvisor/profile"
+
+// WithProfile names the profile of the sessions of a [Transport], and of those clients of a [Handler]
+// whose token and path name none. The profile is one of the settings ([WithSettings]); while they
+// do not have it, nothing is offered. Default: everything is offered.
+func WithProfile(name string) Option { return func(o *options) { o.profile = name } }
+
+func (p Profile) clone() Profile {
+	for _, f := range []*Filter{&p.Servers, &p.Tools, &p.Prompts, &p.Resources} {
+		*f = Filter{slices.Clone(f.Allow), slices.Clone(f.Deny)}
+	}
+	return p
+}
+
+// maxPattern is the longest pattern, in bytes.
+const maxPattern = 1000
+
+func (p Profile) validate(name string) error {
+	var problems []error
+	if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
+		problems = append(problems, fmt.Errorf("the name of profile %s cannot be part of a path; use letters, digits, - and _", quote(name)))
+	}
+	check := func(what string, f Filter, never, why string) {
+		for _, pattern := range slices.Concat(f.Allow, f.Deny) {
+			switch {
+			case pattern == "":
+				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s is empty; remove it, or write \"*\" for all", quote(name), what))
+			case len(pattern) > maxPattern:
+				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s has %d bytes; use at most %d", quote(name), what, len(pattern), maxPattern))
+			case strings.ContainsAny(pattern, never):
+				problems = append(problems, fmt.Errorf("profile %s: the pattern %s of %s matches nothing, because %s", quote(name), quote(pattern), what, why))
+			}
+		}
+	}
+	const special = "only * and ? are special in a pattern"
+	check("servers", p.Servers, "/[]{}", "a server has no slash in its name, and "+special)
+	check("tools", p.Tools, "[]{}", special)
+	check("prompts", p.Prompts, "[]{}", special)
+	check("resources", p.Resources, "", "")
+	return errors.Join(problems...)
+}
+
+// rules is a profile as it is applied. nil offers everything.
+type rules struct {
+	servers, resources       mcpvisor.ToolFilter
+	tools, prompts           filters
+	annotations              Annotations
+	limitsEntries, limitsURI bool
+	nothing                  bool // of a profile that does not exist
+}
+
+// noRules are those of a profile that does not exist.
+var noRules = &rules{nothing: true}
+
+// filters is a Filter whose patterns may name the server.
+type filters struct{ name, qualified mcpvisor.ToolFilter }
+
+func newFilters(f Filter) (made filters) {
+	split := func(patterns []string) (name, qualified []string) {
+		for _, pattern := range patterns {
+			if strings.Contains(pattern, "/") {
+				qualified = append(qualified, pattern)
+			} else {
+				name = append(name, pattern)
+			}
+		}
+		return name, qualified
+	}
+	made.name.Allow, made.qualified.Allow = split(f.Allow)
+	made.name.Deny, made.qualified.Deny = split(f.Deny)
+	return made
+}
+
+func (f *filters) allows(server, name string) bool {
+	qualified := mcpvisor.Qualify(server, name)
+	if denied := (mcpvisor.ToolFilter{Deny: f.name.Deny}); !denied.Allows(name) {
+		return false
+	}
+	if denied := (mcpvisor.ToolFilter{Deny: f.qualified.Deny}); !denied.Allows(qualified) {
+		return false
+	}
+	if len(f.name.Allow) == 0 && len(f.qualified.Allow) == 0 {
+		return true
+	}
+	return len(f.name.Allow) > 0 && mcpvisor.ToolFilter{Allow: f.name.Allow}.Allows(name) ||
+		len(f.qualified.Allow) > 0 && mcpvisor.ToolFilter{Allow: f.qualified.Allow}.Allows(qualified)
+}
+
+func newRules(p Profile) *rules {
+	r := &rules{servers: mcpvisor.ToolFilter(p.Servers), resources: mcpvisor.ToolFilter(p.Resources),
+		tools: newFilters(p.Tools), prompts: newFilters(p.Prompts), annotations: p.Annotations}
+	r.limitsURI = !r.resources.IsZero()
+	r.limitsEntries = r.limitsURI || len(p.Tools.Allow)+len(p.Tools.Deny)+len(p.Prompts.Allow)+len(p.Prompts.Deny) > 0 || p.Annotations != Annotations{}
+	return r
+}
+
+func (r *rules) offersServer(server string) bool {
+	return r == nil || !r.nothing && r.servers.Allows(server)
+}
+
+func (r *rules) offersTool(t *mcpvisor.Tool) bool {
+	return r.tools.allows(t.Server, t.OriginalName) && r.annotations.hold(t.Definition)
+}
+
+// offersURI decides about a resource or a template of a server that is offered.
+func (r *rules) offersURI(uri string) bool {
+	return r == nil || !r.limitsURI || !climbs(uri) && r.resources.Allows(uri)
+}
+
+// maxEscapes is how often a URI may be escaped.
+const maxEscapes = 4
+
+// climbs reports whether a URI may stand for one outside of the part that it begins with.
+func climbs(uri string) bool {
+	for range maxEscapes {
+		if slices.Contains(strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune("/\\?#", r) }), "..") {
+			return true
+		}
+		plain, err := url.PathUnescape(uri)
+		if err != nil || plain == uri {
+			return err != nil
+		}
+		uri = plain
+	}
+	return true
+}
+
+func (a *Annotations) hold(t *mcp.Tool) bool {
+	said := mcp.ToolAnnotations{}
+	if t != nil && t.Annotations != nil {
+		said = *t.Annotations
+	}
+	is := func(wanted *bool, value bool) bool { return wanted == nil || *wanted == value }
+	destructive := !said.ReadOnlyHint && (said.DestructiveHint == nil || *said.DestructiveHint)
+	return is(a.ReadOnly, said.ReadOnlyHint) && is(a.Destructive, destructive) && is(a.Idempotent, said.IdempotentHint) &&
+		is(a.OpenWorld, said.OpenWorldHint == nil || *said.OpenWorldHint)
+}
+
+// view is what one gateway offers of the client: everything, or a profile.
+type view struct {
+	client   clientCatalogs
+	settings *SettingsVar
+	profile  string // empty: everything
+
+	mu   sync.Mutex // guards the fields below
+	by   *rules     // that chose of
+	kept map[string]mcpvisor.Catalog
+}
+
+// clientCatalogs is what a view needs of the client.
+type clientCatalogs interface {
+	Catalogs() iter.Seq[mcpvisor.Catalog]
+	Servers() []string
+}
+
+// rules returns what is offered at this moment; nil: everything.
+func (v *view) rules() *rules {
+	if v.profile == "" {
+		return nil
+	}
+	return v.rulesOf(v.settings.load())
+}
+
+// rulesOf returns what some settings offer.
+func (v *view) rulesOf(s *settings) *rules {
+	if v.profile == "" {
+		return nil
+	}
+	if r := s.rules[v.profile]; r != nil {
+		return r
+	}
+	return noRules
+}
+
+// servers yields the catalogs of the servers that are offered, as a whole.
+func (v *view) servers(r *rules) iter.Seq[mcpvisor.Catalog] {
+	if r == nil {
+		return v.client.Catalogs()
+	}
+	return func(yield func(mcpvisor.Catalog) bool) {
+		for known := range v.client.Catalogs() {
+			if r.offersServer(known.Server) && !yield(known) {
+				return
+			}
+		}
+	}
+}
+
+// catalogs yields what is offered.
+func (v *view) catalogs(r *rules) iter.Seq[mcpvisor.Catalog] {
+	if r == nil || !r.limitsEntries {
+		return v.servers(r)
+	}
+	return func(yield func(mcpvisor.Catalog) bool) {
+		for known := range v.servers(r) {
+			if !yield(v.choose(r, known)) {
+				return
+			}
+		}
+	}
+}
+
+// choose returns the part of a catalog that is offered. It is made once for each version of the
+// catalog.
+func (v *view) choose(r *rules, known mcpvisor.Catalog) mcpvisor.Catalog {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.by != r {
+		v.by, v.kept = r, map[string]mcpvisor.Catalog{}
+	}
+	part, ok := v.kept[known.Server]
+	if !ok || part.Version != known.Version {
+		if !ok && len(v.kept) > len(v.client.Servers()) { // some are gone
+			clear(v.kept)
+		}
+		part = known
+		part.Tools = chosen(known.Tools, r.offersTool)
+		part.Prompts = chosen(known.Prompts, func(p *mcpvisor.Prompt) bool { return r.prompts.allows(p.Server, p.OriginalName) })
+		part.Resources = chosen(known.Resources, func(one *mcpvisor.Resource) bool { return r.offersURI(one.URI) })
+		part.Templates = chosen(known.Templates, func(t *mcpvisor.ResourceTemplate) bool { return r.offersURI(t.URITemplate) })
+		v.kept[known.Server] = part
+	}
+	part.Unavailable, part.State = known.Unavailable, known.State // they change without the version
+	return part
+}
+
+func chosen[T any](all []T, offered func(*T) bool) (part []T) {
+	for i := range all {
+		if offered(&all[i]) {
+			part = append(part, all[i])
+		}
+	}
+	return part
+}
+
+// serverNames returns the registered servers that are offered.
+func (v *view) serverNames() []string {
+	r := v.rules()
+	return slices.DeleteFunc(v.client.Servers(), func(server string) bool { return !r.offersServer(server) })
+}
+
+// offersUpdate reports whether a session may hear that a resource was updated.
+func (v *view) offersUpdate(server, uri string) bool {
+	r := v.rules()
+	return r.offersServer(server) && r.offersURI(uri)
+}
+
+// profile returns what the session is offered; nil: everything.
+func (g *gateway) profile() *rules { return g.view.rules() }
+
+// offeredTool finds a tool of the profile by its qualified name or alias.
+func (c *connection) offeredTool(name string) (found []owner) {
+	for known := range c.view.catalogs(c.profile()) {
+		for i := range known.Tools {
+			if t := &known.Tools[i]; t.Name == name || t.Alias == name {
+				found = append(found, owner{t.Server, t.OriginalName})
+			}
+		}
+	}
+	return found
+}
+
+// offeredPrompt finds a prompt of the profile in the same way.
+func (c *connection) offeredPrompt(name string) (found []owner) {
+	for known := range c.view.catalogs(c.profile()) {
+		for i := range known.Prompts {
+			p := &known.Prompts[i]
+			if o := (owner{p.Server, p.OriginalName}); o.qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {
+				found = append(found, o)
+			}
+		}
+	}
+	return found
+}
+
+// findOffered finds a tool or prompt of the profile that is not listed under that name. If its server
+// has never been ready, it waits for that as a call does. What the profile hides is as unknown as what
+// does not exist.
+func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []owner) (owner, error) {
+	if len(name) > maxURIBytes {
+		return owner{}, unknown(what, name)
+	}
+	found := find(name)
+	if len(found) == 0 && c.awaitOwner(ctx, name) {
+		l := c.catalog.get()
+		if o, ok := l.promptByName[name]; ok && what == "prompt" {
+			return o, nil
+		}
+		if server, own, ok := mcpvisor.SplitName(l.toolByName[name]); ok && what == "tool" {
+			return owner{server, own}, nil
+		}
+		found = find(name)
+	}
+	switch len(found) {
+	case 0:
+		return owner{}, unknown(what, name)
+	case 1:
+		return found[0], nil
+	}
+	return owner{}, invalidParams("several " + what + "s have the name " + quote(name) + "; use " +
+		shorten(found[0].qualified()) + " or " + shorten(found[1].qualified()))
+}
+
+// awaitOwner waits until a server of the profile that has never been ready is ready, if a name says
+// that it is of that server. It reports whether it is.
+func (c *connection) awaitOwner(ctx context.Context, name string) bool {
+	if c.opts.maxWait <= 0 {
+		return false
+	}
+	for _, server := range c.neverReady() {
+		if rest, ok := strings.CutPrefix(strings.TrimPrefix(name, toolname.AliasPrefix), server); ok && (strings.HasPrefix(rest, "__") || strings.HasPrefix(rest, "/")) {
+			ctx, cancel := context.WithTimeout(ctx, c.opts.maxWait)
+			defer cancel()
+			return c.client.WaitReady(ctx, server) == nil
+		}
+	}
+	return false
+}

@@ -1,0 +1,404 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+func pointerTo[T any](v T) *T { return &v }
+
+// librarian is a server with tools of all annotations, two prompts and some resources.
+func librarian() mcptest.Script {
+	return mcptest.Script{
+		Instructions: "Read before you write.",
+		Tools: []mcptest.ToolDef{
+			{Name: "read_book", Text: "a book", Annotations: json.RawMessage(`{"readOnlyHint":true}`)},
+			{Name: "read_diary", Text: "a diary", Annotations: json.RawMessage(`{"readOnlyHint":true}`)},
+			{Name: "add_note", Text: "added", Annotations: json.RawMessage(`{"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`)},
+			{Name: "burn", Text: "burnt"},
+			{Name: "log"},
+		},
+		Prompts:   []mcptest.PromptDef{{Name: "summary", Arguments: []string{"of"}, Text: "Sum up {of}."}, {Name: "secret_summary", Arguments: []string{"of"}, Text: "Sum up {of}."}},
+		Resources: []mcptest.ResourceDef{{URI: "lib://open/a", Name: "a", Text: "A"}, {URI: "lib://closed/b", Name: "b", Text: "B"}},
+		Templates: []mcptest.TemplateDef{{URITemplate: "lib://open/{name}", Name: "open"}, {URITemplate: "lib://closed/{name}", Name: "closed"}},
+	}
+}
+
+func newSettings(t *testing.T, s Settings) *SettingsVar {
+	t.Helper()
+	v := new(SettingsVar)
+	require.NoError(t, v.Set(s))
+	return v
+}
+
+// A profile offers what its globs over servers, tools, prompts, resources and annotations match.
+func TestProfile_lists(t *testing.T) {
+	c := newClient(t, fixture("library", librarian()), fixture("other", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "read_mail", Text: "mail"}}}))
+	for name, row := range map[string]struct {
+		profile                             Profile
+		tools, prompts, resources, template string
+	}{
+		"everything":    {Profile{}, "add_note burn log read_book read_diary other:read_mail", "secret_summary summary other:greet other:hello", "closed/b open/a + 2", "lib://closed/{name} lib://open/{name} + 1"},
+		"one server":    {Profile{Servers: Filter{Allow: []string{"lib*"}}}, "add_note burn log read_book read_diary", "secret_summary summary", "closed/b open/a", "lib://closed/{name} lib://open/{name}"},
+		"not a server":  {Profile{Servers: Filter{Deny: []string{"other"}}}, "add_note burn log read_book read_diary", "secret_summary summary", "closed/b open/a", "lib://closed/{name} lib://open/{name}"},
+		"names":         {Profile{Tools: Filter{Allow: []string{"read_*"}, Deny: []string{"*diary"}}, Prompts: Filter{Deny: []string{"secret*", "other/*"}}, Resources: Filter{Allow: []string{"lib://open/*"}}}, "read_book other:read_mail", "summary", "open/a", "lib://open/{name}"},
+		"of a server":   {Profile{Tools: Filter{Allow: []string{"other/read_*", "burn"}}, Prompts: Filter{Allow: []string{"library/*"}, Deny: []string{"library/summary"}}, Resources: Filter{Deny: []string{"*"}}}, "burn other:read_mail", "secret_summary", "", ""},
+		"read only":     {Profile{Servers: Filter{Allow: []string{"library"}}, Annotations: Annotations{ReadOnly: pointerTo(true)}, Prompts: Filter{Deny: []string{"*"}}, Resources: Filter{Deny: []string{"*"}}}, "read_book read_diary", "", "", ""},
+		"no harm":       {Profile{Servers: Filter{Allow: []string{"library"}}, Annotations: Annotations{Destructive: pointerTo(false)}, Prompts: Filter{Deny: []string{"*"}}, Resources: Filter{Deny: []string{"*"}}}, "add_note read_book read_diary", "", "", ""},
+		"closed, again": {Profile{Servers: Filter{Allow: []string{"library"}}, Annotations: Annotations{OpenWorld: pointerTo(false), Idempotent: pointerTo(true)}, Prompts: Filter{Deny: []string{"*"}}, Resources: Filter{Deny: []string{"*"}}}, "add_note", "", "", ""},
+		"nothing":       {Profile{Servers: Filter{Allow: []string{"none"}}}, "", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t, Transport(c, WithNames(Names{}), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": row.profile}})), WithProfile("p")), "2025-11-25", nil)
+			short := strings.NewReplacer("library__", "", "__", ":", "lib://", "").Replace
+			var tools, prompts, resources, templates []string
+			for tool, err := range s.Tools(t.Context(), nil) {
+				require.NoError(t, err)
+				tools = append(tools, short(tool.Name))
+			}
+			for prompt, err := range s.Prompts(t.Context(), nil) {
+				require.NoError(t, err)
+				prompts = append(prompts, short(prompt.Name))
+			}
+			others := 0
+			for r, err := range s.Resources(t.Context(), nil) {
+				require.NoError(t, err)
+				if !strings.HasPrefix(r.URI, "lib") {
+					others++
+					continue
+				}
+				resources = append(resources, short(r.URI))
+			}
+			otherTemplates := 0
+			for template, err := range s.ResourceTemplates(t.Context(), nil) {
+				require.NoError(t, err)
+				if !strings.HasPrefix(template.URITemplate, "lib") {
+					otherTemplates++
+					continue
+				}
+				templates = append(templates, template.URITemplate)
+			}
+			if others > 0 {
+				resources, templates = append(resources, "+ 2"), append(templates, "+ 1")
+				require.Equal(t, 2, others)
+				require.Equal(t, 1, otherTemplates)
+			}
+			require.Equal(t, []string{row.tools, row.prompts, row.resources, row.template},
+				[]string{strings.Join(tools, " "), strings.Join(prompts, " "), strings.Join(resources, " "), strings.Join(templates, " ")})
+		})
+	}
+}
+
+// What a profile hides cannot be called, completed, read or subscribed to, under any of its
+// names. The error is that of a name that does not exist, but for the name.
+func TestProfile_hidden_is_unknown(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		c := newClient(t, fixture("library", librarian()), fixture("mail", mcptest.Script{}))
+		s := openRaw(t, Transport(c, WithNames(Names{}), WithProfile("p"), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {
+			Servers: Filter{Allow: []string{"library"}}, Tools: Filter{Allow: []string{"read_book", "log"}},
+			Prompts: Filter{Allow: []string{"summary"}}, Resources: Filter{Allow: []string{"lib://open/*"}}}}}))))
+		meta := ""
+		if version >= modernVersion {
+			meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientCapabilities":{}}`
+		}
+		// ask returns the error of a request, with the name taken out; empty if it has none.
+		ask := func(method, params, name string) string {
+			answer := s.call(method, strings.ReplaceAll(params, "NAME", name)[:len(strings.ReplaceAll(params, "NAME", name))-1]+meta+"}")
+			if answer.Error == nil {
+				return ""
+			}
+			text, err := json.Marshal(answer.Error)
+			require.NoError(t, err)
+			return strings.ReplaceAll(string(text), name, "NAME")
+		}
+		for _, row := range []struct {
+			method, params, unknown string
+			hidden, offered         []string
+		}{
+			{"tools/call", `{"name":"NAME","arguments":{}}`, "nonsense",
+				[]string{"library__burn", "library/burn", "mcp__library__burn", "mail__echo", "mail/echo", "mcp__mail__echo", "library/nonsense", "library__nonsense"},
+				[]string{"library__read_book", "library/read_book", "mcp__library__read_book"}},
+			{"prompts/get", `{"name":"NAME","arguments":{"of":"it"}}`, "nonsense",
+				[]string{"library__secret_summary", "library/secret_summary", "mcp__library__secret_summary", "mail__hello", "mail/hello", "mcp__mail__hello", "library/nonsense"},
+				[]string{"library__summary", "library/summary", "mcp__library__summary"}},
+			{"completion/complete", `{"ref":{"type":"ref/prompt","name":"NAME"},"argument":{"name":"of","value":"x"}}`, "nonsense",
+				[]string{"library__secret_summary", "library/secret_summary", "mail__greet"}, []string{"library__summary"}},
+			{"completion/complete", `{"ref":{"type":"ref/resource","uri":"NAME"},"argument":{"name":"name","value":"x"}}`, "lib://nonsense",
+				[]string{"lib://closed/{name}", "mcptest://echo/{text}", "mcpvisor://mail/mcptest://echo/{text}", "mcpvisor://library/lib://closed/{name}"}, []string{"lib://open/{name}"}},
+			{"resources/read", `{"uri":"NAME"}`, "lib://nonsense",
+				[]string{"lib://closed/b", "mcpvisor://library/lib://closed/b", "mcptest://text", "mcpvisor://mail/mcptest://text", "mcpvisor://nobody/x://y",
+					"lib://open/../closed/b", "lib://open/%2e%2e/closed/b", "lib://open/..%2fclosed/b", "lib://open/%252e%252e/closed/b", "lib://open/..%5cclosed/b", "lib://open/%zz"},
+				[]string{"lib://open/a", "mcpvisor://library/lib://open/a", "lib://open/a..b", "lib://open/a%20b"}},
+			{"resources/subscribe", `{"uri":"NAME"}`, "lib://nonsense",
+				[]string{"lib://closed/b", "mcpvisor://library/lib://closed/b", "mcptest://text", "mcpvisor://mail/mcptest://text"}, []string{"lib://open/a"}},
+		} {
+			want := ask(row.method, row.params, row.unknown)
+			require.NotEmpty(t, want, row.method)
+			for _, name := range row.hidden {
+				require.Equal(t, want, ask(row.method, row.params, name), "%s %s", row.method, name)
+			}
+			for _, name := range row.offered {
+				answer := ask(row.method, row.params, name)
+				require.NotEqual(t, want, answer, "%s %s", row.method, name)
+				require.NotContains(t, answer, "no server has", "%s %s", row.method, name)
+				require.NotContains(t, answer, "unknown", "%s %s", row.method, name)
+			}
+		}
+		for _, called := range c.ToolStats("library") {
+			require.Equal(t, "library/read_book", called.Name)
+		}
+		require.Empty(t, c.ToolStats("mail"))
+	})
+}
+
+// Over HTTP a client has a profile by its token or by the path. It does not learn of others, and a
+// session of one is none of another.
+func TestProfile_over_HTTP(t *testing.T) {
+	c := newClient(t, fixture("library", librarian()))
+	reader, ghost, admin := NewToken(), NewToken(), NewToken()
+	settings := newSettings(t, Settings{Profiles: map[string]Profile{
+		"read": {Annotations: Annotations{ReadOnly: pointerTo(true)}}, "burn": {Tools: Filter{Allow: []string{"burn"}}}}})
+	handler := Handler(c, WithSettings(settings), WithTokens(Token{Principal: "reader", Profile: "read", SHA256: HashToken(reader)},
+		Token{Principal: "ghost", Profile: "gone", SHA256: HashToken(ghost)}, Token{Principal: "admin", SHA256: HashToken(admin)}))
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	mux.Handle("/mcp/{"+ProfilePath+"}", handler)
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() { handler.Close(); server.Close() })
+
+	for _, row := range []struct {
+		token, path string
+		status      int
+		tools       int
+	}{
+		{admin, "/mcp", http.StatusOK, 5}, {admin, "/mcp/read", http.StatusOK, 2}, {admin, "/mcp/burn", http.StatusOK, 1}, {admin, "/mcp/none", http.StatusNotFound, 0},
+		{reader, "/mcp", http.StatusOK, 2}, {reader, "/mcp/read", http.StatusOK, 2}, {reader, "/mcp/burn", http.StatusNotFound, 0}, {reader, "/mcp/none", http.StatusNotFound, 0},
+		{ghost, "/mcp", http.StatusForbidden, 0}, {ghost, "/mcp/read", http.StatusNotFound, 0}, {"", "/mcp/read", http.StatusUnauthorized, 0},
+	} {
+		p := newPeer(t, server.URL+row.path)
+		p.header.Set("Authorization", "Bearer "+row.token)
+		status, _ := p.post(initializeRequest("2025-11-25"))
+		require.Equal(t, row.status, status, row)
+		if row.status != http.StatusOK {
+			continue
+		}
+		p.initialize("2025-11-25")
+		_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+		require.Equal(t, row.tools, strings.Count(answer, `"inputSchema"`), "%v: %s", row, answer)
+		for path, status := range map[string]int{"/mcp": http.StatusNotFound, "/mcp/read": http.StatusNotFound, row.path: http.StatusOK} {
+			p.url = server.URL + path
+			got, _ := p.post(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+			if row.token == reader { // it has one profile, whatever the path says
+				status = http.StatusOK
+			}
+			require.Equal(t, status, got, "the session of %s at %s", row.path, path)
+		}
+	}
+}
+
+// A client without a stream cannot call what was hidden a moment ago.
+func TestSettingsVar_without_a_stream(t *testing.T) {
+	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+	_, url := serveHTTP(t, newClient(t, fixture("library", librarian())), WithProfile("p"), WithSettings(settings))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	_, answer := p.post(toolCallOf(1, "library__burn", `{}`))
+	require.Contains(t, answer, "burnt")
+	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Annotations: Annotations{ReadOnly: pointerTo(true)}}}}))
+	_, answer = p.post(toolCallOf(2, "library__burn", `{}`))
+	require.Contains(t, answer, "unknown tool")
+}
+
+// A change of the settings reaches the sessions at once: they are told which lists have changed, and
+// what is hidden now cannot be called any more.
+func TestSettingsVar(t *testing.T) {
+	inBothEras(t, func(t *testing.T, version string) {
+		c := newClient(t, fixture("library", librarian()))
+		settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+		changed := make(chan string, 10)
+		s := connect(t, Transport(c, WithNames(Names{}), WithSettings(settings), WithProfile("p")), version, &mcp.ClientOptions{
+			ToolListChangedHandler:     func(context.Context, *mcp.ToolListChangedRequest) { changed <- "tools" },
+			PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) { changed <- "prompts" },
+			ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { changed <- "resources" },
+		})
+		names := func() (names string) {
+			for tool, err := range s.Tools(t.Context(), nil) {
+				require.NoError(t, err)
+				names += tool.Name + " "
+			}
+			return names
+		}
+		require.Equal(t, "library__add_note library__burn library__log library__read_book library__read_diary ", names())
+		require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Tools: Filter{Allow: []string{"read_*"}}}}}))
+		_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "library__burn"})
+		require.ErrorContains(t, err, `unknown tool "library__burn"`)
+		require.Equal(t, "tools", receive(t, changed))
+		require.Equal(t, "library__read_book library__read_diary ", names())
+
+		require.NoError(t, settings.Set(Settings{Names: &Names{Prefix: PrefixNever}, Profiles: map[string]Profile{"p": {Tools: Filter{Allow: []string{"read_book"}}}}}))
+		require.Equal(t, "tools", receive(t, changed))
+		if version < modernVersion { // the prompts have other names, too
+			require.Equal(t, "prompts", receive(t, changed))
+		}
+		require.Equal(t, "read_book ", names())
+		require.Equal(t, "a book", text2(s.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_book"})))
+
+		require.Error(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Tools: Filter{Allow: []string{""}}}}}))
+		require.Equal(t, "read_book ", names(), "nothing has changed")
+
+		require.NoError(t, settings.Set(Settings{}))
+		require.Empty(t, names(), "a profile that is gone offers nothing")
+	})
+}
+
+func text2(r *mcp.CallToolResult, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return textOf(r)
+}
+
+// The settings may say what happens to servers that are down.
+func TestSettingsVar_on_down(t *testing.T) {
+	settings := newSettings(t, Settings{})
+	o := newOptions([]Option{WithSettings(settings), WithOnDown(Withdraw()), WithOnDown(Grace(time.Second), "a")})
+	require.Equal(t, []OnDown{Grace(time.Second), Withdraw()}, []OnDown{o.onDownNow(settings.load(), "a"), o.onDownNow(settings.load(), "b")})
+	require.NoError(t, settings.Set(Settings{OnDown: pointerTo(Keep()), OnDownOf: map[string]OnDown{"c": Grace(time.Minute)}}))
+	now := func(server string) OnDown { return o.onDownNow(settings.load(), server) }
+	require.Equal(t, []OnDown{Grace(time.Second), Keep(), Grace(time.Minute)}, []OnDown{now("a"), now("b"), now("c")})
+}
+
+// Errors of profiles say what is wrong, where, and what to write.
+func TestSettingsVar_Set_errors(t *testing.T) {
+	err := new(SettingsVar).Set(Settings{Profiles: map[string]Profile{
+		"a b": {Servers: Filter{Allow: []string{"x/y"}, Deny: []string{"[a-z]*"}}},
+		"b":   {Tools: Filter{Deny: []string{""}}, Prompts: Filter{Allow: []string{"{a,b}"}}, Resources: Filter{Allow: []string{strings.Repeat("x", 1001)}}},
+	}})
+	require.EqualError(t, err, `gateway: the name of profile "a b" cannot be part of a path; use letters, digits, - and _
+profile "a b": the pattern "x/y" of servers matches nothing, because a server has no slash in its name, and only * and ? are special in a pattern
+profile "a b": the pattern "[a-z]*" of servers matches nothing, because a server has no slash in its name, and only * and ? are special in a pattern
+profile "b": a pattern of tools is empty; remove it, or write "*" for all
+profile "b": the pattern "{a,b}" of prompts matches nothing, because only * and ? are special in a pattern
+profile "b": a pattern of resources has 1001 bytes; use at most 1000`)
+}
+
+// Instructions, log messages and updates of hidden servers do not reach the session either. The level of
+// hidden servers is not changed.
+func TestProfile_hears_nothing_of_others(t *testing.T) {
+	mail := mcptest.Script{Instructions: "Write mails.", Tools: []mcptest.ToolDef{{Name: "log"}}}
+	c := newClient(t, fixture("library", librarian()), fixture("mail", mail))
+	logs := make(chan string, 10)
+	s := connect(t, Transport(c, WithProfile("p"), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {Servers: Filter{Allow: []string{"library"}}}}}))), "2025-11-25",
+		&mcp.ClientOptions{LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+			text, _ := json.Marshal(r.Params.Data)
+			logs <- string(text)
+		}})
+	require.Equal(t, "library: Read before you write.", s.InitializeResult().Instructions)
+	require.NoError(t, s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "info"}))
+	require.NoError(t, c.SetLoggingLevel(t.Context(), "mail", "info"))
+	for _, server := range []string{"mail", "library"} {
+		_, err := c.CallTool(t.Context(), server+"/log", map[string]any{"level": "error", "text": "from " + server})
+		require.NoError(t, err)
+	}
+	require.Equal(t, `"from library"`, receive(t, logs))
+
+	require.NoError(t, c.SetLoggingLevel(t.Context(), "mail", "error"))
+	events := c.Watch(t.Context(), mcpvisor.EventLog)
+	require.NoError(t, s.SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: "debug"}))
+	for _, level := range []string{"debug", "error"} {
+		_, err := c.CallTool(t.Context(), "mail/log", map[string]any{"level": level, "text": level})
+		require.NoError(t, err)
+	}
+	require.Equal(t, "error", receive(t, events).Log.Level, "the level of mail is the same")
+}
+
+// A resource that is hidden after the session has subscribed to it is not reported any more.
+func TestProfile_hides_what_was_subscribed(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{Resources: []mcptest.ResourceDef{{URI: "x://one", Name: "one"}, {URI: "x://two", Name: "two"}}}))
+	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
+	updated := make(chan string, 10)
+	s := connect(t, Transport(c, WithSettings(settings), WithProfile("p")), "2025-11-25", &mcp.ClientOptions{
+		ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI }})
+	for _, uri := range []string{"x://one", "x://two"} {
+		require.NoError(t, s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}))
+	}
+	touch := func(uri string) {
+		_, err := c.CallTool(t.Context(), "a/touch", map[string]any{"uri": uri})
+		require.NoError(t, err)
+	}
+	touch("x://one")
+	require.Equal(t, "x://one", receive(t, updated))
+	require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {Resources: Filter{Deny: []string{"x://one"}}}}}))
+	touch("x://one")
+	touch("x://two")
+	require.Equal(t, "x://two", receive(t, updated))
+}
+
+// The error of a tool that has just gone suggests no tool that is hidden.
+func TestProfile_suggests_nothing_hidden(t *testing.T) {
+	c := newClient(t, fixture("a", mcptest.Script{Tools: []mcptest.ToolDef{{Name: "read_book", Text: "x"}, {Name: "read_books", Text: "x"}, {Name: "remove_tool"}}}))
+	_, url := serveHTTP(t, c, WithProfile("p"), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {Tools: Filter{Allow: []string{"read_book"}}}}})))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	_, answer := p.post(toolCallOf(1, "a__read_book", `{}`))
+	require.Contains(t, answer, `"result"`)
+	_, err := c.CallTool(t.Context(), "a/remove_tool", map[string]any{"name": "read_book"})
+	require.NoError(t, err)
+	until(t, func() bool { return len(c.Tools()) == 2 })
+	_, answer = p.post(toolCallOf(1, "a__read_book", `{}`))
+	require.Equal(t, "-32602", memberOf(t, []byte(answer), "error", "code"), answer)
+	require.NotContains(t, answer, "read_books")
+}
+
+// A call of a profile waits for a server that has never been ready, as any other.
+func TestProfile_waits_for_a_server(t *testing.T) {
+	c := newClient(t)
+	spec := fixture("library", librarian())
+	spec.StartSupervised = true
+	start := make(chan struct{})
+	spec.InMemory = gated(spec.InMemory, start)
+	require.NoError(t, c.Register(t.Context(), spec))
+	s := openRaw(t, Transport(c, WithNames(Names{}), WithProfile("p"), WithMaxWait(patience), WithSettings(newSettings(t, Settings{Profiles: map[string]Profile{"p": {Tools: Filter{Allow: []string{"read_*"}}}}}))))
+	s.send(1, "tools/call", `{"name":"library__read_book","arguments":{}}`)
+	s.send(2, "tools/call", `{"name":"library__burn","arguments":{}}`)
+	close(start)
+	answers := map[any]string{}
+	for range 2 {
+		answer := s.read().(*jsonrpc.Response)
+		if answer.Error != nil {
+			answers[answer.ID.Raw()] = answer.Error.Error()
+			continue
+		}
+		answers[answer.ID.Raw()] = string(answer.Result)
+	}
+	require.Contains(t, answers[int64(1)], "a book")
+	require.Contains(t, answers[int64(2)], "unknown tool")
+}
+
+// gated is a server that starts when a channel is closed.
+func gated(server *mcpvisor.InMemory, start <-chan struct{}) *mcpvisor.InMemory {
+	serve := server.Serve
+	gated := *server
+	gated.Serve = func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, stderr io.Writer) error {
+		select {
+		case <-start:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return serve(ctx, in, out, stderr)
+	}
+	return &gated
+}

@@ -1,0 +1,133 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Settings are what can change while a gateway serves; see [SettingsVar]. The zero value changes
+// nothing.
+type Settings struct {
+	// Names say how tools and prompts are listed. nil: as [WithNames] says.
+	Names *Names
+	// OnDown says what happens to the entries of a server that is down, and OnDownOf says it of
+	// single servers. nil, and for servers without one: as [WithOnDown] says.
+	OnDown   *OnDown
+	OnDownOf map[string]OnDown
+	// MaxResultBytes is the length above which the text of a result is shortened. 0 or less: as
+	// [WithMaxResultBytes] says.
+	MaxResultBytes int
+	// Profiles are what parts of the servers are offered, by the name of the profile.
+	Profiles map[string]Profile
+}
+
+// SettingsVar holds the [Settings] of gateways, and changes them while the gateways serve: sessions
+// continue, and are told which lists have changed. The zero value has the zero Settings. Safe for
+// concurrent use. It must not be copied.
+type SettingsVar struct {
+	current atomic.Pointer[settings]
+
+	mu       sync.Mutex // guards watchers
+	watchers map[*hub]bool
+}
+
+// settings are checked Settings. They do not change.
+type settings struct {
+	Settings
+	rules map[string]*rules // of the profiles
+}
+
+// Set changes the settings. If they are not valid it changes nothing, and returns an error that
+// names each problem.
+func (v *SettingsVar) Set(s Settings) error {
+	made := &settings{Settings: s, rules: map[string]*rules{}}
+	made.Profiles, made.OnDownOf = nil, maps.Clone(s.OnDownOf)
+	if s.Names != nil {
+		names := *s.Names
+		made.Names = &names
+	}
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(s.Profiles)) {
+		profile := s.Profiles[name].clone()
+		if err := profile.validate(name); err != nil {
+			problems = append(problems, err)
+		}
+		made.rules[name] = newRules(profile)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("gateway: %w", errors.Join(problems...))
+	}
+	v.current.Store(made)
+	v.mu.Lock()
+	told := slices.Collect(maps.Keys(v.watchers))
+	v.mu.Unlock()
+	for _, h := range told { // without mu: a hub that joins holds its own
+		h.reportLists()
+	}
+	return nil
+}
+
+// Has reports whether there is a profile of that name.
+func (v *SettingsVar) Has(profile string) bool { return v.load().rules[profile] != nil }
+
+// load returns the settings of this moment.
+func (v *SettingsVar) load() *settings {
+	if s := v.current.Load(); s != nil {
+		return s
+	}
+	return &noSettings
+}
+
+var noSettings settings
+
+// watch reports changes of the lists to a hub until ignore.
+func (v *SettingsVar) watch(h *hub) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.watchers == nil {
+		v.watchers = map[*hub]bool{}
+	}
+	v.watchers[h] = true
+}
+
+func (v *SettingsVar) ignore(h *hub) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.watchers, h)
+}
+
+// WithSettings lets v change what a gateway offers, also later. Several gateways may have the same
+// v. Default: nothing changes, and there are no profiles.
+func WithSettings(v *SettingsVar) Option {
+	return func(o *options) {
+		if o.settings = v; v == nil {
+			o.settings = new(SettingsVar)
+		}
+	}
+}
+
+// namesNow are how tools and prompts are listed with some settings; nil: by aliases.
+func (o *options) namesNow(s *settings) *Names {
+	if s.Names != nil {
+		return s.Names
+	}
+	return o.names
+}
+
+// onDownNow is what happens to the entries of a server that is down.
+func (o *options) onDownNow(s *settings, server string) OnDown {
+	if d, ok := s.OnDownOf[server]; ok {
+		return d
+	}
+	if d, ok := o.onDownOf[server]; ok {
+		return d
+	}
+	if s.OnDown != nil {
+		return *s.OnDown
+	}
+	return o.onDown
+}

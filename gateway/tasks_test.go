@@ -462,7 +462,7 @@ func TestTasks_versions(t *testing.T) {
 		_, url := serveHTTP(t, c)
 		for _, downstream := range supportedVersions() {
 			t.Run("client of "+downstream+", server of "+upstream, func(t *testing.T) {
-				result := ""
+				var result string
 				if downstream >= tasksVersion {
 					p := follower(t, url, downstream == modernVersion)
 					result = string(p.outcome(p.begin(downstream)))

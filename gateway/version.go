@@ -35,6 +35,7 @@ func (c *connection) initialize(r *request, p *params) (any, error) {
 	if r != nil { // of a Transport; elsewhere the id of the session keeps it
 		c.declare(capabilityBits(r.Params))
 		c.speak(version)
+		c.introduce(r.Params, "clientInfo", version)
 	}
 	return &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}, nil
 }

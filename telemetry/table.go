@@ -134,7 +134,7 @@ var table = []metricDef{
 	{name: nameManager, kind: counter, unit: "{restart}", series: "1", observed: true,
 		description: "How often the manager of the client was replaced after a panic. Anything but 0 is a defect of this library."},
 	{name: nameSessions, kind: gauge, unit: "{session}", series: "1", observed: true,
-		description: "Clients of the gateway that were seen within 15 minutes, or have something open; only with WithGateway, as the next ones."},
+		description: "Clients of the gateway that were seen within 15 minutes, or have something open."},
 	{name: nameStreams, kind: gauge, unit: "{stream}", series: "1", observed: true,
 		description: "Open streams of clients of the gateway."},
 	{name: nameGatewayInFlight, kind: gauge, unit: "{request}", series: "1", observed: true,

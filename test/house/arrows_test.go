@@ -106,6 +106,20 @@ var arrows = map[string]arrow{
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
 	"test/conformance/gateway":                {". facade gateway", nil},
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
+
+	"fleet":                    {". supervisor facade internal/ fleet fleet/", nil},
+	"fleet/internal/protocol":  {"fleet/placement fleet/store", nil},
+	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/protocol", nil},
+	"fleet/internal/kv":        {folders: "fleet/store"},
+	"fleet/internal/boottime":  {foreign: []string{xsys}},
+	"fleet/internal/storetest": {"fleet/store", []string{"github.com/stretchr/testify/require"}},
+	"fleet/internal/etcdtest":  {foreign: []string{"github.com/stretchr/testify/require"}},
+	"fleet/placement":          {},
+	"fleet/store":              {},
+	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
+	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap"}},
+	"fleet/peer":               {". internal/ fleet/internal/", []string{"google.golang.org/"}},
+	"fleet/guard":              {". internal/ fleet/internal/", []string{xsys}},
 }
 
 // arrowOf returns the arrow of a folder.

@@ -64,8 +64,8 @@ type Planner struct {
 	held map[string]bool
 
 	claims map[string]bool // not answered
-	// releases are decided, and not carried out: the view has the name with this life, or, unless
-	// the node drains, with nobody.
+	// releases are decided, and not carried out: the view has the name with this life, or, if it is
+	// surplus (true), with nobody. So surplus leaves only as fast as others take it.
 	releases map[string]bool
 
 	queue      []candidacy // a heap; the first is due first
@@ -203,11 +203,11 @@ func (p *Planner) hasRoom(v *View, self *life, n *name) bool {
 
 func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Effect) {
 	surplus := self.load - v.bound(self)
-	for server := range p.releases {
+	for server, handover := range p.releases {
 		switch n := v.names[server]; {
 		case n.owned() && n.place.Life == p.life:
 			surplus--
-		case self.Draining || !n.unplaced:
+		case !handover || !n.unplaced:
 			delete(p.releases, server)
 		}
 	}
@@ -219,16 +219,17 @@ func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Eff
 		if len(p.releases) >= p.policy.MaxReleases {
 			break
 		}
-		if p.releases[n.name] {
+		if _, decided := p.releases[n.name]; decided {
 			continue
 		}
-		if !self.Draining && n.fits(self) {
+		handover := !self.Draining && n.fits(self)
+		if handover {
 			if surplus <= 0 || !v.wanted(n, self) {
 				continue
 			}
 			surplus--
 		}
-		p.releases[n.name] = true
+		p.releases[n.name] = handover
 		effects = append(effects, Effect{EffectRelease, n.name, n.place, n.revision})
 	}
 	return effects

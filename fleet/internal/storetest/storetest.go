@@ -24,7 +24,9 @@ type Subject struct {
 
 // Run tests the stores that open makes. All may share one database: each test has keys of its own.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
-	t.Run("a lost connection", func(t *testing.T) { testInterrupt(t, open(t)) }) // alone: it disturbs others
+	// Alone, because they disturb others.
+	t.Run("a lost connection", func(t *testing.T) { testInterrupt(t, open(t)) })
+	t.Run("compaction", func(t *testing.T) { testCompaction(t, open(t)) })
 	for name, test := range map[string]func(t *testing.T, s Subject){
 		"conditions":                testConditions,
 		"a snapshot is sorted":      testSnapshot,
@@ -35,7 +37,6 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		"a put with a dead lease":   testDeadLease,
 		"a watch has no gap":        testWatch,
 		"a watch says it is alive":  testProgress,
-		"compaction":                testCompaction,
 		"one of many commits holds": testRace,
 		"contexts and close":        testEnds,
 	} {

@@ -55,6 +55,7 @@ type process struct {
 	sent     int64
 	arrives  time.Duration
 	watching bool
+	breaks   int // of the connection: what was sent before one does not arrive after it
 }
 
 type serverProcess struct {
@@ -130,6 +131,7 @@ func (p *process) carryOut(e protocol.Effect) {
 	case protocol.EffectRevoke:
 		p.revoke(e.Lease)
 	case protocol.EffectWatch:
+		p.broken()
 		p.watch, p.sent = e.Watch, e.After
 		p.toStore(func() { p.beginWatch(e) })
 	case protocol.EffectDeadline:
@@ -146,6 +148,7 @@ func (p *process) carryOut(e protocol.Effect) {
 	case protocol.EffectLeft:
 		p.world.log("%s: left", p)
 		p.dead, p.machine.process = true, nil
+		p.world.after(p.world.between(0, 8*time.Second), p.boot)
 	}
 }
 
@@ -162,7 +165,7 @@ func (p *process) pass(cut *bool, arrive func()) {
 		return
 	}
 	delay := w.between(100*time.Microsecond, p.delay)
-	if w.chance(0.02) {
+	if w.now < faultsFor && w.chance(0.05) {
 		delay += w.between(0, 3*time.Second)
 	}
 	held := *cut
@@ -236,6 +239,7 @@ func (p *process) beginWatch(e protocol.Effect) {
 		})
 		return
 	}
+	p.breaks++
 	p.watching = true
 	p.pushEvents()
 }
@@ -254,7 +258,7 @@ func (p *process) pushEvents() {
 	watch := p.watch
 	p.sent = batch.Revision
 	if p.cutFrom || w.chance(p.loss/4) {
-		p.watching = false
+		p.broken()
 		if w.chance(0.5) {
 			w.after(w.between(0, 4*time.Second), func() {
 				p.input(protocol.Input{Kind: protocol.InputWatchEnded, Watch: watch})
@@ -263,13 +267,21 @@ func (p *process) pushEvents() {
 		return
 	}
 	p.arrives = max(p.arrives, w.now+w.between(100*time.Microsecond, p.delay))
+	breaks := p.breaks
 	w.at(p.arrives, func() {
-		if p.watch == watch && !p.cutFrom {
+		switch {
+		case p.breaks != breaks:
+		case p.cutFrom:
+			p.broken()
+		default:
 			p.input(protocol.Input{Kind: protocol.InputBatch, Watch: watch, Batch: batch})
-		} else if p.watch == watch {
-			p.watching = false
 		}
 	})
+}
+
+func (p *process) broken() {
+	p.watching = false
+	p.breaks++
 }
 
 // progress is what the store sends although nothing happens.

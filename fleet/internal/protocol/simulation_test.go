@@ -150,8 +150,14 @@ func (w *world) fault() {
 		w.after(lasts, func() { m.cutTo, m.cutFrom = false, false })
 	case 7:
 		w.log("%s: a bad link for %v", m.config.Node.ID, lasts)
-		m.loss, m.delay = 0.4*w.random.Float64(), w.between(0, time.Second)+time.Millisecond
-		w.after(lasts, func() { m.loss, m.delay = 0, 5*time.Millisecond })
+		m.loss, m.delay = 0.4*w.random.Float64(), w.between(time.Millisecond, 2*time.Second)
+		w.after(lasts, func() {
+			m.loss, m.delay = 0, 5*time.Millisecond
+			if w.now < faultsFor && w.chance(0.5) { // the last answers were late, and now there are none
+				m.cutTo, m.cutFrom = true, true
+				w.after(12*time.Second, func() { m.cutTo, m.cutFrom = false, false })
+			}
+		})
 	case 8:
 		if !w.storeDown {
 			w.outage(w.between(100*time.Millisecond, 12*time.Second))
@@ -162,7 +168,6 @@ func (w *world) fault() {
 		if p := m.process; p != nil {
 			w.log("%s: leaves", p)
 			p.input(leave)
-			w.after(w.between(2*time.Second, 15*time.Second), m.boot)
 		}
 	case 11:
 		name := fmt.Sprint("server", w.random.IntN(12))
@@ -180,7 +185,7 @@ func (w *world) outage(lasts time.Duration) {
 	w.storeDown = true
 	for _, m := range w.machines {
 		if m.process != nil {
-			m.process.watching = false
+			m.process.broken()
 		}
 	}
 	w.after(lasts, func() {

@@ -127,11 +127,13 @@ func (p *Planner) claim(now time.Duration, v *View, self *life) (effects []Effec
 	var later []candidacy
 	for len(p.queue) > 0 && p.queue[0].due <= now && len(p.claims) < p.policy.MaxClaims {
 		n := p.pop().name
-		if !n.unplaced || p.claims[n.name] {
+		if !n.unplaced {
 			continue
 		}
 		due, candidate := p.dueOf(v, n)
 		switch {
+		case p.claims[n.name]: // it may still fail
+			later = append(later, candidacy{now + p.policy.Retry, n})
 		case !candidate:
 		case due > now:
 			later = append(later, candidacy{due, n})

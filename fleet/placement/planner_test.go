@@ -206,6 +206,12 @@ func TestPlanner_repeatsAClaim(t *testing.T) {
 	require.Equal(t, f.now+time.Second, f.planners["node0"].Due())
 	f.now += time.Second
 	require.Len(t, f.step()["node0"], 1)
+
+	f.now += time.Minute
+	require.Empty(t, f.step()["node0"], "it is not answered yet")
+	f.planners["node0"].Claimed("server0000")
+	f.now += time.Second
+	require.Len(t, f.step()["node0"], 1)
 }
 
 func TestPlanner_movesOnlyWhatItMust(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package placement decides on which node of a fleet each server runs. It is pure: a [Planner]
+// Package placement is not part of the stable API. It decides on which node of a fleet each server runs. It is pure: a [Planner]
 // takes the time and a [View] and returns what its node must do. It reads no clock and does no
 // input or output; package fleet carries the effects out, and a simulation does it in its place.
 //

@@ -1,4 +1,5 @@
-// Package store is what a fleet needs of its engine: leases, transactions and watches by revision.
+// Package store is not part of the stable API. It has what a fleet needs of its engine: leases,
+// transactions, and watches by revision.
 //
 // A fleet keeps who is there, which servers there are, and where each of them runs in a [Store].
 // Package memory of this folder is a store in this process, for one node and for tests; package

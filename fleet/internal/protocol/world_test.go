@@ -59,12 +59,13 @@ type event struct {
 
 type eventHeap []event
 
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].serial < h[j].serial
+func (h *eventHeap) Len() int { return len(*h) }
+func (h *eventHeap) Less(i, j int) bool {
+	a, b := &(*h)[i], &(*h)[j]
+	return a.at < b.at || a.at == b.at && a.serial < b.serial
 }
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *eventHeap) Push(x any)   { *h = append(*h, x.(event)) }
+func (h *eventHeap) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+func (h *eventHeap) Push(x any)    { *h = append(*h, x.(event)) }
 func (h *eventHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]

@@ -1,4 +1,5 @@
-// Package etcd is the store of a fleet in etcd, version 3.4 or later.
+// Package etcd is not part of the stable API. It is the store of a fleet in etcd, version 3.4 or
+// later.
 package etcd
 
 import (
@@ -86,8 +87,10 @@ func dial(c Config) (*clientv3.Client, error) {
 
 // Close ends both connections.
 func (s *Store) Close() error {
-	if s.closed.Err() != nil {
+	select {
+	case <-s.closed.Done():
 		return nil
+	default:
 	}
 	s.end()
 	return errors.Join(s.client.Close(), s.leases.Close())

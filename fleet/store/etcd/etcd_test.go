@@ -7,11 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/storetest"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestStore(t *testing.T) {
 	server := etcdtest.Start(t)

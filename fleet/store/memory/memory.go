@@ -1,4 +1,4 @@
-// Package memory is a store of a fleet in this process: for a fleet of one node, and for tests. It
+// Package memory is not part of the stable API. It is a store of a fleet in this process: for a fleet of one node, and for tests. It
 // behaves as etcd does, leases, compaction and lost connections included, and keeps nothing when
 // the process ends.
 package memory

@@ -24,9 +24,14 @@ type Subject struct {
 
 // Run tests the stores that open makes. All may share one database: each test has keys of its own.
 func Run(t *testing.T, open func(t *testing.T) Subject) {
+	run := func(t *testing.T, test func(t *testing.T, s Subject)) {
+		s := open(t)
+		t.Cleanup(func() { _ = s.Store.Close() })
+		test(t, s)
+	}
 	// Alone, because they disturb others.
-	t.Run("a lost connection", func(t *testing.T) { testInterrupt(t, open(t)) })
-	t.Run("compaction", func(t *testing.T) { testCompaction(t, open(t)) })
+	t.Run("a lost connection", func(t *testing.T) { run(t, testInterrupt) })
+	t.Run("compaction", func(t *testing.T) { run(t, testCompaction) })
 	for name, test := range map[string]func(t *testing.T, s Subject){
 		"conditions":                testConditions,
 		"a snapshot is sorted":      testSnapshot,
@@ -42,9 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t)
-			t.Cleanup(func() { _ = s.Store.Close() })
-			test(t, s)
+			run(t, test)
 		})
 	}
 }

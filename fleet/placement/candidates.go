@@ -81,14 +81,13 @@ func score(name, node uint64, weight float64) float64 {
 	return -math.Log(u) / weight
 }
 
-// hashOf is FNV-1a, mixed: FNV alone leaves the scores of similar names related, which spreads
-// them badly.
+// hashOf is FNV-1a. Alone it spreads similar names badly; score mixes it.
 func hashOf(text string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(text) {
 		h = (h ^ uint64(text[i])) * 1099511628211
 	}
-	return mix(h)
+	return h
 }
 
 // mix is the finalizer of SplitMix64: every bit of the result depends on every bit of x.

@@ -116,9 +116,6 @@ func (p *Planner) Step(now time.Duration, v *View) []Effect {
 }
 
 func (p *Planner) claim(now time.Duration, v *View, self *life) (effects []Effect) {
-	if self.Draining || v.newest[self.ID] != self {
-		return nil
-	}
 	p.read(now, v)
 	if begin := p.joined + p.policy.Settle; now < begin {
 		p.wake(begin)

@@ -148,6 +148,16 @@ func TestPlanner_respectsLabelsAndCapacity(t *testing.T) {
 	require.Equal(t, 30, f.loads()["b"])
 }
 
+// TestPlanner_countsClaimsAgainstCapacity: claims that the view does not have yet count.
+func TestPlanner_countsClaimsAgainstCapacity(t *testing.T) {
+	f := newFleet(t, Policy{})
+	f.join(Node{ID: "a", Labels: map[string]string{"gpu": "1"}, Capacity: 20})
+	f.joinMany(3)
+	f.specs(40, Spec{Labels: map[string]string{"gpu": "1"}})
+	f.run(time.Minute, short)
+	require.Equal(t, 20, f.loads()["a"])
+}
+
 func TestPlanner_candidatesTakeTurns(t *testing.T) {
 	f := newFleet(t, Policy{Settle: time.Millisecond})
 	f.joinMany(4)

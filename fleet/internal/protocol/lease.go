@@ -16,10 +16,13 @@ func (n *Node) advanceLease() {
 	if n.state == StateFencing && !n.runsExclusive() {
 		n.do(Effect{Kind: EffectRevoke, Lease: n.lease})
 		n.lease, n.life, n.state = 0, "", StateApart
-		if n.leaving {
+	}
+	if n.state == StateApart && n.leaving { // without a lease there is nothing to hand over
+		n.endAll()
+		if len(n.servers) == 0 {
 			n.leave()
-			return
 		}
+		return
 	}
 	if n.inForce() {
 		if n.now >= n.nextRenewal {
@@ -66,9 +69,7 @@ func (n *Node) takeGrant(r request, in Input) {
 	switch {
 	case in.Kind != InputGranted:
 		n.retryAt = n.now + n.config.Retry
-	case n.state != StateApart || n.expired(r):
-		n.do(Effect{Kind: EffectRevoke, Lease: in.Lease}) // too late to be used
-	default:
+	default: // if it came too late, the next step ends the life
 		n.state, n.lease, n.life, n.registered, n.renewals = StateRegistering, in.Lease, lifeOf(in.Lease), 0, 0
 		n.nextRenewal = r.sent + n.config.RenewEvery
 		n.extend(r)
@@ -93,8 +94,6 @@ func (n *Node) takeRenewal(r request, in Input) {
 func (n *Node) deadlineOf(r request) time.Duration {
 	return r.sent + n.config.TTL - n.config.Margin
 }
-
-func (n *Node) expired(r request) bool { return n.now >= n.deadlineOf(r) }
 
 func (n *Node) extend(r request) {
 	deadline := n.deadlineOf(r)
@@ -154,15 +153,21 @@ func (n *Node) fence() {
 	n.state, n.planner, n.asked = StateFencing, nil, false
 	n.do(Effect{Kind: EffectDeadline})
 	for _, name := range sortedKeys(n.servers) {
-		if s := n.servers[name]; s.exclusive || n.leaving {
+		if s := n.servers[name]; s.exclusive {
 			n.end(name, s, true)
 		}
 	}
 }
 
+func (n *Node) endAll() {
+	for _, name := range sortedKeys(n.servers) {
+		n.end(name, n.servers[name], true)
+	}
+}
+
 func (n *Node) runsExclusive() bool {
 	for _, s := range n.servers {
-		if s.exclusive || n.leaving {
+		if s.exclusive {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package protocol_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -340,10 +341,14 @@ func TestNode_malformedRecords(t *testing.T) {
 		b.put(key, []byte("{"))
 	}
 	b.put("nodes/", []byte("{}"))
+	b.put("nodes/c/9", protocol.Encode(placement.Node{ID: "a", Life: "1", Capacity: 1}))
 	b.put("other", []byte("{"))
 	b.run(3 * time.Second)
 	require.Equal(t, 3, b.node.Malformed())
 	require.Empty(t, b.saw(), "and what was known stays")
+	nodes := b.node.View().Nodes()
+	require.Len(t, nodes, 2)
+	require.Equal(t, placement.Node{ID: "c", Life: "9", Capacity: 1}, nodes[1], "the key decides whose record it is")
 }
 
 // TestNode_slowGrant: a lease that comes when its deadline has passed is given back.
@@ -357,4 +362,56 @@ func TestNode_slowGrant(t *testing.T) {
 	b.step(in)
 	require.Contains(t, b.saw(), "revoke")
 	require.Equal(t, "2", b.node.Life())
+}
+
+// TestNode_claimOfAnEndedLife: the store carries a claim out when the lease of its life has ended.
+func TestNode_claimOfAnEndedLife(t *testing.T) {
+	b := newBench(t, map[string]placement.Spec{"lock": {Exclusive: true}})
+	b.hold = func(e protocol.Effect) bool {
+		return e.Kind == protocol.EffectCommit && e.Txn.Then[0].Key == "place/lock"
+	}
+	b.step(protocol.Input{})
+	b.run(1500 * time.Millisecond)
+	require.Len(t, b.held, 1)
+	b.engine.Revoke(1)
+	in, _ := b.answer(b.held[0])
+	require.False(t, in.Result.OK)
+}
+
+// TestNode_keepsSharedServers: the next life claims what runs here before other candidates do.
+func TestNode_keepsSharedServers(t *testing.T) {
+	specs := map[string]placement.Spec{}
+	for i := range 8 {
+		specs[fmt.Sprint("shared", i)] = placement.Spec{}
+	}
+	b := joined(t, specs)
+	b.saw()
+	for _, id := range []string{"b", "c", "d", "e"} {
+		b.put(protocol.NodeKey(id, "7"+id), protocol.Encode(placement.Node{}))
+	}
+	b.events()
+	b.engine.Revoke(1)
+	b.run(3500 * time.Millisecond) // a renewal, then Settle
+	adopted := 0
+	for _, seen := range b.saw() {
+		if strings.HasPrefix(seen, "adopt ") {
+			adopted++
+		}
+	}
+	require.Equal(t, 8, adopted)
+}
+
+// TestNode_leavesWithoutAStore: a node that has no lease ends its servers and leaves.
+func TestNode_leavesWithoutAStore(t *testing.T) {
+	b := joined(t, twoServers)
+	b.saw()
+	b.hold = func(protocol.Effect) bool { return true }
+	b.now = b.node.Deadline()
+	b.step(protocol.Input{})
+	b.hold = func(e protocol.Effect) bool { return e.Kind <= protocol.EffectCommit }
+	b.ended("lock", 1)
+	b.step(protocol.Input{Kind: protocol.InputLeave})
+	require.Equal(t, []string{"end shared 1 true"}, b.saw())
+	b.ended("shared", 1)
+	require.Equal(t, []string{"left"}, b.saw())
 }

@@ -56,7 +56,7 @@ func (n *Node) takeWatchEnd(in Input) {
 
 func (n *Node) takeBatch(in Input) {
 	w := &n.watch
-	if !w.current || in.Watch != w.number || in.Batch.Revision < w.revision {
+	if !w.current || in.Watch != w.number {
 		return
 	}
 	w.heard, w.revision = n.now, in.Batch.Revision

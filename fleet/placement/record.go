@@ -26,7 +26,8 @@ func (n Node) weight() float64 {
 
 // Spec is the part of a server's specification that placement needs.
 type Spec struct {
-	// Exclusive: no two lives of the name may overlap.
+	// Exclusive: no two lives of the name may overlap. It must not change while the name has a
+	// specification: a node that is cut off may run it as a shared one.
 	Exclusive bool `json:"exclusive,omitempty"`
 	// Labels are those that a node must have.
 	Labels map[string]string `json:"labels,omitempty"`

@@ -112,7 +112,7 @@ func (p *process) input(in protocol.Input) {
 	}
 }
 
-// drive stops and continues the process.
+// pause and resume are SIGSTOP and SIGCONT.
 func (p *process) pause() { p.stopped = true; p.world.log("%s: STOP", p) }
 func (p *process) resume() {
 	p.world.log("%s: CONT", p)
@@ -199,17 +199,12 @@ func (p *process) request(e protocol.Effect) {
 			p.input(in)
 		}
 	}
-	if e.Kind == protocol.EffectRenew {
-		p.lease = e.Lease
-	}
 	p.toStore(func() {
 		if w.storeDown {
 			return
 		}
 		in := w.serve(p.machine, e)
-		if w.chance(0.5) || e.Kind != protocol.EffectGrant {
-			p.lease = max(p.lease, in.Lease)
-		}
+		p.lease = max(p.lease, in.Lease) // the guard knows it
 		p.toNode(func() { answer(in) })
 	})
 	w.at(p.trueTime(p.clock()+w.between(time.Second, 3*time.Second)), func() {

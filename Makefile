@@ -41,7 +41,7 @@ lint: ## golangci-lint, at a pinned version built into bin/
 shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
 	@.ci/run shells
 
-fleet: ## 10,000 fleets in simulated time, and the stores of a fleet; etcd comes from Debian
+fleet: ## 10,000 fleets in simulated time, and stores and nodes with etcd of Debian
 	@.ci/run fleet
 
 demo: ## the demo, which checks what it prints

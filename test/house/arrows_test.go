@@ -2,6 +2,8 @@ package house
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +109,20 @@ var arrows = map[string]arrow{
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
 	"test/conformance/gateway":                {". facade gateway", nil},
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
+
+	"fleet":                    {". supervisor facade internal/ fleet fleet/", nil},
+	"fleet/internal/protocol":  {"fleet/placement fleet/store", nil},
+	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/protocol", nil},
+	"fleet/internal/kv":        {folders: "fleet/store"},
+	"fleet/internal/boottime":  {foreign: []string{xsys}},
+	"fleet/internal/storetest": {"fleet/store", []string{"github.com/stretchr/testify/require"}},
+	"fleet/internal/etcdtest":  {foreign: []string{"github.com/stretchr/testify/require"}},
+	"fleet/placement":          {},
+	"fleet/store":              {},
+	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
+	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap"}},
+	"fleet/peer":               {". internal/ fleet/internal/", []string{"google.golang.org/"}},
+	"fleet/guard":              {". internal/ fleet/internal/", []string{xsys}},
 }
 
 // arrowOf returns the arrow of a folder.
@@ -187,6 +203,33 @@ func TestOAuthIsOptional(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFleetIsOptional: only the module fleet links and requires etcd and gRPC. Its parts that
+// decide are pure.
+func TestFleetIsOptional(t *testing.T) {
+	engine := func(dep string) bool {
+		return strings.HasPrefix(dep, "go.etcd.io/etcd/") || strings.HasPrefix(dep+"/", "google.golang.org/grpc/")
+	}
+	for _, platform := range platforms {
+		packages := graph(t, platform)
+		require.True(t, slices.ContainsFunc(packages[module+"fleet/store/etcd"].Deps, engine), "the engine is found")
+		for path, p := range packages {
+			folder, ours := p.folder()
+			if ours && folder != "fleet" && !strings.HasPrefix(folder, "fleet/") {
+				require.False(t, slices.ContainsFunc(p.Deps, engine), "%s (%s) depends on etcd or gRPC", path, platform)
+			}
+		}
+		for _, pure := range []string{"fleet/placement", "fleet/internal/protocol", "fleet/internal/kv"} {
+			for _, dep := range packages[module+pure].Deps {
+				require.True(t, packages[dep].Standard || strings.HasPrefix(dep, module+"fleet/"), "%s depends on %s", pure, dep)
+			}
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	require.NoError(t, err)
+	require.NotContains(t, string(sums), "go.etcd.io/etcd/")
+	require.NotContains(t, string(sums), "google.golang.org/grpc ")
 }
 
 // TestSupervisorIsPure checks indirect imports, too: package supervisor needs the

@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo fleet shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ lint: ## golangci-lint, at a pinned version built into bin/
 
 shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
 	@.ci/run shells
+
+fleet: ## 10,000 fleets in simulated time, and stores and nodes with etcd of Debian
+	@.ci/run fleet
 
 demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo

@@ -109,6 +109,11 @@ func (rt *Runtime) RecentEvents(after uint64) (events []mcpvisor.Event, missed u
 	return rt.hub.After(after)
 }
 
+// EventSummaries returns the summaries that have changed since the event of a number.
+func (rt *Runtime) EventSummaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
+	return rt.hub.Summaries(after)
+}
+
 // Stale counts reports that were dropped because their registration has ended.
 func (rt *Runtime) Stale() uint64 { return rt.stale.Load() }
 

@@ -14,8 +14,10 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/plainjson"
+	"github.com/mcpvisor/mcpvisor/internal/retention"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -93,6 +95,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		return response{}, err
 	}
 	o := c.callOptions(opts)
+	q.record.Client = o.client
 	if o.hasKey {
 		k, err := c.openKey(ctx, o.key, view, name, args)
 		if err != nil {
@@ -223,6 +226,7 @@ type callOptions struct {
 	handlers  *CallHandlers             // of WithCallHandlers; nil: those of the client
 	log       func(mcpvisor.LogMessage) // of WithLogMessages; nil: watchers get them
 	logLevel  string
+	client    string       // of WithClientName
 	relay     bool         // with WithRelay
 	next      Continuation // of WithRelay
 	taskRelay *TaskRelay   // of WithTaskRelay
@@ -230,6 +234,15 @@ type callOptions struct {
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
 	err          error // what is wrong with the options
+}
+
+// WithClientName says for which client of the host the call is made; records of ended calls name it
+// (mcpvisor.CallRecord.Client). Servers are not told. It is cut to 256 bytes of one line. Default:
+// no name.
+func WithClientName(name string) CallOption {
+	return func(o *callOptions) {
+		o.client = display.Prefix(display.Line(display.Prefix(name, 2*retention.TargetBytes)), retention.TargetBytes)
+	}
 }
 
 // WithWaitReady lets the call wait until its server is ready. No timeout of the call ends the

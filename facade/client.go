@@ -35,7 +35,7 @@ import (
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
 //	state      Servers, Status, ServerStatus, Watch, Closed
-//	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, WatchFrom, Stderr, Stats
+//	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, EventSummaries, WatchFrom, Stderr, Stats
 //	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
 //

@@ -45,6 +45,17 @@ func (c *Client) RecentEvents(after uint64) (events []mcpvisor.Event, missed uin
 	return c.rt.RecentEvents(after)
 }
 
+// EventSummaries returns what has happened to the servers in short, in the order of the last events:
+// similar events of one server are one summary, so that a crash loop takes one place. The client
+// keeps 2000, up to 4 MiB, and at most 20 of one sort for each server; dropped counts those that
+// made room. after selects those that have changed since the event with that Seq, so that a reader
+// can follow: pass 0 first, and then the greatest Updated that you have seen. A number beyond the
+// last Seq counts as 0. The slice is the caller's; what the events point to is shared and must not
+// be changed.
+func (c *Client) EventSummaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
+	return c.rt.EventSummaries(after)
+}
+
 // WatchFrom is [Client.Watch] that first delivers the kept events with a higher Seq than after;
 // see [Client.RecentEvents]. No event comes twice, and none is left out between the kept events
 // and the new ones. If some are no longer kept, EventMissed comes first and says how many, of all

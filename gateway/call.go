@@ -113,6 +113,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	case isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC):
 		return nil, c.protocolError(t.name, err)
 	}
+	r.failed = true
 	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)
 }
 
@@ -170,7 +171,10 @@ func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.M
 // to its client and nobody else, and that its progress is reported if it has a token (MCP, basic,
 // utilities, progress).
 func (c *connection) callOptions(r *request, server string, meta json.RawMessage, of callMeta, modern bool) ([]facade.CallOption, error) {
-	opts := slices.Clip(c.opts.call)
+	if modern {
+		c.introduce(meta, mcp.MetaKeyClientInfo, modernVersion)
+	}
+	opts := c.named(slices.Clip(c.opts.call))
 	if h := c.questions.handlers.Load(); h != nil {
 		c.questions.begin(r, server)
 		opts = append(opts, facade.WithCallHandlers(h))

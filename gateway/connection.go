@@ -9,6 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
 // connection is one session. Each request in flight has a goroutine.
@@ -26,6 +28,10 @@ type connection struct {
 
 	questions    questions   // of servers, to the peer
 	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
+
+	peer       *clients.Client // whose connection it is; nil: nobody counts it. Set before the first request
+	connected  bool            // the end of the connection is that of its client; set before it is used
+	introduced atomic.Bool     // the client has said its name
 
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set
@@ -52,6 +58,9 @@ func (c *connection) follow() { c.hub.join(c.notify, c.drain) }
 func (c *connection) close() {
 	c.out.close()
 	c.hub.leave(c.notify)
+	if c.connected {
+		c.peer.Connect(-1)
+	}
 	for _, r := range c.notify.close() {
 		c.releaseSubscription(r)
 	}
@@ -133,11 +142,20 @@ func (c *connection) serve(r *request) {
 		c.respond(r, &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: r.refusal}})
 		return
 	}
+	outcome := clients.OutcomeError
+	if r.isListen {
+		c.peer.Stream(1)
+		defer c.peer.Stream(-1)
+	} else {
+		c.peer.Begin(r.Method == "tools/call")
+		defer func() { c.peer.Done(outcome) }()
+	}
 	r.turn.await()
 	// Code of the host, such as an interceptor, may end the goroutine. Then this is the answer.
 	response := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Method + " ended its goroutine without an answer (runtime.Goexit)"}}
 	defer c.respond(r, response)
 	result, err := c.answerSafely(r)
+	outcome = outcomeOf(r, err)
 	response.Result, response.Error = result, nil
 	if err != nil {
 		response.Result, response.Error = nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -164,6 +165,7 @@ func (s *Server) Close() {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o := &s.gateway.opts
 	if status, why := o.refuse(r); status != 0 {
+		o.clients.Refuse(clients.RefusedHost)
 		http.Error(w, why, status)
 		return
 	}
@@ -175,6 +177,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	if o.verify != nil {
+		w = tokenWriter{w, o.clients}
+	}
 	s.handler.ServeHTTP(w, r)
 }
 
@@ -185,6 +190,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	var name, profile string
 	var expiry time.Time
 	if s.gateway.opts.verify != nil {
+		if unverified, ok := w.(tokenWriter); ok {
+			w = unverified.ResponseWriter
+		}
 		info := auth.TokenInfoFromContext(r.Context())
 		if info == nil || info.UserID == "" || strings.Contains(info.UserID, "\x00") {
 			http.Error(w, "the verifier of tokens has not said whose token it is", http.StatusInternalServerError)
@@ -196,6 +204,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	g, status, why := s.gatewayFor(profile, r.PathValue(ProfilePath))
 	if status != 0 {
+		s.gateway.opts.clients.Refuse(clients.RefusedToken)
 		http.Error(w, why, status)
 		return
 	}
@@ -223,13 +232,16 @@ type Status struct {
 	Streams  int `json:"streams"`
 	// InFlight counts the requests in flight.
 	InFlight int `json:"inFlight"`
+	// Clients is what is known of the clients, with those that cost nothing at the moment; see
+	// [WithClients].
+	Clients clients.Status `json:"clients"`
 	// Withheld has the tools and prompts that are not listed, sorted by server.
 	Withheld []Withheld `json:"withheld"`
 }
 
 // Status describes what the server does.
 func (s *Server) Status() Status {
-	st := Status{Withheld: append([]Withheld{}, s.gateway.catalog.get().withheld...)}
+	st := Status{Clients: s.gateway.opts.clients.Status(), Withheld: append([]Withheld{}, s.gateway.catalog.get().withheld...)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Sessions = len(s.sessions)

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -46,6 +47,7 @@ func invalidRequest(format string, args ...any) *jsonrpc.Error {
 
 // busy answers a principal that has reached a limit.
 func (x *exchange) busy(what string) {
+	x.refuse(clients.RefusedLimit)
 	x.w.Header().Set("Retry-After", "1")
 	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, &jsonrpc.Error{Code: codeBusy, Message: what + "; try again later. Nothing was done."})
 }
@@ -56,6 +58,7 @@ const codeBusy = -32029
 // post answers POST (MCP, basic, transports, Streamable HTTP).
 func (x *exchange) post() {
 	if kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		x.refuse(clients.RefusedMalformed)
 		http.Error(x.w, "the Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -66,6 +69,7 @@ func (x *exchange) post() {
 	}
 	messages, batch, wrong := readMessages(body)
 	if wrong != nil {
+		x.refuse(clients.RefusedMalformed)
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, wrong)
 		return
 	}
@@ -96,6 +100,7 @@ func (x *exchange) readBody() (body []byte, reserved int, err error) {
 	_ = x.control.SetReadDeadline(time.Now().Add(l.ReadTimeout))
 	from := http.MaxBytesReader(x.w, x.r.Body, int64(l.MaxBodyBytes))
 	if n := x.r.ContentLength; n > int64(l.MaxBodyBytes) {
+		x.refuse(clients.RefusedMalformed)
 		x.w.Header().Set("Connection", "close")
 		http.Error(x.w, fmt.Sprintf("the body has %d bytes, and %d is the most", n, l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
 		return nil, 0, errAnswered
@@ -120,9 +125,11 @@ func (x *exchange) readBody() (body []byte, reserved int, err error) {
 			_ = x.control.SetReadDeadline(time.Time{})
 			return body, reserved, nil
 		case errors.As(err, &tooLarge):
+			x.refuse(clients.RefusedMalformed)
 			http.Error(x.w, fmt.Sprintf("the body has more than %d bytes", l.MaxBodyBytes), http.StatusRequestEntityTooLarge)
 			return nil, reserved, errAnswered
 		case err != nil:
+			x.refuse(clients.RefusedMalformed)
 			x.w.Header().Set("Connection", "close")
 			http.Error(x.w, "the body did not arrive in time", http.StatusRequestTimeout)
 			return nil, reserved, errAnswered
@@ -220,6 +227,11 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 		return
 	}
 	id := sessionid.New(byte(slices.Index(legacyVersions, version)), bits, x.owner, time.Now().Add(s.limits.SessionLifetime))
+	info := x.infoOf(version)
+	info.Name, info.Version = readClientInfo(r.Params, "clientInfo")
+	peer := s.gateway.opts.clients.Open(keyOf(id.Nonce), info)
+	peer.Begin(false)
+	defer peer.Done(clients.OutcomeAnswered)
 	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
 	x.writeJSON(http.StatusOK, encodeMessage(&jsonrpc.Response{ID: r.ID, Result: text}))
 }
@@ -297,6 +309,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		x.busy(err.Error())
 		return
 	case err != nil:
+		x.refuse(clients.RefusedSession)
 		x.fail(http.StatusNotFound, idOf(messages[0]), invalidRequest("%s", err))
 		return
 	}
@@ -351,6 +364,8 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	}
 	c := newConnection(x.server.ctx, x.gateway)
 	c.owner = x.owner
+	c.peer = x.openModern(r.Params)
+	c.introduced.Store(true)
 	defer c.end()
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()

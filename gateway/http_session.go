@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -102,6 +103,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		hs.declare(said.Capabilities)
 		hs.owner = x.owner
 		hs.speak(hs.version)
+		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
 		s.sessions[said.Nonce] = hs
 	}
 	if hs.idle != nil {
@@ -157,9 +159,11 @@ func (x *exchange) endSession() {
 	s := x.server
 	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.owner, time.Now())
 	if err != nil {
+		x.refuse(clients.RefusedSession)
 		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
 		return
 	}
+	s.gateway.opts.clients.End(keyOf(said.Nonce))
 	s.mu.Lock()
 	_, again := s.ended[said.Nonce]
 	s.forgetEndedLocked()

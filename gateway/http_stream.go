@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
 // writeJSON writes an answer of one message. It reports false if the peer does not read.
@@ -110,11 +112,14 @@ func (x *exchange) stream() {
 		x.busy(err.Error())
 		return
 	case err != nil:
+		x.refuse(clients.RefusedSession)
 		http.Error(x.w, err.Error(), http.StatusNotFound)
 		return
 	}
 	defer s.closeSession(hs)
 	defer x.endWithToken()()
+	hs.peer.Stream(1)
+	defer hs.peer.Stream(-1)
 
 	wake := make(chan struct{}, 1)
 	signal := func() {

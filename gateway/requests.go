@@ -27,6 +27,7 @@ type request struct {
 	refusal  string // why it is refused; empty otherwise
 	isListen bool   // it is one of MaxListens, and none of MaxRequests
 
+	failed   bool        // a server could not answer it, and the result says so; owned by its goroutine
 	canceled atomic.Bool // by the peer, which expects no answer
 	lists    bool        // it holds connection.listing until it ends; owned by its goroutine, and then by Read
 

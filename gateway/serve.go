@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
 // Serve answers a peer outside this program, such as a host that started it as a server. It opens
@@ -42,6 +44,9 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	if err != nil {
 		_ = far.Close()
 		return fmt.Errorf("gateway: open the session: %w", err)
+	}
+	if c, ok := near.(*connection); ok {
+		c.peer.Introduce(clients.Info{Transport: "stdio"})
 	}
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -2,12 +2,14 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -31,6 +33,7 @@ type options struct {
 	settings      *SettingsVar
 	profile       string // that is offered; empty: everything
 	maxResult     int    // 0: results are not shortened
+	clients       *clients.Registry
 
 	key []byte // signs and seals; random by default
 
@@ -87,7 +90,7 @@ func Transport(client *facade.Client, opts ...Option) mcp.Transport {
 }
 
 func newOptions(opts []Option) options {
-	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults()}
+	o := options{name: "mcpvisor", version: facade.Version(), pageSize: DefaultPageSize, limits: Limits{}.withDefaults(), onDown: Keep(), maxWait: DefaultMaxWait, settings: new(SettingsVar), http: HTTPLimits{}.withDefaults(), clients: clients.New()}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
@@ -123,12 +126,16 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *r
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	o.clients.OfferTo(o.profile, g.offer)
 	return g
 }
 
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c := newConnection(context.Background(), g)
+	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
+	c.peer.Connect(1)
+	c.connected = true
 	c.follow()
 	return c, nil
 }

@@ -34,6 +34,7 @@ func (c *connection) initialize(r *request, p *params) (any, error) {
 	bits := sessionBits(version, r.Params)
 	c.declare(bits) // of a Transport; elsewhere the id of the session keeps it
 	c.speak(version)
+	c.introduce(r.Params, "clientInfo", version)
 	return c.initializeResult(version, bits), nil
 }
 

@@ -19,12 +19,14 @@ const (
 	keyPrompt    = attribute.Key("gen_ai.prompt.name")
 	keyErrorType = attribute.Key("error.type")
 
-	keyServer    = attribute.Key("mcpvisor.server.name")
-	keyState     = attribute.Key("mcpvisor.server.state")
-	keyCause     = attribute.Key("mcpvisor.cause.kind")
-	keyDiscarded = attribute.Key("mcpvisor.discarded.kind")
-	keyList      = attribute.Key("mcpvisor.catalog.list")
-	keyChange    = attribute.Key("mcpvisor.catalog.change")
+	keyServer     = attribute.Key("mcpvisor.server.name")
+	keyState      = attribute.Key("mcpvisor.server.state")
+	keyCause      = attribute.Key("mcpvisor.cause.kind")
+	keyDiscarded  = attribute.Key("mcpvisor.discarded.kind")
+	keyList       = attribute.Key("mcpvisor.catalog.list")
+	keyChange     = attribute.Key("mcpvisor.catalog.change")
+	keyRequestEnd = attribute.Key("mcpvisor.request.outcome")
+	keyRefusal    = attribute.Key("mcpvisor.refusal.reason")
 )
 
 // unknownValue is reported in place of an error code or a method that is not well known,

@@ -9,12 +9,14 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // collector reads a client when metrics are collected. It has no state.
 type collector struct {
 	client      *facade.Client
+	gateway     func() clients.Status // nil: there is none
 	instruments *instruments
 }
 
@@ -27,6 +29,9 @@ func (c *collector) collect(_ context.Context, observer metric.Observer) error {
 	o.count(nameManager, int64(stats.ManagerRestarts), none)
 	o.count(nameStale, int64(stats.StaleMessages), none)
 	o.count(nameRefused, stats.UnknownServer, c.instruments.with(keyErrorType.String(string(mcpvisor.KindUnknownServer))))
+	if c.gateway != nil {
+		o.clients(c.gateway())
+	}
 	now := time.Now()
 	tasks := c.client.Tasks()
 	for _, status := range c.client.Status() {
@@ -106,6 +111,20 @@ func (o *observation) tasks(s *mcpvisor.ServerStatus, all []mcpvisor.OpenTask, n
 	o.seconds(nameTaskAge, age, with)
 	o.count(nameTaskRecovered, s.Totals.TasksRecovered, with)
 	o.count(nameTaskLost, s.Totals.TasksLost, with)
+}
+
+// clients observes the clients of a gateway.
+func (o *observation) clients(s clients.Status) {
+	none := o.instruments.with()
+	o.count(nameSessions, int64(s.Total), none)
+	o.count(nameStreams, int64(s.Streams), none)
+	o.count(nameGatewayInFlight, int64(s.InFlight), none)
+	for outcome, n := range s.Requests {
+		o.count(nameRequests, n, o.instruments.with(keyRequestEnd.String(string(outcome))))
+	}
+	for why, n := range s.Refused {
+		o.count(nameGatewayRefused, n, o.instruments.with(keyRefusal.String(string(why))))
+	}
 }
 
 func oneIf(is bool) int64 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -50,7 +51,7 @@ func newFixtureWith(t *testing.T, more []facade.Option, also sdkmetric.Reader, o
 	provider := sdkmetric.NewMeterProvider(with...)
 	client, err := facade.New(more...)
 	require.NoError(t, err)
-	tel, err := Attach(client, append([]Option{WithMeterProvider(provider)}, opts...)...)
+	tel, err := Attach(client, append([]Option{WithMeterProvider(provider), WithGateway(clients.New().Status)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, client.Close(context.Background()))

@@ -5,6 +5,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
 // Option configures [Attach].
@@ -16,6 +18,14 @@ type options struct {
 	withoutSpans bool
 	sender       contextSender
 	attributes   []attribute.KeyValue
+	gateway      func() clients.Status
+}
+
+// WithGateway reports the clients of a gateway of the same program: status is called at each
+// collection, such as Status of a clients.Registry. Default, and for nil: the metrics
+// mcpvisor.gateway.* are not reported.
+func WithGateway(status func() clients.Status) Option {
+	return func(o *options) { o.gateway = status }
 }
 
 // WithMeterProvider sets where metrics go. Default, and for nil: the global provider of
@@ -82,5 +92,5 @@ func newTelemetry(opts ...Option) (*Telemetry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender}, nil
+	return &Telemetry{instruments: i, operations: newOperations(i), spans: newSpans(o.tracers), sender: o.sender, gateway: o.gateway}, nil
 }

@@ -58,6 +58,11 @@ const (
 	nameStale           = "mcpvisor.stale_messages"
 	nameMissed          = "mcpvisor.watch.missed"
 	nameManager         = "mcpvisor.manager.restarts"
+	nameSessions        = "mcpvisor.gateway.sessions"
+	nameStreams         = "mcpvisor.gateway.streams"
+	nameGatewayInFlight = "mcpvisor.gateway.in_flight"
+	nameRequests        = "mcpvisor.gateway.requests"
+	nameGatewayRefused  = "mcpvisor.gateway.refused"
 )
 
 // seconds are the buckets that the conventions give for MCP.
@@ -128,4 +133,14 @@ var table = []metricDef{
 		description: "Events that slow watchers of the host have lost."},
 	{name: nameManager, kind: counter, unit: "{restart}", series: "1", observed: true,
 		description: "How often the manager of the client was replaced after a panic. Anything but 0 is a defect of this library."},
+	{name: nameSessions, kind: gauge, unit: "{session}", series: "1", observed: true,
+		description: "Clients of the gateway that were seen within 15 minutes, or have something open."},
+	{name: nameStreams, kind: gauge, unit: "{stream}", series: "1", observed: true,
+		description: "Open streams of clients of the gateway."},
+	{name: nameGatewayInFlight, kind: gauge, unit: "{request}", series: "1", observed: true,
+		description: "Requests of clients of the gateway that are in flight."},
+	{name: nameRequests, kind: counter, unit: "{request}", attributes: []attribute.Key{keyRequestEnd}, series: "4", observed: true,
+		description: "Requests of clients of the gateway that have ended: answered, failed because of a server, with a JSON-RPC error, or canceled."},
+	{name: nameGatewayRefused, kind: counter, unit: "{request}", attributes: []attribute.Key{keyRefusal}, series: "5", observed: true,
+		description: "HTTP requests that the gateway has refused: because of the host, the token, the session, a limit, or because they are malformed."},
 }

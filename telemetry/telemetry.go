@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
 // Telemetry reports on one client. Close it after the client. Safe for concurrent use.
@@ -16,6 +17,7 @@ type Telemetry struct {
 	operations  *operations
 	spans       *spans
 	sender      contextSender
+	gateway     func() clients.Status // nil without WithGateway
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -47,7 +49,7 @@ func Attach(client *facade.Client, opts ...Option) (*Telemetry, error) {
 func (t *Telemetry) attach(client *facade.Client) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := &collector{client, t.instruments}
+	c := &collector{client, t.gateway, t.instruments}
 	registration, err := t.instruments.meter.RegisterCallback(c.collect, t.instruments.observed()...)
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -97,18 +99,18 @@ func (f *facts) state(s *mcpvisor.ServerStatus, add addFunc) {
 	case supervisor.StateEvicted:
 		add(api.AttentionEvicted, api.SeverityError, since, evictedAction(s), "%s; given up%s", causeText(s), afterAttempts(s))
 	case supervisor.StateUnauthorized:
-		action := "correct its credentials, then restart it"
+		action := "correct its credentials, then restart it" + configuredIn(s)
 		if required := (*mcpvisor.AuthRequired)(nil); errors.As(s.LastCause, &required) { // OAuth is configured
 			action = "authorize the client (Client.Authorize, or mcpvisor authorize " + s.Name + "), or " + action
 		}
 		add(api.AttentionUnauthorized, api.SeverityError, since, action, "requires authorization: %s", causeText(s))
 	case supervisor.StateParked:
-		add(api.AttentionParked, api.SeverityWarning, since, "fix the cause; restart it to try at once with all attempts", "%s; its attempts are spent, and it is tried slowly", causeText(s))
+		add(api.AttentionParked, api.SeverityWarning, since, cmp.Or(variableAction(s), "fix the cause; restart it to try at once with all attempts"), "%s; its attempts are spent, and it is tried slowly", causeText(s))
 	case supervisor.StateBackoff:
 		if flapping {
 			break // one entry is enough
 		}
-		add(api.AttentionBackoff, api.SeverityWarning, since, "nothing, if it recovers; restart it to try at once", "%s; waits for its next attempt", causeText(s))
+		add(api.AttentionBackoff, api.SeverityWarning, since, cmp.Or(variableAction(s), "nothing, if it recovers; restart it to try at once"), "%s; waits for its next attempt", causeText(s))
 	case supervisor.StateConnecting, supervisor.StateDiscovering:
 		if f.at.Sub(s.Since) >= slowStart {
 			add(api.AttentionSlowStart, api.SeverityWarning, since, "look at its stderr; Timeouts.Start bounds the start", "is still %s", s.State)
@@ -216,10 +218,41 @@ func afterAttempts(s *mcpvisor.ServerStatus) string {
 }
 
 func evictedAction(s *mcpvisor.ServerStatus) string {
+	if action := variableAction(s); action != "" {
+		return action
+	}
 	if s.LastCause != nil && s.LastCause.Permanent {
-		return "a retry alone cannot help: correct its configuration and register it again, or install what is missing and restart it"
+		return "a retry alone cannot help: correct its configuration and register it again, or install what is missing and restart it" + configuredIn(s)
 	}
 	return "fix the cause, then restart it"
+}
+
+// configuredIn says where a server is configured, if that is known.
+func configuredIn(s *mcpvisor.ServerStatus) string {
+	if s.Origin == "" {
+		return ""
+	}
+	return "; it is configured in " + s.Origin
+}
+
+// missingVariable finds the variable that a message misses: "variable X is not set", "X is
+// required", "missing X". Only names with an underscore count.
+var missingVariable = regexp.MustCompile(`\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b.{0,40}\b(?:(?:is|are|was) (?:not set|required|missing|not defined|undefined|empty)|must be (?:set|provided|defined)|not (?:set|found|provided|defined)|required|missing)|(?i:missing|required?|set|provide|define)\b[^.]{0,40}?\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b`)
+
+// maxCauseBytes is how much of a cause is searched for a variable.
+const maxCauseBytes = 2 << 10
+
+// variableAction says which variable to set, and where, if the cause names one.
+func variableAction(s *mcpvisor.ServerStatus) string {
+	found := missingVariable.FindStringSubmatch(display.Prefix(causeText(s), maxCauseBytes))
+	if found == nil {
+		return ""
+	}
+	name := cmp.Or(found[1], found[2])
+	if s.LastCause != nil && s.LastCause.Kind == supervisor.CauseConfig {
+		return "set the variable " + name + " where this program is started, or write its value in the configuration" + configuredIn(s)
+	}
+	return "set the variable " + name + " in the environment of the server, then restart it" + configuredIn(s)
 }
 
 // causeText is the last cause in one line, without stderr.

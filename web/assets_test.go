@@ -14,8 +14,8 @@ import (
 
 const (
 	// Keys, filters, small lines of usage, the search for tools and the login made the page grow.
-	maxAssetBytes      = 96 << 10
-	maxCompressedBytes = 36 << 10
+	maxAssetBytes      = 112 << 10
+	maxCompressedBytes = 42 << 10
 )
 
 // The page stays small: it is embedded in every program that serves it.

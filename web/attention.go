@@ -11,8 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
-// attentionOrder orders the kinds within one severity.
-var attentionOrder = []api.AttentionKind{api.AttentionEvicted, api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
+// attentionOrder orders the kinds within one severity. What only a person can do comes first.
+var attentionOrder = []api.AttentionKind{api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionEvicted, api.AttentionParked, api.AttentionFlapping, api.AttentionBackoff,
 	api.AttentionUnknownOutcome, api.AttentionSlowStart, api.AttentionSlowCalls, api.AttentionQueued, api.AttentionStandby, api.AttentionAbandoned, api.AttentionCatalog,
 	api.AttentionRestarted, api.AttentionDiscarded, api.AttentionDeprecated}
 

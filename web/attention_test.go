@@ -32,6 +32,30 @@ func ended(kind supervisor.CauseKind, times ...time.Duration) (history []mcpviso
 	return history
 }
 
+// Of what is an error, that comes first which only a person can do.
+func TestAttention_persons_first(t *testing.T) {
+	all := []api.Attention{{Server: "a", Kind: api.AttentionEvicted, Severity: api.SeverityError}, {Server: "b", Kind: api.AttentionParked, Severity: api.SeverityWarning},
+		{Kind: api.AttentionConfiguration, Severity: api.SeverityError}, {Server: "c", Kind: api.AttentionUnauthorized, Severity: api.SeverityError}}
+	sortAttention(all)
+	require.Equal(t, []api.AttentionKind{api.AttentionUnauthorized, api.AttentionConfiguration, api.AttentionEvicted, api.AttentionParked}, []api.AttentionKind{all[0].Kind, all[1].Kind, all[2].Kind, all[3].Kind})
+}
+
+// A missing variable is named, with where to set it.
+func TestAttention_names_the_variable(t *testing.T) {
+	for message, want := range map[string]string{
+		"Error: BRAVE_API_KEY environment variable is required (exit status 1)":              "set the variable BRAVE_API_KEY in the environment of the server, then restart it; it is configured in .mcp.json:7",
+		"missing GITHUB_PERSONAL_ACCESS_TOKEN (exit status 1)":                               "set the variable GITHUB_PERSONAL_ACCESS_TOKEN in the environment of the server, then restart it; it is configured in .mcp.json:7",
+		"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables (exit status 1)": "set the variable SLACK_BOT_TOKEN in the environment of the server, then restart it; it is configured in .mcp.json:7",
+		"Error: connect ECONNREFUSED 10.0.0.1:443 (exit status 1)":                           "",
+		"ERR_MODULE_NOT_FOUND: Cannot find module 'x' (exit status 1)":                       "",
+	} {
+		s := mcpvisor.ServerStatus{Name: "s", State: supervisor.StateEvicted, Origin: ".mcp.json:7", LastCause: &supervisor.Cause{Kind: supervisor.CauseExit, Message: message}}
+		require.Equal(t, want, variableAction(&s), message)
+	}
+	s := mcpvisor.ServerStatus{Origin: ".mcp.json:7", LastCause: &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Message: "environment variable API_KEY is not set; set it before this program starts, or write ${API_KEY:-default}"}}
+	require.Equal(t, "set the variable API_KEY where this program is started, or write its value in the configuration; it is configured in .mcp.json:7", evictedAction(&s))
+}
+
 func TestAttention_of_each_kind(t *testing.T) {
 	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "exited with status 3", Stderr: []string{"not in the text"}}
 	session := func(change func(*mcpvisor.SessionInfo)) mcpvisor.ServerStatus {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/loopback"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -27,6 +28,13 @@ type options struct {
 	title       string
 	attention   func() []api.Attention
 	terms       func(string) string
+	gateway     func() clients.Status
+}
+
+// WithGateway shows the clients of a gateway of the same program: status is called for each
+// request, such as Status of a clients.Registry. Default, and for nil: there is no gateway.
+func WithGateway(status func() clients.Status) Option {
+	return func(o *options) { o.gateway = status }
 }
 
 // WithControls allows actions: calls of tools and restarts of servers. Every user who can open

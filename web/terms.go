@@ -51,9 +51,36 @@ func (h *Handler) attentionInTerms(all []api.Attention) {
 	}
 }
 
+// groupOf says what an event is about.
+func groupOf(e *mcpvisor.Event) api.EventGroup {
+	switch e.Kind {
+	case mcpvisor.EventRegistered, mcpvisor.EventUnregistered:
+		return api.GroupConfiguration
+	case mcpvisor.EventChanged:
+		return api.GroupLists
+	case mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
+		return api.GroupGivenUp
+	case mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost:
+		return api.GroupTasks
+	case mcpvisor.EventResourceUpdated, mcpvisor.EventLog, mcpvisor.EventMissed:
+		return api.GroupMessages
+	case mcpvisor.EventReady:
+		if !e.Change.IsZero() {
+			return api.GroupLists
+		}
+	case mcpvisor.EventConnecting, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventDown, mcpvisor.EventStartFailed, mcpvisor.EventRetry:
+	}
+	return api.GroupEnds
+}
+
+// summaryOf describes a summary for readers.
+func (h *Handler) summaryOf(s *mcpvisor.EventSummary) api.EventSummary {
+	return api.EventSummary{EventSummary: *s, Last: h.eventOf(&s.Last), Text: h.inTerms(s.String())}
+}
+
 // eventOf describes an event for readers.
 func (h *Handler) eventOf(e *mcpvisor.Event) api.Event {
-	shown := api.Event{Event: *e, Text: h.inTerms(e.String()), Severity: e.Severity(), FromServer: e.Kind.FromServer()}
+	shown := api.Event{Event: *e, Text: h.inTerms(e.String()), Severity: e.Severity(), Group: groupOf(e), FromServer: e.Kind.FromServer()}
 	shown.Cause = h.causeInTerms(e.Cause)
 	return shown
 }

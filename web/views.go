@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -45,6 +46,16 @@ func (h *Handler) getCalls(w http.ResponseWriter, r *http.Request) {
 		calls.Unfinished = unfinished[:min(len(unfinished), maxUnfinished)]
 		calls.MoreUnfinished = len(unfinished) - len(calls.Unfinished)
 		return calls
+	})
+}
+
+func (h *Handler) getClients(w http.ResponseWriter, r *http.Request) {
+	answerValue(h, w, r, func() api.Clients {
+		answer := api.Clients{Instance: h.instance, Status: clients.Status{Sessions: []clients.SessionStatus{}, Offers: []clients.Offer{}}}
+		if h.opts.gateway != nil {
+			answer.Gateway, answer.Status = true, h.opts.gateway()
+		}
+		return answer
 	})
 }
 
@@ -128,13 +139,37 @@ func (h *Handler) getEvents(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	kinds := kindsOf(r)
+	kinds, servers := kindsOf(r), r.URL.Query()["server"]
 	answerValue(h, w, r, func() api.Events {
 		kept, missed := h.client.RecentEvents(after)
 		answer := api.Events{Events: make([]api.Event, 0, len(kept)), Missed: missed}
 		for i := range kept {
-			if len(kinds) == 0 || slices.Contains(kinds, kept[i].Kind) {
+			if selects(kinds, kept[i].Kind) && selects(servers, kept[i].Server) {
 				answer.Events = append(answer.Events, h.eventOf(&kept[i]))
+			}
+		}
+		return answer
+	})
+}
+
+// selects reports whether a selection has a value. An empty selection has all.
+func selects[T comparable](selection []T, value T) bool {
+	return len(selection) == 0 || slices.Contains(selection, value)
+}
+
+func (h *Handler) getSummaries(w http.ResponseWriter, r *http.Request) {
+	after, ok := number(w, r, "after")
+	if !ok {
+		return
+	}
+	kinds, servers := kindsOf(r), r.URL.Query()["server"]
+	answerValue(h, w, r, func() api.EventSummaries {
+		stats := h.client.Stats() // before the summaries: nothing is left out by the next request
+		all, dropped := h.client.EventSummaries(after)
+		answer := api.EventSummaries{Instance: h.instance, Seq: stats.Events, Summaries: make([]api.EventSummary, 0, len(all)), Dropped: dropped, Started: stats.Started}
+		for i := range all {
+			if selects(kinds, all[i].Last.Kind) && selects(servers, all[i].Last.Server) {
+				answer.Summaries = append(answer.Summaries, h.summaryOf(&all[i]))
 			}
 		}
 		return answer

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,7 +18,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
 	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // bearer adds a token to each request.
@@ -67,11 +70,51 @@ func TestRun_mcp(t *testing.T) {
 				require.NoError(t, err)
 				_ = response.Body.Close()
 				require.Equal(t, http.StatusOK, response.StatusCode)
+				requireClients(t, b, strings.TrimSuffix(url, "mcp"))
 			}
 			http.DefaultClient.CloseIdleConnections()
 			require.NoError(t, session.Close())
 		})
 	}
+}
+
+// requireClients requires that the page, metrics and the socket show both hosts of a run: the one
+// over HTTP, and one that comes over the socket, as mcpvisor stdio does.
+func requireClients(t *testing.T, b *background, url string) {
+	t.Helper()
+	conn, err := attach.DialMCP(t.Context(), b.config, "")
+	require.NoError(t, err)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "editor", Version: "2"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: conn, Writer: conn}, nil)
+	require.NoError(t, err)
+	echo(t, session, "over the socket")
+	var shown api.Clients
+	get := func(path string) []byte {
+		response, err := http.Get(url + path)
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return text
+	}
+	require.NoError(t, json.Unmarshal(get("api/clients"), &shown))
+	require.True(t, shown.Gateway)
+	var hosts []string
+	for _, s := range shown.Sessions {
+		hosts = append(hosts, s.Label()+" "+s.Transport)
+		require.EqualValues(t, 1, s.Calls)
+	}
+	require.ElementsMatch(t, []string{"host 1 http", "editor 2 stdio"}, hosts)
+	require.Equal(t, []string{"fixture"}, shown.Offers[0].Servers)
+	require.Regexp(t, `mcpvisor_gateway_sessions\{[^}]*\} 2`, string(get("metrics")))
+	require.Regexp(t, `mcpvisor_gateway_requests_total\{[^}]*answered[^}]*\} \d+`, string(get("metrics")))
+	require.Contains(t, string(get("api/calls")), `"client":"editor 2"`)
+	running, _, err := attach.Find(t.Context(), b.config)
+	require.NoError(t, err)
+	defer running.Close()
+	same, err := running.Clients(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 2, same.Total)
+	_ = session.Close() // the connection is closed twice
 }
 
 // Tokens are asked for, and one is needed beyond this machine.

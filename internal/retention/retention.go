@@ -12,6 +12,8 @@ const (
 	// Events is how many events about the life of servers a client keeps, and as many that
 	// servers cause.
 	Events = 1000
+	// Summaries is how many mcpvisor.EventSummary a client keeps.
+	Summaries = 2000
 	// TargetBytes is the longest Target of a mcpvisor.CallRecord or a mcpvisor.CallInFlight.
 	TargetBytes = 256
 	// ToolStats is how many tools of all servers of a client together have statistics of their

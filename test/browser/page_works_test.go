@@ -205,7 +205,7 @@ func TestPage_while_it_loads(t *testing.T) {
 	close(read)
 	p.has("#calls", "ok")
 	p.has("#tools", "echo")
-	p.has("#events", "fs ready")
+	p.has("#events", "fs registered")
 	p.open(prefix + "/#/s/fs")
 	p.has("#detail", "Recent calls")
 	p.has("#detail", "ok")
@@ -234,9 +234,11 @@ func TestEvents_of_another_day(t *testing.T) {
 		register(t, c, spec)
 	}
 	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#events", "registered again, with another specification")
+	oneByOne(p)
 	p.has("#events", "Show all ")
 	require.Equal(t, 60, eval[int](p, `document.querySelectorAll("#events li").length`))
-	eval[bool](p, `(document.querySelector("#events button").click(), true)`)
+	eval[bool](p, `(document.querySelector("#events [data-act=all-events]").click(), true)`)
 	require.Greater(t, eval[int](p, `document.querySelectorAll("#events li").length`), 110)
 	p.has("#events", "Show the last 60")
 	eval[bool](p, `(import("./format.js").then((f) => { window.times = [f.at("2020-02-03T12:00:00Z").innerText, f.at(new Date().toISOString()).innerText]; }), true)`)
@@ -338,6 +340,8 @@ func TestReconnect(t *testing.T) {
 	p := newPage(t, s.URL, prefix+"/")
 	p.allow("503")
 	p.allow("ERR_")
+	p.has("#events", "stays registered")
+	oneByOne(p)
 	p.has("#events", "stays ready")
 	shown := `[...document.querySelectorAll("#events li")].map((li) => li.dataset.key).join()`
 

@@ -20,13 +20,6 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("no -screenshots")
 	}
 	require.NoError(t, os.MkdirAll(*screenshots, 0o755))
-	shoot := func(p *page, name string) {
-		t.Helper()
-		p.has("#link", "live")
-		picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o644))
-	}
 	healthy, trouble := newClient(t), newClient(t)
 	registerScene(t, healthy, false)
 	registerScene(t, trouble, true)
@@ -55,6 +48,15 @@ func TestScreenshots(t *testing.T) {
 		ill.has("#detail", "outcome unknown")
 		shoot(ill, "web-backoff-"+suffix)
 	}
+}
+
+// shoot makes a picture of what the page shows.
+func shoot(p *page, name string) {
+	p.t.Helper()
+	p.has("#link", "live")
+	picture, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	require.NoError(p.t, err)
+	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o644))
 }
 
 // look is how a picture is taken.

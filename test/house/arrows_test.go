@@ -2,6 +2,8 @@ package house
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -69,22 +71,23 @@ var arrows = map[string]arrow{
 	"transport/internal/transporttest":        {". supervisor internal/ transport transport/internal/jsonrpc", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 	"actors":                                  {". supervisor internal/ messages transport transport/discovery actors/", []string{proto, "github.com/orcaman/concurrent-map", zerolog}},
 	"facade":                                  {". supervisor internal/ transport transport/dial actors", []string{sdk, zerolog}},
-	"gateway":                                 {". supervisor facade internal/ gateway/internal/", []string{sdk}},
+	"gateway":                                 {". supervisor facade internal/ gateway/internal/ gateway/clients", []string{sdk}},
+	"gateway/clients":                         {folders: "internal/display"},
 	"internal/textresult":                     {"internal/jsonscan internal/jsonbound", []string{sdk}},
 	"config":                                  {". supervisor oauth internal/", []string{"github.com/tailscale/hujson"}},
 	"schema":                                  {". internal/display internal/pattern", []string{sdk}},
-	"telemetry":                               {". supervisor facade", []string{sdk, otel}},
+	"telemetry":                               {". supervisor facade gateway/clients", []string{sdk, otel}},
 	"journal":                                 {". internal/filelock", []string{"go.etcd.io/bbolt"}},
 	"mcptest":                                 {". mcptest mcptest/ internal/ test/fixture/", []string{sdk, xsys}},
 	"mcptest/chaos":                           {". supervisor facade internal/argcheck internal/defaults internal/display internal/nearest", []string{sdk}},
-	"web/api":                                 {folders: ". supervisor"},
-	"web":                                     {". supervisor facade internal/ web/api web/internal/", []string{xtime}},
+	"web/api":                                 {folders: ". supervisor gateway/clients"},
+	"web":                                     {". supervisor facade gateway/clients internal/ web/api web/internal/", []string{xtime}},
 	"cmd/demo":                                {". supervisor facade web web/api config mcptest mcptest/ internal/", []string{sdk, zerolog, "golang.org/x/term"}},
-	"cmd/mcpvisor":                            {". supervisor facade gateway web web/api config mcptest/chaos internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
+	"cmd/mcpvisor":                            {". supervisor facade gateway gateway/clients web web/api config mcptest/chaos internal/ cmd/mcpvisor/internal/", []string{sdk, "github.com/alecthomas/kong", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/cli":               {". supervisor config internal/display cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", nil},
 	"cmd/mcpvisor/internal/edit":              {". config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/control cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/presets cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", nil},
 	"cmd/mcpvisor/internal/servers":           {". supervisor facade web web/api config internal/ cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/control cmd/mcpvisor/internal/form cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", []string{"golang.org/x/term", keyring, sdk}},
-	"cmd/mcpvisor/internal/daemon":            {". supervisor facade gateway web web/api telemetry journal config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/oidcauth cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk, otel, "github.com/prometheus/client_golang/", "github.com/fsnotify/fsnotify", "golang.org/x/term"}},
+	"cmd/mcpvisor/internal/daemon":            {". supervisor facade gateway gateway/clients web web/api telemetry journal config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/oidcauth cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk, otel, "github.com/prometheus/client_golang/", "github.com/fsnotify/fsnotify", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/doctor":            {". supervisor config oauth internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk}},
 	"cmd/mcpvisor/internal/socket":            {folders: "internal/filelock"},
 	"cmd/mcpvisor/internal/form":              {"facade internal/display cmd/mcpvisor/internal/params", []string{sdk}},
@@ -97,15 +100,29 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/hosts":             {". config internal/ cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/websocket", []string{"github.com/tailscale/hujson", "github.com/BurntSushi/toml"}},
 	"cmd/mcpvisor/internal/websocket":         {". supervisor config internal/display", []string{sdk, "github.com/coder/websocket"}},
 	"cmd/mcpvisor/internal/presets":           {folders: "cmd/mcpvisor/internal/configfile"},
-	"cmd/mcpvisor/internal/control":           {". supervisor facade gateway internal/ web web/api", []string{sdk}},
+	"cmd/mcpvisor/internal/control":           {". supervisor facade gateway gateway/clients internal/ web web/api", []string{sdk}},
 	"cmd/mcpvisor/internal/oidcauth":          {"gateway internal/loopback", []string{sdk, xtime, "github.com/coreos/go-oidc/"}},
 	"cmd/mcpvisor/internal/oidcauth/oidctest": {"", []string{"github.com/stretchr/testify/require"}},
 	"cmd/mcpvisor/internal/bridge":            {folders: ". facade internal/backoff internal/jsonscan"},
-	"cmd/mcpvisor/internal/top":               {". supervisor web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
+	"cmd/mcpvisor/internal/top":               {". supervisor gateway/clients web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":            {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},
 	"test/conformance/gateway":                {". facade gateway", nil},
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
+
+	"fleet":                    {". supervisor facade internal/ fleet fleet/", nil},
+	"fleet/internal/protocol":  {"fleet/placement fleet/store", nil},
+	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/protocol", nil},
+	"fleet/internal/kv":        {folders: "fleet/store"},
+	"fleet/internal/boottime":  {foreign: []string{xsys}},
+	"fleet/internal/storetest": {"fleet/store", []string{"github.com/stretchr/testify/require"}},
+	"fleet/internal/etcdtest":  {foreign: []string{"github.com/stretchr/testify/require"}},
+	"fleet/placement":          {},
+	"fleet/store":              {},
+	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
+	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap"}},
+	"fleet/peer":               {". internal/ fleet/internal/", []string{"google.golang.org/"}},
+	"fleet/guard":              {". internal/ fleet/internal/", []string{xsys}},
 }
 
 // arrowOf returns the arrow of a folder.
@@ -186,6 +203,33 @@ func TestOAuthIsOptional(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFleetIsOptional: only the module fleet links and requires etcd and gRPC. Its parts that
+// decide are pure.
+func TestFleetIsOptional(t *testing.T) {
+	engine := func(dep string) bool {
+		return strings.HasPrefix(dep, "go.etcd.io/etcd/") || strings.HasPrefix(dep+"/", "google.golang.org/grpc/")
+	}
+	for _, platform := range platforms {
+		packages := graph(t, platform)
+		require.True(t, slices.ContainsFunc(packages[module+"fleet/store/etcd"].Deps, engine), "the engine is found")
+		for path, p := range packages {
+			folder, ours := p.folder()
+			if ours && folder != "fleet" && !strings.HasPrefix(folder, "fleet/") {
+				require.False(t, slices.ContainsFunc(p.Deps, engine), "%s (%s) depends on etcd or gRPC", path, platform)
+			}
+		}
+		for _, pure := range []string{"fleet/placement", "fleet/internal/protocol", "fleet/internal/kv"} {
+			for _, dep := range packages[module+pure].Deps {
+				require.True(t, packages[dep].Standard || strings.HasPrefix(dep, module+"fleet/"), "%s depends on %s", pure, dep)
+			}
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	require.NoError(t, err)
+	require.NotContains(t, string(sums), "go.etcd.io/etcd/")
+	require.NotContains(t, string(sums), "google.golang.org/grpc ")
 }
 
 // TestSupervisorIsPure checks indirect imports, too: package supervisor needs the

@@ -21,7 +21,7 @@ const root = "../.."
 
 // patterns are the packages that the rules are checked for: those of the root's module, and
 // those of the modules that are released beside it. The workspace (go.work) finds them.
-var patterns = []string{"./...", "./telemetry/...", "./journal/...", "./cmd/mcpvisor/..."}
+var patterns = []string{"./...", "./telemetry/...", "./journal/...", "./fleet/...", "./cmd/mcpvisor/..."}
 
 // platforms are those for which the rules are checked, because build tags hide files.
 var platforms = []string{"linux", "windows", "darwin"}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -210,6 +211,14 @@ type Calls struct {
 	Missed uint64 `json:"missed,omitempty"`
 }
 
+// Clients is the answer of GET api/clients: the clients of the gateway, and what they may call.
+type Clients struct {
+	Instance string `json:"instance"` // as Status.Instance
+	// Gateway is whether there is a gateway.
+	Gateway bool `json:"gateway"`
+	clients.Status
+}
+
 // Usage is the answer of GET api/usage: what servers use. Samples are taken while somebody reads,
 // one for each 5 s at most, and kept for 5 minutes; a reader asks again every few seconds with
 // ?after=SEQ, the Seq of the answer before.
@@ -263,12 +272,57 @@ type Event struct {
 	Text string `json:"text"`
 	// Severity is what [mcpvisor.Event.Severity] returns.
 	Severity mcpvisor.Severity `json:"severity"`
+	// Group is what the event is about.
+	Group EventGroup `json:"group"`
 	// FromServer is what [mcpvisor.EventKind.FromServer] returns.
 	FromServer bool `json:"fromServer,omitempty"`
 }
 
+// EventSummaries is the answer of GET api/events/summaries: what has happened in short, in the order
+// of the last events. Similar events of one server are one summary, so these go back much further
+// than events; see facade.Client.EventSummaries. ?after=SEQ, the Seq of the answer before, selects
+// those that have changed since. ?kind=KIND and ?server=NAME, which may be repeated, select by the
+// kind of the last event and by the server.
+type EventSummaries struct {
+	Instance string `json:"instance"` // as Status.Instance
+	// Seq is the number of the last event.
+	Seq       uint64         `json:"seq"`
+	Summaries []EventSummary `json:"summaries"`
+	// Dropped counts the summaries that made room for others since Started, when the client began.
+	Dropped uint64    `json:"dropped,omitempty"`
+	Started time.Time `json:"started"`
+}
+
+// EventSummary is a summary with its description in one line.
+type EventSummary struct {
+	mcpvisor.EventSummary
+	// Last is the last of the events.
+	Last Event `json:"last"`
+	// Text is what [mcpvisor.EventSummary.String] returns.
+	Text string `json:"text"`
+}
+
+// EventGroup says what an event is about, so that a reader can select.
+type EventGroup string
+
+const (
+	// GroupConfiguration: a server was registered or unregistered.
+	GroupConfiguration EventGroup = "configuration"
+	// GroupLists: what a server offers has changed.
+	GroupLists EventGroup = "lists"
+	// GroupEnds: a session or a standby ended, or did not start, and what followed.
+	GroupEnds EventGroup = "ends"
+	// GroupGivenUp: a server is not tried any more, or slowly, or waits to be authorized.
+	GroupGivenUp EventGroup = "given_up"
+	// GroupTasks: a task was lost, or found again.
+	GroupTasks EventGroup = "tasks"
+	// GroupMessages: a server sent a log message, or a resource was updated.
+	GroupMessages EventGroup = "messages"
+)
+
 // Events is the answer of GET api/events: the kept events after ?after=SEQ, oldest first,
-// or the last ?last=N of them. ?kind=KIND, which may be repeated, selects kinds.
+// or the last ?last=N of them. ?kind=KIND and ?server=NAME, which may be repeated, select kinds and
+// servers.
 type Events struct {
 	Events []Event `json:"events"`
 	// Missed counts events after SEQ that are no longer kept.

@@ -3,13 +3,18 @@
 import { fill, h, head } from "./dom.js";
 import { at, count, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
-import { showCalls, showEvents, showFound, showInFlight, showUnfinished, showTools } from "./traffic.js";
+import { showClients } from "./clients.js";
+import { showEvents, takeSummaries } from "./events.js";
+import { showCalls, showFound, showInFlight, showUnfinished, showTools } from "./traffic.js";
 import { followStderr, showDetail } from "./detail.js";
 import { bindKeys } from "./keys.js";
 import { takeUsage } from "./usage.js";
 
+// none are the summaries before they are read.
+function none() { return { of: new Map(), seq: 0, started: null, dropped: 0 }; }
+
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -64,6 +69,8 @@ async function fetchStatus() {
 function takeStatus(s) {
 	if (app.instance && app.instance !== s.instance) { // another process: its numbers begin again
 		app.events = [];
+		app.summaries = none();
+		app.clients = null;
 		app.lost = null;
 		app.recent = [];
 		app.usage.clear();
@@ -119,6 +126,7 @@ let polling = false;
 
 async function poll() {
 	if (polling || document.hidden) return;
+	if (!app.summaries.started && app.loaded || app.summaries.seq < (lastSeq ?? 0)) summarize();
 	if (stale || $("link").dataset.link !== "live") refresh(); // no event says what has changed
 	if (!app.loaded) return;
 	polling = true;
@@ -132,6 +140,10 @@ async function poll() {
 		const before = app.unfinished.length;
 		app.unfinished = c.unfinished ?? [];
 		app.moreUnfinished = c.moreUnfinished ?? 0;
+		if (view.name === null && (app.clients?.gateway ?? true)) {
+			app.clients = await get("clients");
+			if (app.clients.total) render();
+		}
 		const first = !app.tools;
 		if (c.recent.length || !app.tools?.length) app.tools = (await get("tools?limit=20")).tools;
 		if (first) render();
@@ -143,6 +155,25 @@ async function poll() {
 		if (view.name) fetchDetail();
 	} catch { /* the next poll tries again */ }
 	polling = false;
+}
+
+// pullSummaries reads what has happened in short, as far as it has changed: at once when an event
+// says so, but not more often than a few times a second.
+let summing = 0;
+
+function summarize() { summing ||= setTimeout(pullSummaries, app.summaries.started ? 250 : 0); }
+
+async function pullSummaries() {
+	const before = app.summaries;
+	try {
+		const answer = await get("events/summaries?after=" + before.seq);
+		if (app.summaries === before && (!app.instance || answer.instance === app.instance)) {
+			takeSummaries(before.of, answer);
+			Object.assign(before, { seq: answer.seq, started: answer.started, dropped: answer.dropped ?? 0 });
+			render();
+		}
+	} catch { /* the next event or poll asks again */ }
+	summing = 0;
 }
 
 // pollUsage reads the samples that are new.
@@ -211,7 +242,10 @@ function connect() {
 		lastSeq = event.seq;
 		app.events.push(event);
 		if (app.events.length > keptEvents) app.events.splice(0, app.events.length - keptEvents);
-		if (!event.fromServer) refresh(event.server);
+		if (!event.fromServer) {
+			refresh(event.server);
+			if (app.summaries.started) summarize();
+		}
 		render();
 	};
 }
@@ -291,6 +325,7 @@ function paint() {
 	showFound($("found"), wanted && app.found?.wanted === wanted ? app.found : null);
 	showInFlight($("flight"), app, null, only);
 	showUnfinished($("unfinished"), app, null, only);
+	showClients($("clients"), wanted || view.state ? null : app.clients);
 	showCalls($("calls"), app, null, only);
 	showTools($("tools"), app.tools, only);
 	showEvents($("events"), app, null, only);
@@ -300,6 +335,7 @@ function paint() {
 			performance.measure("first servers", "status");
 			pollUsage();
 			poll();
+			summarize();
 			render();
 		});
 	}
@@ -434,8 +470,13 @@ document.addEventListener("click", (e) => {
 	else if (button.dataset.act === "follow" || button.dataset.act === "wrap") {
 		view[button.dataset.act] = !view[button.dataset.act];
 		render(true);
-	} else if (button.dataset.act === "all-events") {
-		app.allEvents = !app.allEvents;
+	} else if (button.dataset.act === "all-events" || button.dataset.act === "single") {
+		const key = button.dataset.act === "single" ? "single" : "allEvents";
+		app[key] = !app[key];
+		if (app.pick.group === "messages") app.pick.group = "";
+		render(true);
+	} else if (button.dataset.act === "all-unknown") {
+		app.allUnknown = !app.allUnknown;
 		render(true);
 	} else if (button.dataset.act === "copy-stderr") copyStderr();
 	else if (button.dataset.state) showState(button.dataset.state);
@@ -451,6 +492,13 @@ $("skip").addEventListener("click", (e) => {
 });
 
 bindKeys({ view, controls: () => app.controls, restart, endedCalls, answer, clearFilter, render });
+
+document.addEventListener("change", (e) => {
+	const { pick } = e.target.dataset;
+	if (!pick) return;
+	app.pick[pick] = e.target.value;
+	render(true);
+});
 
 $("order").addEventListener("change", () => {
 	arrange([...app.servers.values()], $("order").value, app.usage);

@@ -1,7 +1,8 @@
 import { fill, h, head, num, td } from "./dom.js";
 import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens } from "./format.js";
 import { kind, lane, link, restartButton, when } from "./servers.js";
-import { errors, showCalls, showEvents, showInFlight, showUnfinished, table } from "./traffic.js";
+import { showEvents } from "./events.js";
+import { errors, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 import { uses } from "./usage.js";
 

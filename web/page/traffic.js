@@ -1,5 +1,5 @@
-// Calls in flight and ended ones, the tools by use, and the events.
-import { fill, glyph, h, head, num, td } from "./dom.js";
+// Calls in flight and ended ones, and the tools by use.
+import { fill, h, head, num, td } from "./dom.js";
 import { age, at, count, plural, tell, took } from "./format.js";
 import { link, nameOf } from "./servers.js";
 
@@ -15,7 +15,7 @@ export function table(caption, columns, rows, empty, style) {
 
 function what(call, server) {
 	return [server ? null : nameOf(call.server), h("span", "mono", call.target ? (server ? "" : "/") + call.target : ""),
-		call.method === "tools/call" ? null : h("span", "tag", call.method)];
+		call.method === "tools/call" ? null : h("span", "tag", call.method), call.client ? h("span", "sub", "for " + call.client) : null];
 }
 
 // outcome says how a call ended, by mark, word and colour. An unknown outcome stands out:
@@ -30,7 +30,7 @@ export function outcome(c) {
 
 // of tells whether something is about a server, or about one of the servers that a filter has
 // left; null means all.
-function of(server, only) { return (c) => server ? c.server === server : !only || only.has(c.server); }
+export function of(server, only) { return (c) => server ? c.server === server : !only || only.has(c.server); }
 
 export function showInFlight(el, app, server, only) {
 	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only));
@@ -50,14 +50,29 @@ export function showUnfinished(el, app, server, only) {
 			td(e.state === "task" ? tell("◐", "warn", "task, nobody waits for it") : tell("?", "bad loud", "interrupted, may have been executed")))), "", "folds"));
 }
 
+// alike puts calls that ended in the same way, one after the other, into one row.
+function alike(calls) {
+	const groups = [];
+	for (const c of calls) {
+		const last = groups.at(-1), key = [c.server, c.target, c.method, c.kind, c.client].join(" ");
+		if (last?.key === key) last.calls.push(c);
+		else groups.push({ key, calls: [c] });
+	}
+	return groups;
+}
+
+const pinned = 5; // rows of unknown outcome
+
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful
 // calls do not push them out.
 export function showCalls(el, app, server, only) {
 	const mine = of(server, only);
-	const uncertain = app.unknown.filter(mine), unknown = uncertain.slice(-20).reverse(), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
-	const row = (c) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(Date.parse(c.began) + (c.tookNs ?? 0) / 1e6).toISOString())), h("td", "whole", what(c, server)), h("td", "outcome", outcome(c)), num(took(c.tookNs)));
-	fill(el, head("Recent calls", uncertain.length ? h("strong", "bad", plural(uncertain.length, "unknown outcome")) : null),
-		table("Recent calls", ["Ended", "Call", "Outcome", "#Took"], [...unknown, ...others].map(row), !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
+	const unknown = app.unknown.filter(mine).reverse(), groups = alike(unknown), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
+	const row = (c, more) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(Date.parse(c.began) + (c.tookNs ?? 0) / 1e6).toISOString())), h("td", "whole", what(c, server)), h("td", "outcome", outcome(c), more?.length > 1 ? h("span", "tag", count(more.length) + "×") : null), num(took(c.tookNs)));
+	const rows = groups.slice(0, app.allUnknown ? groups.length : pinned).map((g) => row(g.calls[0], g.calls)), left = groups.length - rows.length;
+	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
+		left || app.allUnknown && groups.length > pinned ? h("p", { key: "more" }, h("button", { type: "button", "data-act": "all-unknown", "aria-pressed": String(Boolean(app.allUnknown)) }, app.allUnknown ? "Fewer of unknown outcome" : "All of unknown outcome: " + plural(left, "more row"))) : null,
+		table("Recent calls", ["Ended", "Call", "Outcome", "#Took"], [...rows, ...others.map((c) => row(c))], !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
 }
 
 // showFound lists the tools of all servers that fit the filter.
@@ -91,28 +106,4 @@ function spread(t) {
 	return h("svg", { class: "spread", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
 		[1, 2, 3, 4, 5, 6].map((i) => h("rect", { class: "grid", x: (i * 100) / 7, y: 0, width: 0.3, height: 8 })),
 		h("rect", { class: "lane-ready", x: from, y: 2, width: to - from, height: 4 }), h("rect", { class: "median", x: from, y: 1, width: 1, height: 6 }));
-}
-
-// marks are the marks of kinds of events; all others have a circle. The tone comes from the severity.
-const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", task_recovered: "●", task_lost: "▲", log: "≡" };
-const tones = { error: "bad", warning: "warn" };
-
-// changedNames names what a server lists otherwise than before.
-function changedNames(change) {
-	const all = (key) => Object.values(change).flatMap((list) => list[key] ?? []).map((name) => key + " " + name);
-	return change ? [...all("added"), ...all("removed"), ...all("changed")].join("; ") : null;
-}
-
-const shownEvents = 60;
-
-export function showEvents(el, app, server, only) {
-	const { events, lost } = app, own = events.filter(of(server, only));
-	const last = own.slice(app.allEvents ? 0 : -shownEvents).reverse();
-	fill(el, head("Events", lost ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : plural(own.length, "event") + " kept here"),
-		own.length > shownEvents ? h("p", null, h("button", { type: "button", "data-act": "all-events", "aria-pressed": String(Boolean(app.allEvents)) }, app.allEvents ? "Show the last " + shownEvents : "Show all " + own.length)) : null,
-		last.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, last.map((e) => {
-			const mark = marks[e.kind] ?? "○", tone = tones[e.severity] ?? (mark === "●" || mark === "◎" ? "good" : "off");
-			const [what, stderr] = e.text.split("; stderr: "), more = stderr ?? changedNames(e.change);
-			return h("li", { key: e.seq }, at(e.time), glyph(mark, tone), h("span", "text", what + (e.startTookNs ? ", started in " + took(e.startTookNs) : ""), more ? h("span", { class: "sub mono", title: more }, more) : null));
-		})) : h("p", "calm", lost === null ? "Loading…" : "No event yet."));
 }

@@ -13,8 +13,10 @@ type Hub struct {
 	seq      uint64 // of the last event
 	watchers map[*watcher]struct{}
 	history  history
-	gone     uint64 // events that watchers which are gone have missed
-	closed   bool
+	// summaries fold the events about the life of servers.
+	summaries summaries
+	gone      uint64 // events that watchers which are gone have missed
+	closed    bool
 }
 
 // NewHub makes a hub without watchers.
@@ -28,6 +30,7 @@ func (h *Hub) Publish(events ...mcpvisor.Event) {
 		h.seq++
 		e.Seq = h.seq
 		h.history.add(e)
+		h.summaries.add(&e)
 		for w := range h.watchers {
 			w.enqueue(e)
 		}
@@ -105,6 +108,18 @@ func (h *Hub) afterLocked(seq uint64) (events []mcpvisor.Event, missed uint64) {
 	}
 	events = h.history.after(seq)
 	return events, h.seq - seq - uint64(len(events))
+}
+
+// Summaries returns the summaries that have changed since the event of a number, in the order of
+// their last events, and how many were displaced so far. A number beyond the last event counts as
+// 0.
+func (h *Hub) Summaries(after uint64) (all []mcpvisor.EventSummary, dropped uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if after > h.seq {
+		after = 0
+	}
+	return h.summaries.after(after), h.summaries.dropped
 }
 
 // Stats returns the Seq of the last event, and how many events slow watchers have missed,

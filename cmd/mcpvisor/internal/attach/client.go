@@ -129,6 +129,17 @@ func (c *Client) Calls(ctx context.Context, after uint64) (calls api.Calls, err 
 	return calls, c.get(ctx, fmt.Sprintf("api/calls?after=%d", after), &calls)
 }
 
+// Clients returns the clients of the gateway.
+func (c *Client) Clients(ctx context.Context) (s api.Clients, err error) {
+	return s, c.get(ctx, "api/clients", &s)
+}
+
+// Summaries returns what has happened in short, as far as it has changed since the event of a
+// number.
+func (c *Client) Summaries(ctx context.Context, after uint64) (s api.EventSummaries, err error) {
+	return s, c.get(ctx, fmt.Sprintf("api/events/summaries?after=%d", after), &s)
+}
+
 // Tasks returns the open tasks, and what the journal knows.
 func (c *Client) Tasks(ctx context.Context) (t api.Tasks, err error) {
 	return t, c.get(ctx, "api/tasks", &t)

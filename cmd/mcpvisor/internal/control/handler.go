@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/internal/jsonanswer"
 	"github.com/mcpvisor/mcpvisor/web"
@@ -105,6 +106,8 @@ type Reloading struct {
 	Settings *gateway.SettingsVar
 	// Withheld returns what hosts are not offered. nil: that is not known.
 	Withheld func() []gateway.Withheld
+	// Hosts counts the MCP sessions over the socket. nil: a registry of its own does.
+	Hosts *clients.Registry
 }
 
 // NewReloading makes a handler of servers whose configuration can be read again. [Handler.Update]
@@ -114,10 +117,13 @@ func NewReloading(client *facade.Client, r Reloading, info Info, specs ...mcpvis
 }
 
 func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvisor.ServerSpec) (*Handler, error) {
-	h := &Handler{client: client, sessions: newSessions(client, again.Settings), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld,
+	if again.Hosts == nil {
+		again.Hosts = clients.New()
+	}
+	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld,
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.Update(info, specs...)
-	page, err := web.New(client, web.WithControls(), web.WithAttention(func() []api.Attention {
+	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(func() []api.Attention {
 		present := h.full()
 		return present.Attention()
 	}))

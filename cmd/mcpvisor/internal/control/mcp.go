@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -42,6 +43,7 @@ const HostPrefix = "mcp__mcpvisor__"
 type sessions struct {
 	client   *facade.Client
 	settings *gateway.SettingsVar
+	hosts    *clients.Registry
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 
@@ -53,11 +55,12 @@ type sessions struct {
 	wg         sync.WaitGroup
 }
 
-func newSessions(c *facade.Client, settings *gateway.SettingsVar) *sessions {
+func newSessions(c *facade.Client, again Reloading) *sessions {
+	settings := again.Settings
 	if settings == nil {
 		settings = new(gateway.SettingsVar)
 	}
-	s := &sessions{client: c, settings: settings, transports: map[string]mcp.Transport{}}
+	s := &sessions{client: c, settings: settings, hosts: again.Hosts, transports: map[string]mcp.Transport{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -72,7 +75,7 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 		return nil, false
 	}
 	if t == nil {
-		t = gateway.Transport(s.client, gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile))
+		t = gateway.Transport(s.client, gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts))
 		s.transports[profile] = t
 	}
 	return t, true

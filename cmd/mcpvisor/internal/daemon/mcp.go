@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/oidcauth"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
 // mcpPath is the path of the MCP server.
@@ -131,8 +133,8 @@ func (e *endpoint) url(page *page) string {
 }
 
 // handler is the MCP server at its path.
-func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar) *gateway.Server {
-	return gateway.Handler(c, append(e.options, gateway.WithSettings(settings))...)
+func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar, hosts *clients.Registry) *gateway.Server {
+	return gateway.Handler(c, append(slices.Clip(e.options), gateway.WithSettings(settings), gateway.WithClients(hosts))...)
 }
 
 // atPath serves one handler at the path of the MCP server, and another one elsewhere; nil: none.

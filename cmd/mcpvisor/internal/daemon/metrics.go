@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/telemetry"
 )
 
@@ -27,9 +28,9 @@ type clientMetrics struct {
 	registry *prometheus.Registry
 }
 
-// newMetrics measures a client, in a registry of its own, and whether its configuration is
-// usable.
-func newMetrics(c *facade.Client, usableConfig func() float64) (*clientMetrics, error) {
+// newMetrics measures a client, in a registry of its own, the hosts that use it, and whether its
+// configuration is usable.
+func newMetrics(c *facade.Client, usableConfig func() float64, hosts *clients.Registry) (*clientMetrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mcpvisor_config_usable",
 		Help: "1 if the files and all their entries could be used when they were read last, else 0."}, usableConfig))
@@ -39,7 +40,7 @@ func newMetrics(c *facade.Client, usableConfig func() float64) (*clientMetrics, 
 	}
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader), sdkmetric.WithCardinalityLimit(maxSeries),
 		sdkmetric.WithResource(resource.NewSchemaless(attribute.String("service.name", "mcpvisor"), attribute.String("service.version", facade.Version()))))
-	t, err := telemetry.Attach(c, telemetry.WithMeterProvider(provider))
+	t, err := telemetry.Attach(c, telemetry.WithMeterProvider(provider), telemetry.WithGateway(hosts.Status))
 	if err != nil {
 		return nil, errors.Join(err, provider.Shutdown(context.Background()))
 	}

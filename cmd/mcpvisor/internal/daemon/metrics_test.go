@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -19,7 +20,7 @@ func TestMetrics_many_servers(t *testing.T) {
 	const servers = 160
 	c, err := facade.New()
 	require.NoError(t, err)
-	m, err := newMetrics(c, func() float64 { return 1 })
+	m, err := newMetrics(c, func() float64 { return 1 }, clients.New())
 	require.NoError(t, err)
 	var specs []mcpvisor.ServerSpec
 	script := mcptest.Script{NoTools: true, NoResources: true, NoPrompts: true}

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/web"
 )
 
@@ -120,10 +121,10 @@ type serving struct {
 
 // serve serves a client of servers on its socket, at the address of the page, and as an MCP server.
 // All three may be nil.
-func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endpoint) (*serving, error) {
+func serve(c *facade.Client, hosts *clients.Registry, r *reloader, own *socket.Listener, p *page, e *endpoint) (*serving, error) {
 	s := new(serving)
 	if own != nil {
-		h, err := control.NewReloading(c, control.Reloading{Reload: r.reload, Settings: r.settings, Withheld: r.withheld}, r.info, r.all()...)
+		h, err := control.NewReloading(c, control.Reloading{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Hosts: hosts}, r.info, r.all()...)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +134,7 @@ func serve(c *facade.Client, r *reloader, own *socket.Listener, p *page, e *endp
 	}
 	var mcp *gateway.Server
 	if e != nil {
-		mcp = e.handler(c, r.settings)
+		mcp = e.handler(c, r.settings, hosts)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
 			s.start(e, e.atPath(mcp, nil))

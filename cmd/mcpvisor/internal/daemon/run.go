@@ -20,6 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/journal"
 	"github.com/mcpvisor/mcpvisor/web"
 )
@@ -100,16 +101,17 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	}
 	defer closeJournal()
 	r := newReloader(inv, c, info, file)
+	hosts := clients.New()
 	if page != nil { // metrics are read from the page only
-		measured, err := newMetrics(c, r.usableConfig)
+		measured, err := newMetrics(c, r.usableConfig, hosts)
 		if err != nil {
 			_ = c.Close(context.Background()) // it has no servers yet
 			return err
 		}
 		defer func() { _ = measured.Close() }()
-		page.options = append(page.options, web.WithMetrics(measured.Handler()), web.WithAttention(r.attention))
+		page.options = append(page.options, web.WithMetrics(measured.Handler()), web.WithAttention(r.attention), web.WithGateway(hosts.Status))
 	}
-	serving, err := serve(c, r, own, page, endpoint)
+	serving, err := serve(c, hosts, r, own, page, endpoint)
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err

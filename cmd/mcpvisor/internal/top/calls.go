@@ -38,16 +38,31 @@ func (m *model) endedLines(title string, calls []mcpvisor.CallRecord) (lines []s
 		return nil
 	}
 	lines = append(lines, heading(title))
-	for _, c := range slices.Backward(calls) {
+	for i := len(calls) - 1; i >= 0; i-- {
+		c, same := calls[i], 1
+		for ; c.Outcome == mcpvisor.OutcomeUnknown && i > 0 && alike(&c, &calls[i-1]); i-- {
+			same++
+		}
 		target := c.Target
 		if target == "" {
 			target = c.Method
 		}
 		text, style := outcomeOf(&c)
+		if c.Client != "" {
+			text += ", for " + display.Line(c.Client)
+		}
+		if same > 1 {
+			text += fmt.Sprintf(", %d times in a row", same)
+		}
 		row := fmt.Sprintf("  %s  %s  %s  %s", m.clock(c.Began.Add(c.Took)), cell(latency(c.Took), 7, true), display.Line(c.Server+"/"+target), text)
 		lines = append(lines, style.Render(fit(row, m.width, false)))
 	}
 	return lines
+}
+
+// alike reports whether two calls of the same target have failed in the same way.
+func alike(a, b *mcpvisor.CallRecord) bool {
+	return a.Server == b.Server && a.Target == b.Target && a.Method == b.Method && a.Kind == b.Kind && a.Client == b.Client && a.Outcome == b.Outcome
 }
 
 // outcomeOf says how a call has ended.

@@ -125,7 +125,7 @@ func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
 	if s.State == supervisor.StateReady || s.LastCause == nil {
 		return ""
 	}
-	return m.opts.Text(s.LastCause.Describe())
+	return m.opts.Text(s.LastCause.Error()) // which begins with the line of stderr that says why
 }
 
 // usage is what a server uses; empty if it is not known.

@@ -29,6 +29,8 @@ func (m *model) lines() []string {
 		return m.allAttentionLines()
 	case screenCalls:
 		return m.allCallLines()
+	case screenClients:
+		return m.clientLines()
 	default:
 	}
 	if m.screen == screenCall {
@@ -133,7 +135,7 @@ func (m *model) historyLines() (lines []string) {
 	for _, h := range slices.Backward(history) {
 		text, style := "requested", plain
 		if h.Cause != nil {
-			text = m.opts.Text(h.Cause.Describe())
+			text = m.opts.Text(h.Cause.Error())
 		}
 		if !h.Served {
 			text, style = "never ready: "+text, warning
@@ -234,7 +236,7 @@ func (m *model) toolLines() (lines []string) {
 func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
-		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has happened"}, {"a c", "all that needs attention; all calls, in flight and ended"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
+		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has changed; f selects a kind, / a server, ↵ single events"}, {"a c h", "all that needs attention; all calls; clients of the gateway (hosts)"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
 		{"s", "sort: name, trouble, CPU, memory, calls, P95, failures, restarts"},
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},

@@ -51,11 +51,19 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return m.show(screenEvents)
 	case "a":
 		return m.show(screenAttention)
+	case "h":
+		return m.show(screenClients)
 	case "c":
 		return m.show(screenCalls)
 	}
-	if m.screen == screenServers {
+	switch {
+	case m.screen == screenServers:
 		return m.pressInServers(name)
+	case m.screen == screenEvents && name == "/":
+		m.filtering = true
+		return m.filter.Focus()
+	case m.screen == screenEvents && m.pressInEvents(name):
+		return nil
 	}
 	return m.pressInLines(name)
 }

@@ -27,12 +27,13 @@ const (
 	screenCall
 	screenAttention
 	screenCalls
+	screenClients
 	screenHelp
 )
 
 // aboutAll reports whether a screen is about all servers.
 func (s screen) aboutAll() bool {
-	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls
+	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients
 }
 
 // model is the state of the view. The goroutine of the program owns it; what is read in
@@ -52,7 +53,11 @@ type model struct {
 	order  int // of the table, an index of orders
 	toolAt int // the selected tool, an index of data.tools
 	call   *call
-	events []api.Event
+
+	events    []api.Event
+	summaries summaries
+	group     int  // of events that are shown, an index of groups
+	single    bool // events are shown one by one
 
 	filter    textinput.Model
 	filtering bool
@@ -71,8 +76,11 @@ type data struct {
 	use    api.ToolUse
 	usage  api.Usage
 	calls  api.Calls
-	server api.Server // of the selected server, on screens about one
-	tools  api.Tools
+	// summaries are those that have changed since the read before; only for the screen of events.
+	summaries api.EventSummaries
+	clients   api.Clients // only for their screen
+	server    api.Server  // of the selected server, on screens about one
+	tools     api.Tools
 }
 
 type (
@@ -127,7 +135,7 @@ func (m *model) read() tea.Cmd {
 		return nil
 	}
 	m.reading, m.again = true, false
-	ctx, source, name, on := m.ctx, m.source, m.selected, m.screen
+	ctx, source, name, on, summarized := m.ctx, m.source, m.selected, m.screen, m.summaries.seq
 	if on.aboutAll() {
 		name = ""
 	}
@@ -146,6 +154,12 @@ func (m *model) read() tea.Cmd {
 				d.calls, err = source.Calls(ctx, after)
 				return err
 			},
+		}
+		if on == screenClients {
+			steps = append(steps, func() (err error) { d.clients, err = source.Clients(ctx); return err })
+		}
+		if on == screenEvents {
+			steps = append(steps, func() (err error) { d.summaries, err = source.Summaries(ctx, summarized); return err })
 		}
 		if name != "" {
 			steps = append(steps, func() (err error) { d.server, err = source.Server(ctx, name); return err },
@@ -211,6 +225,7 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 		}
 		before := m.data
 		m.data = msg.data
+		m.summaries.take(&msg.data.summaries)
 		m.keepSelection()
 		m.keepTool(before)
 	}

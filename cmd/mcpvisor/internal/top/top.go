@@ -25,6 +25,8 @@ type Source interface {
 	ToolUse(ctx context.Context) (api.ToolUse, error)
 	Usage(ctx context.Context) (api.Usage, error)
 	Calls(ctx context.Context, after uint64) (api.Calls, error)
+	Clients(ctx context.Context) (api.Clients, error)
+	Summaries(ctx context.Context, after uint64) (api.EventSummaries, error)
 	Restart(ctx context.Context, name string) error
 	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error
 }

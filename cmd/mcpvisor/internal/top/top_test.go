@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/table"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -46,6 +48,9 @@ type fakeSource struct {
 	use    api.ToolUse
 	calls  api.Calls
 	usage  api.Usage
+
+	summaries api.EventSummaries
+	clients   api.Clients
 
 	mu        sync.Mutex
 	failure   error
@@ -71,6 +76,10 @@ func (f *fakeSource) Catalog(context.Context, string) (api.Tools, error) { retur
 func (f *fakeSource) ToolUse(context.Context) (api.ToolUse, error)       { return f.use, nil }
 func (f *fakeSource) Usage(context.Context) (api.Usage, error)           { return f.usage, nil }
 func (f *fakeSource) Calls(context.Context, uint64) (api.Calls, error)   { return f.calls, nil }
+func (f *fakeSource) Clients(context.Context) (api.Clients, error)       { return f.clients, nil }
+func (f *fakeSource) Summaries(context.Context, uint64) (api.EventSummaries, error) {
+	return f.summaries, nil
+}
 func (f *fakeSource) Restart(_ context.Context, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -209,7 +218,7 @@ func TestHelp_fits(t *testing.T) {
 // The line of keys says that there are more where it has no room for all.
 func TestFooter_more_keys(t *testing.T) {
 	require.Contains(t, ansi.Strip(shown(t, outage(), 80, 24).footer()), "? more keys")
-	require.Contains(t, ansi.Strip(shown(t, outage(), 120, 24).footer()), "? help")
+	require.Contains(t, ansi.Strip(shown(t, outage(), 150, 24).footer()), "? help")
 }
 
 // crowd is a source with 70 servers that are used differently, with long names.
@@ -309,8 +318,84 @@ func TestSort(t *testing.T) {
 	require.NotContains(t, ansi.Strip(m.View().Content), "  by ")
 }
 
+// day is a source on which one server has crashed since yesterday, and five other things have
+// changed.
+func day() *fakeSource {
+	f := outage()
+	add := func(before time.Duration, group api.EventGroup, server, text string, severity mcpvisor.Severity, count int, ready *time.Time) {
+		f.summaries.Summaries = append(f.summaries.Summaries, api.EventSummary{Text: server + " " + text,
+			EventSummary: mcpvisor.EventSummary{Seq: uint64(len(f.summaries.Summaries)), Began: *ago(26 * time.Hour), Count: count, Ready: ready},
+			Last:         api.Event{Severity: severity, Group: group, Event: mcpvisor.Event{Seq: uint64(len(f.summaries.Summaries)), Server: server, Time: *ago(before)}}})
+	}
+	f.summaries.Instance, f.summaries.Started = "1", *ago(72 * time.Hour)
+	add(25*time.Hour, api.GroupConfiguration, "web", "registered", mcpvisor.SeverityInfo, 1, ago(25*time.Hour-2*time.Second))
+	add(20*time.Hour, api.GroupLists, "files", "changed: tools +1 −0 ~2", mcpvisor.SeverityInfo, 1, nil)
+	add(9*time.Hour, api.GroupGivenUp, "orders-database", "parked, next try in 5m0s: connection refused (exit status 1)", mcpvisor.SeverityError, 1, ago(8*time.Hour))
+	add(6*time.Hour, api.GroupGivenUp, "mail", "waits to be authorized: the token was refused", mcpvisor.SeverityError, 1, nil)
+	add(2*time.Hour, api.GroupConfiguration, "files", "registered again, with another specification", mcpvisor.SeverityInfo, 1, ago(2*time.Hour-time.Second))
+	add(2*time.Minute, api.GroupEnds, "search", "ended 4312 times; last: missing API_KEY (exit status 7)", mcpvisor.SeverityWarning, 4312, ago(119*time.Second))
+	return f
+}
+
+// What has changed since yesterday is one screen, whatever has crashed how often.
+func TestEvents_of_a_day(t *testing.T) {
+	requireGolden(t, "events", shown(t, day(), 80, 24, "e"))
+	for _, group := range []struct {
+		keys []string
+		want []string
+	}{{[]string{"e", "f"}, []string{"web registered", "files registered"}}, {[]string{"e", "f", "f"}, []string{"files changed"}},
+		{[]string{"e", "f", "f", "f"}, []string{"parked", "authorized"}}, {[]string{"e", "/", "f", "i", "l", "e", "s", "enter"}, []string{"files changed", "files registered"}}} {
+		m := shown(t, day(), 80, 24, group.keys...)
+		text := ansi.Strip(strings.Join(m.eventLines(), "\n"))
+		for _, want := range group.want {
+			require.Contains(t, text, want)
+		}
+		require.Len(t, regexp.MustCompile(`(?m)^\S`).FindAllString(text, -1), len(group.want)+1, text) // and the beginning
+		m.Update(press("esc"))
+		require.Equal(t, screenEvents, m.screen)
+		require.Contains(t, ansi.Strip(m.View().Content), "search ended 4312 times")
+		_, cmd := m.Update(press("esc"))
+		settle(m, cmd)
+		require.Equal(t, screenServers, m.screen)
+	}
+	m := shown(t, day(), 80, 24, "e")
+	f := day()
+	f.summaries.Summaries = f.summaries.Summaries[5:]
+	f.summaries.Summaries[0].Text = "search ended 4313 times"
+	m.summaries.take(&f.summaries)
+	require.Len(t, m.summaries.all, 6, "one that has changed replaces itself")
+	require.Contains(t, ansi.Strip(m.View().Content), "ended 4313 times")
+}
+
+// Calls of unknown outcome that ended alike are one row, so that they leave room for others.
+func TestCalls_alike(t *testing.T) {
+	f := outage()
+	for range 20 {
+		f.calls.Unknown = append(f.calls.Unknown, mcpvisor.CallRecord{Server: "files", Target: "write", Began: clock, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown})
+	}
+	f.calls.Recent = []mcpvisor.CallRecord{{Server: "files", Target: "read", Began: clock}}
+	text := ansi.Strip(shown(t, f, 100, 24, "c").View().Content)
+	require.Contains(t, text, "crashed, may have been executed, 20 times in a row")
+	require.Equal(t, 1, strings.Count(text, "files/write"))
+	require.Contains(t, text, "files/read")
+}
+
+// Who uses the gateway, and what they may call.
+func TestClients(t *testing.T) {
+	f := outage()
+	f.clients.Instance = "1"
+	require.Contains(t, ansi.Strip(shown(t, f, 100, 24, "h").View().Content), "no client within 15 minutes")
+	f.clients.Status = clients.Status{Total: 250, Offers: []clients.Offer{{Servers: []string{"files", "search"}, Tools: 14, Prompts: 1, Withheld: 2}, {Profile: "reader", Servers: []string{"files"}, Tools: 3}},
+		Requests: map[clients.Outcome]int64{clients.OutcomeAnswered: 4711, clients.OutcomeFailed: 3}, Refused: map[clients.Refusal]int64{clients.RefusedToken: 7},
+		Sessions: []clients.SessionStatus{{Number: 1, Info: clients.Info{Name: "claude-code", Version: "2.1.4", Transport: "stdio", Protocol: "2025-11-25"}, Since: *ago(time.Hour), Last: *ago(time.Second), Requests: 20, Calls: 12, InFlight: 2},
+			{Number: 2, Info: clients.Info{Principal: "ci", Profile: "reader", Transport: "http", Protocol: "2026-07-28"}, Since: *ago(time.Minute), Last: *ago(10 * time.Second), Requests: 3, Calls: 2, Failed: 1}}}
+	requireGolden(t, "clients", shown(t, f, 80, 24, "h"))
+	f.calls.Recent = []mcpvisor.CallRecord{{Server: "files", Target: "read", Began: clock, Client: "claude-code 2.1.4"}}
+	require.Contains(t, ansi.Strip(shown(t, f, 100, 24, "c").View().Content), "ok, for claude-code 2.1.4")
+}
+
 func TestEvents(t *testing.T) {
-	m := shown(t, outage(), 80, 24, "e")
+	m := shown(t, outage(), 80, 24, "e", "enter")
 	require.Contains(t, ansi.Strip(m.View().Content), "nothing has happened yet")
 	for i := range keptEvents + 10 {
 		m.Update(eventMsg{api.Event{Event: mcpvisor.Event{Time: clock, Seq: uint64(i)}, Text: fmt.Sprintf("event %d \x1b[2J", i), Severity: mcpvisor.SeverityError}, true})

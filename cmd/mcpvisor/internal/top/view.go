@@ -65,11 +65,13 @@ func (m *model) titleLine(place string) string {
 			place += fmt.Sprintf("%d in flight  ", n)
 		}
 	case screenEvents:
-		title = strong.Render("events") + "  " + quiet.Render("the last first")
+		title = strong.Render("events") + "  " + quiet.Render(display.Line(m.eventsTitle()))
 	case screenAttention:
 		title = strong.Render("needs attention")
 	case screenCalls:
 		title = strong.Render("calls")
+	case screenClients:
+		title = strong.Render("clients") + "  " + quiet.Render("of the gateway, within 15 minutes")
 	case screenDetails, screenTools, screenStderr:
 		title = strong.Render(cell(m.selected, min(ansi.StringWidth(m.selected), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenDetails: "details", screenTools: "tools", screenStderr: "stderr"}[m.screen])
 	case screenCall:
@@ -117,14 +119,27 @@ func (m *model) footer() string {
 	case m.screen == screenServers && m.filter.Value() != "":
 		return m.fitKeys("esc", "clear filter "+m.filter.Value(), "↵", "details", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 	case m.screen == screenServers:
-		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "s", "sort", "R", "restart all")
+		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "s", "sort", "R", "restart all")
+	case m.screen == screenEvents:
+		return m.eventKeys()
 	case m.screen.aboutAll():
-		return m.fitKeys("↑↓", "scroll", "esc", "back", "e", "events", "c", "calls", "a", "attention")
+		return m.fitKeys("↑↓", "scroll", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts")
 	}
 	if m.screen == screenTools {
 		return m.fitKeys("↑↓", "select", "↵", "call", "esc", "back", "r", "restart", "l", "stderr", "e", "events")
 	}
 	return m.fitKeys("↑↓", "scroll", "esc", "back", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
+}
+
+func (m *model) eventKeys() string {
+	single, back := "one by one", "back"
+	if m.single {
+		single = "together"
+	}
+	if m.group > 0 || m.filter.Value() != "" {
+		back = "show all"
+	}
+	return m.fitKeys("↑↓", "scroll", "f", "kind", "/", "filter", "↵", single, "esc", back, "c", "calls", "a", "attention", "h", "hosts")
 }
 
 // restartQuestion says what a restart of the servers in confirm costs.

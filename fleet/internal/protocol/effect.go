@@ -1,0 +1,60 @@
+package protocol
+
+import (
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+)
+
+// EffectKind is what the caller must do.
+type EffectKind int
+
+const (
+	// EffectGrant: ask for a lease of TTL. Request is answered.
+	EffectGrant EffectKind = iota + 1
+	// EffectRenew: renew Lease. Request is answered.
+	EffectRenew
+	// EffectRevoke: give Lease back, and repeat it until the store has answered or the TTL is
+	// over. No answer is expected.
+	EffectRevoke
+	// EffectRead: read everything. Request is answered.
+	EffectRead
+	// EffectCommit: commit Txn. Request is answered.
+	EffectCommit
+	// EffectWatch: watch everything after the revision After, in place of any former watch. Watch
+	// is its number.
+	EffectWatch
+	// EffectDeadline: the life is in force until At, and the guard ends exclusive servers then.
+	// Before any of them starts, the guard must know the deadline. 0: the life is over now.
+	EffectDeadline
+	// EffectStart: start the server of Name as Epoch, with Spec; if it is exclusive, only if the
+	// deadline has not passed.
+	EffectStart
+	// EffectAdopt: the server of Name, which runs, has Epoch from now on.
+	EffectAdopt
+	// EffectEnd: end the server of Name and Epoch, and say InputEnded when nothing of it is left;
+	// if Now, at once, otherwise after what is in flight, within a bounded time. It may follow
+	// another EffectEnd that was not so urgent.
+	EffectEnd
+	// EffectDrained: the node has no name.
+	EffectDrained
+	// EffectLeft: the node has left; it needs no input any more.
+	EffectLeft
+)
+
+// Effect is one thing to do. Only the fields that its kind names are set.
+type Effect struct {
+	Kind    EffectKind
+	Request uint64
+	TTL     time.Duration
+	Lease   store.Lease
+	Txn     store.Txn
+	Watch   uint64
+	After   int64
+	At      time.Duration
+	Name    string
+	Epoch   uint64
+	Spec    placement.Spec
+	Now     bool
+}

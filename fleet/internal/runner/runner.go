@@ -1,0 +1,213 @@
+// Package runner carries out the protocol of a node with a store, in real time: it asks the store
+// what the protocol wants to know, waits, and tells the servers what to do. It decides nothing.
+package runner
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+)
+
+// Servers are the servers of this node, with their guard. Its methods are called by one goroutine,
+// one after the other, and must not wait for the runner.
+type Servers interface {
+	// Deadline says until when the life is in force, by package boottime; 0: it is over. Exclusive
+	// servers must have ended soon after, whatever happens to this process.
+	Deadline(at time.Duration)
+	// Start starts a server. An exclusive one must not start when the deadline has passed.
+	// What cannot be started has ended.
+	Start(name string, epoch uint64, spec placement.Spec)
+	// Adopt gives a server that runs a new epoch.
+	Adopt(name string, epoch uint64)
+	// End ends a server, in a bounded time, and calls [Runner.Ended] when nothing of it is left.
+	// It may be called again with now.
+	End(name string, epoch uint64, now bool)
+}
+
+// Runner is a node that takes part in a fleet until it leaves or its context ends.
+type Runner struct {
+	store   store.Store
+	servers Servers
+	node    *protocol.Node
+	timeout time.Duration // of a request
+
+	mu     sync.Mutex
+	inputs []protocol.Input
+	// wake has room for one, and is filled when inputs are there.
+	wake chan struct{}
+
+	work      sync.WaitGroup
+	stopWatch func()
+	drained   chan struct{}
+	once      sync.Once
+}
+
+// requestTimeout ends each request to the store.
+const requestTimeout = 2 * time.Second
+
+// New makes a node that does nothing before [Runner.Run].
+func New(c protocol.Config, s store.Store, servers Servers) *Runner {
+	return &Runner{
+		store: s, servers: servers, node: protocol.New(c), timeout: requestTimeout,
+		wake: make(chan struct{}, 1), stopWatch: func() {}, drained: make(chan struct{}),
+	}
+}
+
+// Ended says that nothing is left of a server.
+func (r *Runner) Ended(name string, epoch uint64) {
+	r.put(protocol.Input{Kind: protocol.InputEnded, Name: name, Epoch: epoch})
+}
+
+// Drain hands all servers over. Drained is closed when it has none for the first time.
+func (r *Runner) Drain() { r.put(protocol.Input{Kind: protocol.InputDrain}) }
+
+// Drained is closed when the node has handed over all its servers.
+func (r *Runner) Drained() <-chan struct{} { return r.drained }
+
+// Leave drains, gives the lease back, and lets Run return.
+func (r *Runner) Leave() { r.put(protocol.Input{Kind: protocol.InputLeave}) }
+
+func (r *Runner) put(in protocol.Input) {
+	r.mu.Lock()
+	r.inputs = append(r.inputs, in)
+	r.mu.Unlock()
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *Runner) take() []protocol.Input {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	inputs := r.inputs
+	r.inputs = nil
+	return inputs
+}
+
+// Run takes part in the fleet. It returns nil when the node has left, and otherwise the cause of
+// the context's end. Then it has told the servers that the life is over, and the lease runs out;
+// whoever ends the servers may give it back.
+func (r *Runner) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer r.work.Wait()
+	defer cancel()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	left := r.step(ctx, protocol.Input{})
+	for !left {
+		timer.Reset(max(r.node.Due()-boottime.Now(), 0))
+		select {
+		case <-ctx.Done():
+			r.servers.Deadline(0)
+			return context.Cause(ctx)
+		case <-timer.C:
+			left = r.step(ctx, protocol.Input{})
+		case <-r.wake:
+			for _, in := range r.take() {
+				left = left || r.step(ctx, in)
+			}
+		}
+	}
+	return nil
+}
+
+// step reports whether the node has left.
+func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
+	for _, e := range r.node.Step(boottime.Now(), in) {
+		switch e.Kind {
+		case protocol.EffectGrant, protocol.EffectRenew, protocol.EffectRead, protocol.EffectCommit:
+			r.work.Go(func() { r.put(r.ask(ctx, e)) })
+		case protocol.EffectRevoke:
+			r.work.Go(func() { r.revoke(e.Lease) })
+		case protocol.EffectWatch:
+			r.watch(ctx, e)
+		case protocol.EffectDeadline:
+			r.servers.Deadline(e.At)
+		case protocol.EffectStart:
+			r.servers.Start(e.Name, e.Epoch, e.Spec)
+		case protocol.EffectAdopt:
+			r.servers.Adopt(e.Name, e.Epoch)
+		case protocol.EffectEnd:
+			r.servers.End(e.Name, e.Epoch, e.Now)
+		case protocol.EffectDrained:
+			r.once.Do(func() { close(r.drained) })
+		case protocol.EffectLeft:
+			left = true
+		}
+	}
+	return left
+}
+
+// ask does one request, and returns the input that answers it.
+func (r *Runner) ask(ctx context.Context, e protocol.Effect) (in protocol.Input) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	in.Request = e.Request
+	var err error
+	switch e.Kind {
+	case protocol.EffectGrant:
+		in.Kind = protocol.InputGranted
+		in.Lease, err = r.store.Grant(ctx, e.TTL)
+	case protocol.EffectRenew:
+		in.Kind = protocol.InputRenewed
+		err = r.store.Renew(ctx, e.Lease)
+	case protocol.EffectRead:
+		in.Kind = protocol.InputRead
+		in.Snapshot, err = r.store.Read(ctx, "")
+	default:
+		in.Kind = protocol.InputCommitted
+		in.Result, err = r.store.Commit(ctx, e.Txn)
+	}
+	switch {
+	case errors.Is(err, store.ErrLeaseGone):
+		in.Kind = protocol.InputLeaseGone
+	case err != nil:
+		in.Kind = protocol.InputFailed
+	}
+	return in
+}
+
+// revoke gives a lease back, for as long as it may live; also when the node ends meanwhile.
+func (r *Runner) revoke(lease store.Lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		if err := r.store.Revoke(ctx, lease); err == nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(revokeAgain):
+		}
+	}
+}
+
+const revokeAgain = 100 * time.Millisecond
+
+// watch replaces the watch by another.
+func (r *Runner) watch(ctx context.Context, e protocol.Effect) {
+	r.stopWatch()
+	ctx, r.stopWatch = context.WithCancel(ctx)
+	w := r.store.Watch("", e.After)
+	r.work.Go(func() {
+		defer w.Close()
+		for {
+			batch, err := w.Next(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				r.put(protocol.Input{Kind: protocol.InputWatchEnded, Watch: e.Watch, Compacted: errors.Is(err, store.ErrCompacted)})
+				return
+			}
+			r.put(protocol.Input{Kind: protocol.InputBatch, Watch: e.Watch, Batch: batch})
+		}
+	})
+}

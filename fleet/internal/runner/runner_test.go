@@ -1,0 +1,275 @@
+package runner_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
+	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// board knows all servers of all nodes, and notices two lives of an exclusive name.
+type board struct {
+	mu      sync.Mutex
+	alive   map[string]map[string]uint64 // name → node → epoch
+	epochs  map[string]uint64
+	faults  []string
+	changed chan struct{}
+}
+
+func newBoard() *board {
+	return &board{alive: map[string]map[string]uint64{}, epochs: map[string]uint64{}, changed: make(chan struct{})}
+}
+
+func (b *board) change(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// wait waits until the servers are as they should be.
+func (b *board) wait(t *testing.T, what string, holds func(alive map[string]map[string]uint64) bool) {
+	t.Helper()
+	timeout := time.After(time.Minute)
+	for {
+		b.mu.Lock()
+		ok, changed, faults := holds(b.alive), b.changed, b.faults
+		b.mu.Unlock()
+		require.Empty(t, faults)
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			require.Fail(t, "not within a minute: "+what, "%v", b.alive)
+		}
+	}
+}
+
+// placed: each of the names runs once, on one of the nodes.
+func placed(names int, nodes ...string) func(map[string]map[string]uint64) bool {
+	return func(alive map[string]map[string]uint64) bool {
+		count := 0
+		for _, on := range alive {
+			for _, node := range nodes {
+				if _, runs := on[node]; runs && len(on) == 1 {
+					count++
+				}
+			}
+		}
+		return count == names
+	}
+}
+
+// local are the servers of one node. They end at once, and at the deadline by themselves, as with
+// a guard.
+type local struct {
+	*board
+	id    string
+	mu    sync.Mutex
+	node  *runner.Runner
+	timer *time.Timer
+	at    time.Duration
+	runs  map[string]uint64
+	only  map[string]bool // exclusive
+}
+
+func (l *local) Deadline(at time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = at
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if at == 0 {
+		l.endExclusive()
+		return
+	}
+	l.timer = time.AfterFunc(at-boottime.Now(), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.at == at {
+			l.at = 0
+			l.endExclusive()
+		}
+	})
+}
+
+func (l *local) endExclusive() {
+	for name, epoch := range l.runs {
+		if l.only[name] {
+			l.remove(name, epoch)
+		}
+	}
+}
+
+func (l *local) Start(name string, epoch uint64, spec placement.Spec) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if spec.Exclusive && boottime.Now() >= l.at {
+		l.node.Ended(name, epoch)
+		return
+	}
+	l.runs[name], l.only[name] = epoch, spec.Exclusive
+	l.change(func() {
+		if l.alive[name] == nil {
+			l.alive[name] = map[string]uint64{}
+		}
+		if spec.Exclusive && len(l.alive[name]) > 0 {
+			l.faults = append(l.faults, fmt.Sprintf("%s starts on %s beside %v", name, l.id, l.alive[name]))
+		}
+		if epoch <= l.epochs[name] {
+			l.faults = append(l.faults, fmt.Sprintf("epoch %d of %s after %d", epoch, name, l.epochs[name]))
+		}
+		l.alive[name][l.id], l.epochs[name] = epoch, epoch
+	})
+}
+
+func (l *local) Adopt(name string, epoch uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs[name] = epoch
+	l.change(func() { l.alive[name][l.id], l.epochs[name] = epoch, epoch })
+}
+
+func (l *local) End(name string, epoch uint64, _ bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.runs[name] == epoch {
+		l.remove(name, epoch)
+	}
+}
+
+func (l *local) remove(name string, epoch uint64) {
+	delete(l.runs, name)
+	l.change(func() { delete(l.alive[name], l.id) })
+	l.node.Ended(name, epoch)
+}
+
+// fleet are nodes of one process, each with a connection of its own.
+type fleet struct {
+	t     *testing.T
+	board *board
+	ttl   time.Duration
+	open  func(t *testing.T) store.Store
+}
+
+func (f *fleet) join(id string) (node *runner.Runner, stop func() error) {
+	s := f.open(f.t)
+	l := &local{board: f.board, id: id, runs: map[string]uint64{}, only: map[string]bool{}}
+	node = runner.New(protocol.Config{
+		Node: placement.Node{ID: id}, TTL: f.ttl, Placement: placement.Policy{Settle: 200 * time.Millisecond, Step: 200 * time.Millisecond},
+	}, s, l)
+	l.node = node
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		err := <-ended
+		_ = s.Close()
+		return err
+	})
+	f.t.Cleanup(func() { _ = stop() })
+	return node, stop
+}
+
+func (f *fleet) specs(names int) {
+	s := f.open(f.t)
+	for i := range names {
+		value := protocol.Encode(placement.Spec{Exclusive: i%2 == 0})
+		_, err := s.Commit(f.t.Context(), store.Txn{Then: []store.Change{store.Put(protocol.SpecKey(fmt.Sprint("server", i)), value)}})
+		require.NoError(f.t, err)
+	}
+}
+
+// shared is a store that its users do not close.
+type shared struct{ store.Store }
+
+func (shared) Close() error { return nil }
+
+// TestRunner: three nodes share names; one of them drains, one ends, one leaves.
+func TestRunner(t *testing.T) {
+	for name, open := range map[string]func(t *testing.T) func(t *testing.T) store.Store{
+		"memory": func(t *testing.T) func(t *testing.T) store.Store {
+			s := memory.New()
+			t.Cleanup(func() { _ = s.Close() })
+			return func(*testing.T) store.Store { return shared{s} }
+		},
+		"etcd": func(t *testing.T) func(t *testing.T) store.Store {
+			return openEtcd(etcdtest.Start(t))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fleet{t: t, board: newBoard(), ttl: 2 * time.Second, open: open(t)}
+			const names = 30
+			f.specs(names)
+			a, _ := f.join("a")
+			_, stopB := f.join("b")
+			c, stopC := f.join("c")
+			f.board.wait(t, "all names run", placed(names, "a", "b", "c"))
+
+			a.Drain()
+			<-a.Drained()
+			f.board.wait(t, "a has drained", placed(names, "b", "c"))
+			require.ErrorIs(t, stopB(), context.Canceled)
+			f.board.change(func() { // its shared servers end with it
+				for _, on := range f.board.alive {
+					delete(on, "b")
+				}
+			})
+			f.board.wait(t, "b has ended", placed(names, "c"))
+			d, _ := f.join("d")
+			c.Leave()
+			f.board.wait(t, "c has left", placed(names, "d"))
+			require.NoError(t, stopC())
+			d.Leave()
+			f.board.wait(t, "all have left", placed(0))
+		})
+	}
+}
+
+func openEtcd(server *etcdtest.Server) func(t *testing.T) store.Store {
+	return func(t *testing.T) store.Store {
+		t.Helper()
+		s, err := etcd.Open(etcd.Config{Endpoints: []string{server.Endpoint}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+}
+
+// TestRunner_storeAway: without a store exclusive servers end, others keep running; when it is
+// back, all run again, the others without a restart.
+func TestRunner_storeAway(t *testing.T) {
+	server := etcdtest.Start(t)
+	f := &fleet{t: t, board: newBoard(), ttl: 2 * time.Second, open: openEtcd(server)}
+	const names = 10
+	f.specs(names)
+	f.join("a")
+	f.join("b")
+	f.board.wait(t, "all names run", placed(names, "a", "b"))
+	server.Kill()
+	f.board.wait(t, "exclusive servers end", placed(names/2, "a", "b"))
+	server.Run(t)
+	f.board.wait(t, "all names run again", placed(names, "a", "b"))
+}

@@ -1,0 +1,128 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// WithClients sets the registry that counts the clients, so that several gateways can share one.
+// Default: one of its own. [Server.Status] has what it knows.
+func WithClients(r *clients.Registry) Option {
+	return func(o *options) {
+		if r != nil {
+			o.clients = r
+		}
+	}
+}
+
+// keyOf is the key of a session over HTTP in the registry.
+func keyOf(n nonce) string { return "session " + string(n[:]) }
+
+// infoOf is what a client of HTTP is, beside what it says of itself.
+func (x *exchange) infoOf(protocol string) clients.Info {
+	return clients.Info{Protocol: protocol, Principal: x.principal.name, Profile: x.gateway.opts.profile, Transport: "http"}
+}
+
+// openModern returns the client of a request of 2026-07-28, which belongs to no session: those that
+// say the same of themselves are one.
+func (x *exchange) openModern(params json.RawMessage) *clients.Client {
+	info := x.infoOf(modernVersion)
+	info.Name, info.Version = readClientInfo(metaOf(params), mcp.MetaKeyClientInfo)
+	key := "client " + strings.Join([]string{info.Principal, info.Profile, shorten(info.Name), shorten(info.Version)}, "\x00")
+	return x.server.gateway.opts.clients.Open(key, info)
+}
+
+// readClientInfo reads the name and the version of a client in a member of an object.
+func readClientInfo(object json.RawMessage, member string) (name, version string) {
+	_ = jsonscan.EachMember(object, func(key string, value []byte) error { // who reads the request says what is wrong
+		if key != member {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, value []byte) error {
+			switch key {
+			case "name":
+				name, _ = jsonscan.ReadString(value)
+			case "version":
+				version, _ = jsonscan.ReadString(value)
+			}
+			return nil
+		})
+	})
+	return name, version
+}
+
+// introduce tells the registry what a client of a Transport says of itself: once, in initialize, or in
+// its first request of 2026-07-28 that says it.
+func (c *connection) introduce(object json.RawMessage, member, protocol string) {
+	if c.peer == nil || c.introduced.Load() {
+		return
+	}
+	name, version := readClientInfo(object, member)
+	if name == "" {
+		return
+	}
+	c.introduced.Store(true)
+	c.peer.Introduce(clients.Info{Name: name, Version: version, Protocol: protocol})
+}
+
+// named lets the record of a call name the client that made it.
+func (c *connection) named(opts []facade.CallOption) []facade.CallOption {
+	if label := c.peer.Label(); label != "" {
+		return append(opts, facade.WithClientName(label))
+	}
+	return opts
+}
+
+// tokenWriter notices that a request has no valid token.
+type tokenWriter struct {
+	http.ResponseWriter
+	clients *clients.Registry
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w tokenWriter) WriteHeader(status int) {
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		w.clients.Refuse(clients.RefusedToken)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// refuse counts a request that is refused.
+func (x *exchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.Refuse(why) }
+
+// offer is what the clients of the gateway can see and call.
+func (g *gateway) offer() clients.Offer {
+	l := g.catalog.get()
+	o := clients.Offer{Profile: g.opts.profile, Tools: len(l.tools.entries), Prompts: len(l.prompts.entries), Resources: len(l.resources.entries), Templates: len(l.templates.entries), Withheld: len(l.withheld), Servers: []string{}}
+	for _, all := range []list{l.tools, l.prompts, l.resources, l.templates} {
+		for _, e := range all.entries {
+			if n := len(o.Servers); n == 0 || o.Servers[n-1] != e.server {
+				o.Servers = append(o.Servers, e.server)
+			}
+		}
+	}
+	slices.Sort(o.Servers)
+	o.Servers = slices.Compact(o.Servers)
+	return o
+}
+
+// outcomeOf says how a request has ended.
+func outcomeOf(r *request, err error) clients.Outcome {
+	switch {
+	case r.canceled.Load():
+		return clients.OutcomeCanceled
+	case err != nil:
+		return clients.OutcomeError
+	case r.failed:
+		return clients.OutcomeFailed
+	}
+	return clients.OutcomeAnswered
+}

@@ -1,0 +1,416 @@
+// Package clients is not part of the stable API. It counts what the clients of gateways do, for
+// those who look: the page, the terminal view and metrics. Everything in it is bounded, whatever
+// clients there are.
+package clients
+
+import (
+	"cmp"
+	"container/list"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/internal/display"
+)
+
+const (
+	// maxKept is how many clients are told apart. Beyond it those that are idle make room, and
+	// without any the new ones are counted together.
+	maxKept = 2000
+	// maxListed is how many clients a [Status] lists.
+	maxListed = 200
+	// maxText is the longest text that a client says of itself, in bytes.
+	maxText = 100
+	// Window is how long a client is shown after its last request.
+	Window = 15 * time.Minute
+)
+
+// Outcome says how a request of a client ended.
+type Outcome string
+
+const (
+	// OutcomeAnswered: it got a result. That of a tool may say that the tool itself failed.
+	OutcomeAnswered Outcome = "answered"
+	// OutcomeFailed: a server could not answer it, and the result says so.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeError: it got a JSON-RPC error.
+	OutcomeError Outcome = "error"
+	// OutcomeCanceled: the client canceled it, or has gone.
+	OutcomeCanceled Outcome = "canceled"
+)
+
+// Outcomes are all of them.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeAnswered, OutcomeFailed, OutcomeError, OutcomeCanceled}
+}
+
+// Refusal says why an HTTP request was refused before anything of it was done.
+type Refusal string
+
+const (
+	// RefusedHost: the gateway does not serve this host, machine or web site.
+	RefusedHost Refusal = "host"
+	// RefusedToken: no token, one that is not valid, or a profile that does not exist.
+	RefusedToken Refusal = "token"
+	// RefusedSession: the session has ended, or is not one of this principal.
+	RefusedSession Refusal = "session"
+	// RefusedLimit: the principal has as many requests, sessions or bytes as it may.
+	RefusedLimit Refusal = "limit"
+	// RefusedMalformed: it is no request of MCP, too long, or too slow.
+	RefusedMalformed Refusal = "malformed"
+)
+
+// Refusals are all of them.
+func Refusals() []Refusal {
+	return []Refusal{RefusedHost, RefusedToken, RefusedSession, RefusedLimit, RefusedMalformed}
+}
+
+// Info is what is known of a client. Texts that a client says of itself are cut to 100 bytes of one
+// line.
+type Info struct {
+	// Name and Version are what the client says of itself; empty if it has not said it since the
+	// gateway was started.
+	Name    string `json:"name,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Protocol is the version of MCP.
+	Protocol string `json:"protocol,omitempty"`
+	// Principal is whose token the client has; empty without tokens.
+	Principal string `json:"principal,omitempty"`
+	// Profile is what the client is offered; empty: everything.
+	Profile string `json:"profile,omitempty"`
+	// Transport is "http", "stdio" or "memory".
+	Transport string `json:"transport"`
+}
+
+// SessionStatus is one client: a session, or what belongs to one client of 2026-07-28, which has no
+// sessions.
+type SessionStatus struct {
+	// Number tells sessions apart. It says nothing about the id of the session.
+	Number uint64 `json:"number"`
+	Info
+	// Since is when it was seen first, Last when it began its last request.
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"`
+	// Ended is when it ended; nil if it did not say so.
+	Ended *time.Time `json:"ended,omitempty"`
+	// Requests counts the requests, Calls those of them that call a tool, and Failed those that
+	// ended with another outcome than OutcomeAnswered.
+	Requests int64 `json:"requests"`
+	Calls    int64 `json:"calls"`
+	Failed   int64 `json:"failed"`
+	// InFlight counts the requests in flight, Streams the open streams.
+	InFlight int `json:"inFlight"`
+	Streams  int `json:"streams"`
+}
+
+// Offer is what the clients of one profile can see and call.
+type Offer struct {
+	// Profile is its name; empty: everything.
+	Profile string `json:"profile"`
+	// Servers are the servers that have something in the lists, sorted.
+	Servers []string `json:"servers"`
+	// Tools, Prompts, Resources and Templates count what is listed, Withheld what is not although
+	// the profile has it.
+	Tools     int `json:"tools"`
+	Prompts   int `json:"prompts"`
+	Resources int `json:"resources"`
+	Templates int `json:"templates"`
+	Withheld  int `json:"withheld"`
+}
+
+// Status is what is known of all clients at one moment.
+type Status struct {
+	// Sessions are the sessions that were seen within the last 15 minutes or have something open, at
+	// most 200: those with something open first, and then those that were seen last.
+	Sessions []SessionStatus `json:"sessions"`
+	// Total counts them, with those that are not listed.
+	Total int `json:"total"`
+	// Offers are what they can see, by profile.
+	Offers []Offer `json:"offers"`
+	// InFlight and Streams count those of all sessions.
+	InFlight int `json:"inFlight"`
+	Streams  int `json:"streams"`
+	// Requests counts the requests that ended, by outcome, and Refused the HTTP requests that were
+	// refused, since the gateway was started.
+	Requests map[Outcome]int64 `json:"requests"`
+	Refused  map[Refusal]int64 `json:"refused"`
+}
+
+// Registry knows the clients of one or several gateways. Make it with [New]. Safe for concurrent use.
+type Registry struct {
+	now func() time.Time
+
+	mu       sync.Mutex // guards the fields below, and those of the clients
+	number   uint64
+	byKey    map[string]*Client
+	idle     *list.List // clients, that of the last request first; values are *Client
+	rest     *Client    // stands for clients beyond maxKept
+	requests map[Outcome]int64
+	refused  map[Refusal]int64
+	inFlight int
+	streams  int
+	offers   map[string]func() Offer // by profile
+}
+
+// New makes a registry without clients.
+func New() *Registry {
+	r := &Registry{now: time.Now, byKey: map[string]*Client{}, idle: list.New(), requests: map[Outcome]int64{}, refused: map[Refusal]int64{}, offers: map[string]func() Offer{}}
+	r.rest = &Client{registry: r, session: SessionStatus{Info: Info{Name: "other clients"}}}
+	return r
+}
+
+// Client is one client. A nil *Client is one that nobody counts.
+type Client struct {
+	registry *Registry
+	key      string
+	place    *list.Element // nil for the rest
+	open     int           // connections
+	session  SessionStatus
+}
+
+// Open returns the client of a key, which it makes if there is none. What info says is taken over;
+// its empty fields are not.
+func (r *Registry) Open(key string, info Info) *Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.byKey[key]
+	if c == nil {
+		if c = r.addLocked(key); c == r.rest {
+			return c
+		}
+	}
+	c.touchLocked()
+	c.takeLocked(info)
+	return c
+}
+
+func (r *Registry) addLocked(key string) *Client {
+	now := r.now()
+	r.forgetLocked(now)
+	r.number++
+	c := &Client{registry: r, key: strings.Clone(key), session: SessionStatus{Number: r.number, Since: now}}
+	if len(r.byKey) >= maxKept && !r.dropIdleLocked() {
+		return r.rest
+	}
+	c.place = r.idle.PushFront(c)
+	r.byKey[c.key] = c
+	return c
+}
+
+// maxSearched is how many clients are looked at for one that is idle.
+const maxSearched = 50
+
+// dropIdleLocked drops a client that has nothing open.
+func (r *Registry) dropIdleLocked() bool {
+	e := r.idle.Back()
+	for range maxSearched {
+		if e == nil {
+			return false
+		}
+		if c := clientOf(e); !c.isActiveLocked() {
+			r.dropLocked(c)
+			return true
+		}
+		e = e.Prev()
+	}
+	return false
+}
+
+func clientOf(e *list.Element) *Client { return e.Value.(*Client) } //nolint:forcetypeassert // nothing else is in the list
+
+func (r *Registry) dropLocked(c *Client) {
+	r.idle.Remove(c.place)
+	delete(r.byKey, c.key)
+}
+
+// forgetLocked drops the clients that were not seen for long.
+func (r *Registry) forgetLocked(now time.Time) {
+	for e := r.idle.Back(); e != nil; {
+		c := clientOf(e)
+		if now.Sub(c.session.Last) < Window {
+			return
+		}
+		e = e.Prev()
+		if !c.isActiveLocked() {
+			r.dropLocked(c)
+		}
+	}
+}
+
+func (c *Client) isActiveLocked() bool {
+	return c.open > 0 || c.session.InFlight > 0 || c.session.Streams > 0
+}
+
+func (c *Client) touchLocked() {
+	c.session.Last = c.registry.now()
+	c.session.Ended = nil
+	if c.place != nil && c.registry.byKey[c.key] == c {
+		c.registry.idle.MoveToFront(c.place)
+	}
+}
+
+func (c *Client) takeLocked(info Info) {
+	if c == c.registry.rest {
+		return
+	}
+	mine := &c.session.Info
+	for _, f := range []struct {
+		field *string
+		said  string
+	}{{&mine.Name, info.Name}, {&mine.Version, info.Version}, {&mine.Protocol, info.Protocol}, {&mine.Principal, info.Principal}, {&mine.Profile, info.Profile}, {&mine.Transport, info.Transport}} {
+		if f.said != "" && f.said != *f.field {
+			*f.field = strings.Clone(display.Prefix(display.Line(display.Prefix(f.said, 2*maxText)), maxText))
+		}
+	}
+}
+
+// Introduce takes over what is known of the client now.
+func (c *Client) Introduce(info Info) {
+	if c == nil {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	c.takeLocked(info)
+}
+
+// Label names the client in one line: its name and version, or else its principal; empty if
+// neither is known.
+func (c *Client) Label() string {
+	if c == nil {
+		return ""
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	return c.session.Label()
+}
+
+// Label names the client in one line: its name and version, or else its principal; empty if
+// neither is known.
+func (i Info) Label() string {
+	if i.Name == "" {
+		return i.Principal
+	}
+	return strings.TrimSpace(i.Name + " " + i.Version)
+}
+
+// Connect counts a connection that stays open, or with -1 the end of it.
+func (c *Client) Connect(n int) {
+	if c == nil {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	if c.open += n; n < 0 && c.open == 0 {
+		c.endLocked()
+	}
+}
+
+// End says that the session of a key has ended.
+func (r *Registry) End(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.byKey[key]; c != nil {
+		c.endLocked()
+	}
+}
+
+func (c *Client) endLocked() {
+	at := c.registry.now()
+	c.session.Ended = &at
+}
+
+// Stream counts a stream that opens, or with -1 one that closes.
+func (c *Client) Stream(n int) {
+	if c == nil {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	c.session.Streams += n
+	c.registry.streams += n
+	c.touchLocked()
+}
+
+// Begin counts a request that begins. Each needs one [Client.Done].
+func (c *Client) Begin(calls bool) {
+	if c == nil {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	c.session.Requests++
+	if calls {
+		c.session.Calls++
+	}
+	c.session.InFlight++
+	c.registry.inFlight++
+	c.touchLocked()
+}
+
+// Done counts the end of a request.
+func (c *Client) Done(outcome Outcome) {
+	if c == nil {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	c.session.InFlight--
+	c.registry.inFlight--
+	c.registry.requests[outcome]++
+	if outcome != OutcomeAnswered {
+		c.session.Failed++
+	}
+}
+
+// Refuse counts an HTTP request that was refused.
+func (r *Registry) Refuse(why Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused[why]++
+}
+
+// OfferTo says what the clients of a profile are offered. offer must not call the registry.
+func (r *Registry) OfferTo(profile string, offer func() Offer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.offers[profile] = offer
+}
+
+// Status says what the clients do.
+func (r *Registry) Status() Status {
+	s, offers := r.counts()
+	for _, offer := range offers {
+		s.Offers = append(s.Offers, offer())
+	}
+	slices.SortFunc(s.Offers, func(a, b Offer) int { return cmp.Compare(a.Profile, b.Profile) })
+	return s
+}
+
+func (r *Registry) counts() (s Status, offers []func() Offer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetLocked(r.now())
+	s = Status{Total: len(r.byKey), InFlight: r.inFlight, Streams: r.streams, Requests: map[Outcome]int64{}, Refused: map[Refusal]int64{}, Offers: []Offer{}, Sessions: make([]SessionStatus, 0, min(len(r.byKey), maxListed))}
+	for _, o := range Outcomes() {
+		s.Requests[o] = r.requests[o]
+	}
+	for _, why := range Refusals() {
+		s.Refused[why] = r.refused[why]
+	}
+	for _, active := range []bool{true, false} {
+		for e := r.idle.Front(); e != nil && len(s.Sessions) < maxListed; e = e.Next() {
+			if c := clientOf(e); c.isActiveLocked() == active {
+				s.Sessions = append(s.Sessions, c.session)
+			}
+		}
+	}
+	if r.rest.session.InFlight+r.rest.session.Streams > 0 {
+		s.Sessions = append(s.Sessions, r.rest.session)
+	}
+	for _, offer := range r.offers {
+		offers = append(offers, offer)
+	}
+	return s, offers
+}

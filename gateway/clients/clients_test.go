@@ -1,0 +1,123 @@
+package clients
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// at sets the clock of a registry.
+func newAt(now *time.Time) *Registry {
+	r := New()
+	r.now = func() time.Time { return *now }
+	return r
+}
+
+func TestRegistry(t *testing.T) {
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	r := newAt(&now)
+	began := now
+	c := r.Open("a", Info{Name: "host\x1b[2J\nx", Version: strings.Repeat("9", 1000), Principal: "ci", Transport: "http"})
+	c.Begin(true)
+	now = now.Add(time.Minute)
+	require.Same(t, c, r.Open("a", Info{Protocol: "2025-11-25"}), "what is not said stays")
+	c.Begin(false)
+	c.Stream(1)
+	s := r.Status()
+	require.Equal(t, 2, s.InFlight)
+	require.Equal(t, 1, s.Streams)
+	require.Len(t, s.Sessions, 1)
+	one := s.Sessions[0]
+	require.Equal(t, began, one.Since)
+	require.Equal(t, now, one.Last)
+	require.NotContains(t, one.Name, "\x1b")
+	require.NotContains(t, one.Name, "\n")
+	require.Equal(t, "ci", one.Principal)
+	require.Equal(t, "2025-11-25", one.Protocol)
+	require.LessOrEqual(t, len(one.Version), maxText)
+	c.Done(OutcomeAnswered)
+	c.Done(OutcomeCanceled)
+	c.Stream(-1)
+	r.Refuse(RefusedToken)
+	s = r.Status()
+	require.Zero(t, s.InFlight+s.Streams)
+	require.EqualValues(t, 1, s.Requests[OutcomeAnswered])
+	require.EqualValues(t, 1, s.Requests[OutcomeCanceled])
+	require.EqualValues(t, 1, s.Refused[RefusedToken])
+	require.Len(t, s.Requests, len(Outcomes()))
+	require.EqualValues(t, 2, s.Sessions[0].Requests)
+	require.EqualValues(t, 1, s.Sessions[0].Calls)
+	require.EqualValues(t, 1, s.Sessions[0].Failed)
+	r.End("a")
+	require.Equal(t, now, *r.Status().Sessions[0].Ended)
+	now = now.Add(Window)
+	require.Empty(t, r.Status().Sessions, "it was not seen for long")
+	require.EqualValues(t, 1, r.Status().Requests[OutcomeAnswered], "what it did stays counted")
+
+	var nobody *Client
+	nobody.Begin(true)
+	nobody.Done(OutcomeError)
+	nobody.Connect(1)
+	nobody.Stream(1)
+	nobody.Introduce(Info{})
+	require.Empty(t, nobody.Label())
+}
+
+// A connection that is open is shown however long it was silent, before those that are not.
+func TestRegistry_open_connections(t *testing.T) {
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	r := newAt(&now)
+	c := r.Open("stdio", Info{Name: "first", Version: "1"})
+	require.Equal(t, "first 1", c.Label())
+	c.Connect(1)
+	now = now.Add(2 * Window)
+	r.Open("a", Info{Principal: "ci"})
+	s := r.Status()
+	require.Equal(t, 2, s.Total)
+	require.Equal(t, "first", s.Sessions[0].Name)
+	c.Connect(-1)
+	now = now.Add(time.Second)
+	require.Len(t, r.Status().Sessions, 1)
+}
+
+// Many clients cost little, and those with something open stay.
+func TestRegistry_is_bounded(t *testing.T) {
+	now := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	r := newAt(&now)
+	before := heap()
+	busy := r.Open("busy", Info{Name: "busy"})
+	busy.Begin(true)
+	for i := range 10 * maxKept {
+		r.Open(fmt.Sprint("visitor-", i), Info{Name: strings.Repeat("n", 1<<12), Version: strings.Repeat("v", 1<<12)})
+	}
+	after := heap()
+	t.Logf("%d bytes each", (after-before)/maxKept)
+	require.Less(t, (after-before)/maxKept, uint64(2<<10))
+	s := r.Status()
+	require.Equal(t, maxKept, s.Total)
+	require.Len(t, s.Sessions, maxListed)
+	require.Equal(t, "busy", s.Sessions[0].Name)
+
+	for i := range maxKept {
+		r.Open(fmt.Sprint("worker-", i), Info{}).Stream(1)
+	}
+	late := r.Open("late", Info{Name: "late"})
+	late.Begin(true)
+	require.LessOrEqual(t, len(r.byKey), maxKept)
+	s = r.Status()
+	require.Equal(t, "other clients", s.Sessions[len(s.Sessions)-1].Name)
+	late.Done(OutcomeAnswered)
+	require.EqualValues(t, 1, r.Status().Requests[OutcomeAnswered])
+	runtime.KeepAlive(r)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

@@ -1,0 +1,40 @@
+// The clients of the gateway: who they are, what they do, and what they may call.
+import { fill, h, head, num, td } from "./dom.js";
+import { age, count, plural, tell } from "./format.js";
+import { link } from "./servers.js";
+import { table } from "./traffic.js";
+
+// label names a client as the record of a call does.
+function label(s) { return s.name ? [s.name, s.version].filter(Boolean).join(" ") : s.principal || "not named yet"; }
+
+function state(s) {
+	if (s.ended) return tell("○", "off", "ended");
+	if (s.inFlight) return tell("◐", "busy", count(s.inFlight) + " in flight");
+	return s.streams ? tell("●", "good", plural(s.streams, "stream")) : tell("○", "off", "idle");
+}
+
+function row(s) {
+	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", "))),
+		td(s.principal || "–"), td(s.profile || "everything"), td(state(s)), num(count(s.calls)), num(s.failed ? h("strong", "warn", count(s.failed)) : "0"),
+		td(s.requests || s.streams ? age(s.last) : "–"), td(age(s.since)));
+}
+
+function offer(o, sessions) {
+	const mine = sessions.filter((s) => (s.profile ?? "") === o.profile), principals = [...new Set(mine.map((s) => s.principal).filter(Boolean))];
+	return h("tr", { key: "profile " + o.profile }, h("td", null, h("span", "name", o.profile || "everything"), principals.length ? h("span", "sub", principals.join(", ")) : null),
+		h("td", "whole", o.servers.length ? o.servers.slice(0, 12).map((name, i) => [i ? " " : null, h("a", { href: link(name), class: "name" }, name)]) : "none", o.servers.length > 12 ? " and " + count(o.servers.length - 12) + " more" : null),
+		num(count(o.tools)), num(count(o.prompts)), num(count(o.resources + o.templates)), num(o.withheld ? h("strong", "warn", count(o.withheld)) : "0"));
+}
+
+// showClients shows nothing without a gateway, and until it has had a client.
+export function showClients(el, c) {
+	const refused = Object.entries(c?.refused ?? {}).filter(([, n]) => n), sessions = c?.sessions ?? [];
+	el.hidden = !c?.gateway || !sessions.length && !refused.length && !Object.values(c.requests ?? {}).some(Boolean);
+	if (el.hidden) return void fill(el);
+	const more = c.total - sessions.filter((s) => s.number).length;
+	fill(el, head("Clients", [count(c.total), " within 15 minutes", more > 0 ? ", " + count(more) + " of them not listed" : null]),
+		table("Clients", ["Client", "Principal", "Offered", "State", "#Calls", "#Failed", "Last request", "Since"], sessions.map(row), "None within 15 minutes.", "folds"),
+		refused.length ? h("p", "note", "HTTP requests refused: " + refused.map(([why, n]) => why + " " + count(n)).join(", ") + ".") : null,
+		h("details", { class: "quiet", key: "offers" }, h("summary", null, "Who may call what"),
+			table("Who may call what", ["Profile", "Servers", "#Tools", "#Prompts", "#Resources", "#Withheld"], (c.offers ?? []).map((o) => offer(o, sessions)), "No gateway has begun.", "folds")));
+}

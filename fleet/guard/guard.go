@@ -28,7 +28,7 @@ const (
 	// tick is how often the guard looks at the clock.
 	tick = 50 * time.Millisecond
 	// idleScan is how often it looks for processes that appear after the deadline.
-	idleScan = 250 * time.Millisecond
+	idleScan = 100 * time.Millisecond
 	// answerTimeout is how long a guard may take for an answer before it counts as hanging, and how
 	// long its replacement may take.
 	answerTimeout = time.Second

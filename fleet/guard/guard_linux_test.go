@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,9 @@ func releaseForTest() Release {
 	}
 }
 
+// errOK is what a test node answers.
+var errOK = errors.New("ok")
+
 const testNodeName = "MCPVISOR_TEST_NODE"
 
 func TestMain(m *testing.M) {
@@ -89,7 +93,7 @@ func runTestNode(ticket []byte) {
 		case "deadline": // from now
 			d, _ := time.ParseDuration(argument)
 			g.SetDeadline(boottime.Now() + d)
-			fmt.Println("ok")
+			fmt.Println(cmp.Or(g.Confirm(context.Background()), errOK))
 		case "start", "bare": // a script, with or without the entry; the first line of its output is the answer
 			cmd := exec.Command("/bin/sh", "-c", argument)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -348,7 +352,8 @@ func TestStart_refuses(t *testing.T) {
 
 // TestServers_hold: a pid that is no child of the node belongs to somebody else.
 func TestServers_hold(t *testing.T) {
-	s := &servers{node: os.Getpid(), self: os.Getpid(), entry: []byte(tokenName + "=x"), leaders: map[int]*leader{}}
+	s := newServers(os.Getpid())
+	s.entry = []byte(tokenName + "=x")
 	s.hold(os.Getppid())
 	s.hold(1)
 	s.hold(0)
@@ -383,7 +388,8 @@ func TestGuard_lost(t *testing.T) {
 // TestServers_find: a member of a held group is found although its parent is gone and its
 // environment has nothing.
 func TestServers_find(t *testing.T) {
-	s := &servers{node: os.Getpid(), self: os.Getpid(), entry: []byte(tokenName + "=x"), leaders: map[int]*leader{}}
+	s := newServers(os.Getpid())
+	s.entry = []byte(tokenName + "=x")
 	server := exec.Command("sh", "-c", `(sleep 600 >/dev/null & echo $!); sleep 600 >/dev/null`)
 	server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := server.StdoutPipe()
@@ -408,4 +414,27 @@ func TestServers_find(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, found)
 	s.forget(server.Process.Pid)
+}
+
+// TestServers_dying: a process that was killed counts until it is gone, although it has no
+// environment any longer.
+func TestServers_dying(t *testing.T) {
+	s := newServers(os.Getppid())
+	s.entry = []byte(tokenName + "=x")
+	child := exec.Command("sleep", "600") // stands for one that exits slowly
+	require.NoError(t, child.Start())
+	st, ok := readStat(child.Process.Pid)
+	require.True(t, ok)
+	s.dying[st.pid] = st.start
+	n, err := s.kill()
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Error(t, child.Wait())
+	n, err = s.kill()
+	require.NoError(t, err)
+	require.Zero(t, n)
+	s.dying[1] = "another start"
+	found, err := s.find()
+	require.NoError(t, err)
+	require.Empty(t, found)
 }

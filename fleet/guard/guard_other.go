@@ -23,6 +23,9 @@ func (*Guard) Env() (name, value string) { return "", "" }
 // SetDeadline moves the deadline.
 func (*Guard) SetDeadline(time.Duration) {}
 
+// Confirm waits until the guard has learned of everything that was said before.
+func (*Guard) Confirm(context.Context) error { return ErrUnsupported }
+
 // Hold names the process of a server, which leads its group.
 func (*Guard) Hold(int) {}
 

@@ -43,7 +43,7 @@ func watch(release Release) error {
 			messages <- m
 		}
 	}()
-	s := &servers{node: os.Getppid(), self: os.Getpid(), leaders: map[int]*leader{}}
+	s := newServers(os.Getppid())
 	var deadline, next time.Duration // next: when to look again for what appears after the deadline
 	var ticket []byte
 	clock := time.NewTicker(tick)

@@ -30,6 +30,7 @@ type Guard struct {
 	deadline time.Duration // guarded by mu, as the fields below
 	held     map[int]bool
 	process  *guardProcess // nil while there is none
+	answered chan struct{} // closed, and replaced, when no message waits for an answer any longer
 	closed   bool
 }
 
@@ -41,7 +42,6 @@ type guardProcess struct {
 	unsaid map[uint64]time.Time // messages without an answer; the same
 	ended  chan struct{}        // closed when the process is reaped
 	err    error                // why; set before
-	wakes  chan struct{}        // an answer has come
 }
 
 // Start starts the guard of this node, and returns when it watches.
@@ -56,7 +56,7 @@ func Start(ctx context.Context, config Config) (*Guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
-	g := &Guard{config: config, program: program, token: rand.Text(), done: make(chan struct{}), deadline: config.Deadline, held: map[int]bool{}}
+	g := &Guard{config: config, program: program, token: rand.Text(), done: make(chan struct{}), deadline: config.Deadline, held: map[int]bool{}, answered: make(chan struct{})}
 	p, err := g.spawn(ctx)
 	if err != nil {
 		return nil, err
@@ -68,12 +68,34 @@ func Start(ctx context.Context, config Config) (*Guard, error) {
 // Env returns the entry that the environment of each exclusive server must have, for Stdio.Env.
 func (g *Guard) Env() (name, value string) { return tokenName, g.token }
 
-// SetDeadline moves the deadline. A guard that does not learn of it in time keeps the earlier one.
+// SetDeadline moves the deadline. It does not wait: a guard that does not learn of it in time keeps
+// the earlier one, and after that has passed it kills what is started until it learns of the later
+// one. So a node whose deadline may have passed calls Confirm before it starts a server.
 func (g *Guard) SetDeadline(deadline time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.deadline = deadline
 	g.sendLocked(message{Deadline: deadline})
+}
+
+// Confirm waits until the guard has learned of everything that was said before. It fails when ctx
+// ends, and when there is no guard any longer.
+func (g *Guard) Confirm(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		known, answered := g.process != nil && len(g.process.unsaid) == 0, g.answered
+		g.mu.Unlock()
+		if known {
+			return nil
+		}
+		select {
+		case <-answered:
+		case <-g.done:
+			return errors.New("guard: there is no guard any longer")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // Hold names the process of a server: a child of this process that leads its group.
@@ -149,7 +171,7 @@ func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
 		_ = w.Close()
 		return nil, fmt.Errorf("guard: %w", err)
 	}
-	p := &guardProcess{cmd: cmd, stdin: w, unsaid: map[uint64]time.Time{}, ended: make(chan struct{}), wakes: make(chan struct{}, 1)}
+	p := &guardProcess{cmd: cmd, stdin: w, unsaid: map[uint64]time.Time{}, ended: make(chan struct{})}
 	go g.listen(p, stdout)
 	g.mu.Lock()
 	g.process = p
@@ -162,22 +184,20 @@ func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errors.New("it does not answer"))
 	defer cancel()
-	for {
-		if g.oldest(p).IsZero() {
-			return p, nil
-		}
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() { // a process that ends answers nothing
 		select {
-		case <-p.wakes:
 		case <-p.ended:
-			err = p.err
-		case <-ctx.Done():
-			err = context.Cause(ctx)
+			cancel()
+		case <-stop:
 		}
-		if err != nil {
-			g.discard(p)
-			return nil, fmt.Errorf("guard: the process does not start: %w; does the program call guard.Main first?", err)
-		}
+	}()
+	if err := g.Confirm(ctx); err != nil {
+		g.discard(p)
+		return nil, fmt.Errorf("guard: the process does not start: %w (%w); does the program call guard.Main first?", err, p.err)
 	}
+	return p, nil
 }
 
 // oldest is when the oldest message without an answer was sent; zero if there is none.
@@ -200,12 +220,11 @@ func (g *Guard) listen(p *guardProcess, stdout io.Reader) {
 			continue // what the program prints before it calls Main
 		}
 		g.mu.Lock()
-		delete(p.unsaid, n)
-		g.mu.Unlock()
-		select {
-		case p.wakes <- struct{}{}:
-		default:
+		if delete(p.unsaid, n); len(p.unsaid) == 0 {
+			close(g.answered)
+			g.answered = make(chan struct{})
 		}
+		g.mu.Unlock()
 	}
 	if p.err = p.cmd.Wait(); p.err == nil {
 		p.err = errors.New("it has ended")

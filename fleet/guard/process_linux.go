@@ -93,6 +93,13 @@ type servers struct {
 	node, self int
 	entry      []byte // of the environment
 	leaders    map[int]*leader
+	// dying are the processes that were killed and are not gone, by their pids, with their starts. A
+	// process that exits has no environment any longer while it still holds files and locks.
+	dying map[int]string
+}
+
+func newServers(node int) *servers {
+	return &servers{node: node, self: os.Getpid(), leaders: map[int]*leader{}, dying: map[int]string{}}
 }
 
 // leader is a process that the node has named, held by a pidfd.
@@ -151,7 +158,7 @@ func (s *servers) find() (map[int]stat, error) {
 			continue
 		}
 		children[st.parent] = append(children[st.parent], st)
-		if groups[st.group] || groups[pid] || !st.zombie && hasToken(pid, s.entry) {
+		if groups[st.group] || groups[pid] || s.dying[pid] == st.start || !st.zombie && hasToken(pid, s.entry) {
 			found = append(found, st)
 		}
 	}
@@ -184,8 +191,10 @@ func (s *servers) kill() (int, error) {
 			_ = unix.Kill(-l.pid, unix.SIGKILL)
 		}
 	}
+	clear(s.dying)
 	var errs []error
 	for pid, st := range living {
+		s.dying[pid] = st.start
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue // it is gone

@@ -91,6 +91,7 @@ func (c *call) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, c.answerer)
 	b = appendString(b, s.LogLevel)
 	b = appendString(b, s.Key)
+	b = appendString(b, s.ClientName)
 	b = appendBytes(b, s.Meta)
 	b = appendBytes(b, s.Continuation.InputResponses)
 	b = appendBytes(b, s.Continuation.RequestState)
@@ -104,7 +105,7 @@ func readCall(message []byte) (c call, err error) {
 	c.method, c.server, c.epoch, c.left, c.target = method(r.byte()), r.string(), r.uint(), time.Duration(r.int()), r.string()
 	c.setFlags(r.uint())
 	s.Timeout, c.answerer = time.Duration(r.int()), r.uint()
-	s.LogLevel, s.Key, s.Meta = r.string(), r.string(), r.optional()
+	s.LogLevel, s.Key, s.ClientName, s.Meta = r.string(), r.string(), r.string(), r.optional()
 	s.Continuation = facade.Continuation{InputResponses: r.optional(), RequestState: r.optional()}
 	c.args = r.rest
 	if r.failed || c.method < methodTool || c.method > methodComplete {

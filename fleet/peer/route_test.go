@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -408,4 +409,24 @@ func TestRoute_result_room(t *testing.T) {
 	slow.send([]byte{0}) // the stream ends
 	_, err = local.CallToolRaw(within(t), "s/big", args)
 	require.NoError(t, err)
+}
+
+// TestCall: a call is the same after its travel; a field that is forgotten fails.
+func TestCall(t *testing.T) {
+	settings, err := facade.CallSettings{}.With(facade.WithTimeout(-time.Second), facade.WithWaitReady(), facade.WithoutValidation(), facade.WithMeta([]byte(`{"a":1}`)),
+		facade.WithLogMessages("info", nil), facade.WithRelay(facade.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), facade.WithKey("k"), facade.WithClientName("c"))
+	require.NoError(t, err)
+	v := reflect.ValueOf(settings)
+	for i := range v.NumField() {
+		switch name := v.Type().Field(i).Name; name {
+		case "Progress", "LogMessages", "Handlers": // travel as flags
+		default:
+			require.False(t, v.Field(i).IsZero(), "%s is not tested", name)
+		}
+	}
+	want := call{method: methodPrompt, server: "s", epoch: 7, left: time.Second, target: "s/p", args: []byte("{}"), settings: settings, progress: true, logs: true,
+		answerer: 9, answers: facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true}, all: true}
+	got, err := readCall(want.append(nil))
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }

@@ -139,7 +139,8 @@ const (
 	// *supervisor.Cause. If nothing of the call was sent, the kind is KindUnavailable.
 	KindCrashed ErrorKind = "crashed"
 	// KindEvicted: the server was given up after its policy's last attempt, or for a
-	// permanent cause. Restart brings it back, and Register replaces it.
+	// permanent cause; then Restart brings it back. Or it was fenced (facade.Client.Fence). Register
+	// replaces it in either case.
 	KindEvicted ErrorKind = "evicted"
 	// KindTimeout: a timeout of the call ended it (facade.WithTimeout,
 	// facade.WithDefaultCallTimeout, Timeouts.Call or Timeouts.CallTotal). A deadline of
@@ -197,7 +198,7 @@ var (
 	ErrUnavailable = errors.New("server unavailable")
 	// ErrCrashed: the session ended while the call was in flight.
 	ErrCrashed = errors.New("server crashed")
-	// ErrEvicted: the server was given up. Restart brings it back.
+	// ErrEvicted: the server was given up, or fenced.
 	ErrEvicted = errors.New("server evicted")
 	// ErrTimeout: a timeout of the call ended it.
 	ErrTimeout = errors.New("timed out")

@@ -60,6 +60,12 @@ type ServerSpec struct {
 	// with MaxAttempts other than 0. It costs the memory of a second process, and does not work
 	// with servers that hold something exclusively, such as a port or a file lock.
 	Standby bool
+	// Exclusive says that at most one process of this server may exist among all hosts that share
+	// a configuration: it holds a browser profile, a lock or a licence. A single client ends every
+	// incarnation before it starts the next one anyway, and refuses nothing because of it; the
+	// fleet places such servers by leases, and fences them when a lease is lost. It excludes
+	// Standby, which is a second process.
+	Exclusive bool
 
 	// Tools selects the tools that are offered. The zero value offers all.
 	Tools ToolFilter
@@ -193,6 +199,8 @@ func (s ServerSpec) Validate() error {
 	switch {
 	case s.Standby && s.HTTP != nil:
 		errs = append(errs, errors.New("standby: a server over HTTP has no process to keep in reserve; remove ServerSpec.Standby"))
+	case s.Standby && s.Exclusive:
+		errs = append(errs, errors.New("standby: a standby is a second process, and the server is exclusive; remove ServerSpec.Standby or ServerSpec.Exclusive"))
 	case s.Standby && s.Policy.MaxAttempts == 0:
 		errs = append(errs, errors.New("standby: Policy.MaxAttempts is 0, so the standby could not take over; set ServerSpec.Policy, or remove ServerSpec.Standby"))
 	}

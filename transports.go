@@ -18,7 +18,9 @@ import (
 // on its stdin and stdout.
 //
 // The process does not inherit the host's whole environment; InheritEnv lists what it gets. It
-// runs in a process group of its own. When the server ends, so does the group, and on Linux and
+// runs in a process group of its own. The variable MCPVISOR_EPOCH is the number of its incarnation
+// within the registration (ServerStatus.Epoch): each restart increments it, so a server can give
+// it to what it writes to, which can then refuse an earlier process. When the server ends, so does the group, and on Linux and
 // Windows also what has left the group.
 type Stdio struct {
 	// Command is the program: a name without a slash is looked up in the PATH of the host,
@@ -26,7 +28,7 @@ type Stdio struct {
 	Command string
 	// Args are the program's arguments, without its name.
 	Args []string
-	// Env is added to the process's environment and overrides what is inherited.
+	// Env is added to the process's environment. It overrides what is inherited, and MCPVISOR_EPOCH.
 	Env map[string]string
 	// InheritEnv passes the host's whole environment. By default the server gets only these
 	// variables of the host: HOME, USER, LOGNAME, SHELL, PATH, TERM, TZ, LANG, LANGUAGE, LC_*, TMPDIR,

@@ -118,7 +118,10 @@ func (v *View) unavailable() *mcpvisor.Error {
 	switch v.State {
 	case supervisor.StateEvicted:
 		e.Kind, e.Hint = mcpvisor.KindEvicted, "fix the server, then call Restart or register it again"
-		if v.Attempt > 0 {
+		switch {
+		case v.Cause != nil && v.Cause.Kind == supervisor.CauseFenced:
+			e.Hint = fencedHint
+		case v.Attempt > 0:
 			e.Hint = "given up " + display.AfterRestarts(v.Attempt, v.Spec.Policy.MaxAttempts) + "; " + e.Hint
 		}
 	case supervisor.StateUnauthorized:

@@ -48,6 +48,9 @@ type incarnation struct {
 func newIncarnation(s *supervisingActor, epoch uint64, standby bool) *incarnation {
 	inc := &incarnation{server: s.name, gen: s.gen, epoch: epoch, spec: s.spec, stats: s.stats, long: &s.rt.longCalls,
 		session: s.dialer.NewSession(), started: time.Now(), desired: s.rt.desiredOf(s.gen)}
+	if s, ok := inc.session.(transport.EpochTaker); ok {
+		s.SetEpoch(epoch)
+	}
 	inc.limiter.maxInFlight = int64(s.spec.Limits.MaxInFlight)
 	inc.limiter.maxQueued = int64(max(s.spec.Limits.MaxQueued, 0))
 	inc.isStandby.Store(standby)

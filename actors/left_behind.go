@@ -60,13 +60,25 @@ func (l *leftBehind) add(gen uint64, err error) bool {
 func (l *leftBehind) take(name string, gen uint64, closing bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	err := l.ofLocked(name, gen)
+	if all := l.byGen[gen]; len(all) > 0 && closing {
+		l.atClose = append(l.atClose, fmt.Errorf("server %q: %w", name, joinErrors(all)))
+	}
+	delete(l.byGen, gen)
+	return err
+}
+
+// of is what a registration has left so far; nil if nothing.
+func (l *leftBehind) of(name string, gen uint64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ofLocked(name, gen)
+}
+
+func (l *leftBehind) ofLocked(name string, gen uint64) error {
 	all := l.byGen[gen]
 	if len(all) == 0 {
 		return nil
-	}
-	delete(l.byGen, gen)
-	if closing {
-		l.atClose = append(l.atClose, fmt.Errorf("server %q: %w", name, joinErrors(all)))
 	}
 	return &mcpvisor.Error{Server: name, Gen: gen, Kind: mcpvisor.KindLeftBehind, Cause: joinErrors(all), Hint: leftHint}
 }

@@ -90,6 +90,8 @@ func (m *manager) handle(c actor.Context, message messages.Message) {
 		m.unregister(c, msg)
 	case *messages.Restart:
 		m.restart(c, msg)
+	case *messages.Fence:
+		m.fence(c, msg)
 	case *messages.CloseAll:
 		m.state.closing = true
 		m.stopAll(c)
@@ -121,9 +123,7 @@ func (m *manager) recoverState(c actor.Context) {
 		}
 	}
 	for _, r := range m.state.registrations {
-		if r.stopping && r.supervisor != nil {
-			c.Send(r.supervisor, &messages.Stop{})
-		}
+		m.sendDecided(c, r)
 	}
 	c.Send(m.servers, &reconcileRequest{upTo: m.rt.nextGen.Load()})
 	if m.state.closing {
@@ -144,6 +144,10 @@ func (m *manager) answerAbandoned() {
 		}
 	case *messages.Unregister:
 		if r := m.state.registrations[msg.Name]; r == nil || !slices.Contains(r.unregister, msg.Reply) {
+			answer(msg.Reply, err)
+		}
+	case *messages.Fence:
+		if r := m.state.registrations[msg.Name]; r == nil || !slices.Contains(r.fencing, msg.Reply) {
 			answer(msg.Reply, err)
 		}
 	case *messages.Restart:
@@ -268,11 +272,44 @@ func (m *manager) restart(c actor.Context, msg *messages.Restart) {
 		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
 	case r.stopping:
 		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is being unregistered")})
+	case r.fence != nil:
+		m.reply(msg.Reply, fencedError(msg.Name, r))
 	case r.supervisor == nil:
 		m.reply(msg.Reply, nil) // its first start has only begun
 	default:
 		r.restart = append(r.restart, msg.Reply)
 		c.Send(r.supervisor, &messages.RestartServer{})
+	}
+}
+
+// fence ends a server at once. The replies follow when nothing of it is left: with a report
+// that says so, or with the end of the registration.
+func (m *manager) fence(c actor.Context, msg *messages.Fence) {
+	r := m.state.registrations[msg.Name]
+	if r == nil {
+		m.reply(msg.Reply, &mcpvisor.Error{Server: msg.Name, Kind: mcpvisor.KindUnknownServer})
+		return
+	}
+	if r.fence == nil {
+		r.fence = msg.Cause
+	}
+	r.fencing = append(r.fencing, msg.Reply)
+	if r.supervisor != nil {
+		c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
+	}
+}
+
+// sendDecided tells a supervising actor what was decided before its address was known, or
+// before this manager. It may get it twice.
+func (*manager) sendDecided(c actor.Context, r *registration) {
+	if r.supervisor == nil {
+		return
+	}
+	if r.fence != nil {
+		c.Send(r.supervisor, &messages.FenceServer{Cause: r.fence})
+	}
+	if r.stopping {
+		c.Send(r.supervisor, &messages.Stop{})
 	}
 }
 
@@ -286,9 +323,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 	}
 	if r.supervisor == nil { // the first report may arrive before supervisorStarted
 		r.supervisor = msg.from
-		if r.stopping && msg.from != nil {
-			c.Send(msg.from, &messages.Stop{})
-		}
+		m.sendDecided(c, r)
 	}
 	if msg.view.State == supervisor.StateStopped {
 		m.remove(c, msg.name, r, msg.view.Cause, msg.events...)
@@ -307,6 +342,13 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 		m.reply(r.restart[0], nil)
 		r.restart = r.restart[1:]
 	}
+	if msg.fenced {
+		left := m.rt.leftBehind.of(msg.name, r.gen)
+		for _, reply := range r.fencing {
+			m.reply(reply, left)
+		}
+		r.fencing = nil
+	}
 	for _, reply := range msg.replies {
 		m.reply(reply, nil)
 	}
@@ -315,9 +357,7 @@ func (m *manager) onReport(c actor.Context, msg *report) {
 func (m *manager) onSupervisorStarted(c actor.Context, msg *supervisorStarted) {
 	if r := m.state.registrations[msg.name]; r != nil && r.gen == msg.gen {
 		r.supervisor = msg.pid
-		if r.stopping {
-			c.Send(r.supervisor, &messages.Stop{})
-		}
+		m.sendDecided(c, r)
 	}
 }
 

@@ -79,7 +79,11 @@ func (p *port) Receive(c actor.Context) {
 		p.prober.onProbed(m)
 	case *messages.EndSession:
 		p.stop()
-		p.ref.inc.session.Abort(m.Cause)
+		if m.Now {
+			transport.Kill(p.ref.inc.session, m.Cause)
+		} else {
+			p.ref.inc.session.Abort(m.Cause)
+		}
 	case *actor.Stopping:
 		p.stop()
 		p.ref.inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the port of the session was stopped"})

@@ -16,12 +16,14 @@ type registration struct {
 	gen        uint64
 	supervisor *actor.PID // nil until the actor has reported itself
 	stopping   bool
-	crashed    bool // the supervising actor crashed; stopping is true then, and was not requested
+	fence      *supervisor.Cause // why it was fenced; nil if it was not
+	crashed    bool              // the supervising actor crashed; stopping is true then, and was not requested
 
 	// The callers that wait.
 	register   chan<- error
 	unregister []chan<- error
 	restart    []chan<- error // oldest first
+	fencing    []chan<- error
 
 	// successor is the Register that replaces this registration, which is stopping. Usually
 	// it is nil.
@@ -42,13 +44,13 @@ func (r *registration) answerAll(name string, cause *supervisor.Cause, left erro
 	if r.register != nil {
 		answer(r.register, r.registerError(name, cause, left))
 	}
-	for _, reply := range r.unregister {
+	for _, reply := range append(r.unregister, r.fencing...) {
 		answer(reply, left)
 	}
 	for _, reply := range r.restart {
 		answer(reply, &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindClosed, Cause: errors.New("the server is gone")})
 	}
-	r.register, r.unregister, r.restart = nil, nil, nil
+	r.register, r.unregister, r.restart, r.fencing = nil, nil, nil, nil
 }
 
 // registerError explains why a registration ended before its server was ready.
@@ -68,6 +70,14 @@ func (r *registration) registerError(name string, cause *supervisor.Cause, left 
 	}
 	return e
 }
+
+// fencedError is the error of a Restart after Fence.
+func fencedError(name string, r *registration) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: name, Gen: r.gen, Kind: mcpvisor.KindEvicted, Cause: r.fence, Hint: fencedHint}
+}
+
+// fencedHint says what ends a fence.
+const fencedHint = "register it again"
 
 // unregisteredError is the error of a Register that Unregister has overtaken.
 func unregisteredError(name string, gen uint64) *mcpvisor.Error {

@@ -23,6 +23,8 @@ type report struct {
 	events []mcpvisor.Event
 	// restarted: a RestartServer has been carried out, and the view shows it.
 	restarted bool
+	// fenced: the server was fenced, and nothing of it is left.
+	fenced bool
 	// replies are answered when the view is published.
 	replies []chan<- error
 }
@@ -46,7 +48,7 @@ func (s *supervisingActor) newReport(events []mcpvisor.Event) *report {
 	if lc.State() == supervisor.StateReady {
 		protocol = s.inc.session.Info().ProtocolVersion
 	}
-	return &report{name: s.name, gen: s.gen, from: s.self, events: events, view: &View{
+	return &report{name: s.name, gen: s.gen, from: s.self, events: events, fenced: lc.Fenced() && lc.State() == supervisor.StateEvicted, view: &View{
 		Name: s.name, Gen: s.gen, Spec: s.spec, State: lc.State(), Since: lc.Since(), Epoch: lc.Epoch(),
 		Attempt: lc.Attempt(), Restarts: lc.Restarts(), RetryAt: lc.RetryAt(), Cause: lc.Cause(),
 		Catalog: s.published, EverReady: s.everReady,

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/actors/internal/events"
 	"github.com/mcpvisor/mcpvisor/actors/internal/subscription"
 	"github.com/mcpvisor/mcpvisor/messages"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -182,6 +183,18 @@ func (rt *Runtime) withdrawRegister(name string, accepted <-chan uint64, reply <
 func (rt *Runtime) Unregister(ctx context.Context, name string) error {
 	reply := make(chan error, 1)
 	rt.post(&messages.Unregister{Name: name, Reply: reply})
+	return rt.awaitReply(ctx, name, reply, nil)
+}
+
+// Fence ends a server at once, keeps it from starting again in this registration, and waits
+// until everything it held is released.
+func (rt *Runtime) Fence(ctx context.Context, name, reason string) error {
+	reply := make(chan error, 1)
+	cause := &supervisor.Cause{Kind: supervisor.CauseFenced, Permanent: true, Message: "fenced"}
+	if reason != "" {
+		cause.Message += ": " + reason
+	}
+	rt.post(&messages.Fence{Name: name, Cause: transport.KeptCause(cause), Reply: reply})
 	return rt.awaitReply(ctx, name, reply, nil)
 }
 

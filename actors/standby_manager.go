@@ -140,6 +140,15 @@ func (m *standbyManager) onReleased(c actor.Context, epoch uint64) bool {
 	return true
 }
 
+// ports are those of incarnations.
+func (m *standbyManager) ports() []*actor.PID {
+	all := []*actor.PID{m.port}
+	for _, d := range m.draining {
+		all = append(all, d.port)
+	}
+	return all
+}
+
 // incarnations are all that may hold something: the standby, and what it replaced.
 func (m *standbyManager) incarnations() []*incarnation {
 	var all []*incarnation

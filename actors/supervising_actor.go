@@ -89,6 +89,8 @@ func (s *supervisingActor) Receive(c actor.Context) {
 	case *messages.RestartServer:
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputRestart})
 		s.report(nil, true)
+	case *messages.FenceServer:
+		s.fence(c, m.Cause)
 	case *messages.Stop:
 		s.idleDialer() // so that the release of the session covers what the dialer keeps
 		s.step(c, lifecycle.Input{Kind: lifecycle.InputStop,
@@ -207,7 +209,19 @@ func (s *supervisingActor) endSession(c actor.Context, t *transition, e lifecycl
 	if !served && (t.input.Kind == lifecycle.InputFailed || t.input.Kind == lifecycle.InputDied) {
 		s.emit(t, mcpvisor.Event{Kind: mcpvisor.EventStartFailed, Cause: e.Cause})
 	}
-	c.Send(s.port, &messages.EndSession{Cause: e.Cause})
+	c.Send(s.port, &messages.EndSession{Cause: e.Cause, Now: t.input.Kind == lifecycle.InputFence})
+}
+
+// fence ends every session at once, also those that are being ended with a grace. The report
+// says when nothing is left.
+func (s *supervisingActor) fence(c actor.Context, cause *supervisor.Cause) {
+	s.step(c, lifecycle.Input{Kind: lifecycle.InputFence, Cause: cause})
+	for _, port := range append(s.standby.ports(), s.port) {
+		if port != nil {
+			c.Send(port, &messages.EndSession{Cause: cause, Now: true})
+		}
+	}
+	s.report(nil, false)
 }
 
 func (s *supervisingActor) armTimer(t *transition, e lifecycle.Effect) {

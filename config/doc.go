@@ -115,6 +115,10 @@
 //	    (boolean; default false) Keeps a second process of the server started.
 //	    It takes over when the first one ends, without a start; calls in the gap
 //	    fail at once. It needs retry with max_attempts other than 0.
+//	exclusive → Exclusive
+//	    (boolean; default false) At most one process of this server may exist
+//	    among all hosts of a fleet. It has no effect on a single host, and
+//	    excludes standby.
 //	url → HTTP.URL
 //	    (URL) The endpoint of a server over HTTP. An address with ws:// or
 //	    wss:// is that of a WebSocket. Also written serverUrl.

@@ -45,6 +45,11 @@ var entryRows = []row{
 		read: intoBool(func(e *entry) *bool { return &e.spec.Standby }),
 	},
 	{
+		Key: Key{Name: "exclusive", Type: "boolean", Default: "false", Field: "Exclusive", Example: `true`,
+			Meaning: "At most one process of this server may exist among all hosts of a fleet. It has no effect on a single host, and excludes standby."},
+		read: intoBool(func(e *entry) *bool { return &e.spec.Exclusive }),
+	},
+	{
 		Key: Key{Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
 			Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."},
 		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.URL) },

@@ -96,6 +96,9 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	o := c.callOptions(opts)
 	q.record.Client = o.client
+	if o.room != nil && share == nil {
+		share = &o.room.share
+	}
 	if o.hasKey {
 		k, err := c.openKey(ctx, o.key, view, name, args)
 		if err != nil {
@@ -233,7 +236,8 @@ type callOptions struct {
 	noTasks   bool         // with WithoutTasks
 	// capabilities are the client capabilities in the _meta of WithMeta; nil for none.
 	capabilities json.RawMessage
-	err          error // what is wrong with the options
+	room         *ResultRoom // of WithResultRoom; nil: given back when the result is read
+	err          error       // what is wrong with the options
 }
 
 // WithClientName says for which client of the host the call is made; records of ended calls name it

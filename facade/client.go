@@ -31,7 +31,7 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, RegisterAll, Apply, Unregister, Restart, WaitReady, Close
+//	servers    Register, RegisterAll, Apply, Unregister, Restart, Fence, WaitReady, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
 //	state      Servers, Status, ServerStatus, Watch, Closed
@@ -162,9 +162,29 @@ func (c *Client) Unregister(ctx context.Context, name string) error {
 // way; [Client.WaitReady], [WithWaitReady] and [Client.Watch] show when it is complete.
 // A Status or WaitReady after Restart refers to the new start.
 //
-// Errors: ErrUnknownServer, ErrCanceled, ErrClosed.
+// Errors: ErrUnknownServer, ErrEvicted (it was fenced; register it again), ErrCanceled, ErrClosed.
 func (c *Client) Restart(ctx context.Context, name string) error {
 	return withOp(c.rt.Restart(ctx, name), "restart "+name)
+}
+
+// Fence ends a server at once and keeps it from starting again until the name is registered
+// again. It is for servers that this process may no longer run, because a lease or a lock on
+// their name is lost. The process group is killed, without the grace of Timeouts.Shutdown; a
+// server in memory, whose goroutine cannot be killed, has its context ended; a session over HTTP
+// ends as with Unregister. When Fence returns nil, nothing of the server is left.
+//
+// Calls in flight fail with ErrCrashed and OutcomeUnknown, as after a crash. Later calls fail with
+// ErrEvicted and OutcomeNotSent. Their cause has reason in it, one line for operators such as
+// "the lease is over"; it may be empty. The server is listed as evicted, and its policy, a standby,
+// Restart and Authorize do not start it. Register, Apply with another spec, and Unregister work as
+// for every evicted server. Fence of a server that has never been ready and is not
+// StartSupervised makes its Register fail, and leaves nothing registered.
+//
+// Errors: ErrUnknownServer, ErrCanceled (ctx ended; the fence holds, and what is left ends in the
+// background), ErrLeftBehind (the fence holds, and the error names processes that could not be
+// ended, or could not be searched for). After Close it returns nil.
+func (c *Client) Fence(ctx context.Context, name, reason string) error {
+	return withOp(c.rt.Fence(ctx, name, reason), "fence "+name)
 }
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are

@@ -48,11 +48,16 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 	if view, err = c.awaitServer(ctx, view, o); err != nil {
 		return response{}, err
 	}
-	r.Held = new(budget.Share)
+	if r.Held = new(budget.Share); o.room != nil {
+		r.Held = &o.room.share
+	}
 	got, err := c.sendWhenReady(ctx, q, view, r, o)
 	if err != nil {
 		r.Held.Release()
 		return response{}, err
+	}
+	if o.room != nil {
+		got.share = nil // the caller releases it
 	}
 	return got, nil
 }

@@ -62,6 +62,9 @@ func TestTotals_ends_by_cause(t *testing.T) {
 		supervisor.CauseRestart: {process(), func(t *testing.T, c *facade.Client) {
 			require.NoError(t, c.Restart(t.Context(), "s"))
 		}},
+		supervisor.CauseFenced: {process(), func(t *testing.T, c *facade.Client) {
+			require.NoError(t, c.Fence(t.Context(), "s", ""))
+		}},
 		supervisor.CauseRequested: {lasting, func(t *testing.T, c *facade.Client) {
 			stopped := make(chan error, 1)
 			go func() { stopped <- c.Unregister(context.Background(), "s") }()

@@ -10,9 +10,11 @@
 //	Register          client → manager           error  a server is added or replaced
 //	Unregister        client → manager           error  a server is removed
 //	Restart           client → manager           error  a fresh start is requested
+//	Fence             client → manager           error  a server must end at once
 //	CloseAll          client → manager           –      the client closes
 //	Start             manager → servers          –      a registration was accepted
 //	Stop              manager → supervisor       –      Unregister, Close
+//	FenceServer       manager → supervisor       –      Fence
 //	RestartServer     manager → supervisor       –      Restart
 //	ReconcileRequest  servers → supervisor       –      a new manager rebuilds its state
 //	Opened            port → supervisor          –      session connected, negotiated

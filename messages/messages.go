@@ -53,6 +53,15 @@ type Restart struct {
 	Reply chan<- error
 }
 
+// Fence asks the manager to end a server at once and to start it no more. The reply comes
+// when everything that it held is released.
+type Fence struct {
+	Base
+	Name  string
+	Cause *supervisor.Cause
+	Reply chan<- error
+}
+
 // CloseAll asks the manager to stop every server and to accept no more.
 type CloseAll struct{ Base }
 
@@ -67,6 +76,12 @@ type Start struct {
 
 // Stop ends a registration.
 type Stop struct{ Base }
+
+// FenceServer ends the sessions of a registration at once; none follows.
+type FenceServer struct {
+	Base
+	Cause *supervisor.Cause
+}
 
 // RestartServer asks a supervising actor for a fresh start.
 type RestartServer struct{ Base }
@@ -108,6 +123,9 @@ type Died struct {
 type EndSession struct {
 	Base
 	Cause *supervisor.Cause
+	// Now: without the grace of Timeouts.Shutdown. It also cuts the grace of an end that has
+	// begun.
+	Now bool
 }
 
 // Released: nothing is left of Epoch.

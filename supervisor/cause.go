@@ -43,6 +43,8 @@ const (
 	CauseRequested CauseKind = "requested"
 	// CauseRestart: Restart ended the session, to start a fresh one.
 	CauseRestart CauseKind = "restart"
+	// CauseFenced: Fence ended the server. Permanent.
+	CauseFenced CauseKind = "fenced"
 )
 
 // Cause explains the end of one session: what happened, and the evidence for it. It is an error,

@@ -81,6 +81,10 @@ func TestEnds_of_each_cause(t *testing.T) {
 			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
 			act:  func(f *fixture) { require.NoError(f.t, f.client.Restart(f.t.Context(), "s")) },
 		},
+		supervisor.CauseFenced: {
+			spec: func(*testing.T) mcpvisor.ServerSpec { return inMemory(mcptest.Script{}) },
+			act:  func(f *fixture) { require.NoError(f.t, f.client.Fence(f.t.Context(), "s", "")) },
+		},
 	}
 	for _, kind := range causeKinds {
 		row, driven := rows[kind]

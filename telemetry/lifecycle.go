@@ -19,7 +19,7 @@ const maxServers = 1000
 var causeKinds = []supervisor.CauseKind{
 	supervisor.CauseSpawn, supervisor.CauseConfig, supervisor.CauseHandshake, supervisor.CauseVersion, supervisor.CauseAuth,
 	supervisor.CauseExit, supervisor.CauseSignal, supervisor.CauseClosed, supervisor.CauseProtocol, supervisor.CauseTimeout,
-	supervisor.CauseProbe, supervisor.CausePanic, supervisor.CauseRequested, supervisor.CauseRestart,
+	supervisor.CauseProbe, supervisor.CausePanic, supervisor.CauseRequested, supervisor.CauseRestart, supervisor.CauseFenced,
 }
 
 // lifecycle records what the events of a client say about its servers. One goroutine owns

@@ -85,6 +85,28 @@ type Session interface { //nolint:interfacebloat // the one contract between act
 	LastReceived() time.Time
 }
 
+// Killer is a [Session] whose server can be ended without a grace.
+type Killer interface {
+	// Kill is Abort without the grace of Timeouts.Shutdown. It also cuts the grace of a
+	// shutdown that has begun. Released follows when nothing of the session is left.
+	Kill(cause *supervisor.Cause)
+}
+
+// EpochTaker is a [Session] that tells its server which incarnation of the registration it is.
+type EpochTaker interface {
+	// SetEpoch is called before Open.
+	SetEpoch(epoch uint64)
+}
+
+// Kill ends a session without a grace where it can, and by Abort otherwise.
+func Kill(s Session, cause *supervisor.Cause) {
+	if k, ok := s.(Killer); ok {
+		k.Kill(cause)
+		return
+	}
+	s.Abort(cause)
+}
+
 // InputSchemaChecker is a [Session] that cannot call tools with every input schema:
 // Streamable HTTP of 2026-07-28 sends some arguments in headers.
 type InputSchemaChecker interface {

@@ -23,6 +23,8 @@ const (
 	InputTimer InputKind = "timer"
 	// InputRestart: the user asked for a fresh start with a fresh budget.
 	InputRestart InputKind = "restart"
+	// InputFence: the server must not run again in this registration, with Cause.
+	InputFence InputKind = "fence"
 	// InputStop: the registration ends.
 	InputStop InputKind = "stop"
 
@@ -55,8 +57,8 @@ type Input struct {
 	// Attempt, in InputTakenOver, is [Lifecycle.Attempt]. It sets the delay before the
 	// next standby.
 	Attempt int
-	// Cause explains InputFailed and InputDied and, optionally, InputStop, InputRestart
-	// and InputWithdrawn. A missing one is filled in, so that every EffectEndSession and
+	// Cause explains InputFailed and InputDied and, optionally, InputStop, InputRestart,
+	// InputFence and InputWithdrawn. A missing one is filled in, so that every EffectEndSession and
 	// EffectAnnounceGone has a cause.
 	Cause *supervisor.Cause
 }
@@ -75,6 +77,8 @@ func (in Input) causeOrDefault() *supervisor.Cause {
 		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "asked to stop"}
 	case InputRestart:
 		return &supervisor.Cause{Kind: supervisor.CauseRestart, Message: "asked to restart"}
+	case InputFence:
+		return &supervisor.Cause{Kind: supervisor.CauseFenced, Permanent: true, Message: "fenced"}
 	case InputWithdrawn:
 		return &supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server is not in service"}
 	default:

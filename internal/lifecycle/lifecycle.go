@@ -32,6 +32,7 @@ type Lifecycle struct {
 	tooMany bool
 
 	restartRequested bool              // dial when the session is released
+	fenced           bool              // no session is started any more
 	cause            *supervisor.Cause // why the last session ended; nil if none has
 	stopCause        *supervisor.Cause // why the registration ends; nil before InputStop
 
@@ -95,6 +96,9 @@ func (l *Lifecycle) Stale() uint64 { return l.stale }
 // Policy is the policy that the lifecycle follows.
 func (l *Lifecycle) Policy() supervisor.Policy { return l.policy }
 
+// Fenced reports whether InputFence has come: no session is started any more.
+func (l *Lifecycle) Fenced() bool { return l.fenced }
+
 // MayTakeOver reports whether the policy lets a standby take over if the session
 // ended at time now.
 func (l *Lifecycle) MayTakeOver(now time.Time) bool {
@@ -133,6 +137,8 @@ func (l *Lifecycle) holds(now time.Time, g Guard, in Input) bool {
 	switch g {
 	case GuardRestartRequested:
 		return l.restartRequested
+	case GuardFenced:
+		return l.fenced
 	case GuardFirstStart:
 		return !l.everReady && !l.supervised
 	case GuardAuthRequired:
@@ -161,7 +167,12 @@ func (l *Lifecycle) apply(now time.Time, t *Transition, in Input) []Effect {
 	case InputFailed, InputDied:
 		l.tooMany = l.ends.exceeded(now, l.policy.Intensity)
 	case InputRestart:
-		l.restartRequested = t.To == supervisor.StateClosing
+		l.restartRequested = t.To == supervisor.StateClosing && !l.fenced
+	case InputFence:
+		l.restartRequested = false
+		if !l.fenced {
+			l.fenced, l.cause = true, in.Cause
+		}
 	case InputStop:
 		l.stopCause = in.Cause
 	case InputTimer:

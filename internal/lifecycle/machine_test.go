@@ -45,7 +45,7 @@ func (m *machine) feed(ev lifecycle.Input) {
 	if stale || before == supervisor.StateStopped {
 		require.Nil(m.t, effects, "%q, stale or after the end, has effects", ev.Kind)
 	}
-	if (before == supervisor.StateEvicted || before == supervisor.StateUnauthorized) && ev.Kind != lifecycle.InputRestart && ev.Kind != lifecycle.InputStop {
+	if (before == supervisor.StateEvicted || before == supervisor.StateUnauthorized) && ev.Kind != lifecycle.InputRestart && ev.Kind != lifecycle.InputFence && ev.Kind != lifecycle.InputStop {
 		require.Nil(m.t, effects, "%q restarted an evicted server", ev.Kind)
 	}
 	out := after == supervisor.StateEvicted || after == supervisor.StateUnauthorized || after == supervisor.StateParked || after == supervisor.StateStopped
@@ -130,6 +130,13 @@ func (m *machine) restart(t *rapid.T) {
 	m.feed(lifecycle.Input{Kind: lifecycle.InputRestart})
 }
 
+func (m *machine) fence(t *rapid.T) {
+	if rapid.IntRange(0, 15).Draw(t, "fence") > 0 {
+		t.Skip("rare")
+	}
+	m.feed(lifecycle.Input{Kind: lifecycle.InputFence})
+}
+
 func (m *machine) stop(t *rapid.T) {
 	if rapid.IntRange(0, 15).Draw(t, "stop") > 0 {
 		t.Skip("rare")
@@ -163,7 +170,7 @@ func TestLifecycleAgainstAModel(t *testing.T) {
 				}
 				t.Repeat(map[string]func(*rapid.T){
 					"": m.check, "answer": m.answer, "answer again": m.answer, "answer once more": m.answer,
-					"end": m.end, "stray": m.stray, "restart": m.restart, "stop": m.stop, "wait": m.wait,
+					"end": m.end, "stray": m.stray, "restart": m.restart, "fence": m.fence, "stop": m.stop, "wait": m.wait,
 				})
 			})
 		})

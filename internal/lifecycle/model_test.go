@@ -23,6 +23,7 @@ type model struct {
 	served           bool                // a session became ready
 	permanent        bool                // the last end was permanent
 	unauthorized     bool                // and for lack of credentials
+	fenced           bool
 	tries            int
 	ends             []time.Time // all of them, never pruned
 	tooMany          bool
@@ -71,6 +72,8 @@ func (m *model) take(now time.Time, ev lifecycle.Input) {
 		}
 	case lifecycle.InputRestart, lifecycle.InputStop:
 		m.request(ev.Kind)
+	case lifecycle.InputFence:
+		m.fence()
 	default:
 	}
 }
@@ -78,7 +81,7 @@ func (m *model) take(now time.Time, ev lifecycle.Input) {
 func (m *model) request(kind lifecycle.InputKind) {
 	stop := kind == lifecycle.InputStop
 	switch {
-	case m.over, !stop && (!m.registered || m.requested == lifecycle.InputStop):
+	case m.over, !stop && (!m.registered || m.fenced || m.requested == lifecycle.InputStop):
 	case m.session != nil:
 		m.requested, m.session.ending = kind, true
 	case stop:
@@ -86,6 +89,18 @@ func (m *model) request(kind lifecycle.InputKind) {
 	default:
 		m.begin()
 	}
+}
+
+func (m *model) fence() {
+	switch {
+	case m.over, !m.registered, m.requested == lifecycle.InputStop:
+		return
+	case m.session != nil:
+		m.session.ending, m.requested = true, ""
+	default:
+		m.resting = supervisor.StateEvicted
+	}
+	m.fenced, m.permanent, m.unauthorized = true, true, false
 }
 
 func (m *model) begin() {

@@ -125,3 +125,18 @@ func TestMissingCausesAreFilledIn(t *testing.T) {
 		require.Same(t, ended, s.Cause())
 	}
 }
+
+// A fence holds until the registration ends, whatever is asked for before and after it.
+func TestFence(t *testing.T) {
+	for _, state := range []supervisor.State{supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady,
+		supervisor.StateClosing, supervisor.StateBackoff, supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted} {
+		s := reach(t, state).on(lifecycle.InputFence)
+		if s.State() == supervisor.StateClosing {
+			s.on(lifecycle.InputRestart).on(lifecycle.InputReleased)
+		}
+		s.in(supervisor.StateEvicted).on(lifecycle.InputRestart).on(lifecycle.InputFence).in(supervisor.StateEvicted)
+		require.Equal(t, supervisor.CauseFenced, s.Cause().Kind, "%s", state)
+		s.on(lifecycle.InputStop).in(supervisor.StateStopped)
+	}
+	reach(t, supervisor.StateReady).on(lifecycle.InputRestart).on(lifecycle.InputFence).on(lifecycle.InputReleased).in(supervisor.StateEvicted)
+}

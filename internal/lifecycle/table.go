@@ -14,6 +14,8 @@ const (
 	// GuardRestartRequested: the user asked for a restart, and the session had to be
 	// released first.
 	GuardRestartRequested Guard = "restart requested"
+	// GuardFenced: the server was fenced in this registration.
+	GuardFenced Guard = "fenced"
 	// GuardFirstStart: the server was never ready, and its first start is not
 	// supervised.
 	GuardFirstStart Guard = "first start failed, not supervised from the start"
@@ -55,18 +57,21 @@ var table = []Transition{
 	{supervisor.StateConnecting, InputFailed, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputDied, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputRestart, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateConnecting, InputFence, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateConnecting, InputStop, GuardAlways, supervisor.StateStopping, do(EffectEndSession)},
 
 	{supervisor.StateDiscovering, InputDiscovered, GuardAlways, supervisor.StateReady, do(EffectPublish, EffectArmStable)},
 	{supervisor.StateDiscovering, InputFailed, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateDiscovering, InputDied, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateDiscovering, InputRestart, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
+	{supervisor.StateDiscovering, InputFence, GuardAlways, supervisor.StateClosing, do(EffectEndSession)},
 	{supervisor.StateDiscovering, InputStop, GuardAlways, supervisor.StateStopping, do(EffectEndSession)},
 
 	{supervisor.StateReady, InputTimer, GuardAlways, supervisor.StateReady, do(EffectResetBudget)},
 	{supervisor.StateReady, InputDied, GuardStandbyReady, supervisor.StateReady, do(EffectCancelTimer, EffectWithdraw, EffectEndSession, EffectTakeOver, EffectPublish, EffectArmStable)},
 	{supervisor.StateReady, InputDied, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 	{supervisor.StateReady, InputRestart, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
+	{supervisor.StateReady, InputFence, GuardAlways, supervisor.StateClosing, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 	{supervisor.StateReady, InputStop, GuardAlways, supervisor.StateStopping, do(EffectCancelTimer, EffectWithdraw, EffectEndSession)},
 
 	{supervisor.StateClosing, InputReleased, GuardRestartRequested, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
@@ -77,20 +82,26 @@ var table = []Transition{
 	{supervisor.StateClosing, InputReleased, GuardMayPark, supervisor.StateParked, do(EffectAnnounceGone, EffectArmPark)},
 	{supervisor.StateClosing, InputReleased, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
 	{supervisor.StateClosing, InputRestart, GuardAlways, supervisor.StateClosing, nil},
+	{supervisor.StateClosing, InputFence, GuardAlways, supervisor.StateClosing, nil},
 	{supervisor.StateClosing, InputStop, GuardAlways, supervisor.StateStopping, nil},
 
 	{supervisor.StateBackoff, InputTimer, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
 	{supervisor.StateBackoff, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{supervisor.StateBackoff, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectCancelTimer, EffectAnnounceGone)},
 	{supervisor.StateBackoff, InputStop, GuardAlways, supervisor.StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
 
 	{supervisor.StateParked, InputTimer, GuardAlways, supervisor.StateConnecting, do(EffectDial)},
 	{supervisor.StateParked, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectCancelTimer, EffectResetBudget, EffectDial)},
+	{supervisor.StateParked, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectCancelTimer, EffectAnnounceGone)},
 	{supervisor.StateParked, InputStop, GuardAlways, supervisor.StateStopped, do(EffectCancelTimer, EffectAnnounceGone)},
 
 	{supervisor.StateUnauthorized, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{supervisor.StateUnauthorized, InputFence, GuardAlways, supervisor.StateEvicted, do(EffectAnnounceGone)},
 	{supervisor.StateUnauthorized, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
 
+	{supervisor.StateEvicted, InputRestart, GuardFenced, supervisor.StateEvicted, nil},
 	{supervisor.StateEvicted, InputRestart, GuardAlways, supervisor.StateConnecting, do(EffectResetBudget, EffectDial)},
+	{supervisor.StateEvicted, InputFence, GuardAlways, supervisor.StateEvicted, nil},
 	{supervisor.StateEvicted, InputStop, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},
 
 	{supervisor.StateStopping, InputReleased, GuardAlways, supervisor.StateStopped, do(EffectAnnounceGone)},

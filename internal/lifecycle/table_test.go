@@ -29,18 +29,21 @@ var rows = []struct {
 	{supervisor.StateConnecting, lifecycle.InputFailed, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
 	{supervisor.StateConnecting, lifecycle.InputDied, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
 	{supervisor.StateConnecting, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
+	{supervisor.StateConnecting, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
 	{supervisor.StateConnecting, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopping, done(lifecycle.EffectEndSession), nil},
 
 	{supervisor.StateDiscovering, lifecycle.InputDiscovered, lifecycle.GuardAlways, supervisor.StateReady, done(lifecycle.EffectPublish, lifecycle.EffectArmStable), nil},
 	{supervisor.StateDiscovering, lifecycle.InputFailed, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
 	{supervisor.StateDiscovering, lifecycle.InputDied, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
 	{supervisor.StateDiscovering, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
+	{supervisor.StateDiscovering, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectEndSession), nil},
 	{supervisor.StateDiscovering, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopping, done(lifecycle.EffectEndSession), nil},
 
 	{supervisor.StateReady, lifecycle.InputTimer, lifecycle.GuardAlways, supervisor.StateReady, done(lifecycle.EffectResetBudget), nil},
 	{supervisor.StateReady, lifecycle.InputDied, lifecycle.GuardStandbyReady, supervisor.StateReady, done(lifecycle.EffectCancelTimer, lifecycle.EffectWithdraw, lifecycle.EffectEndSession, lifecycle.EffectTakeOver, lifecycle.EffectPublish, lifecycle.EffectArmStable), nil},
 	{supervisor.StateReady, lifecycle.InputDied, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectCancelTimer, lifecycle.EffectWithdraw, lifecycle.EffectEndSession), nil},
 	{supervisor.StateReady, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectCancelTimer, lifecycle.EffectWithdraw, lifecycle.EffectEndSession), nil},
+	{supervisor.StateReady, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateClosing, done(lifecycle.EffectCancelTimer, lifecycle.EffectWithdraw, lifecycle.EffectEndSession), nil},
 	{supervisor.StateReady, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopping, done(lifecycle.EffectCancelTimer, lifecycle.EffectWithdraw, lifecycle.EffectEndSession), nil},
 
 	{supervisor.StateClosing, lifecycle.InputReleased, lifecycle.GuardRestartRequested, supervisor.StateConnecting, done(lifecycle.EffectResetBudget, lifecycle.EffectDial), func(t *testing.T) *script {
@@ -67,20 +70,28 @@ var rows = []struct {
 		return newScript(t, supervisor.NoRetry(), true).on(lifecycle.InputRegister).on(lifecycle.InputFailed)
 	}},
 	{supervisor.StateClosing, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateClosing, nil, nil},
+	{supervisor.StateClosing, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateClosing, nil, nil},
 	{supervisor.StateClosing, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopping, nil, nil},
 
 	{supervisor.StateBackoff, lifecycle.InputTimer, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectDial), nil},
 	{supervisor.StateBackoff, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectCancelTimer, lifecycle.EffectResetBudget, lifecycle.EffectDial), nil},
+	{supervisor.StateBackoff, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateEvicted, done(lifecycle.EffectCancelTimer, lifecycle.EffectAnnounceGone), nil},
 	{supervisor.StateBackoff, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectCancelTimer, lifecycle.EffectAnnounceGone), nil},
 
 	{supervisor.StateParked, lifecycle.InputTimer, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectDial), nil},
 	{supervisor.StateParked, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectCancelTimer, lifecycle.EffectResetBudget, lifecycle.EffectDial), nil},
+	{supervisor.StateParked, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateEvicted, done(lifecycle.EffectCancelTimer, lifecycle.EffectAnnounceGone), nil},
 	{supervisor.StateParked, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectCancelTimer, lifecycle.EffectAnnounceGone), nil},
 
 	{supervisor.StateUnauthorized, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectResetBudget, lifecycle.EffectDial), nil},
+	{supervisor.StateUnauthorized, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateEvicted, done(lifecycle.EffectAnnounceGone), nil},
 	{supervisor.StateUnauthorized, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectAnnounceGone), nil},
 
+	{supervisor.StateEvicted, lifecycle.InputRestart, lifecycle.GuardFenced, supervisor.StateEvicted, nil, func(t *testing.T) *script {
+		return reach(t, supervisor.StateBackoff).on(lifecycle.InputFence)
+	}},
 	{supervisor.StateEvicted, lifecycle.InputRestart, lifecycle.GuardAlways, supervisor.StateConnecting, done(lifecycle.EffectResetBudget, lifecycle.EffectDial), nil},
+	{supervisor.StateEvicted, lifecycle.InputFence, lifecycle.GuardAlways, supervisor.StateEvicted, nil, nil},
 	{supervisor.StateEvicted, lifecycle.InputStop, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectAnnounceGone), nil},
 
 	{supervisor.StateStopping, lifecycle.InputReleased, lifecycle.GuardAlways, supervisor.StateStopped, done(lifecycle.EffectAnnounceGone), nil},
@@ -156,7 +167,7 @@ func TestInputsWithoutARowAreIgnored(t *testing.T) {
 		}
 		has[r.from][r.on] = true
 	}
-	events := []lifecycle.InputKind{lifecycle.InputRegister, lifecycle.InputOpened, lifecycle.InputDiscovered, lifecycle.InputFailed, lifecycle.InputDied, lifecycle.InputReleased, lifecycle.InputTimer, lifecycle.InputRestart, lifecycle.InputStop, "unknown"}
+	events := []lifecycle.InputKind{lifecycle.InputRegister, lifecycle.InputOpened, lifecycle.InputDiscovered, lifecycle.InputFailed, lifecycle.InputDied, lifecycle.InputReleased, lifecycle.InputTimer, lifecycle.InputRestart, lifecycle.InputFence, lifecycle.InputStop, "unknown"}
 	for _, state := range append(supervisor.States(), lifecycle.StateNew) {
 		for _, kind := range events {
 			if has[state][kind] {

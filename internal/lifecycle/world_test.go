@@ -68,7 +68,7 @@ func (w *world) stale(ev lifecycle.Input) bool {
 	case lifecycle.InputTimer:
 		a := w.armed()
 		return a == nil || a.token != ev.Token
-	case lifecycle.InputRegister, lifecycle.InputRestart, lifecycle.InputStop:
+	case lifecycle.InputRegister, lifecycle.InputRestart, lifecycle.InputFence, lifecycle.InputStop:
 		return false
 	default:
 	}

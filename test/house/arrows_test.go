@@ -121,8 +121,9 @@ var arrows = map[string]arrow{
 	"fleet/store":              {},
 	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
 	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap"}},
-	"fleet/peer":               {". internal/ fleet/internal/", []string{"google.golang.org/"}},
-	"fleet/guard":              {". internal/ fleet/internal/", []string{xsys}},
+	"fleet/certs":              {},
+	"fleet/peer":               {". supervisor facade fleet/certs", []string{sdk, "google.golang.org/grpc/"}},
+	"fleet/guard":              {"fleet/internal/boottime", []string{xsys}},
 }
 
 // arrowOf returns the arrow of a folder.

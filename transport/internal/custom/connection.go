@@ -256,6 +256,12 @@ func (p *Connection) Terminate(grace time.Duration) {
 	}
 }
 
+// Kill implements process.Process. It closes the connection.
+func (p *Connection) Kill() {
+	p.cancel()
+	p.Process.Kill()
+}
+
 // Release implements process.Process. The error says that methods of the host have not
 // returned.
 func (p *Connection) Release() error {

@@ -116,6 +116,13 @@ func (r *Process) Terminate(grace time.Duration) {
 	}
 }
 
+// Kill implements process.Process. A goroutine cannot be killed: Kill closes stdin and ends the
+// context at once.
+func (r *Process) Kill() {
+	r.cancel()
+	_ = r.stdin.Close()
+}
+
 // Release implements process.Process. The error says that the goroutine still runs.
 func (r *Process) Release() error {
 	_ = r.stdin.Close()

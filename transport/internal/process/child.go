@@ -187,6 +187,13 @@ func (c *Child) Terminate(grace time.Duration) {
 	}
 }
 
+// Kill implements [Process].
+func (c *Child) Kill() {
+	c.shutdownOnce.Do(func() { close(c.shutdown) })
+	c.group.tagAgain()
+	c.whileHeld(c.killGroup)
+}
+
 func (c *Child) killGroup() {
 	c.endGrace()
 	c.group.kill()

@@ -23,7 +23,7 @@ import (
 // startShell starts a script as a server and waits for its first line.
 func startShell(t *testing.T, script string) *Child {
 	t.Helper()
-	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
+	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 1, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); c.Release() })
 	_, err := bufio.NewReader(c.stdout).ReadString('\n')
@@ -44,7 +44,7 @@ func TestChild_leaves_no_descriptor(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad")
 	require.NoError(t, os.WriteFile(bad, []byte("#!/no/such/interpreter\n"), 0o755))
 	fail := func() {
-		_, cause := Start(&mcpvisor.Stdio{Command: bad}, 5, nil)
+		_, cause := Start(&mcpvisor.Stdio{Command: bad}, 1, 5, nil)
 		require.NotNil(t, cause)
 	}
 	end := func() {
@@ -119,7 +119,7 @@ func TestRelease_KeepDaemons_spares_a_daemon(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "daemon")
 	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true,
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, file}},
-		5, nil)
+		1, 5, nil)
 	require.Nil(t, cause)
 	requireClosed(t, c.Exited(), "the exit is not reported")
 	got := c.ExitCause()
@@ -136,7 +136,7 @@ func TestRelease_KeepDaemons_spares_a_daemon(t *testing.T) {
 // A process that has not left the group is not a daemon: it ends with its server.
 func TestRelease_KeepDaemons_ends_the_group(t *testing.T) {
 	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true,
-		Args: []string{"-c", "sleep 600 </dev/null >/dev/null 2>&1 & echo $!; exit 0"}}, 5, nil)
+		Args: []string{"-c", "sleep 600 </dev/null >/dev/null 2>&1 & echo $!; exit 0"}}, 1, 5, nil)
 	require.Nil(t, cause)
 	line, err := bufio.NewReader(c.stdout).ReadString('\n')
 	require.NoError(t, err)
@@ -194,7 +194,7 @@ func TestRelease_without_descriptors(t *testing.T) {
 func startWithDaemon(t *testing.T) (c *Child, daemon int) {
 	t.Helper()
 	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c",
-		"setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' & cat"}}, 5, nil)
+		"setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' & cat"}}, 1, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); _ = c.Release() })
 	line, err := bufio.NewReader(c.stdout).ReadString('\n')
@@ -223,7 +223,7 @@ func TestRelease_ends_a_daemon_without_environment(t *testing.T) {
 		"orphan_of_a_crashed_server":    {asOrphan, func(c *Child) { _ = syscall.Kill(c.PID(), syscall.SIGKILL); <-c.Exited() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", c.script}}, 5, nil)
+			server, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", c.script}}, 1, 5, nil)
 			require.Nil(t, cause)
 			t.Cleanup(func() { server.Terminate(0); server.Release() })
 			_, err := server.stdin.WriteString("begin\n")
@@ -252,7 +252,7 @@ func TestTerminate_ends_a_daemon_without_tag(t *testing.T) {
 	for range 50 {
 		began := time.Now()
 		server, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c",
-			`env -i PATH="$PATH" setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' & cat`}}, 5, nil)
+			`env -i PATH="$PATH" setsid sh -c 'echo $$; exec sleep 600 </dev/null >/dev/null 2>&1' & cat`}}, 1, 5, nil)
 		require.Nil(t, cause)
 		t.Cleanup(func() { server.Terminate(0); _ = server.Release() })
 		line, err := bufio.NewReader(server.stdout).ReadString('\n')
@@ -278,7 +278,7 @@ func TestTerminate_ends_a_daemon_without_tag(t *testing.T) {
 func startWrapper(t *testing.T, keepDaemons bool, script string) (c *Child, file string, behind int) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "saved")
-	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script, file}, KeepDaemons: keepDaemons}, 5, nil)
+	c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script, file}, KeepDaemons: keepDaemons}, 1, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); _ = c.Release() })
 	line, err := bufio.NewReader(c.stdout).ReadString('\n')

@@ -25,7 +25,7 @@ func TestExitCause_status_not_available(t *testing.T) {
 		signal.Notify(notified, syscall.SIGCHLD)
 		signal.Stop(notified)
 	}()
-	c, cause := Start(mcptest.Stdio(mcptest.Script{}), 5, nil)
+	c, cause := Start(mcptest.Stdio(mcptest.Script{}), 1, 5, nil)
 	require.Nil(t, cause)
 	require.NoError(t, syscall.Kill(c.PID(), syscall.SIGKILL))
 	requireClosed(t, c.Exited(), "the exit is not reported")
@@ -48,7 +48,7 @@ func TestExitCause(t *testing.T) {
 		"ulimit -c 0; kill -SEGV $$": "server process was ended by signal: segmentation fault",
 	} {
 		t.Run(script, func(t *testing.T) {
-			c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
+			c, cause := Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 1, 5, nil)
 			require.Nil(t, cause)
 			requireClosed(t, c.Exited(), "the server does not exit")
 			require.Equal(t, want, c.ExitCause().Error())

@@ -39,6 +39,9 @@ type Process interface { //nolint:interfacebloat // the one contract between ses
 	// half of grace, and kills it after all of it. It returns when the process has
 	// ended, or when killing it had no effect.
 	Terminate(grace time.Duration)
+	// Kill ends the process without a grace: it kills the group at once. It does not wait. It
+	// may be called while Terminate runs, which it shortens.
+	Kill()
 	// Release closes our ends of the streams and waits for the goroutines that use
 	// them. It is called after Exited, or after a Terminate without effect. The
 	// error names each process that could not be ended.

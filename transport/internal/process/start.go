@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -19,9 +20,9 @@ import (
 )
 
 // Start starts the command of a stdio server. It may hang for as long as the file
-// system of the command does not answer; callers bound that by a goroutine. It keeps that many
-// lines of stderr, without secrets; see [NewStderrTail].
-func Start(s *mcpvisor.Stdio, stderrLines int, redactor redact.Redactor) (*Child, *supervisor.Cause) {
+// system of the command does not answer; callers bound that by a goroutine. epoch is the number
+// of the incarnation. It keeps that many lines of stderr, without secrets; see [NewStderrTail].
+func Start(s *mcpvisor.Stdio, epoch uint64, stderrLines int, redactor redact.Redactor) (*Child, *supervisor.Cause) {
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil || !st.IsDir() {
 			return nil, &supervisor.Cause{Kind: supervisor.CauseConfig, Permanent: true, Err: err,
@@ -32,7 +33,7 @@ func Start(s *mcpvisor.Stdio, stderrLines int, redactor redact.Redactor) (*Child
 	if cmd.Err != nil {
 		return nil, startCause(s, cmd.Err)
 	}
-	cmd.Dir, cmd.Env = s.Dir, Environ(s)
+	cmd.Dir, cmd.Env = s.Dir, withEpoch(s, Environ(s), epoch)
 	c := &Child{path: cmd.Path, stderr: NewStderrTail(stderrLines, redactor),
 		exited: make(chan struct{}), reapDone: make(chan struct{}),
 		shutdown: make(chan struct{}), graceOver: make(chan struct{})}
@@ -108,6 +109,18 @@ func Environ(s *mcpvisor.Stdio) []string {
 	}
 	sort.Strings(env)
 	return env
+}
+
+// epochName is the variable that tells a server the number of its incarnation.
+const epochName = "MCPVISOR_EPOCH"
+
+// withEpoch adds the number of the incarnation to an environment, unless Env of the spec has one.
+// Of two entries os/exec uses the last: the host may be a server of another client itself.
+func withEpoch(s *mcpvisor.Stdio, env []string, epoch uint64) []string {
+	if _, set := s.Env[epochName]; set {
+		return env
+	}
+	return append(env, epochName+"="+strconv.FormatUint(epoch, 10))
 }
 
 // startCause explains why a command could not be started. A mistake that the user has to

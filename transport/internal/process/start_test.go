@@ -116,7 +116,7 @@ func TestStart_passes_the_environment(t *testing.T) {
 		t.Skip("Windows has no env")
 	}
 	setHostEnviron(t)
-	c, cause := Start(&mcpvisor.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 200, nil)
+	c, cause := Start(&mcpvisor.Stdio{Command: "sh", Args: []string{"-c", "env >&2"}, Env: map[string]string{"GIVEN": "yes"}}, 1, 200, nil)
 	require.Nil(t, cause)
 	<-c.Exited()
 	<-c.stderrIn.done

@@ -27,13 +27,13 @@ func TestStart_relative_command(t *testing.T) {
 		"host's directory": {mcpvisor.Stdio{Command: "./absent"}, filepath.Join(here, "absent") + `" (it begins at the host's working directory); give its full path, or set Stdio.Dir`},
 		"Dir":              {mcpvisor.Stdio{Command: "bin/absent", Dir: dir}, filepath.Join(dir, "bin", "absent") + `" (it begins at Stdio.Dir); give its full path, or correct Stdio.Dir`},
 	} {
-		child, cause := Start(&c.stdio, 0, nil)
+		child, cause := Start(&c.stdio, 1, 0, nil)
 		require.Nil(t, child, name)
 		require.Equal(t, supervisor.CauseConfig, cause.Kind, name)
 		require.True(t, cause.Permanent, name)
 		require.Contains(t, cause.Message, c.want, name)
 	}
-	_, cause := Start(&mcpvisor.Stdio{Command: "mcpvisor-absent"}, 0, nil)
+	_, cause := Start(&mcpvisor.Stdio{Command: "mcpvisor-absent"}, 1, 0, nil)
 	require.Equal(t, `command "mcpvisor-absent" not found; install it, or give its full path`, cause.Message)
 }
 
@@ -41,7 +41,7 @@ func TestStart_relative_command(t *testing.T) {
 func TestStart_relative_script_without_interpreter(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "script"), []byte("#!/absent/interpreter\n"), 0o700))
-	_, cause := Start(&mcpvisor.Stdio{Command: "./script", Dir: dir}, 0, nil)
+	_, cause := Start(&mcpvisor.Stdio{Command: "./script", Dir: dir}, 1, 0, nil)
 	require.NotNil(t, cause)
 	require.Contains(t, cause.Message, "names an interpreter in its first line that was not found")
 }

@@ -24,7 +24,7 @@ type dialer struct {
 	spec     mcpvisor.ServerSpec
 	opts     transport.Options
 	handlers *inbound.HandlerPool
-	spawn    func() (process.Process, *supervisor.Cause)
+	spawn    func(epoch uint64) (process.Process, *supervisor.Cause)
 	buffer   *budget.Budget
 	redactor redact.Redactor // hides the secrets that the server was given
 	keeper   *process.Keeper // nil for a goroutine
@@ -51,12 +51,12 @@ func newDialer(spec mcpvisor.ServerSpec, opts transport.Options) *dialer {
 	switch {
 	case spec.Stdio != nil:
 		d.redactor, d.keeper = stdioRedactor(spec.Stdio, spec.Secrets...), new(process.Keeper)
-		d.spawn = func() (process.Process, *supervisor.Cause) {
-			return process.Start(d.spec.Stdio, d.spec.Limits.MaxStderrLines, d.redactor)
+		d.spawn = func(epoch uint64) (process.Process, *supervisor.Cause) {
+			return process.Start(d.spec.Stdio, epoch, d.spec.Limits.MaxStderrLines, d.redactor)
 		}
 		return d
 	case spec.InMemory != nil:
-		d.spawn = func() (process.Process, *supervisor.Cause) {
+		d.spawn = func(uint64) (process.Process, *supervisor.Cause) {
 			return memory.Start(d.spec.InMemory, d.spec.Limits.MaxStderrLines, d.redactor), nil
 		}
 	}
@@ -64,7 +64,8 @@ func newDialer(spec mcpvisor.ServerSpec, opts transport.Options) *dialer {
 	secrets.Add(spec.Secrets...)
 	d.redactor = redact.New(&secrets)
 	if spec.Transport != nil {
-		d.spawn = custom.NewConnector(spec.Transport, d.redactor).Start
+		connector := custom.NewConnector(spec.Transport, d.redactor)
+		d.spawn = func(uint64) (process.Process, *supervisor.Cause) { return connector.Start() }
 	}
 	return d
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -34,6 +35,7 @@ type processConn struct {
 	handler         *inbound.Handler // serves the requests of the server
 	handshake       handshake        // guards itself
 	shutdownTimeout time.Duration
+	killed          *atomic.Bool // of the session: the process gets no grace
 
 	loops    sync.WaitGroup // the reading, writing and request-serving goroutines
 	readDone chan struct{}  // closed when stdout has ended
@@ -48,6 +50,7 @@ func newProcessConn(proc process.Process, s *session) *processConn {
 		proc:            proc,
 		handler:         s.dialer.handlers.NewHandler(life),
 		shutdownTimeout: s.dialer.spec.Timeouts.Shutdown,
+		killed:          &s.killed,
 		readDone:        make(chan struct{}),
 	}
 	p.handler.Redactor, p.handler.Observe = s.dialer.redactor, s.observe
@@ -125,6 +128,9 @@ func (p *processConn) onExited() {
 // failAll gave its call up, and Stop interrupts its read.
 func (p *processConn) shutdown() {
 	p.conn.failAll() // conn.end may not have reached failAll yet; no goroutine that writes starts after it
+	if p.killed.Load() {
+		p.proc.Kill()
+	}
 	p.proc.Terminate(p.shutdownTimeout)
 	p.conn.reader.Stop() // before stdout is closed, and before loops.Wait
 	p.lifetime.RecordLeft(p.proc.Release())

@@ -26,7 +26,7 @@ func TestProcessConn_exit_while_a_daemon_holds_the_streams(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "daemon")
 	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", KeepDaemons: true,
 		Args: []string{"-c", `setsid sh -c 'echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 600' "$0" & while [ ! -e "$0" ]; do sleep 0.01; done; exit 3`, file}},
-		5, nil)
+		1, 5, nil)
 	require.Nil(t, cause)
 	p := newProcessConn(c, newMemorySession())
 	transporttest.RequireClosed(t, p.lifetime.Dead(), "the exit is not reported")

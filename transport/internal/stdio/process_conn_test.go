@@ -46,6 +46,8 @@ func (p *dyingProcess) Exiting() bool { return p.exiting }
 
 func (p *dyingProcess) Terminate(time.Duration) { <-p.exited }
 
+func (p *dyingProcess) Kill() {}
+
 func (p *dyingProcess) StderrTail() (s mcpvisor.ServerStderr) { return s }
 
 func (p *dyingProcess) Release() error { return nil }
@@ -133,8 +135,8 @@ func TestProcessConn_response_written_before_exit(t *testing.T) {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, e.ID, transporttest.LegacyAnswer)
 		}))
 		spawn := d.spawn
-		d.spawn = func() (process.Process, *supervisor.Cause) {
-			p, cause := spawn()
+		d.spawn = func(uint64) (process.Process, *supervisor.Cause) {
+			p, cause := spawn(1)
 			return slowProcess{p}, cause
 		}
 		s := d.NewSession()

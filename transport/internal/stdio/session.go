@@ -26,6 +26,8 @@ type session struct {
 	notifications jsonrpc.Notifications // passes notifications to the function of OnNotice
 	handshake     jsonrpc.HandshakeWatch
 	observe       transport.ServerRequestObserver // set before Open; may be nil
+	epoch         uint64                          // set before Open; told to the process
+	killed        atomic.Bool                     // set by Kill, before Abort
 
 	open atomic.Pointer[openState] // set by Open when the negotiation succeeded; nil before
 
@@ -89,6 +91,19 @@ func (s *session) Abort(cause *supervisor.Cause) {
 		s.releaseAfter(p, cause)
 	}
 }
+
+// Kill implements [transport.Killer]. A process that is being started, or that starts to be
+// shut down in this moment, finds killed set.
+func (s *session) Kill(cause *supervisor.Cause) {
+	s.killed.Store(true)
+	s.Abort(cause)
+	if p := s.currentConn(); p != nil {
+		p.proc.Kill()
+	}
+}
+
+// SetEpoch implements [transport.EpochTaker].
+func (s *session) SetEpoch(epoch uint64) { s.epoch = epoch }
 
 // releaseAfter ends a process, if there is one, and releases the session once nothing
 // of the process is left.
@@ -184,7 +199,7 @@ type spawnResult struct {
 // return from the start.
 func (s *session) spawnConn(ctx context.Context) (*processConn, *supervisor.Cause) {
 	result := make(chan spawnResult, 1)
-	go func() { result <- s.dialer.spawnSafely() }()
+	go func() { result <- s.dialer.spawnSafely(s.epoch) }()
 	select {
 	case r := <-result:
 		return s.acceptProcess(r)
@@ -242,7 +257,7 @@ var errStartGivenUp = &supervisor.Cause{Kind: supervisor.CauseTimeout, Message: 
 
 // spawnSafely starts a process. A panic becomes the cause of the failure. While an
 // earlier start hangs in the operating system, it starts nothing: each would hang, too.
-func (d *dialer) spawnSafely() (r spawnResult) {
+func (d *dialer) spawnSafely(epoch uint64) (r spawnResult) {
 	defer func() {
 		if p := recover(); p != nil {
 			r = spawnResult{cause: &supervisor.Cause{Kind: supervisor.CausePanic,
@@ -253,7 +268,7 @@ func (d *dialer) spawnSafely() (r spawnResult) {
 		return spawnResult{cause: &supervisor.Cause{Kind: supervisor.CauseSpawn,
 			Message: "an earlier start of the command still hangs in the operating system; see whether its file system answers"}}
 	}
-	r.proc, r.cause = d.spawn()
+	r.proc, r.cause = d.spawn(epoch)
 	return r
 }
 

@@ -40,7 +40,7 @@ func hangingCommand(t *testing.T) (path string, answer func()) {
 // startShell starts a script as a server and waits for its first line.
 func startShell(t *testing.T, script string) *process.Child {
 	t.Helper()
-	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 5, nil)
+	c, cause := process.Start(&mcpvisor.Stdio{Command: "/bin/sh", Args: []string{"-c", script}}, 1, 5, nil)
 	require.Nil(t, cause)
 	t.Cleanup(func() { c.Terminate(0); c.Release() })
 	_, err := bufio.NewReader(c.Stdout()).ReadString('\n')

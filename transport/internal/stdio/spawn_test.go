@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process"
 	"github.com/mcpvisor/mcpvisor/transport/internal/transporttest"
 )
@@ -20,7 +21,7 @@ import (
 // a process.
 func TestSpawn_after_abort(t *testing.T) {
 	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
-	d.spawn = func() (process.Process, *supervisor.Cause) {
+	d.spawn = func(uint64) (process.Process, *supervisor.Cause) {
 		require.Fail(t, "a process is started")
 		return nil, transporttest.ErrGivenUp
 	}
@@ -36,20 +37,48 @@ func TestSpawn_aborted_meanwhile(t *testing.T) {
 	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
 	s, spawn := d.NewSession(), d.spawn
 	var started process.Process
-	d.spawn = func() (process.Process, *supervisor.Cause) {
+	d.spawn = func(uint64) (process.Process, *supervisor.Cause) {
 		s.Abort(transporttest.ErrGivenUp)
 		select {
 		case <-s.Released():
 			require.Fail(t, "released before the process is started")
 		default:
 		}
-		p, cause := spawn()
+		p, cause := spawn(1)
 		started = p
 		return p, cause
 	}
 	require.ErrorIs(t, s.Open(t.Context()), transporttest.ErrGivenUp)
 	transporttest.RequireClosed(t, s.Released(), "nothing is left")
 	transporttest.RequireClosed(t, started.Exited(), "the process is not ended")
+}
+
+// killedProcess records that it was killed.
+type killedProcess struct {
+	process.Process
+	killed atomic.Bool
+}
+
+func (p *killedProcess) Kill() {
+	p.killed.Store(true)
+	p.Process.Kill()
+}
+
+// TestSpawn_killed_meanwhile: a process that is being started while the session is killed gets no
+// grace.
+func TestSpawn_killed_meanwhile(t *testing.T) {
+	d, _ := newServerDialer(t, mcpvisor.EraAuto, transporttest.LegacyServer(nil))
+	s, spawn := d.NewSession(), d.spawn
+	started := &killedProcess{}
+	d.spawn = func(uint64) (process.Process, *supervisor.Cause) {
+		transport.Kill(s, transporttest.ErrGivenUp)
+		p, cause := spawn(1)
+		started.Process = p
+		return started, cause
+	}
+	require.ErrorIs(t, s.Open(t.Context()), transporttest.ErrGivenUp)
+	transporttest.RequireClosed(t, s.Released(), "nothing is left")
+	require.True(t, started.killed.Load(), "it was asked to end, and not killed")
 }
 
 // TestSpawn_second_process_after_the_first_is_gone: the second process of a negotiation

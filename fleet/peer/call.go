@@ -1,0 +1,140 @@
+package peer
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Caller makes calls of MCP servers and returns results as the servers sent them. A *facade.Client
+// is one.
+type Caller interface {
+	CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...facade.CallOption) (json.RawMessage, error)
+	ReadResourceRaw(ctx context.Context, server, uri string, opts ...facade.CallOption) (json.RawMessage, error)
+	GetPromptRaw(ctx context.Context, prompt string, args map[string]string, opts ...facade.CallOption) (json.RawMessage, error)
+	CompleteRaw(ctx context.Context, server string, r facade.CompletionRequest, opts ...facade.CallOption) (json.RawMessage, error)
+}
+
+var _ Caller = (*facade.Client)(nil)
+
+// Why a node did not execute a call; nothing was sent. They are causes of a *mcpvisor.Error.
+var (
+	// ErrMoved: the server is not placed on that node, or no longer in that epoch.
+	ErrMoved = errors.New("the server has moved")
+	// ErrLeaseOver: the node has lost its lease, and may not execute calls of the server.
+	ErrLeaseOver = errors.New("the lease of the node is over")
+)
+
+// method is what a call asks for.
+type method byte
+
+const (
+	methodTool method = iota + 1
+	methodRead
+	methodPrompt
+	methodComplete
+)
+
+// call is a call as it travels. Arguments is the rest of its message.
+type call struct {
+	method method
+	server string // for the check of the epoch
+	epoch  uint64
+	left   time.Duration // until the deadline of the caller; 0: it has none
+	target string        // the tool or prompt as the caller named it, or the URI
+	args   []byte        // JSON: of the tool, of the prompt, or the completion request
+
+	settings facade.CallSettings // without functions and handlers
+	progress bool                // the caller wants the reports of progress
+	logs     bool                // the caller wants the log messages, from settings.LogLevel
+	answerer uint64              // number of the handlers of the caller; 0: none
+	answers  facade.Declared     // what they answer
+	all      bool                // they answer everything
+}
+
+// flagFields are the switches of a call, the lowest bit first. New ones are added at the end.
+func (c *call) flagFields() []*bool {
+	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
+		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots}
+}
+
+func (c *call) flags() (flags uint64) {
+	for i, set := range c.flagFields() {
+		if *set {
+			flags |= 1 << i
+		}
+	}
+	return flags
+}
+
+func (c *call) setFlags(flags uint64) {
+	for i, set := range c.flagFields() {
+		*set = flags&(1<<i) != 0
+	}
+}
+
+// append encodes the call.
+func (c *call) append(b []byte) []byte {
+	s := &c.settings
+	b = append(b, byte(c.method))
+	b = appendString(b, c.server)
+	b = binary.AppendUvarint(b, c.epoch)
+	b = binary.AppendVarint(b, int64(c.left))
+	b = appendString(b, c.target)
+	b = binary.AppendUvarint(b, c.flags())
+	b = binary.AppendVarint(b, int64(s.Timeout))
+	b = binary.AppendUvarint(b, c.answerer)
+	b = appendString(b, s.LogLevel)
+	b = appendString(b, s.Key)
+	b = appendString(b, s.ClientName)
+	b = appendBytes(b, s.Meta)
+	b = appendBytes(b, s.Continuation.InputResponses)
+	b = appendBytes(b, s.Continuation.RequestState)
+	return append(b, c.args...)
+}
+
+// readCall decodes a call, which keeps the message.
+func readCall(message []byte) (c call, err error) {
+	r := reader{rest: message}
+	s := &c.settings
+	c.method, c.server, c.epoch, c.left, c.target = method(r.byte()), r.string(), r.uint(), time.Duration(r.int()), r.string()
+	c.setFlags(r.uint())
+	s.Timeout, c.answerer = time.Duration(r.int()), r.uint()
+	s.LogLevel, s.Key, s.ClientName, s.Meta = r.string(), r.string(), r.string(), r.optional()
+	s.Continuation = facade.Continuation{InputResponses: r.optional(), RequestState: r.optional()}
+	c.args = r.rest
+	if r.failed || c.method < methodTool || c.method > methodComplete {
+		return call{}, errors.New("a call that cannot be read")
+	}
+	return c, nil
+}
+
+// do makes the call.
+func (c *call) do(ctx context.Context, to Caller, opts []facade.CallOption) (json.RawMessage, error) {
+	unreadable := func(err error) error {
+		return &mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	}
+	switch c.method {
+	case methodTool:
+		return to.CallToolRaw(ctx, c.target, c.args, opts...)
+	case methodRead:
+		return to.ReadResourceRaw(ctx, c.server, c.target, opts...)
+	case methodPrompt:
+		var args map[string]string
+		if err := json.Unmarshal(c.args, &args); err != nil {
+			return nil, unreadable(err)
+		}
+		return to.GetPromptRaw(ctx, c.target, args, opts...)
+	default:
+		var r facade.CompletionRequest
+		if err := json.Unmarshal(c.args, &r); err != nil {
+			return nil, unreadable(err)
+		}
+		return to.CompleteRaw(ctx, c.server, r, opts...)
+	}
+}

@@ -1,0 +1,439 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/certs"
+)
+
+const (
+	beatInterval = time.Second
+	// suspectAfter is how long nothing may come before new calls fail at once. It is three beats,
+	// and the time that the answer to the third one may take.
+	suspectAfter = 3*beatInterval + beatInterval/4
+	// redialFirst and redialMost are the pauses between attempts to connect.
+	redialFirst = 50 * time.Millisecond
+	redialMost  = 2 * time.Second
+)
+
+// ClientConfig configures a [Client].
+type ClientConfig struct {
+	// Identity is that of this node. Required.
+	Identity Identity
+	// Node is the id of the other node, and Address its host and port. Required.
+	Node    string
+	Address string
+	// Defaults are those of calls without options, as the client of this node has them.
+	Defaults facade.CallSettings
+	// RoomBytes bounds the bytes of long results (more than 32 KiB) that are received at a time.
+	// Default 32 MiB. One result may exceed a quarter of it.
+	RoomBytes int
+	// MaxResultBytes bounds one result; a call with a longer one fails with ErrProtocol. Default
+	// 256 MiB, at most 1 GiB.
+	MaxResultBytes int
+	// MaxCalls bounds the calls in flight. Further ones fail with ErrOverloaded. Default 2,048.
+	MaxCalls int
+	// OnChange, if set, is called when the node becomes reachable or unreachable; err says why it is
+	// not. One goroutine calls it, and the link waits for it.
+	OnChange func(reachable bool, err error)
+}
+
+// Client makes calls on one other node. It connects in the background, again and again, from
+// [NewClient] to [Client.Close]. Safe for concurrent use.
+type Client struct {
+	config ClientConfig
+	node   string // this one
+	link   atomic.Pointer[link]
+	calls  atomic.Int64 // in flight
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when nothing is left
+
+	mu     sync.Mutex
+	reason error // why there is no link; guarded by mu
+}
+
+// NewClient makes a client and begins to connect.
+func NewClient(config ClientConfig) (*Client, error) {
+	node, err := config.Identity.Node()
+	if err != nil {
+		return nil, err
+	}
+	if err := certs.CheckNodeID(config.Node); err != nil {
+		return nil, fmt.Errorf("peer: %w", err)
+	}
+	if config.Address == "" || config.MaxResultBytes > maxMessage {
+		return nil, fmt.Errorf("peer: a client needs an Address, and MaxResultBytes of at most %d", maxMessage)
+	}
+	config.RoomBytes, config.MaxResultBytes, config.MaxCalls = cmp.Or(config.RoomBytes, defaultRoom), cmp.Or(config.MaxResultBytes, defaultResult), cmp.Or(config.MaxCalls, defaultCalls)
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &Client{config: config, node: node, cancel: cancel, done: make(chan struct{}), reason: errors.New("not connected yet")}
+	go c.run(ctx)
+	return c, nil
+}
+
+// Close ends the client. Calls in flight fail; those that were sent have an unknown outcome. It
+// returns when nothing is left.
+func (c *Client) Close() {
+	c.cancel()
+	<-c.done
+}
+
+// Reachable returns nil if calls can be made now, and otherwise why not.
+func (c *Client) Reachable() error {
+	_, err := c.current()
+	return err
+}
+
+// WaitReachable waits until calls can be made, or ctx or the client ends.
+func (c *Client) WaitReachable(ctx context.Context) error {
+	for tick := time.NewTicker(10 * time.Millisecond); ; {
+		err := c.Reachable()
+		if err == nil {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		case <-c.done:
+			tick.Stop()
+			return errClosed
+		}
+	}
+}
+
+var errClosed = errors.New("the client of the node is closed")
+
+// current returns the link for a new call, or why none can be made.
+func (c *Client) current() (*link, error) {
+	l := c.link.Load()
+	if l == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return nil, c.reason
+	}
+	if silence := l.silence(); silence > suspectAfter {
+		return nil, fmt.Errorf("nothing has come from the node for %v", silence.Round(100*time.Millisecond))
+	}
+	return l, nil
+}
+
+// run keeps a link until ctx ends.
+func (c *Client) run(ctx context.Context) {
+	defer close(c.done)
+	for pause := redialFirst; ctx.Err() == nil; {
+		l, err := c.connect(ctx)
+		if err == nil {
+			pause = redialFirst
+			c.link.Store(l)
+			c.notify(true, nil)
+			err = l.watch(ctx)
+			c.setReason(err)
+			c.link.Store(nil)
+			l.close(err)
+			c.notify(false, err)
+		} else {
+			c.setReason(err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, redialMost)
+	}
+	c.setReason(errClosed)
+}
+
+func (c *Client) setReason(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reason = err
+}
+
+func (c *Client) notify(reachable bool, err error) {
+	if c.config.OnChange != nil {
+		c.config.OnChange(reachable, err)
+	}
+}
+
+// link is one connection to the other node, with its streams. It ends as a whole.
+type link struct {
+	client  *Client
+	conn    *grpc.ClientConn
+	cancel  context.CancelFunc // of the streams
+	streams [streamsPerLink]*clientStream
+	loops   sync.WaitGroup
+	next    atomic.Uint64 // number of the last call
+	ended   chan struct{} // closed when a stream has ended
+	endOnce sync.Once
+
+	mu           sync.Mutex
+	answerers    map[*facade.CallHandlers]*answererRef // of calls in flight
+	lastAnswerer uint64
+}
+
+// answererRef counts the calls in flight with certain handlers.
+type answererRef struct {
+	id    uint64
+	calls int
+}
+
+// connect makes a link: the connection, its streams, and the greeting on each.
+func (c *Client) connect(ctx context.Context) (*link, error) {
+	conn, err := grpc.NewClient("passthrough:///"+c.config.Address,
+		grpc.WithTransportCredentials(credentials.NewTLS(c.config.Identity.clientTLS(c.config.Node))),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: helloTimeout}),
+		grpc.WithDisableServiceConfig(), grpc.WithNoProxy())
+	if err != nil {
+		return nil, err
+	}
+	streams, cancel := context.WithCancel(context.Background())
+	l := &link{client: c, conn: conn, cancel: cancel, ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
+	stop := context.AfterFunc(ctx, cancel)
+	defer stop()
+	greeting := time.AfterFunc(helloTimeout, cancel)
+	defer greeting.Stop()
+	for i := range l.streams {
+		var s grpc.ClientStream
+		if s, err = conn.NewStream(streams, &linkDesc, methodName); err != nil {
+			break
+		}
+		l.streams[i] = l.newStream(s)
+	}
+	if err == nil {
+		err = l.greet()
+	}
+	if err != nil {
+		l.close(err)
+		return nil, err
+	}
+	return l, nil
+}
+
+// greet says who this node is, on each stream, and waits for the answers.
+func (l *link) greet() error {
+	b, err := json.Marshal(hello{Version: version, Node: l.client.node})
+	if err != nil {
+		return err
+	}
+	for _, s := range l.streams {
+		s.send(messageHello, 0, b)
+	}
+	for _, s := range l.streams {
+		select {
+		case h := <-s.welcome:
+			if h.Node != l.client.config.Node || h.Version < 1 || h.Version < version-1 {
+				return fmt.Errorf("the node says that it is %q, with version %d of the protocol; this node speaks %d", h.Node, h.Version, version)
+			}
+		case <-s.ended:
+			return s.err
+		}
+	}
+	return nil
+}
+
+// watch sends beats until a stream ends, the other node is silent for too long, or ctx ends.
+func (l *link) watch(ctx context.Context) error {
+	tick := time.NewTicker(beatInterval)
+	defer tick.Stop()
+	for {
+		for _, s := range l.streams {
+			s.send(messageBeat, 0, nil)
+		}
+		select {
+		case <-tick.C:
+			if l.silence() > silenceLimit {
+				return errSilent
+			}
+		case <-l.ended:
+			return l.err()
+		case <-ctx.Done():
+			return errClosed
+		}
+	}
+}
+
+// err is why the first stream has ended that has.
+func (l *link) err() error {
+	for _, s := range l.streams {
+		if s != nil {
+			select {
+			case <-s.ended:
+				return s.err
+			default:
+			}
+		}
+	}
+	return errors.New("the link is closed")
+}
+
+// silence is how long nothing has come on one of the streams.
+func (l *link) silence() (longest time.Duration) {
+	for _, s := range l.streams {
+		longest = max(longest, s.silence())
+	}
+	return longest
+}
+
+// close ends the link, and with it its calls. It waits for its goroutines.
+func (l *link) close(err error) {
+	for _, s := range l.streams {
+		if s != nil {
+			s.end(err)
+		}
+	}
+	l.cancel()
+	_ = l.conn.Close()
+	l.loops.Wait()
+}
+
+// clientStream is one stream of a link.
+type clientStream struct {
+	*stream
+	link    *link
+	welcome chan hello
+
+	mu        sync.Mutex
+	pending   map[uint64]*pending // by the number of the call
+	questions map[uint64]context.CancelFunc
+}
+
+func (l *link) newStream(grpc packets) *clientStream {
+	s := &clientStream{stream: newStream(grpc, l.client.config.RoomBytes/streamsPerLink), link: l, welcome: make(chan hello, 1),
+		pending: map[uint64]*pending{}, questions: map[uint64]context.CancelFunc{}}
+	s.accept, s.deliver = s.onAccept, s.onDeliver
+	s.onEnd = func() { l.endOnce.Do(func() { close(l.ended) }) }
+	l.loops.Go(s.write)
+	l.loops.Go(s.read)
+	return s
+}
+
+func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error) {
+	switch what {
+	case messageWelcome:
+		return verdictKeep, tooLong(what, total, maxHelloBytes)
+	case messageBeatBack:
+		return verdictIgnore, tooLong(what, total, 16)
+	case messageResult, messageFailure, messageProgress, messageLog, messageQuestion, messageWithdraw:
+	default:
+		return verdictIgnore, nil // of a later version
+	}
+	s.mu.Lock()
+	p := s.pending[number]
+	s.mu.Unlock()
+	switch {
+	case p == nil:
+		if number == 0 || number > s.link.next.Load() {
+			return verdictIgnore, fmt.Errorf("a message of kind %d about call %d, which was never made", what, number)
+		}
+		return verdictIgnore, nil
+	case what == messageResult:
+		if limit := s.link.client.config.MaxResultBytes; total > uint64(limit) {
+			p.finish(nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+				Cause: fmt.Errorf("the result has %d bytes, and %d at most are accepted", total, limit), Hint: "raise MaxResultBytes"})
+			return verdictIgnore, nil
+		}
+		return verdictKeep, p.begins(what)
+	case what == messageFailure:
+		if err := tooLong(what, total, maxFailure); err != nil {
+			return verdictIgnore, err
+		}
+		return verdictKeep, p.begins(what)
+	case what == messageQuestion:
+		return verdictKeep, tooLong(what, total, maxQuestionBytes+maxHelloBytes)
+	default:
+		return verdictKeep, tooLong(what, total, maxChunk)
+	}
+}
+
+func (s *clientStream) onDeliver(what byte, number uint64, body []byte) error {
+	if what == messageWelcome {
+		var h hello
+		if err := json.Unmarshal(body, &h); err != nil {
+			return err
+		}
+		select {
+		case s.welcome <- h:
+			return nil
+		default:
+			return errors.New("a second greeting")
+		}
+	}
+	s.mu.Lock()
+	p := s.pending[number]
+	s.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	switch what {
+	case messageResult:
+		p.finish(body, nil)
+	case messageFailure:
+		p.finish(nil, decodeFailure(body))
+	case messageProgress, messageLog:
+		p.report(what, body)
+	case messageQuestion:
+		return s.question(p, body)
+	case messageWithdraw:
+		r := reader{rest: body}
+		s.mu.Lock()
+		cancel := s.questions[r.uint()]
+		s.mu.Unlock()
+		if cancel != nil {
+			cancel()
+		}
+	}
+	return nil
+}
+
+// question answers a question of the server of a call, in a goroutine of its own.
+func (s *clientStream) question(p *pending, body []byte) error {
+	r := reader{rest: body}
+	id := r.uint()
+	q := facade.ServerRequest{Server: r.string(), Method: r.string()}
+	if q.Params = r.rest; r.failed {
+		return errors.New("a question that cannot be read")
+	}
+	if len(q.Params) == 0 {
+		q.Params = nil
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	s.mu.Lock()
+	full := len(s.questions) >= maxQuestions || s.questions[id] != nil
+	if !full {
+		s.questions[id] = cancel
+	}
+	s.mu.Unlock()
+	if full || p.handlers == nil {
+		cancel()
+		return errors.New("more questions than may wait for an answer, or one for a call without handlers")
+	}
+	go func() { // for as long as the handler takes; nothing waits for it
+		result, err := answer(ctx, p.handlers, q)
+		cancel()
+		s.mu.Lock()
+		delete(s.questions, id)
+		s.mu.Unlock()
+		s.send(messageAnswer, p.number, encodeAnswer(id, result, err))
+	}()
+	return nil
+}

@@ -1,0 +1,119 @@
+package peer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// frames reads all frames of a packet, without their payloads.
+func frames(t *testing.T, packet []byte) (all []frame) {
+	t.Helper()
+	for len(packet) > 0 {
+		f, rest, err := readFrame(packet)
+		require.NoError(t, err)
+		f.payload, packet = nil, rest
+		all = append(all, f)
+	}
+	return all
+}
+
+// TestOutbox_turns: long messages share the stream with each other and with short ones.
+func TestOutbox_turns(t *testing.T) {
+	o := newOutbox()
+	for call := range uint64(2) {
+		o.add(&transfer{what: messageResult, call: call + 1, body: make([]byte, 5*maxChunk)})
+		o.take(nil)
+	}
+	require.True(t, o.grant(1))
+	require.True(t, o.grant(2))
+	var order []uint64
+	for len(o.ready) > 0 {
+		if len(order) == 3 {
+			o.add(&transfer{what: messageResult, call: 9, body: []byte("short")})
+		}
+		for _, f := range frames(t, o.take(nil)) {
+			order = append(order, f.message)
+		}
+	}
+	require.Equal(t, []uint64{1, 2, 1, 2, 1, 0, 2, 1, 2}, order, "0 is the short one")
+	require.False(t, o.grant(3), "it was never begun")
+	require.True(t, o.grant(1), "late credit is harmless")
+}
+
+// TestOutbox_withdraw: a message that was not taken to its end cannot be executed, so it was not
+// sent; a begun one is dropped.
+func TestOutbox_withdraw(t *testing.T) {
+	done := 0
+	newTransfer := func(size int) *transfer {
+		return &transfer{what: messageCall, call: 1, body: make([]byte, size), done: func() { done++ }}
+	}
+	o := newOutbox()
+	queued, short, begun, ending := newTransfer(10), newTransfer(10), newTransfer(2*maxChunk), newTransfer(2*maxChunk)
+	o.add(queued)
+	require.True(t, o.withdraw(queued))
+	require.Empty(t, o.take(nil))
+	o.add(short)
+	require.Len(t, frames(t, o.take(nil)), 1)
+	require.False(t, o.withdraw(short))
+	o.add(begun)
+	require.Equal(t, byte(frameBegin), frames(t, o.take(nil))[0].kind)
+	require.True(t, o.withdraw(begun))
+	require.Equal(t, []frame{{kind: frameDrop, message: 1}}, frames(t, o.take(nil)))
+	require.True(t, o.grant(1))
+	require.Empty(t, o.take(nil))
+	o.add(ending)
+	o.take(nil)
+	require.Equal(t, 3, done)
+	o.close()
+	require.True(t, o.withdraw(ending))
+	require.False(t, o.add(newTransfer(1)))
+	require.Equal(t, 4, done, "each once")
+	refused := newOutbox()
+	again := newTransfer(2 * maxChunk)
+	refused.add(again)
+	refused.take(nil)
+	refused.grant(1)
+	refused.refused(1)
+	require.Empty(t, refused.take(nil))
+	require.Equal(t, 5, done)
+}
+
+// TestOutbox_control: credits of any number go out in whole frames, and their number is bounded.
+func TestOutbox_control(t *testing.T) {
+	o := newOutbox()
+	n := 0
+	for o.addControl(frameCredit, 1<<62) {
+		n++
+	}
+	require.Equal(t, maxControl, n)
+	for packet := o.take(nil); len(packet) > 0; packet = o.take(nil) {
+		require.LessOrEqual(t, len(packet), maxPacket)
+		n -= len(frames(t, packet))
+	}
+	require.Zero(t, n)
+}
+
+// TestRoom: messages get room in their order; one that is longer than the limit waits until it is
+// alone.
+func TestRoom(t *testing.T) {
+	r := &room{limit: 100}
+	var granted []string
+	reserve := func(name string, bytes int) *place {
+		return r.reserve(bytes, func() { granted = append(granted, name) })
+	}
+	a, b := reserve("a", 60), reserve("b", 60)
+	c, d := reserve("c", 500), reserve("d", 1)
+	require.Equal(t, []string{"a"}, granted)
+	r.release(a)
+	require.Equal(t, []string{"a", "b"}, granted, "c is longer than the room that is left, and d is behind it")
+	r.release(b)
+	require.Equal(t, []string{"a", "b", "c"}, granted)
+	e := reserve("e", 1)
+	r.release(d)
+	r.release(c)
+	require.Equal(t, []string{"a", "b", "c", "e"}, granted, "d has left the queue")
+	r.release(e)
+	require.Zero(t, r.used)
+	require.Empty(t, r.queue)
+}

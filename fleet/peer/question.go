@@ -1,0 +1,218 @@
+package peer
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// An MCP server may ask during a call: for its caller's model, user or directories. The node of the
+// server sends the question to the node of the caller, whose handlers answer.
+
+const (
+	// maxQuestions bounds the questions of one stream that wait for an answer.
+	maxQuestions = 256
+	// maxQuestionBytes bounds a question, and the text of an error that answers one.
+	maxQuestionBytes = 8 << 20
+	// maxAnswerers bounds the different handlers of the calls in flight on one stream.
+	maxAnswerers = 4096
+)
+
+// answerer stands for the handlers of a caller on the node of the server. All calls of one stream
+// with the same handlers share one: the facade tells callers apart by it.
+type answerer struct {
+	handlers *facade.CallHandlers
+	calls    map[uint64]struct{} // in flight; guarded by the mutex of the stream
+}
+
+// reply is the answer to a question.
+type reply struct {
+	result json.RawMessage
+	err    error
+}
+
+// answererOf returns the handlers that stand for those of the caller, and notes the call.
+func (t *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a := t.answerers[c.answerer]
+	if a == nil {
+		if len(t.answerers) >= maxAnswerers {
+			return nil, errors.New("the calls in flight have too many different handlers")
+		}
+		a = &answerer{handlers: &facade.CallHandlers{}, calls: map[uint64]struct{}{}}
+		if c.all || c.answers != (facade.Declared{}) {
+			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return t.ask(ctx, a, r) }
+			a.handlers.RawAnswers = c.answers
+		}
+		t.answerers[c.answerer] = a
+	}
+	a.calls[number] = struct{}{}
+	return a, nil
+}
+
+// leave forgets a call, and its answerer with the last one.
+func (t *serverStream) leave(id, number uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a := t.answerers[id]; a != nil {
+		if delete(a.calls, number); len(a.calls) == 0 {
+			delete(t.answerers, id)
+		}
+	}
+}
+
+// ask sends a question to the node of the caller, and waits for the answer.
+func (t *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
+	if len(r.Params) > maxQuestionBytes {
+		return nil, fmt.Errorf("the request has %d bytes", len(r.Params))
+	}
+	t.mu.Lock()
+	var number uint64
+	for number = range a.calls { // any of them: they have the same handlers
+		break
+	}
+	if number == 0 || len(t.questions) >= maxQuestions {
+		t.mu.Unlock()
+		return nil, errors.New("no call is in flight that the request belongs to, or too many requests wait")
+	}
+	t.lastAsked++
+	id, answered := t.lastAsked, make(chan reply, 1)
+	t.questions[id] = answered
+	t.mu.Unlock()
+	defer func() {
+		t.mu.Lock()
+		delete(t.questions, id)
+		t.mu.Unlock()
+	}()
+	body := binary.AppendUvarint(nil, id)
+	body = appendString(appendString(body, r.Server), r.Method)
+	question := &transfer{what: messageQuestion, call: number, body: append(body, r.Params...)}
+	t.out.add(question)
+	select {
+	case got := <-answered:
+		return got.result, got.err
+	case <-ctx.Done():
+		if !t.out.withdraw(question) {
+			t.send(messageWithdraw, number, binary.AppendUvarint(nil, id))
+		}
+		return nil, context.Cause(ctx)
+	case <-t.ended:
+		return nil, errors.New("the node of the caller is gone")
+	}
+}
+
+// Kinds of answers.
+const (
+	answerResult = iota
+	answerRPCError
+	answerError
+)
+
+// answered hands an answer to the goroutine that waits for it.
+func (t *serverStream) answered(body []byte) error {
+	r := reader{rest: body}
+	id, kind := r.uint(), r.byte()
+	var got reply
+	switch {
+	case r.failed:
+		return errors.New("an answer that cannot be read")
+	case kind == answerResult:
+		got.result = r.rest
+	case kind == answerRPCError:
+		rpc := new(jsonrpc.Error)
+		if got.err = rpc; json.Unmarshal(r.rest, rpc) != nil {
+			got.err = errors.New("the node of the caller answered with an error that cannot be read")
+		}
+	default:
+		got.err = errors.New(string(r.rest))
+	}
+	t.mu.Lock()
+	waiting := t.questions[id]
+	delete(t.questions, id)
+	t.mu.Unlock()
+	if waiting != nil {
+		waiting <- got
+	}
+	return nil
+}
+
+// declared says what handlers answer; all: everything.
+func declared(h *facade.CallHandlers) (answers facade.Declared, all bool) {
+	if h.Raw != nil {
+		return h.RawAnswers, h.RawAnswers == facade.Declared{}
+	}
+	return facade.Declared{Sampling: h.Sampling != nil, SamplingTools: h.Sampling != nil && h.SamplingTools, Elicitation: h.Elicitation != nil,
+		URLElicitation: h.URLElicitation != nil, Roots: h.Roots != nil}, false
+}
+
+// answer answers a question by the handlers of its call.
+func answer(ctx context.Context, h *facade.CallHandlers, r facade.ServerRequest) (result json.RawMessage, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, errors.New("the handler of the caller panicked")
+		}
+	}()
+	var value any
+	switch {
+	case h.Raw != nil:
+		return h.Raw(ctx, r)
+	case r.Method == "sampling/createMessage" && h.Sampling != nil:
+		p := new(mcp.CreateMessageWithToolsParams)
+		if err := json.Unmarshal(r.Params, p); err != nil {
+			return nil, invalidParams(err)
+		}
+		value, err = h.Sampling(ctx, facade.SamplingRequest{Server: r.Server, CreateMessageWithToolsParams: p})
+	case r.Method == "elicitation/create":
+		p := new(mcp.ElicitParams)
+		if err := json.Unmarshal(r.Params, p); err != nil {
+			return nil, invalidParams(err)
+		}
+		f := h.Elicitation
+		if p.Mode == "url" {
+			f = h.URLElicitation
+		}
+		if f == nil {
+			return nil, errNoHandler
+		}
+		value, err = f(ctx, facade.ElicitationRequest{Server: r.Server, ElicitParams: p})
+	case r.Method == "roots/list" && h.Roots != nil:
+		roots, failed := h.Roots(ctx, r.Server)
+		value, err = map[string]any{"roots": append([]mcp.Root{}, roots...)}, failed
+	default:
+		return nil, errNoHandler
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(value)
+}
+
+func invalidParams(err error) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+}
+
+var errNoHandler = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the caller has no handler for this request"}
+
+// encodeAnswer encodes the answer to a question.
+func encodeAnswer(id uint64, result json.RawMessage, err error) []byte {
+	b := binary.AppendUvarint(nil, id)
+	var rpc *jsonrpc.Error
+	switch {
+	case err == nil:
+		return append(append(b, answerResult), result...)
+	case errors.As(err, &rpc):
+		if encoded, failed := json.Marshal(rpc); failed == nil && len(encoded) <= maxQuestionBytes {
+			return append(append(b, answerRPCError), encoded...)
+		}
+	}
+	text := err.Error()
+	return append(append(b, answerError), text[:min(len(text), maxFailureText)]...)
+}

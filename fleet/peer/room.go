@@ -1,0 +1,71 @@
+package peer
+
+import "sync"
+
+// room bounds the bytes of long messages that are being received from one peer. A message gets
+// room for all of it before its sender gets credit, in the order in which messages began, so that
+// messages that are half received never wait for each other. One that is longer than the limit
+// waits until it is alone. Safe for concurrent use.
+type room struct {
+	limit int
+
+	mu    sync.Mutex
+	used  int      // guarded by mu
+	queue []*place // guarded by mu
+}
+
+// place is the room of one message.
+type place struct {
+	bytes   int
+	held    bool   // guarded by the mutex of the room
+	granted func() // called once, when there is room; it must not block
+}
+
+// reserve calls granted as soon as there is room; perhaps before it returns.
+func (r *room) reserve(bytes int, granted func()) *place {
+	p := &place{bytes: bytes, granted: granted}
+	r.mu.Lock()
+	r.queue = append(r.queue, p)
+	due := r.admitLocked()
+	r.mu.Unlock()
+	callAll(due)
+	return p
+}
+
+// release gives the room of a message back, or its place in the queue.
+func (r *room) release(p *place) {
+	r.mu.Lock()
+	if p.held {
+		p.held = false
+		r.used -= p.bytes
+	} else {
+		for i, waiting := range r.queue {
+			if waiting == p {
+				r.queue = append(r.queue[:i], r.queue[i+1:]...)
+				break
+			}
+		}
+	}
+	due := r.admitLocked()
+	r.mu.Unlock()
+	callAll(due)
+}
+
+func (r *room) admitLocked() (due []func()) {
+	for len(r.queue) > 0 {
+		p := r.queue[0]
+		if r.used > 0 && r.used+p.bytes > r.limit {
+			break
+		}
+		r.queue, p.held = r.queue[1:], true
+		r.used += p.bytes
+		due = append(due, p.granted)
+	}
+	return due
+}
+
+func callAll(due []func()) {
+	for _, f := range due {
+		f()
+	}
+}

@@ -1,0 +1,272 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Route makes calls of one server on another node, as it was placed with one epoch. It is a
+// [Caller]. The names of tools and prompts are qualified, as in "fs/list", or aliases that the
+// other node knows. WithResultRoom has no effect: a result that has come is the caller's.
+//
+// Errors are those of the facade, and: ErrUnavailable with OutcomeNotSent while the node cannot be
+// reached, and with the causes [ErrMoved] and [ErrLeaseOver]; ErrCrashed with OutcomeUnknown if the
+// node is gone before its answer.
+type Route struct {
+	client *Client
+	server string
+	epoch  uint64
+}
+
+var _ Caller = Route{}
+
+// Route returns the route to a server that was placed on the node of the client with this epoch.
+func (c *Client) Route(server string, epoch uint64) Route { return Route{c, server, epoch} }
+
+// CallToolRaw implements [Caller].
+func (r Route) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...facade.CallOption) (json.RawMessage, error) {
+	return r.do(ctx, "call "+tool, call{method: methodTool, target: tool, args: args}, opts)
+}
+
+// ReadResourceRaw implements [Caller].
+func (r Route) ReadResourceRaw(ctx context.Context, server, uri string, opts ...facade.CallOption) (json.RawMessage, error) {
+	if server != r.server {
+		return nil, &mcpvisor.Error{Server: server, Op: "read " + server + " " + uri, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			Cause: fmt.Errorf("the route is that of server %q", r.server)}
+	}
+	return r.do(ctx, "read "+server+" "+uri, call{method: methodRead, target: uri}, opts)
+}
+
+// GetPromptRaw implements [Caller].
+func (r Route) GetPromptRaw(ctx context.Context, prompt string, args map[string]string, opts ...facade.CallOption) (json.RawMessage, error) {
+	encoded, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	return r.do(ctx, "prompt "+prompt, call{method: methodPrompt, target: prompt, args: encoded}, opts)
+}
+
+// CompleteRaw implements [Caller].
+func (r Route) CompleteRaw(ctx context.Context, server string, request facade.CompletionRequest, opts ...facade.CallOption) (json.RawMessage, error) {
+	op := "complete " + request.Argument + " of " + mcpvisor.Qualify(server, request.Prompt+request.Template)
+	encoded, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	return r.do(ctx, op, call{method: methodComplete, args: encoded}, opts)
+}
+
+// do makes a call and completes its error.
+func (r Route) do(ctx context.Context, op string, c call, opts []facade.CallOption) (json.RawMessage, error) {
+	c.server, c.epoch = r.server, r.epoch
+	result, e := r.client.call(ctx, &c, opts)
+	if e == nil {
+		return result, nil
+	}
+	e.Op = op
+	return nil, e
+}
+
+// pending is a call in flight. Its caller owns it, except for what mu guards.
+type pending struct {
+	number   uint64
+	ctx      context.Context // of the call: ends with it
+	handlers *facade.CallHandlers
+	wake     chan struct{} // has room for one
+
+	mu       sync.Mutex
+	begun    bool // its result or failure begins to come
+	finished bool
+	result   json.RawMessage
+	err      *mcpvisor.Error
+	reports  []report // not delivered yet
+}
+
+// report is a report of progress or a log message.
+type report struct {
+	what byte
+	body []byte
+}
+
+// maxReports bounds the reports that wait for a slow caller; further ones are dropped, as the
+// facade does.
+const maxReports = 8192
+
+func (p *pending) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begins notes that the answer begins to come. There may be one.
+func (p *pending) begins(what byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begun {
+		return fmt.Errorf("a second answer (kind %d) to call %d", what, p.number)
+	}
+	p.begun = true
+	return nil
+}
+
+func (p *pending) finish(result json.RawMessage, err *mcpvisor.Error) {
+	p.mu.Lock()
+	if !p.finished {
+		p.finished, p.result, p.err = true, result, err
+	}
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pending) report(what byte, body []byte) {
+	p.mu.Lock()
+	if len(p.reports) < maxReports {
+		p.reports = append(p.reports, report{what, body})
+	}
+	p.mu.Unlock()
+	p.signal()
+}
+
+// next returns what has come since the last call.
+func (p *pending) next() (reports []report, finished bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	reports, p.reports = p.reports, nil
+	return reports, p.finished
+}
+
+// call makes a call and waits for its end.
+func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOption) (json.RawMessage, *mcpvisor.Error) {
+	settings, err := c.config.Defaults.With(opts...)
+	if err != nil {
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	}
+	if ctx.Err() != nil {
+		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		request.left = max(time.Until(deadline), time.Nanosecond)
+	}
+	l, err := c.current()
+	if err != nil {
+		return nil, refused(request.server, request.epoch, fmt.Errorf("node %q cannot be reached: %w", c.config.Node, err))
+	}
+	if c.calls.Add(1) > int64(c.config.MaxCalls) {
+		c.calls.Add(-1)
+		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
+			Cause: fmt.Errorf("%d calls of node %q are in flight", c.config.MaxCalls, c.config.Node)}
+	}
+	defer c.calls.Add(-1)
+	request.settings, request.progress, request.logs = settings, settings.Progress != nil, settings.LogMessages != nil
+	number := l.next.Add(1)
+	s := l.streams[number%streamsPerLink]
+	p := &pending{number: number, ctx: ctx, handlers: settings.Handlers, wake: make(chan struct{}, 1)}
+	if p.handlers != nil { // their calls share a stream, where the server knows them by their number
+		var leave func()
+		request.answerer, leave = l.join(p.handlers)
+		defer leave()
+		s = l.streams[request.answerer%streamsPerLink]
+		request.answers, request.all = declared(p.handlers)
+		var cancel context.CancelFunc
+		p.ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+	}
+	return s.call(ctx, p, request)
+}
+
+// join notes a call with handlers, and returns their number.
+func (l *link) join(h *facade.CallHandlers) (id uint64, leave func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ref := l.answerers[h]
+	if ref == nil {
+		l.lastAnswerer++
+		ref = &answererRef{id: l.lastAnswerer}
+		l.answerers[h] = ref
+	}
+	ref.calls++
+	return ref.id, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if ref.calls--; ref.calls == 0 {
+			delete(l.answerers, h)
+		}
+	}
+}
+
+// call sends a call on the stream and waits for its end.
+func (s *clientStream) call(ctx context.Context, p *pending, request *call) (result json.RawMessage, e *mcpvisor.Error) {
+	t := &transfer{what: messageCall, call: p.number, body: request.append(make([]byte, 0, len(request.args)+len(request.server)+len(request.target)+64))}
+	s.mu.Lock()
+	s.pending[p.number] = p
+	s.mu.Unlock()
+	ended := false
+	defer func() { // also when a function of the caller panics
+		s.mu.Lock()
+		delete(s.pending, p.number)
+		s.mu.Unlock()
+		if !ended && !s.out.withdraw(t) {
+			s.send(messageCancel, p.number, nil)
+		}
+	}()
+	s.out.add(t) // if the stream has ended, it is found below
+	for {
+		select {
+		case <-p.wake:
+			reports, finished := p.next()
+			for _, r := range reports {
+				r.deliver(request)
+			}
+			if finished {
+				ended = true
+				return p.result, p.err
+			}
+		case <-ctx.Done():
+			ended = true
+			e := &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
+			if !s.out.withdraw(t) {
+				s.send(messageCancel, p.number, nil)
+				e.Outcome = mcpvisor.OutcomeUnknown
+			}
+			return nil, e
+		case <-s.ended:
+			ended = true
+			if _, finished := p.next(); finished {
+				return p.result, p.err
+			}
+			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.err)
+			if s.out.withdraw(t) {
+				return nil, refused(request.server, request.epoch, gone)
+			}
+			return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: gone}
+		}
+	}
+}
+
+// deliver calls the function of the caller.
+func (r *report) deliver(request *call) {
+	switch r.what {
+	case messageProgress:
+		var p mcpvisor.Progress
+		if request.settings.Progress != nil && json.Unmarshal(r.body, &p) == nil {
+			request.settings.Progress(p)
+		}
+	case messageLog:
+		var m mcpvisor.LogMessage
+		if request.settings.LogMessages != nil && json.Unmarshal(r.body, &m) == nil {
+			request.settings.LogMessages(m)
+		}
+	}
+}
+
+// IsMoved reports whether another route may execute a call that has failed with err: the server has
+// moved, or the node has lost its lease.
+func IsMoved(err error) bool { return errors.Is(err, ErrMoved) || errors.Is(err, ErrLeaseOver) }

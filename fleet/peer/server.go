@@ -1,0 +1,405 @@
+package peer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/certs"
+)
+
+// Defaults of the configurations.
+const (
+	defaultRoom     = 32 << 20
+	defaultCalls    = 2048
+	defaultCall     = 64 << 20
+	defaultResult   = 256 << 20
+	streamsPerLink  = 4
+	silenceLimit    = 10 * time.Second
+	helloTimeout    = 5 * time.Second
+	maxHelloBytes   = 4 << 10
+	maxReportsAhead = 64 // of progress and log messages that wait to be sent, for each call
+)
+
+// version is the version of the protocol. A node speaks it and the one before.
+const version = 1
+
+// ServerConfig configures a [Server].
+type ServerConfig struct {
+	// Identity is that of this node. Required.
+	Identity Identity
+	// Local executes the calls: the facade.Client of this node. Required.
+	Local Caller
+	// Check reports whether this node may execute a call of a server that was placed with this
+	// epoch: nil, ErrMoved or ErrLeaseOver. It is called when a call arrives, by the goroutine that
+	// makes it. Required.
+	Check func(server string, epoch uint64) error
+	// Allow reports whether a node may connect. Default: each that the authorities have signed.
+	Allow func(node string) bool
+	// RoomBytes bounds the bytes of long calls (more than 32 KiB) that are received from one peer
+	// at a time. Default 32 MiB. One call may exceed a quarter of it.
+	RoomBytes int
+	// MaxCalls bounds the calls of one peer that are executed at a time; a quarter of it is for
+	// each of its streams. Further ones fail with ErrOverloaded. Default 2,048.
+	MaxCalls int
+	// MaxCallBytes bounds a call with its arguments. Default 64 MiB.
+	MaxCallBytes int
+}
+
+func (c *ServerConfig) withDefaults() ServerConfig {
+	d := *c
+	d.RoomBytes, d.MaxCalls, d.MaxCallBytes = cmp.Or(d.RoomBytes, defaultRoom), cmp.Or(d.MaxCalls, defaultCalls), cmp.Or(d.MaxCallBytes, defaultCall)
+	return d
+}
+
+// Server executes the calls of other nodes. Safe for concurrent use.
+type Server struct {
+	config ServerConfig
+	node   string
+	grpc   *grpc.Server
+
+	running sync.WaitGroup // the loops of the streams, and the calls
+}
+
+// hello is what both ends of a stream say first.
+type hello struct {
+	Version int    `json:"version"`
+	Node    string `json:"node"`
+}
+
+// NewServer makes a server, which [Server.Serve] starts.
+func NewServer(config ServerConfig) (*Server, error) {
+	node, err := config.Identity.Node()
+	if err != nil {
+		return nil, err
+	}
+	if config.Local == nil || config.Check == nil {
+		return nil, errors.New("peer: a server needs Local and Check")
+	}
+	s := &Server{config: config.withDefaults(), node: node}
+	s.grpc = grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(config.Identity.serverTLS(config.Allow))),
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.MaxRecvMsgSize(maxPacket),
+		grpc.MaxConcurrentStreams(2*streamsPerLink),
+		grpc.ConnectionTimeout(helloTimeout),
+	)
+	s.grpc.RegisterService(&grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
+		StreamName: streamName, ServerStreams: true, ClientStreams: true,
+		Handler: func(_ any, stream grpc.ServerStream) error { return s.serveStream(stream) },
+	}}}, nil)
+	return s, nil
+}
+
+// Serve accepts connections until Close, and then returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	err := s.grpc.Serve(l)
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// Close closes all connections. The contexts of the calls of other nodes end. It returns when they
+// have ended.
+func (s *Server) Close() {
+	s.grpc.Stop()
+	s.running.Wait()
+}
+
+// nodeOf is the node at the other end of a stream.
+func nodeOf(ctx context.Context) (string, error) {
+	p, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return "", errors.New("the connection has no peer")
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return "", errors.New("the connection has no certificate")
+	}
+	return certs.NodeOf(info.State.PeerCertificates[0])
+}
+
+// serverStream is one stream of another node.
+type serverStream struct {
+	*stream
+	server *Server
+	node   string
+	ctx    context.Context // ends with the stream
+	hello  chan hello
+	beats  atomic.Bool // an answer to a beat is queued
+
+	mu        sync.Mutex
+	calls     map[uint64]*served // by their numbers; until they have returned
+	held      int                // calls whose place is taken: until their answers are sent
+	refusals  int                // answers to calls that found no place, until they are sent
+	answerers map[uint64]*answerer
+	questions map[uint64]chan reply // by their numbers
+	lastAsked uint64
+	greeted   bool
+}
+
+// served is a call that is being executed.
+type served struct {
+	cancel context.CancelFunc
+}
+
+func (s *Server) serveStream(grpc grpc.ServerStream) error {
+	node, err := nodeOf(grpc.Context())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	t := &serverStream{stream: newStream(grpc, s.config.RoomBytes/streamsPerLink), server: s, node: node, ctx: ctx, hello: make(chan hello, 1),
+		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}}
+	t.accept, t.deliver = t.onAccept, t.onDeliver
+	// They end when this function has returned, because the stream of gRPC ends then: a peer that
+	// does not read may block them until that.
+	s.running.Go(t.write)
+	s.running.Go(t.read)
+	t.run()
+	return t.err
+}
+
+// run greets the client and watches it, until the stream ends.
+func (t *serverStream) run() {
+	timer := time.NewTimer(helloTimeout)
+	defer timer.Stop()
+	select {
+	case h := <-t.hello:
+		if h.Node != t.node || h.Version < version-1 || h.Version < 1 {
+			t.end(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d", t.node, h.Node, h.Version, version))
+			return
+		}
+	case <-timer.C:
+		t.end(errors.New("the client does not say who it is"))
+		return
+	case <-t.ended:
+		return
+	}
+	b, err := json.Marshal(hello{Version: version, Node: t.server.node})
+	if err != nil {
+		t.end(err)
+		return
+	}
+	t.send(messageWelcome, 0, b)
+	for tick := time.NewTicker(beatInterval); ; {
+		select {
+		case <-tick.C:
+			if t.silence() > silenceLimit {
+				t.end(errSilent)
+			}
+		case <-t.ended:
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// errSilent is why a link is closed on which nothing comes.
+var errSilent = fmt.Errorf("nothing has come from the peer for %v", silenceLimit)
+
+func (t *serverStream) onAccept(what byte, number, total uint64) (verdict, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.greeted != (what != messageHello) {
+		return verdictIgnore, fmt.Errorf("a message of kind %d at a time when none may come", what)
+	}
+	switch what {
+	case messageHello:
+		t.greeted = true
+		return verdictKeep, tooLong(what, total, maxHelloBytes)
+	case messageCall:
+		switch {
+		case t.calls[number] != nil:
+			return verdictIgnore, fmt.Errorf("call %d is made twice", number)
+		case total > uint64(t.server.config.MaxCallBytes):
+			return verdictIgnore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, t.server.config.MaxCallBytes)})
+		case t.held >= t.server.config.MaxCalls/streamsPerLink:
+			return verdictIgnore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+				RetryAfter: refusedRetryAfter, Cause: errors.New("the node executes as many calls of this node as it may")})
+		}
+		if len(t.incoming) >= t.server.config.MaxCalls/streamsPerLink {
+			return verdictIgnore, errors.New("too many calls begin and do not come")
+		}
+		return verdictKeep, nil
+	case messageCancel, messageBeat:
+		return verdictKeep, tooLong(what, total, 16)
+	case messageAnswer:
+		return verdictKeep, tooLong(what, total, uint64(t.server.config.MaxCallBytes))
+	}
+	return verdictIgnore, nil // of a later version
+}
+
+func tooLong(what byte, total, limit uint64) error {
+	if total > limit {
+		return fmt.Errorf("a message of kind %d with %d bytes", what, total)
+	}
+	return nil
+}
+
+// refuseLocked answers a call that is not kept.
+func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
+	if t.refusals >= t.server.config.MaxCalls {
+		return errors.New("it makes calls that are refused, and reads no answer")
+	}
+	t.refusals++
+	t.out.add(&transfer{what: messageFailure, call: number, body: encodeFailure(e), done: func() {
+		t.mu.Lock()
+		t.refusals--
+		t.mu.Unlock()
+	}})
+	return nil
+}
+
+func (t *serverStream) onDeliver(what byte, number uint64, body []byte) error {
+	switch what {
+	case messageHello:
+		var h hello
+		if err := json.Unmarshal(body, &h); err != nil {
+			return err
+		}
+		t.hello <- h
+	case messageBeat:
+		if t.beats.CompareAndSwap(false, true) { // of beats that come faster than they are answered, one
+			t.out.add(&transfer{what: messageBeatBack, done: func() { t.beats.Store(false) }})
+		}
+	case messageCall:
+		return t.begin(number, body)
+	case messageCancel:
+		t.mu.Lock()
+		c := t.calls[number]
+		t.mu.Unlock()
+		if c != nil {
+			c.cancel()
+		}
+	case messageAnswer:
+		return t.answered(body)
+	}
+	return nil
+}
+
+// begin begins to execute a call, in a goroutine of its own.
+func (t *serverStream) begin(number uint64, body []byte) error {
+	c, err := readCall(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := t.ctx, context.CancelFunc(nil)
+	if c.left > 0 {
+		ctx, cancel = context.WithTimeout(ctx, c.left)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	t.mu.Lock()
+	if t.calls[number] != nil { // two long calls of one number
+		t.mu.Unlock()
+		cancel()
+		return fmt.Errorf("call %d is made twice", number)
+	}
+	t.calls[number] = &served{cancel}
+	t.held++
+	t.mu.Unlock()
+	t.server.running.Go(func() {
+		defer cancel()
+		t.execute(ctx, number, &c)
+	})
+	return nil
+}
+
+// execute executes a call and queues its answer. The place of the call, and what its result holds
+// of the buffers of the facade, are given back when the answer is sent.
+func (t *serverStream) execute(ctx context.Context, number uint64, c *call) {
+	room := new(facade.ResultRoom)
+	answer := &transfer{call: number, done: func() {
+		room.Release()
+		t.mu.Lock()
+		t.held--
+		t.mu.Unlock()
+	}}
+	answer.what, answer.body = t.executeSafely(ctx, number, c, room)
+	t.mu.Lock()
+	delete(t.calls, number)
+	t.mu.Unlock()
+	if !t.out.add(answer) {
+		answer.finish()
+	}
+}
+
+// executeSafely makes the answer to a call. A panic of a handler costs one call.
+func (t *serverStream) executeSafely(ctx context.Context, number uint64, c *call, room *facade.ResultRoom) (what byte, body []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			what, body = messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown,
+				Cause: fmt.Errorf("internal error while the node executed the call: %v", p)})
+		}
+	}()
+	if err := t.server.config.Check(c.server, c.epoch); err != nil {
+		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
+	}
+	reports := &reports{stream: t.stream, call: number}
+	if c.progress {
+		c.settings.Progress = func(p mcpvisor.Progress) { reports.send(messageProgress, p) }
+	}
+	if c.logs {
+		c.settings.LogMessages = func(m mcpvisor.LogMessage) { reports.send(messageLog, m) }
+	}
+	if c.answerer != 0 {
+		a, err := t.answererOf(c, number)
+		if err != nil {
+			return messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
+		}
+		defer t.leave(c.answerer, number)
+		c.settings.Handlers = a.handlers
+	}
+	result, err := c.do(ctx, t.server.config.Local, append(c.settings.Options(), facade.WithResultRoom(room)))
+	if err != nil {
+		return messageFailure, encodeFailure(err)
+	}
+	return messageResult, result
+}
+
+// reports sends progress and log messages about a call. When the peer does not read, only some are
+// kept, and further ones are dropped.
+type reports struct {
+	stream *stream
+	call   uint64
+
+	mu    sync.Mutex
+	ahead int
+}
+
+func (r *reports) send(what byte, report any) {
+	body, err := json.Marshal(report)
+	if err != nil || len(body) > maxChunk {
+		return
+	}
+	r.mu.Lock()
+	full := r.ahead >= maxReportsAhead
+	if !full {
+		r.ahead++
+	}
+	r.mu.Unlock()
+	if full {
+		return
+	}
+	r.stream.out.add(&transfer{what: what, call: r.call, body: body, done: func() {
+		r.mu.Lock()
+		r.ahead--
+		r.mu.Unlock()
+	}})
+}

@@ -87,8 +87,9 @@ func LoadSessionKey(path string) ([]byte, error) { return sessionid.LoadKey(path
 
 // WithSessionKey sets the key that signs the ids of sessions. A [Handler] with the same key, in
 // another process or after a crash of this one, continues the sessions: the id has all that is
-// needed. What a session has subscribed to, and its log level, are lost. Default: a random
-// key, so that sessions end with the handler. It panics if the key has less than 32 bytes.
+// needed. What a session has subscribed to, and its log level, are lost. The key also seals the
+// requestState of a call, of a Handler and of a [Transport]. Default: a random key, so that sessions
+// end with the handler. It panics if the key has less than 32 bytes.
 func WithSessionKey(key []byte) Option {
 	if len(key) < sessionid.KeyBytes {
 		panic("gateway: the session key is shorter than 32 bytes")
@@ -133,9 +134,6 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	o := newOptions(opts)
 	if o.names == nil {
 		o.names = &Names{}
-	}
-	if o.key == nil {
-		o.key = sessionid.NewKey()
 	}
 	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -231,6 +229,9 @@ type Status struct {
 	// Clients is what is known of the clients, with those that cost nothing at the moment; see
 	// [WithClients].
 	Clients clients.Status `json:"clients"`
+	// Held counts the calls that are in flight at servers while their clients, of 2026-07-28,
+	// answer a question.
+	Held int `json:"held"`
 	// Withheld has the tools and prompts that are not listed, sorted by server.
 	Withheld []Withheld `json:"withheld"`
 }
@@ -238,6 +239,7 @@ type Status struct {
 // Status describes what the server does.
 func (s *Server) Status() Status {
 	st := Status{Clients: s.gateway.opts.clients.Status(), Withheld: append([]Withheld{}, s.gateway.catalog.get().withheld...)}
+	st.Held = s.gateway.holds.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Sessions = len(s.sessions)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
 // DefaultPageSize is how many entries one page of a list has.
@@ -34,8 +35,9 @@ type options struct {
 	maxResult     int    // 0: results are not shortened
 	clients       *clients.Registry
 
+	key []byte // signs and seals; random by default
+
 	// Of a Handler.
-	key            []byte
 	http           HTTPLimits
 	verify         auth.TokenVerifier
 	verifyDetails  *auth.RequireBearerTokenOptions
@@ -94,6 +96,9 @@ func newOptions(opts []Option) options {
 			opt(&o)
 		}
 	}
+	if o.key == nil {
+		o.key = sessionid.NewKey()
+	}
 	return o
 }
 
@@ -106,17 +111,18 @@ type gateway struct {
 	hub           hub
 	subscriptions *subscriptions // of all profiles
 	results       *results       // of all profiles
+	holds         *holds         // of all profiles
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
 	made := &subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
-	return newGatewayOf(client, o, made, newResults())
+	return newGatewayOf(client, o, made, newResults(), newHolds(o.limits))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results) *gateway {
-	g := &gateway{client: client, opts: o, subscriptions: made, results: kept}
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, held *holds) *gateway {
+	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, holds: held}
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
@@ -127,6 +133,7 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *r
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c := newConnection(context.Background(), g)
+	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
 	c.connected = true

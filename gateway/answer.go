@@ -133,14 +133,27 @@ func encodeResult(result any, modern bool) (json.RawMessage, error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the result cannot be encoded: " + err.Error()}
 	}
 	text := bytes.TrimSpace(b.Bytes())
-	if !modern || hasMember(text, "resultType") {
+	if !modern {
 		return text, nil
 	}
-	complete := `{"resultType":"complete"`
-	if len(text) > len("{}") {
-		complete += ","
+	return withResultType(text), nil
+}
+
+// withResultType returns a result that says that it is complete, unless it says something itself.
+func withResultType(result json.RawMessage) json.RawMessage {
+	const name = "resultType"
+	if bytes.Contains(result, []byte(name)) && hasMember(result, name) {
+		return result
 	}
-	return append([]byte(complete), text[1:]...), nil
+	text := bytes.TrimSpace(result)
+	if len(text) == 0 || text[0] != '{' {
+		return result
+	}
+	complete := []byte(`{"` + name + `":"complete"`)
+	if bytes.TrimSpace(text[1:])[0] != '}' {
+		complete = append(complete, ',')
+	}
+	return append(complete, text[1:]...)
 }
 
 func hasMember(object []byte, name string) (found bool) {

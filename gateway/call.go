@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -57,7 +58,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 				case "io.modelcontextprotocol/protocolVersion":
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
-					t.rounds.declared = value
+					t.rounds.declared, t.rounds.tasks = inputBits(value), declaresTasks(value)
 				}
 				return err
 			})
@@ -90,31 +91,37 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts, err := c.callOptions(r, serverOf(tool), t.meta, t.of, t.version >= modernVersion)
-	if err != nil {
-		return nil, err
+	modern := t.version >= modernVersion
+	if t.hasKey { // the handlers of the client answer: the call may outlive this one
+		t.rounds = rounds{}
 	}
-	if t.version >= modernVersion && !t.hasKey {
-		opts = t.rounds.addTo(opts)
-	}
-	tasks, opts, err := c.beginTaskCall(&t, tool, opts)
-	if err != nil {
-		return nil, err
-	}
-	defer tasks.end()
-	var result json.RawMessage
-	err = c.whenUp(r.ctx, func() (err error) {
-		result, err = c.client.CallToolRaw(r.ctx, tool, t.arguments, opts...)
-		return err
+	return c.perform(r, &upstreamRequest{
+		server: serverOf(tool), meta: t.meta, of: t.of, modern: modern, rounds: t.rounds,
+		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
+			tasks, opts, err := c.beginTaskCall(&t, tool, opts)
+			if err != nil {
+				return nil, err
+			}
+			defer tasks.end()
+			err = c.whenUp(ctx, func() (err error) {
+				result, err = c.client.CallToolRaw(ctx, tool, t.arguments, opts...)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return c.shortenResult(t.name, tasks.result(result)), nil
+		},
+		failed: func(err error) (json.RawMessage, error) {
+			if wire, refused := err.(*jsonrpc.Error); refused { //nolint:errorlint // of beginTaskCall
+				return nil, wire
+			}
+			if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
+				return nil, c.protocolError(t.name, err)
+			}
+			return encodeResult(c.client.ErrorForModel(t.name, err), modern)
+		},
 	})
-	switch {
-	case err == nil:
-		return c.shortenResult(t.name, tasks.result(result)), nil
-	case isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC):
-		return nil, c.protocolError(t.name, err)
-	}
-	r.failed = true
-	return encodeResult(c.client.ErrorForModel(t.name, err), t.version >= modernVersion)
 }
 
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
@@ -169,41 +176,55 @@ func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.M
 
 // callOptions are the options of a request: its _meta, who answers questions, that its log messages are passed on
 // to its client and nobody else, and that its progress is reported if it has a token (MCP, basic,
-// utilities, progress).
-func (c *connection) callOptions(r *request, server string, meta json.RawMessage, of callMeta, modern bool) ([]facade.CallOption, error) {
-	if modern {
-		c.introduce(meta, mcp.MetaKeyClientInfo, modernVersion)
+// utilities, progress). tell calls a function with the request that is told about it, by default r.
+func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(*request))) ([]facade.CallOption, error) {
+	if u.modern {
+		c.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
 	}
 	opts := c.named(slices.Clip(c.opts.call))
 	if h := c.questions.handlers.Load(); h != nil {
-		c.questions.begin(r, server)
+		c.questions.begin(r, u.server)
 		opts = append(opts, facade.WithCallHandlers(h))
 	}
-	if len(meta) > 0 && meta[0] == '{' {
-		opts = append(opts, facade.WithMeta(meta))
+	if u.modern {
+		if u.rounds.declared != 0 {
+			opts = append(opts, facade.WithCallHandlers(&c.roundPeerOf(u.rounds.declared).handlers))
+		}
+		if u.rounds.relays() {
+			opts = append(opts, facade.WithRelay(u.rounds.next))
+		}
+	}
+	if len(u.meta) > 0 && u.meta[0] == '{' {
+		opts = append(opts, facade.WithMeta(u.meta))
 	}
 	level := c.notify.levelOfLogs()
-	if modern {
+	if u.modern {
 		level = noLogs
-		if of.logLevel != "" {
-			if level = slices.Index(loggingLevels, of.logLevel); level < 0 {
-				return nil, invalidParams("unknown log level " + quote(of.logLevel))
+		if u.of.logLevel != "" {
+			if level = slices.Index(loggingLevels, u.of.logLevel); level < 0 {
+				return nil, invalidParams("unknown log level " + quote(u.of.logLevel))
 			}
 		}
+	}
+	if tell == nil {
+		tell = r.tell
 	}
 	if level < noLogs {
 		opts = append(opts, facade.WithLogMessages(loggingLevels[level], func(m mcpvisor.LogMessage) {
 			if slices.Index(loggingLevels, m.Level) >= level { // another session may have asked the server for more
-				r.out.addLog(r, m)
+				tell(func(r *request) { r.out.addLog(r, m) })
 			}
 		}))
 	}
-	if !isProgressToken(of.progressToken) {
+	if !isProgressToken(u.of.progressToken) {
 		return opts, nil
 	}
-	r.token = of.progressToken
-	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { r.out.addProgress(r, p) })), nil
+	r.token = u.of.progressToken
+	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { tell(func(r *request) { r.out.addProgress(r, p) }) })), nil
 }
+
+// tell calls f with the request that is told about its call.
+func (r *request) tell(f func(*request)) { f(r) }
 
 // progressParams are the params of notifications/progress.
 type progressParams struct {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -44,19 +46,21 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 	default:
 		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
-	opts, err := c.callOptions(r, server, metaOf(r.Params), p.callMeta(), p.modern())
-	if err != nil {
-		return nil, err
-	}
-	var details *mcp.CompletionResultDetails
-	err = c.whenUp(r.ctx, func() (err error) {
-		details, err = c.client.Complete(r.ctx, server, request, opts...)
-		return err
+	return c.perform(r, &upstreamRequest{
+		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(),
+		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
+			var details *mcp.CompletionResultDetails
+			err := c.whenUp(ctx, func() (err error) {
+				details, err = c.client.Complete(ctx, server, request, opts...)
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			return encodeResult(&mcp.CompleteResult{Completion: *details}, p.modern())
+		},
+		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err) },
 	})
-	if err != nil {
-		return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err)
-	}
-	return &mcp.CompleteResult{Completion: *details}, nil
 }
 
 // maxQuote is how much of a name that the peer sent is repeated in an error, in bytes.

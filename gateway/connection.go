@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -16,7 +17,6 @@ import (
 // connection is one session. Each request in flight has a goroutine.
 type connection struct {
 	*gateway
-
 	owner   string      // its principal, with the profile; set before the first request
 	noLinks atomic.Bool // its version has no links in results
 
@@ -33,6 +33,11 @@ type connection struct {
 	connected  bool            // the end of the connection is that of its client; set before it is used
 	introduced atomic.Bool     // the client has said its name
 
+	holdContext context.Context // ends its held calls; set before the first request
+	holdOwner   any             // see holds.reserve; set as holdContext
+	roundMu     sync.Mutex
+	roundPeers  map[uint16]*roundPeer // by what requests have declared; guarded by roundMu
+
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set
 	held      atomic.Int64  // the subscriptions of the session
@@ -43,6 +48,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	limits := g.opts.limits
 	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c.holdContext, c.holdOwner = c.ctx, c
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)
 	c.out.asks = true

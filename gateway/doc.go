@@ -60,7 +60,9 @@
 // # Results and errors
 //
 // The result of a tool is passed on byte for byte, such characters included: it is data, and may
-// be a file that is to be written back. The same holds for what resources and prompts contain.
+// be a file that is to be written back. A client of 2026-07-28 gets it with a resultType, though, if the
+// server is older and has none, and with the requestState sealed. The same holds for what resources
+// and prompts contain.
 // Code that shows a result to a model or on a terminal must remove them. A failure is reported in
 // the form that the caller can act on:
 //
@@ -93,12 +95,14 @@
 //
 // # Requests of servers
 //
-// What a server asks because of a call (sampling, elicitation, roots) is asked of the client
-// whose call it is: before 2026-07-28 by a request, if the client has declared that it
-// answers, and since then by a result that requires input, byte for byte. Servers
-// before 2026-07-28 ask for what facade.WithDeclared has declared. What the client does not
-// answer, and what such a server asks because of a call of a client of 2026-07-28, is answered by
-// the handlers of the facade.Client. A question ends with its call.
+// What a server asks because of a call (sampling, elicitation, roots) is asked of the client whose
+// call it is: before 2026-07-28 by a request, if the client has declared that it answers, and since
+// then by a result that requires input. If such a client answers a server before 2026-07-28, its call is
+// held: it stays in flight at the server until the client's next request continues it, for at most
+// 10 minutes. The requestState of each result is sealed: it is of use only to the same principal,
+// for the same request. Servers before 2026-07-28 ask for what facade.WithDeclared has declared. What
+// the client does not answer is answered by the handlers of the facade.Client. A question ends with
+// its call.
 //
 // # Tasks
 //

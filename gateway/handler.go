@@ -235,6 +235,9 @@ type Status struct {
 	// Clients is what is known of the clients, with those that cost nothing at the moment; see
 	// [WithClients].
 	Clients clients.Status `json:"clients"`
+	// Held counts the calls that are in flight at servers while their clients, of 2026-07-28,
+	// answer a question.
+	Held int `json:"held"`
 	// Withheld has the tools and prompts that are not listed, sorted by server.
 	Withheld []Withheld `json:"withheld"`
 }
@@ -242,6 +245,7 @@ type Status struct {
 // Status describes what the server does.
 func (s *Server) Status() Status {
 	st := Status{Clients: s.gateway.opts.clients.Status(), Withheld: append([]Withheld{}, s.gateway.catalog.get().withheld...)}
+	st.Held = s.gateway.holds.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Sessions = len(s.sessions)

@@ -259,40 +259,45 @@ func capabilityBits(params json.RawMessage) (bits uint16) {
 
 // declaredBits are the capabilities of a client as bits.
 func declaredBits(capabilities json.RawMessage) (bits uint16) {
-	var p struct {
-		Sampling *struct {
-			Tools json.RawMessage `json:"tools"`
-		} `json:"sampling"`
-		Elicitation *struct {
-			Form json.RawMessage `json:"form"`
-			URL  json.RawMessage `json:"url"`
-		} `json:"elicitation"`
-		Roots json.RawMessage `json:"roots"`
-		Tasks json.RawMessage `json:"tasks"`
-	}
-	if json.Unmarshal(capabilities, &p) != nil {
-		return 0
-	}
-	if sampling := p.Sampling; sampling != nil {
-		bits |= canSample
-		if sampling.Tools != nil {
-			bits |= canSampleWithTools
+	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // one that is no object declares nothing
+		if string(value) == "null" {
+			return nil
 		}
-	}
-	if elicitation := p.Elicitation; elicitation != nil {
-		if elicitation.Form != nil || elicitation.URL == nil {
-			bits |= canElicitForms
+		switch key {
+		case "sampling":
+			bits |= canSample | bitOf(value, canSampleWithTools, "tools")
+		case "elicitation":
+			modes := bitOf(value, canElicitForms, "form") | bitOf(value, canElicitURLs, "url")
+			if modes == 0 { // as before 2025-11-25
+				modes = canElicitForms
+			}
+			bits |= modes
+		case "roots":
+			bits |= hasRoots
+		case "tasks":
+			if value[0] == '{' {
+				bits |= followsTasks
+			}
 		}
-		if elicitation.URL != nil {
-			bits |= canElicitURLs
+		return nil
+	})
+	return bits
+}
+
+// inputBits are what a client of 2026-07-28 can be asked for. Its tasks are an extension; see
+// declaresTasks.
+func inputBits(capabilities json.RawMessage) uint16 {
+	return declaredBits(capabilities) &^ followsTasks
+}
+
+// bitOf returns bit if an object has a member that is not null.
+func bitOf(object []byte, bit uint16, name string) (bits uint16) {
+	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
+		if key == name && string(value) != "null" {
+			bits = bit
 		}
-	}
-	if p.Roots != nil {
-		bits |= hasRoots
-	}
-	if len(p.Tasks) > 0 && p.Tasks[0] == '{' {
-		bits |= followsTasks
-	}
+		return nil
+	})
 	return bits
 }
 
@@ -366,6 +371,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.owner = x.owner
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
+	c.holdContext, c.holdOwner = x.server.ctx, x.principal.name // a held call outlives its request
 	defer c.end()
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()

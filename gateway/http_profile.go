@@ -30,7 +30,7 @@ func (s *Server) gatewayFor(ofToken, ofPath string) (g *gateway, status int, why
 	if g = s.profiles[name]; g == nil {
 		o := s.gateway.opts
 		o.profile = name
-		g = newGatewayOf(s.gateway.client, o, s.gateway.subscriptions, s.gateway.results, s.gateway.tasks)
+		g = newGatewayOf(s.gateway.client, o, s.gateway.subscriptions, s.gateway.results, s.gateway.tasks, s.gateway.holds)
 		s.profiles[name] = g
 	}
 	return g, 0, ""

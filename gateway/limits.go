@@ -29,6 +29,13 @@ type Limits struct {
 	// MaxListens is how many requests subscriptions/listen the session has in flight at
 	// once, beside MaxRequests. Further ones are refused. Default 16.
 	MaxListens int
+	// MaxHeld is how many calls of a client of 2026-07-28 are in flight at servers before it, while
+	// the client answers what the server has asked. Of a Handler it is for a principal, as
+	// such a client has no session. The question of a further call is refused. Default 64.
+	MaxHeld int
+	// MaxHeldBytes bounds what these calls hold: their params, the questions, and results that came
+	// before the answers. Default 16 MiB.
+	MaxHeldBytes int
 }
 
 // The defaults of [Limits].
@@ -39,6 +46,8 @@ const (
 	DefaultMaxUnreadBytes   = 64 << 20
 	DefaultMaxSubscriptions = 1_000
 	DefaultMaxListens       = 16
+	DefaultMaxHeld          = 64
+	DefaultMaxHeldBytes     = 16 << 20
 )
 
 // ErrPeerDoesNotRead is the error of a session that was ended because its answers were not
@@ -55,6 +64,7 @@ func (l Limits) withDefaults() Limits {
 	}{
 		{&l.MaxRequests, DefaultMaxRequests}, {&l.MaxWaiting, DefaultMaxWaiting}, {&l.MaxRequestBytes, DefaultMaxRequestBytes},
 		{&l.MaxUnreadBytes, DefaultMaxUnreadBytes}, {&l.MaxSubscriptions, DefaultMaxSubscriptions}, {&l.MaxListens, DefaultMaxListens},
+		{&l.MaxHeld, DefaultMaxHeld}, {&l.MaxHeldBytes, DefaultMaxHeldBytes},
 	} {
 		if *field.value <= 0 {
 			*field.value = field.otherwise

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -32,28 +33,26 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts, err := c.callOptions(r, server, metaOf(r.Params), p.callMeta(), p.modern())
-	if err != nil {
-		return nil, err
-	}
 	rounds := readRounds(r.Params, p)
 	if !rounds.valid() {
 		return nil, errInputResponses
 	}
-	opts = rounds.addTo(opts)
-	var result any
-	err = c.whenUp(r.ctx, func() (err error) {
-		if rounds.relay() {
-			result, err = readRound[mcp.GetPromptResult](c.client.GetPromptRaw(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
-		} else {
-			result, err = c.client.GetPrompt(r.ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
-		}
-		return err
+	return c.perform(r, &upstreamRequest{
+		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
+			var result any
+			err := c.whenUp(ctx, func() (err error) {
+				if rounds.relays() {
+					result, err = readRound[mcp.GetPromptResult](c.client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+				} else {
+					result, err = c.client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+				}
+				return err
+			})
+			return encodeRound(result, err, p.modern())
+		},
+		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) },
 	})
-	if err != nil {
-		return nil, c.protocolError(p.Name, err)
-	}
-	return result, nil
 }
 
 // findPrompt finds the server of a prompt, and the server's own name for it, by alias or
@@ -108,35 +107,29 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, notFound(err, p)
 	}
-	opts, err := c.callOptions(r, found.server, metaOf(r.Params), p.callMeta(), p.modern())
-	if err != nil {
-		return nil, err
-	}
 	rounds := readRounds(r.Params, p)
 	if !rounds.valid() {
 		return nil, errInputResponses
 	}
-	opts = rounds.addTo(opts)
-	var whole any
-	err = c.whenUp(r.ctx, func() (err error) {
-		if rounds.relay() {
-			whole, err = readRound[mcp.ReadResourceResult](c.client.ReadResourceRaw(r.ctx, found.server, found.uri, opts...))
-		} else {
-			whole, err = c.client.ReadResource(r.ctx, found.server, found.uri, opts...)
-		}
-		return err
+	return c.perform(r, &upstreamRequest{
+		server: found.server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
+			var whole any
+			err := c.whenUp(ctx, func() (err error) {
+				if rounds.relays() {
+					whole, err = readRound[mcp.ReadResourceResult](c.client.ReadResourceRaw(ctx, found.server, found.uri, opts...))
+				} else {
+					whole, err = c.client.ReadResource(ctx, found.server, found.uri, opts...)
+				}
+				return err
+			})
+			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
+				result.CacheScope = cacheScope
+			}
+			return encodeRound(whole, err, p.modern())
+		},
+		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) },
 	})
-	if err != nil {
-		return nil, c.protocolError(p.URI, err)
-	}
-	result, ok := whole.(*mcp.ReadResourceResult)
-	if !ok {
-		return whole, nil
-	}
-	if result.CacheScope == "" {
-		result.CacheScope = cacheScope
-	}
-	return result, nil
 }
 
 // notFound words the error of a resource that no server has, as the version of the request does.

@@ -126,7 +126,7 @@ var (
 // ask passes a request of a server on to the peer, and returns its answer as it is.
 func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	q := &c.questions
-	if err := q.check(r); err != nil {
+	if err := checkDeclared(q.declared, r); err != nil {
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
@@ -166,8 +166,8 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	}
 }
 
-// check refuses what the client has not declared in detail.
-func (q *questions) check(r facade.ServerRequest) error {
+// checkDeclared refuses what a client has not declared in detail.
+func checkDeclared(declared uint16, r facade.ServerRequest) error {
 	mode, tools := "form", false
 	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
 		switch key {
@@ -180,11 +180,11 @@ func (q *questions) check(r facade.ServerRequest) error {
 	})
 	missing := ""
 	switch {
-	case r.Method == "sampling/createMessage" && tools && q.declared&canSampleWithTools == 0:
+	case r.Method == "sampling/createMessage" && tools && declared&canSampleWithTools == 0:
 		missing = "sampling.tools"
-	case r.Method == "elicitation/create" && mode == "form" && q.declared&canElicitForms == 0:
+	case r.Method == "elicitation/create" && mode == "form" && declared&canElicitForms == 0:
 		missing = "elicitation.form"
-	case r.Method == "elicitation/create" && mode == "url" && q.declared&canElicitURLs == 0:
+	case r.Method == "elicitation/create" && mode == "url" && declared&canElicitURLs == 0:
 		missing = "elicitation.url"
 	}
 	if missing == "" {

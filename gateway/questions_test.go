@@ -88,7 +88,7 @@ func TestQuestions(t *testing.T) {
 	onEveryAskingServer(t, func(t *testing.T, spec mcpvisor.ServerSpec) {
 		c := newAskingClient(t, nil, spec)
 		_, url := serveHTTP(t, c)
-		for _, version := range questionVersions(spec) {
+		for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 			for _, name := range []string{"Transport", "Serve", "HTTP"} {
 				var s *mcp.ClientSession
 				tool := "mcp__a__consult"
@@ -112,15 +112,6 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	})
-}
-
-// questionVersions are the versions of clients that answer questions of a server.
-func questionVersions(spec mcpvisor.ServerSpec) []string {
-	versions := []string{"2025-06-18", "2025-11-25"}
-	if spec.Era == mcpvisor.EraModern {
-		versions = append(versions, "2026-07-28")
-	}
-	return versions
 }
 
 // What a client has not declared is answered by the handlers of the client that is served, and what

@@ -1,22 +1,26 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // Input that a server of 2026-07-28 requires is handed to a client of 2026-07-28 as the server has sent
-// it, and what the client sends with the next request goes to the server as it is (MCP, multi round-trip
-// requests).
+// it, but for the requestState, which is sealed. What the client sends with the next request goes to the
+// server as it is (MCP, multi round-trip requests).
 
 // rounds are what a request since 2026-07-28 says about input.
 type rounds struct {
-	declared json.RawMessage // the capabilities of the client
+	declared uint16 // what the client can be asked for, as bits
+	tasks    bool   // the client declares the extension for tasks
 	next     facade.Continuation
 }
 
@@ -34,7 +38,7 @@ func readRounds(raw json.RawMessage, p *params) (s rounds) {
 		case "_meta":
 			return jsonscan.EachMember(value, func(key string, value []byte) error {
 				if key == mcp.MetaKeyClientCapabilities {
-					s.declared = value
+					s.declared, s.tasks = inputBits(value), declaresTasks(value)
 				}
 				return nil
 			})
@@ -51,25 +55,73 @@ func (s *rounds) valid() bool {
 
 var errInputResponses = invalidParams("the inputResponses in params are not an object")
 
-// relay reports whether the client answers itself. One that can answer nothing leaves it to the handlers
+// relays reports whether the client answers itself. One that can answer nothing leaves it to the handlers
 // of the client that is served.
-func (s *rounds) relay() (own bool) {
-	if len(s.next.InputResponses) > 0 || len(s.next.RequestState) > 0 {
-		return true
-	}
-	_ = jsonscan.EachMember(s.declared, func(key string, _ []byte) error { // one that is no object is refused with _meta
-		own = own || key == "sampling" || key == "elicitation" || key == "roots"
-		return nil
-	})
-	return own || declaresTasks(s.declared) // what a task asks for goes to the client
+func (s *rounds) relays() bool {
+	return len(s.next.InputResponses) > 0 || len(s.next.RequestState) > 0 || s.declared != 0 ||
+		s.tasks // what a task asks for goes to the client
 }
 
-// addTo adds the option of a round.
-func (s *rounds) addTo(opts []facade.CallOption) []facade.CallOption {
-	if !s.relay() {
-		return opts
+// upstreamRequest is a request that a session makes of a server.
+type upstreamRequest struct {
+	server string // as in serverOf
+	meta   json.RawMessage
+	of     callMeta
+	modern bool // of 2026-07-28
+	rounds rounds
+
+	send   func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
+	failed func(error) (json.RawMessage, error)                                 // the answer for an error of send
+}
+
+// perform makes a request of a server, or continues it, and returns its answer.
+func (c *connection) perform(r *request, u *upstreamRequest) (json.RawMessage, error) {
+	if !u.modern {
+		return c.sendUpstream(r.ctx, r, u, nil, &r.failed)
 	}
-	return append(opts, facade.WithRelay(s.next))
+	next := &u.rounds.next
+	if string(next.RequestState) == "null" {
+		next.RequestState = nil
+	}
+	if state := next.RequestState; len(state) > 0 {
+		s, err := c.openState(r, u.server, state)
+		if err != nil {
+			return nil, err
+		}
+		if s.inner == nil {
+			result, err := c.resume(r, s, u.of, next.InputResponses)
+			if failed := new(mcpvisor.Error); errors.As(err, &failed) {
+				r.failed = true
+				return u.failed(err)
+			}
+			return result, err
+		}
+		next.RequestState = s.inner
+	}
+	if u.rounds.declared == 0 {
+		return c.sendUpstream(r.ctx, r, u, nil, &r.failed)
+	}
+	h := c.roundPeerOf(u.rounds.declared).begin(c.holdContext, r, u.server, func(ctx context.Context, h *heldCall) (json.RawMessage, error) {
+		return c.sendUpstream(ctx, r, u, h.tell, &h.failed)
+	})
+	return h.await(r)
+}
+
+// sendUpstream makes a request of a server, and notes whether it has failed. tell is as in callOptions.
+func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRequest, tell func(func(*request)), failed *bool) (json.RawMessage, error) {
+	opts, err := c.callOptions(r, u, tell)
+	if err != nil {
+		return nil, err
+	}
+	result, err := u.send(ctx, opts...)
+	switch {
+	case err != nil:
+		*failed = true
+		return u.failed(err)
+	case u.modern:
+		return withResultType(c.sealInnerState(r, u.server, result)), nil // servers before 2026-07-28 do not say what it is
+	}
+	return result, nil
 }
 
 // readRound returns the result of a round: as it is, if the server requires input.
@@ -85,4 +137,15 @@ func readRound[R any](raw json.RawMessage, err error) (any, error) {
 		return nil, fmt.Errorf("the result cannot be read: %w", err)
 	}
 	return result, nil
+}
+
+// encodeRound encodes the result of a round, unless it is encoded.
+func encodeRound(result any, err error, modern bool) (json.RawMessage, error) {
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := result.(json.RawMessage); ok {
+		return raw, nil
+	}
+	return encodeResult(result, modern)
 }

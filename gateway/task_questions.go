@@ -87,14 +87,13 @@ func (h *taskHandle) hold(bits uint16) *heldTask {
 // handlers are the options of tasks/result: who answers. What the client does not answer is left to the
 // handlers of the facade.Client.
 func (q *heldTask) handlers(bits uint16) []facade.CallOption {
-	asked := &questions{declared: bits}
 	answers := answersOf(bits)
 	if answers == (facade.Declared{}) {
 		return nil
 	}
 	return []facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: answers,
 		Raw: func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-			if err := asked.check(r); err != nil {
+			if err := checkDeclared(bits, r); err != nil {
 				return nil, err
 			}
 			return q.ask(ctx, r)

@@ -29,7 +29,7 @@ func (c *connection) watchedTasks(r *request, p *params) (map[string]taskName, e
 	switch {
 	case len(ids) == 0:
 		return map[string]taskName{}, nil
-	case !p.modern() || !declaresTasks(readRounds(r.Params, p).declared):
+	case !p.modern() || !readRounds(r.Params, p).tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
 		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))

@@ -65,7 +65,7 @@ var errTasksNotDeclared = &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapa
 // checkTasks refuses a request about tasks of a client that does not follow any.
 func (c *connection) checkTasks(r *request, p *params) error {
 	switch {
-	case p.modern() && !declaresTasks(readRounds(r.Params, p).declared):
+	case p.modern() && !readRounds(r.Params, p).tasks:
 		return errTasksNotDeclared
 	case !p.modern() && !c.followsTasks.Load():
 		return methodNotFound(r.Method)
@@ -90,7 +90,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	switch {
 	case t.hasKey: // the journal follows the task
 		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
-	case made.modern && declaresTasks(t.rounds.declared):
+	case made.modern && t.rounds.tasks:
 		made.relay = &facade.TaskRelay{}
 	case made.modern:
 		return made, append(opts, facade.WithoutTasks()), nil
@@ -182,7 +182,7 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	}
 	h := &taskHandle{c: c, name: name, sealed: p.TaskID, modern: p.modern()}
 	if h.modern {
-		h.answers = declaredBits(readRounds(r.Params, p).declared)
+		h.answers = readRounds(r.Params, p).declared
 	}
 	return h, nil
 }
@@ -348,7 +348,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = c.callOptions(r, h.name.server, nil, callMeta{}, false); err != nil {
+	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.server}, nil); err != nil {
 		return nil, err
 	}
 	c.tasks.said(c.owner, h.name, h.sealed, nil, false) // so that questions name it

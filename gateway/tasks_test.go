@@ -416,10 +416,14 @@ func TestTasks_of_a_tool_without(t *testing.T) {
 // Since 2026-07-28 what a task asks for goes to its client, so the server is told what that answers, and
 // not what the host does.
 func TestRounds_of_a_client_with_tasks(t *testing.T) {
-	s := rounds{declared: json.RawMessage(`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`)}
-	require.True(t, s.relay())
-	s.declared = json.RawMessage(`{"extensions":{"x/y":{}}}`)
-	require.False(t, s.relay())
+	for declared, want := range map[string]bool{`{"extensions":{"io.modelcontextprotocol/tasks":{}}}`: true, `{"extensions":{"x/y":{}}}`: false, `{"tasks":{}}`: false} {
+		raw := json.RawMessage(`{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + declared + `}}`)
+		p, err := readParams(t.Context(), raw)
+		require.NoError(t, err)
+		s := readRounds(raw, p)
+		require.Equal(t, want, s.relays(), declared)
+		require.Zero(t, s.declared)
+	}
 }
 
 // A tool that need not be called as a task becomes one for clients that follow it, if they ask for that

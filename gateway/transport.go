@@ -112,17 +112,18 @@ type gateway struct {
 	subscriptions *subscriptions // of all profiles
 	results       *results       // of all profiles
 	tasks         *taskHandles   // of all profiles
+	holds         *holds         // of all profiles
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
 	made := &subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
-	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks))
+	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles) *gateway {
-	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks}
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles, held *holds) *gateway {
+	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
@@ -133,6 +134,7 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *r
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c := newConnection(context.Background(), g)
+	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
 	c.connected = true

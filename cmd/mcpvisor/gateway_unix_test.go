@@ -151,8 +151,8 @@ func TestRun_mcp_tokens(t *testing.T) {
 	}
 }
 
-// wrapped starts mcpvisor wrap as a host does.
-func wrapped(t *testing.T, script mcptest.Script) (*mcp.ClientSession, error) {
+// wrapCommand is mcpvisor wrap as a host starts it.
+func wrapCommand(t *testing.T, script mcptest.Script) *exec.Cmd {
 	t.Helper()
 	server := mcptest.Stdio(script)
 	cmd := exec.Command(buildProgram(t), append([]string{"wrap", "--", server.Command}, server.Args...)...)
@@ -160,7 +160,13 @@ func wrapped(t *testing.T, script mcptest.Script) (*mcp.ClientSession, error) {
 	for name, value := range server.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	return cmd
+}
+
+// wrapped starts mcpvisor wrap as a host does.
+func wrapped(t *testing.T, script mcptest.Script) (*mcp.ClientSession, error) {
+	t.Helper()
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: wrapCommand(t, script)}, nil)
 	if err == nil {
 		t.Cleanup(func() { _ = session.Close() })
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -43,7 +44,7 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	c, err := facade.New(facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
+	c, err := facade.New(control.Declared, facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ import (
 type answerer struct {
 	handlers *transport.CallHandlers // nil: the handlers of the client
 	offer    transport.Offer
+	declared transport.Offer // what was declared for calls, of which this one does not answer all; legacy era only
 }
 
 type (
@@ -50,18 +51,26 @@ func (h *Handler) answererOf(c *transport.Caller) answerer {
 	if c == nil || c.Handlers == nil {
 		return h.host()
 	}
-	return answerer{c.Handlers, c.Handlers.Offer()}
+	return answerer{handlers: c.Handlers, offer: c.Handlers.Offer()}
 }
 
 // legacyAnswerer returns the answerer with these handlers; nil: those of the client. What a legacy
 // server may ask for was declared once, for the session.
 func (h *Handler) legacyAnswerer(handlers *transport.CallHandlers) answerer {
 	if handlers == nil {
-		return h.host()
+		return answerer{offer: h.Pool.Handlers.Offer(), declared: h.Pool.Handlers.Declared}
 	}
 	own, declared := handlers.Offer(), h.Pool.Handlers.Offer().Or(h.Pool.Handlers.Declared)
 	return answerer{handlers, transport.Offer{Sample: own.Sample && declared.Sample, SampleTools: own.SampleTools && declared.SampleTools,
-		ElicitForm: own.ElicitForm && declared.ElicitForm, ElicitURL: own.ElicitURL && declared.ElicitURL, Roots: own.Roots && declared.Roots}}
+		ElicitForm: own.ElicitForm && declared.ElicitForm, ElicitURL: own.ElicitURL && declared.ElicitURL, Roots: own.Roots && declared.Roots}, h.Pool.Handlers.Declared}
+}
+
+// The errors of a request that the answerer does not answer.
+
+func (a answerer) noRoots() error    { return errNotOffered("roots", a.declared.Roots) }
+func (a answerer) noSampling() error { return errNotOffered("sampling", a.declared.Sample) }
+func (a answerer) noElicitation() error {
+	return errNotOffered("elicitation", a.declared.ElicitForm || a.declared.ElicitURL)
 }
 
 // checkMethod returns why the answerer answers no request of a method; nil if it may.
@@ -69,15 +78,15 @@ func (a answerer) checkMethod(method string) error {
 	switch method {
 	case methodRoots:
 		if !a.offer.Roots {
-			return errNotOffered("roots")
+			return a.noRoots()
 		}
 	case methodSample:
 		if !a.offer.Sample {
-			return errNotOffered("sampling")
+			return a.noSampling()
 		}
 	case methodElicit:
 		if !a.offer.ElicitForm && !a.offer.ElicitURL {
-			return errNotOffered("elicitation")
+			return a.noElicitation()
 		}
 	default:
 		return errUnknownMethod

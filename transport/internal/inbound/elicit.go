@@ -10,8 +10,6 @@ import (
 	sdkrpc "github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
-
-	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // The modes of an elicitation (MCP, client, elicitation). A missing mode means a form.
@@ -26,11 +24,11 @@ const MethodElicited = "notifications/elicitation/complete"
 // checkElicitation returns why an elicitation must not reach a handler; nil if it may. The
 // host opens a URL in a browser, so only http and https pass: another scheme could open a
 // file or run a program.
-func (h *Handler) checkElicitation(offer transport.Offer, p *mcp.ElicitParams) error {
-	form, link := offer.ElicitForm, offer.ElicitURL
+func (h *Handler) checkElicitation(by answerer, p *mcp.ElicitParams) error {
+	form, link := by.offer.ElicitForm, by.offer.ElicitURL
 	switch {
 	case !form && !link:
-		return errNotOffered("elicitation")
+		return by.noElicitation()
 	case p == nil:
 		return errInvalidParams("the parameters are missing")
 	case p.Mode == elicitURL && !link, (p.Mode == elicitForm || p.Mode == "") && !form:

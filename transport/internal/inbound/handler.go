@@ -206,13 +206,13 @@ func (h *Handler) checkRequest(by answerer, method string, req mcp.Request) erro
 	switch method {
 	case methodRoots:
 		if !by.offer.Roots {
-			return errNotOffered("roots")
+			return by.noRoots()
 		}
 	case methodSample:
 		p, _ := req.GetParams().(*mcp.CreateMessageWithToolsParams)
 		switch {
 		case !by.offer.Sample:
-			return errNotOffered("sampling")
+			return by.noSampling()
 		case p == nil || slices.ContainsFunc(p.Messages, isEmptyMessage):
 			return errInvalidParams("a message is null or has no content")
 		case (len(p.Tools) > 0 || p.ToolChoice != nil) && !by.offer.SampleTools:
@@ -222,7 +222,7 @@ func (h *Handler) checkRequest(by answerer, method string, req mcp.Request) erro
 		}
 	case methodElicit:
 		p, _ := req.GetParams().(*mcp.ElicitParams)
-		return h.checkElicitation(by.offer, p)
+		return h.checkElicitation(by, p)
 	}
 	return nil
 }

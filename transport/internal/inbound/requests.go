@@ -384,8 +384,12 @@ func (e *hiddenError) Error() string { return errNoAnswer.Message }
 // Unwrap returns the error for the server, because the go-sdk writes what errors.As finds.
 func (e *hiddenError) Unwrap() error { return errNoAnswer }
 
-// errNotOffered rejects a request for a capability that was not declared.
-func errNotOffered(what string) error {
+// errNotOffered rejects a request that nobody answers. declared: the capability was declared for calls
+// that bring an answerer ([transport.Handlers].Declared).
+func errNotOffered(what string, declared bool) error {
+	if declared {
+		return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "nobody was asked: " + what + " is answered by whoever makes a call, and no call is in flight whose caller answers it"}
+	}
 	return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
 }
 

@@ -108,6 +108,8 @@ type Reloading struct {
 	Withheld func() []gateway.Withheld
 	// Hosts counts the MCP sessions over the socket. nil: a registry of its own does.
 	Hosts *clients.Registry
+	// Key is the session key of the MCP sessions. nil: a random one.
+	Key []byte
 }
 
 // NewReloading makes a handler of servers whose configuration can be read again. [Handler.Update]

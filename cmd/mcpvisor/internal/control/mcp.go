@@ -44,6 +44,7 @@ type sessions struct {
 	client   *facade.Client
 	settings *gateway.SettingsVar
 	hosts    *clients.Registry
+	key      []byte          // nil: a random one
 	ctx      context.Context // ends with close
 	cancel   context.CancelFunc
 
@@ -55,12 +56,16 @@ type sessions struct {
 	wg         sync.WaitGroup
 }
 
+// Declared is what a client of servers declares, whose calls come from MCP sessions: the host that makes a
+// call may answer all of it.
+var Declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true})
+
 func newSessions(c *facade.Client, again Reloading) *sessions {
 	settings := again.Settings
 	if settings == nil {
 		settings = new(gateway.SettingsVar)
 	}
-	s := &sessions{client: c, settings: settings, hosts: again.Hosts, transports: map[string]mcp.Transport{}}
+	s := &sessions{client: c, settings: settings, hosts: again.Hosts, key: again.Key, transports: map[string]mcp.Transport{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -75,7 +80,11 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 		return nil, false
 	}
 	if t == nil {
-		t = gateway.Transport(s.client, gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts))
+		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts)}
+		if s.key != nil {
+			opts = append(opts, gateway.WithSessionKey(s.key))
+		}
+		t = gateway.Transport(s.client, opts...)
 		s.transports[profile] = t
 	}
 	return t, true

@@ -124,7 +124,8 @@ type serving struct {
 func serve(c *facade.Client, hosts *clients.Registry, r *reloader, own *socket.Listener, p *page, e *endpoint) (*serving, error) {
 	s := new(serving)
 	if own != nil {
-		h, err := control.NewReloading(c, control.Reloading{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Hosts: hosts}, r.info, r.all()...)
+		key, _ := gateway.LoadSessionKey(own.KeyPath()) // without one a call that waits for a host is lost with this process
+		h, err := control.NewReloading(c, control.Reloading{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Hosts: hosts, Key: key}, r.info, r.all()...)
 		if err != nil {
 			return nil, err
 		}

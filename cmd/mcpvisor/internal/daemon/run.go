@@ -129,7 +129,7 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 func (cmd *Command) newClient(journalPath string) (c *facade.Client, closeJournal func(), err error) {
 	starts := facade.WithMaxStarts(cmd.MaxStarts)
 	if journalPath == "" {
-		c, err = facade.New(starts)
+		c, err = facade.New(starts, control.Declared)
 		return c, func() {}, err
 	}
 	calls, err := journal.Open(journalPath, journal.Options{})
@@ -137,7 +137,7 @@ func (cmd *Command) newClient(journalPath string) (c *facade.Client, closeJourna
 		return nil, nil, fmt.Errorf("the calls with a key: %w", err)
 	}
 	closeJournal = func() { _ = calls.Close() } // all that was written is on the disk
-	if c, err = facade.New(starts, facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {
+	if c, err = facade.New(starts, control.Declared, facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {
 		closeJournal()
 	}
 	return c, closeJournal, err

@@ -34,6 +34,7 @@ func (e *InUseError) Error() string {
 // locked lock is left from a process that was killed.
 type Listener struct {
 	net.Listener
+	path      string
 	unlock    func()
 	closeOnce sync.Once
 }
@@ -62,7 +63,7 @@ func Listen(path, group string) (*Listener, error) {
 		unlock()
 		return nil, err
 	}
-	return &Listener{Listener: l, unlock: unlock}, nil
+	return &Listener{Listener: l, path: path, unlock: unlock}, nil
 }
 
 // listenLocked makes the socket while the lock is held.
@@ -108,6 +109,9 @@ func (l *Listener) Close() (err error) {
 	})
 	return err
 }
+
+// KeyPath is a file beside the socket for a key that the next process at the same socket shares.
+func (l *Listener) KeyPath() string { return strings.TrimSuffix(l.path, ".sock") + ".key" }
 
 // lockPath is the file that is locked. It is never removed: otherwise two processes could
 // hold locks on two files of the same name.

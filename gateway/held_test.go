@@ -1,0 +1,605 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"sampling":{}}}`
+
+// modernCall are params of a call of a client of 2026-07-28 that answers forms, with further members.
+func modernCall(more string) string {
+	return `{"name":"a__consult","arguments":{"method":"elicitation/create","params":` + wantsText + `},` + modernMeta + more + `}`
+}
+
+// roundOf are the members of the next round.
+func roundOf(state, responses string) string {
+	return `,"requestState":` + state + `,"inputResponses":` + responses
+}
+
+// caller makes a request of 2026-07-28.
+type caller func(method, name, params string) (result, failure string)
+
+func (r raw) modernCaller() caller {
+	return func(method, _, params string) (result, failure string) {
+		r.t.Helper()
+		answer := r.call(method, params)
+		if answer.Error != nil {
+			encoded, err := json.Marshal(answer.Error)
+			require.NoError(r.t, err)
+			return "", string(encoded)
+		}
+		return string(answer.Result), ""
+	}
+}
+
+func (p *peer) modernCaller() caller {
+	return func(method, name, params string) (result, failure string) {
+		p.t.Helper()
+		status, text := p.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`, versionHeader, "2026-07-28", methodHeader, method, nameHeader, name)
+		require.Equal(p.t, http.StatusOK, status, text)
+		return memberOf(p.t, []byte(text), "result"), memberOf(p.t, []byte(text), "error")
+	}
+}
+
+// required reads a result that requires input: its state, and the keys of its questions.
+func required(t *testing.T, result string) (state string, keys []string) {
+	t.Helper()
+	require.Equal(t, `"input_required"`, memberOf(t, []byte(result), "resultType"), result)
+	var requests map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(memberOf(t, []byte(result), "inputRequests")), &requests))
+	for key := range requests {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return memberOf(t, []byte(result), "requestState"), keys
+}
+
+// onTransportAndHTTP runs f with clients of 2026-07-28 of each kind: ann and, with a token, eve.
+func onTransportAndHTTP(t *testing.T, f func(t *testing.T, c *facade.Client, g *gateway, ann caller), specs ...mcpvisor.ServerSpec) {
+	t.Helper()
+	t.Run("Transport", func(t *testing.T) {
+		c := newAskingClient(t, nil, specs...)
+		transport := Transport(c, WithNames(Names{}))
+		f(t, c, transport.(*gateway), openRaw(t, transport).modernCaller())
+	})
+	t.Run("HTTP", func(t *testing.T) {
+		c := newAskingClient(t, nil, specs...)
+		s, url := serveHTTP(t, c)
+		f(t, c, s.gateway, newPeer(t, url).modernCaller())
+	})
+}
+
+// A question of a server before 2026-07-28 is asked of a client of 2026-07-28 as the server has sent it, and
+// the answer reaches the server as the client has sent it. Meanwhile the call is in flight at the server.
+func TestHeld(t *testing.T) {
+	onTransportAndHTTP(t, func(t *testing.T, c *facade.Client, g *gateway, ann caller) {
+		result, failure := ann("tools/call", "a__consult", modernCall(""))
+		require.Empty(t, failure)
+		state, keys := required(t, result)
+		require.JSONEq(t, wantsText, memberOf(t, []byte(result), "inputRequests", keys[0], "params"))
+		require.Equal(t, `"elicitation/create"`, memberOf(t, []byte(result), "inputRequests", keys[0], "method"))
+		require.Len(t, c.CallsInFlight(), 1)
+		require.Equal(t, 1, g.holds.count())
+
+		result, failure = ann("tools/call", "a__consult", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"accept","content":{"name":"\u0041"},"x":1.0}}`)))
+		require.Empty(t, failure)
+		require.Contains(t, result, `{"resultType":"complete",`, "the server does not say it")
+		require.Contains(t, result, `{\"action\":\"accept\",\"content\":{\"name\":\"\\u0041\"},\"x\":1.0}`)
+		require.Empty(t, c.CallsInFlight())
+		requireNothingHeld(t, g)
+	}, legacyFixture("a"))
+}
+
+// requireNothingHeld waits until no call is held, and nothing is counted.
+func requireNothingHeld(t *testing.T, g *gateway) {
+	t.Helper()
+	until(t, func() bool {
+		g.holds.mu.Lock()
+		defer g.holds.mu.Unlock()
+		return len(g.holds.byID) == 0 && len(g.holds.uses) == 0
+	})
+}
+
+// A requestState that was changed, belongs to another request or another client, or was used, is refused,
+// and says so. The held call waits on.
+func TestHeld_refused_states(t *testing.T) {
+	key := sessionid.NewKey()
+	c := newAskingClient(t, nil, legacyFixture("a"), legacyFixture("b"))
+	tokens := []Token{{Principal: "ann", SHA256: HashToken("t1")}, {Principal: "eve", SHA256: HashToken("t2")}}
+	s, url := serveHTTP(t, c, WithSessionKey(key), WithTokens(tokens...))
+	as := func(token string) caller {
+		p := newPeer(t, url)
+		p.header.Set("Authorization", "Bearer "+token)
+		return p.modernCaller()
+	}
+	ann, eve := as("t1"), as("t2")
+	result, _ := ann("tools/call", "a__consult", modernCall(""))
+	state, keys := required(t, result)
+	accept := `{"` + keys[0] + `":{"action":"accept","content":{"name":"ann"}}}`
+	changed := state[:20] + string("AB"[btoi(state[20] == 'A')]) + state[21:]
+	forged := seal(sessionid.NewKey(), heldKind, "ann", "a", "", timeField(time.Now().Add(time.Hour)), s.gateway.holds.instance, "1", "1")
+	for name, test := range map[string]struct {
+		by                 caller
+		tool, params, text string
+	}{
+		"another client":    {eve, "a__consult", modernCall(roundOf(state, accept)), "of another client"},
+		"changed":           {ann, "a__consult", modernCall(roundOf(changed, accept)), "was not made by this gateway"},
+		"another key":       {ann, "a__consult", modernCall(roundOf(`"h`+forged+`"`, accept)), "was not made by this gateway"},
+		"of another kind":   {ann, "a__consult", modernCall(roundOf(`"s`+state[2:], accept)), "was not made by this gateway"},
+		"no text":           {ann, "a__consult", modernCall(roundOf(`{"a":1}`, accept)), "was not made by this gateway"},
+		"empty":             {ann, "a__consult", modernCall(roundOf(`""`, accept)), "was not made by this gateway"},
+		"another server":    {ann, "b__consult", strings.Replace(modernCall(roundOf(state, accept)), "a__", "b__", 1), "of another request"},
+		"another tool":      {ann, "a__ask", strings.Replace(modernCall(roundOf(state, accept)), "a__consult", "a__ask", 1), "of another request"},
+		"other arguments":   {ann, "a__consult", strings.Replace(modernCall(roundOf(state, accept)), `"?"`, `"!"`, 1), "of another request"},
+		"an answer of text": {ann, "a__consult", modernCall(roundOf(state, `{"`+keys[0]+`":"x"}`)), "is not an object"},
+		"answers of text":   {ann, "a__consult", modernCall(roundOf(state, `"x"`)), "not an object"},
+	} {
+		result, failure := test.by("tools/call", test.tool, test.params)
+		require.Empty(t, result, name)
+		require.Equal(t, "-32602", memberOf(t, []byte(failure), "code"), name)
+		require.Contains(t, memberOf(t, []byte(failure), "message"), test.text, name)
+	}
+	reordered := `{"arguments":{"params":` + wantsText + `, "method":"elicitation/create"},"name":"a__consult",` + modernMeta + roundOf(state, accept) + `}`
+	result, failure := ann("tools/call", "a__consult", reordered)
+	require.Empty(t, failure)
+	require.Contains(t, result, `ann`)
+	_, failure = ann("tools/call", "a__consult", modernCall(roundOf(state, accept)))
+	require.Contains(t, failure, "was used before")
+	require.Contains(t, failure, "-32602")
+	calls, _ := c.RecentCalls(0)
+	require.Len(t, calls, 1, "what was refused was not sent")
+	requireNothingHeld(t, s.gateway)
+}
+
+// A state of a server of 2026-07-28 is refused in the same way, and reaches no server.
+func TestHeld_refused_states_of_servers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		modern := legacyFixture("a")
+		modern.Era = mcpvisor.EraModern
+		c := newAskingClient(t, nil, modern)
+		transport := Transport(c, WithNames(Names{}))
+		ann := openRaw(t, transport).modernCaller()
+		result, _ := ann("tools/call", "a__consult", modernCall(""))
+		state, keys := required(t, result)
+		accept := roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)
+		_, failure := ann("tools/call", "", strings.Replace(modernCall(accept), `"?"`, `"!"`, 1))
+		require.Contains(t, failure, "of another request")
+		c2 := openRaw(t, transport)
+		c2.conn.(*connection).owner = "eve"
+		_, failure = c2.modernCaller()("tools/call", "", modernCall(accept))
+		require.Contains(t, failure, "of another client")
+		time.Sleep(stateTime - time.Second)
+		result, failure = ann("tools/call", "", modernCall(accept))
+		require.Empty(t, failure)
+		require.Contains(t, result, "decline")
+		time.Sleep(time.Second)
+		_, failure = ann("tools/call", "", modernCall(accept))
+		require.Contains(t, failure, "has expired")
+		calls, _ := c.RecentCalls(0)
+		require.Len(t, calls, 2)
+	})
+}
+
+// What the client does not answer is asked again, with a new state; unknown answers are ignored.
+func TestHeld_without_answer(t *testing.T) {
+	onTransportAndHTTP(t, func(t *testing.T, _ *facade.Client, _ *gateway, ann caller) {
+		result, _ := ann("tools/call", "a__consult", modernCall(""))
+		state, keys := required(t, result)
+		for _, responses := range []string{`{}`, `{"x":1}`} {
+			result, _ = ann("tools/call", "a__consult", modernCall(roundOf(state, responses)))
+			next, again := required(t, result)
+			require.Equal(t, keys, again)
+			require.NotEqual(t, state, next)
+			_, failure := ann("tools/call", "a__consult", modernCall(roundOf(state, responses)))
+			require.Contains(t, failure, "was used before")
+			state = next
+		}
+		result, _ = ann("tools/call", "a__consult", modernCall(`,"requestState":`+state))
+		state, _ = required(t, result)
+		result, _ = ann("tools/call", "a__consult", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
+		require.Contains(t, result, "decline")
+	}, legacyFixture("a"))
+}
+
+// A client that does not come back: its call is canceled at the server after holdTime, and its state is
+// refused from then on.
+func TestHeld_expires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spec := legacyFixture("a")
+		spec.Timeouts.CallTotal = time.Hour
+		c := newAskingClient(t, nil, spec)
+		transport := Transport(c, WithNames(Names{}))
+		ann := openRaw(t, transport).modernCaller()
+		result, _ := ann("tools/call", "", modernCall(""))
+		state, keys := required(t, result)
+		time.Sleep(holdTime - time.Second)
+		synctest.Wait()
+		require.Len(t, c.CallsInFlight(), 1)
+		result, _ = ann("tools/call", "", modernCall(roundOf(state, `{}`))) // the time begins again
+		state, _ = required(t, result)
+		time.Sleep(holdTime - time.Second)
+		synctest.Wait()
+		require.Len(t, c.CallsInFlight(), 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Empty(t, c.CallsInFlight())
+		requireNothingHeld(t, transport.(*gateway))
+		_, failure := ann("tools/call", "", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
+		require.Contains(t, failure, "has expired")
+		require.Contains(t, failure, "-32602")
+		calls, _ := c.RecentCalls(0)
+		require.Equal(t, mcpvisor.KindCanceled, calls[0].Kind)
+	})
+}
+
+// The gateway ends while the client answers: the state is authentic, and the call may have been executed. It
+// is not sent again.
+func TestHeld_gateway_ends(t *testing.T) {
+	key := sessionid.NewKey()
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	first, url := serveHTTP(t, c, WithSessionKey(key))
+	result, _ := newPeer(t, url).modernCaller()("tools/call", "a__consult", modernCall(""))
+	state, keys := required(t, result)
+	first.Close()
+	until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+	requireNothingHeld(t, first.gateway)
+	_, url = serveHTTP(t, c, WithSessionKey(key))
+	again := newPeer(t, url).modernCaller()
+	result, failure := again("tools/call", "a__consult", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
+	require.Empty(t, failure)
+	require.Contains(t, result, "was interrupted. Whether it had an effect is not known")
+	require.Contains(t, result, `"isError":true`)
+	calls, _ := c.RecentCalls(0)
+	require.Len(t, calls, 1)
+}
+
+// What ends a client of 2026-07-28 while it is waited for, or while it waits, ends its call at the server: the
+// end of its session, the cancellation of the next request, and the end of the next request's connection.
+func TestHeld_client_is_gone(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	transport := Transport(c, WithNames(Names{}))
+	canceled := 0
+	requireCanceled := func(g *gateway) {
+		t.Helper()
+		until(t, func() bool { return len(c.CallsInFlight()) == 0 })
+		requireNothingHeld(t, g)
+		canceled++
+		calls, _ := c.RecentCalls(0)
+		require.Len(t, calls, canceled)
+		for _, call := range calls {
+			require.Equal(t, mcpvisor.KindCanceled, call.Kind)
+		}
+	}
+	s := openRaw(t, transport)
+	_, _ = required(t, string(s.call("tools/call", modernCall("")).Result))
+	require.NoError(t, s.conn.Close())
+	requireCanceled(transport.(*gateway))
+
+	s = openRaw(t, transport)
+	s.send(5, "tools/call", `{"name":"a__hang",`+modernMeta+`}`)
+	until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+	s.notify("notifications/cancelled", `{"requestId":5}`)
+	requireCanceled(transport.(*gateway))
+
+	h, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	ctx, leave := context.WithCancel(t.Context())
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__hang",`+modernMeta+`}}`))
+		if err != nil {
+			return
+		}
+		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", versionHeader: "2026-07-28", methodHeader: "tools/call", nameHeader: "a__hang"} {
+			r.Header.Set(name, value)
+		}
+		if response, err := p.client.Do(r); err == nil {
+			_ = response.Body.Close()
+		}
+	}()
+	until(t, func() bool { return len(c.CallsInFlight()) == 1 })
+	leave()
+	requireCanceled(h.gateway)
+}
+
+// An owner has at most MaxHeld held calls, and their questions MaxHeldBytes. The question of another call is
+// refused, and nobody is asked.
+func TestHeld_limits(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"), legacyFixture("b"))
+	s, url := serveHTTP(t, c, WithLimits(Limits{MaxHeld: 1, MaxHeldBytes: 20 << 10}))
+	ann := newPeer(t, url).modernCaller()
+	result, _ := ann("tools/call", "a__consult", modernCall(""))
+	state, keys := required(t, result)
+	require.Equal(t, 1, s.Status().Held)
+	other := strings.Replace(modernCall(""), "a__", "b__", 1)
+	result, _ = ann("tools/call", "b__consult", other)
+	require.Contains(t, result, "too many calls of the client wait for answers")
+	large := strings.Replace(modernCall(""), `"?"`, `"`+strings.Repeat("x", 20<<10)+`"`, 1)
+	result, _ = ann("tools/call", "a__consult", modernCall(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
+	require.Contains(t, result, "decline")
+	result, _ = ann("tools/call", "a__consult", large)
+	require.Contains(t, result, "their questions are too large")
+	requireNothingHeld(t, s.gateway)
+	result, _ = ann("tools/call", "b__consult", other)
+	_, _ = required(t, result)
+}
+
+// eagerServer is a server before 2026-07-28 whose calls of x ask for a form. It answers the call at once with n
+// bytes of text, or, for n = 0, dies.
+func eagerServer(n int) *mcpvisor.InMemory {
+	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+		lines := bufio.NewReader(in)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				return nil //nolint:nilerr // the end
+			}
+			var m struct {
+				ID     json.RawMessage `json:"id"`
+				Method string          `json:"method"`
+			}
+			if json.Unmarshal(line, &m) != nil || m.ID == nil || m.Method == "" {
+				continue
+			}
+			answer := `"result":{}`
+			switch m.Method {
+			case "initialize":
+				answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
+			case "tools/list":
+				answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			case "server/discover":
+				answer = `"error":{"code":-32601,"message":"no"}`
+			case "tools/call":
+				if _, err := io.WriteString(out, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":`+wantsText+`}`+"\n"); err != nil || n == 0 {
+					return fmt.Errorf("it dies: %w", err)
+				}
+				answer = `"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", n) + `"}]}`
+			}
+			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer); err != nil {
+				return err
+			}
+		}
+	}}
+}
+
+// The server ends the call while the client answers: the client gets what became of it.
+func TestHeld_server_ends_the_call(t *testing.T) {
+	for name, test := range map[string]struct {
+		n    int
+		want string
+	}{
+		"with a result":         {10, `"text":"xxxxxxxxxx"`},
+		"with too large result": {1 << 20, "its result is lost"},
+		"by its death":          {0, "crashed during the call. Whether it had an effect is not known"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := fixture("a", mcptest.Script{})
+			spec.InMemory, spec.Era = eagerServer(test.n), mcpvisor.EraLegacy
+			c := newAskingClient(t, nil, spec)
+			s, url := serveHTTP(t, c, WithLimits(Limits{MaxHeldBytes: 64 << 10}))
+			ann := newPeer(t, url).modernCaller()
+			call := strings.Replace(modernCall(""), "a__consult", "a__x", 1)
+			result, failure := ann("tools/call", "a__x", call)
+			if !strings.Contains(result, "input_required") { // the result was faster than the question
+				require.Contains(t, result+failure, map[bool]string{true: "xxxxxxxxxx", false: test.want}[test.n > 0])
+				return
+			}
+			state, _ := required(t, result)
+			until(t, func() bool { return heldHasEnded(s.gateway) })
+			result, failure = ann("tools/call", "a__x", strings.Replace(modernCall(roundOf(state, `{}`)), "a__consult", "a__x", 1))
+			require.Contains(t, result+failure, test.want)
+			requireNothingHeld(t, s.gateway)
+		})
+	}
+}
+
+// Two calls of one session at a server on a pipe, which names neither: both are answered. Of two clients over
+// HTTP, nothing says whose the question is: it is refused.
+func TestHeld_of_several_calls(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	transport := Transport(c, WithNames(Names{}))
+	s := openRaw(t, transport)
+	ann := s.modernCaller()
+	sample := strings.NewReplacer("elicitation/create", "sampling/createMessage", wantsText, wantsSample).Replace(modernCall(""))
+	first, _ := ann("tools/call", "", modernCall(""))
+	second, _ := ann("tools/call", "", sample)
+	state1, keys1 := required(t, first)
+	state2, keys2 := required(t, second)
+	result, _ := ann("tools/call", "", strings.Replace(sample, modernMeta, modernMeta+roundOf(state2, `{"`+keys2[0]+`":{"model":"m","role":"assistant","content":{"type":"text","text":"hi"}}}`), 1))
+	require.Contains(t, result, "assistant")
+	result, _ = ann("tools/call", "", modernCall(roundOf(state1, `{"`+keys1[0]+`":{"action":"decline"}}`)))
+	require.Contains(t, result, "decline")
+	requireNothingHeld(t, transport.(*gateway))
+
+	_, url := serveHTTP(t, c)
+	bob, eve := newPeer(t, url).modernCaller(), newPeer(t, url).modernCaller()
+	first, _ = bob("tools/call", "a__consult", modernCall(""))
+	state1, keys1 = required(t, first)
+	result, _ = eve("tools/call", "a__consult", modernCall(""))
+	require.Contains(t, result, "several calls are in flight")
+	result, _ = bob("tools/call", "a__consult", modernCall(roundOf(state1, `{"`+keys1[0]+`":{"action":"decline"}}`)))
+	require.Contains(t, result, "decline")
+}
+
+// heldHasEnded reports whether the one held call has ended at its server.
+func heldHasEnded(g *gateway) bool {
+	g.holds.mu.Lock()
+	held := slices.Collect(maps.Values(g.holds.byID))
+	g.holds.mu.Unlock()
+	if len(held) != 1 {
+		return false
+	}
+	held[0].peer.mu.Lock()
+	defer held[0].peer.mu.Unlock()
+	return held[0].done
+}
+
+// waitingServer is a server before 2026-07-28 that asks for a form because of each request, and answers it when
+// it has the answer, whose text is in the answer. It waits for a value of ask, unless that is nil.
+func waitingServer(ask <-chan struct{}) *mcpvisor.InMemory {
+	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+		waiting := map[string]string{} // the beginning of an answer, by the id of the question
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			var m struct {
+				ID     json.RawMessage `json:"id"`
+				Method string          `json:"method"`
+				Result json.RawMessage `json:"result"`
+			}
+			if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
+				continue
+			}
+			answer, begin := `"result":{}`, ""
+			switch m.Method {
+			case "initialize":
+				answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"raw","version":"1"}}`
+			case "tools/list":
+				answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+			case "prompts/list":
+				answer = `"result":{"prompts":[{"name":"x"}]}`
+			case "resources/list":
+				answer = `"result":{"resources":[{"name":"x","uri":"x:y"}]}`
+			case "server/discover", "resources/templates/list":
+				answer = `"error":{"code":-32601,"message":"no"}`
+			case "tools/call":
+				begin = `{"content":[{"type":"text","text":`
+			case "prompts/get":
+				begin = `{"messages":[{"role":"user","content":{"type":"text","text":`
+			case "resources/read":
+				begin = `{"contents":[{"uri":"x:y","text":`
+			case "":
+				id, _ := strconv.Unquote(string(m.ID))
+				text, _ := json.Marshal(string(m.Result))
+				end := map[byte]string{'c': "}]}", 'm': "}}]}"}[waiting[id][2]]
+				m.ID, answer = json.RawMessage(id), `"result":`+waiting[id]+string(text)+end
+			}
+			if begin != "" {
+				if ask != nil {
+					<-ask
+				}
+				waiting[string(m.ID)] = begin
+				if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":%s}`+"\n", m.ID, wantsText); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
+}
+
+// Prompts and resources are held as calls of tools are.
+func TestHeld_of_every_method(t *testing.T) {
+	spec := fixture("a", mcptest.Script{})
+	spec.InMemory, spec.Era = waitingServer(nil), mcpvisor.EraLegacy
+	onTransportAndHTTP(t, func(t *testing.T, _ *facade.Client, g *gateway, ann caller) {
+		for method, target := range map[string][2]string{"tools/call": {"name", "a__x"}, "prompts/get": {"name", "a__x"}, "resources/read": {"uri", "x:y"}} {
+			params := func(more string) string { return `{"` + target[0] + `":"` + target[1] + `",` + modernMeta + more + `}` }
+			result, failure := ann(method, target[1], params(""))
+			require.Empty(t, failure, method)
+			state, keys := required(t, result)
+			result, failure = ann(method, target[1], params(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
+			require.Empty(t, failure, method)
+			require.Contains(t, result, `{\"action\":\"decline\"}`, method)
+			requireNothingHeld(t, g)
+		}
+	}, spec)
+}
+
+// The progress of a held call goes to the request that waits for it, with the token of that, and to nobody while
+// none does.
+func TestHeld_progress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan struct{})
+		spec := fixture("a", mcptest.Script{})
+		spec.InMemory, spec.Era = steppingServer(next), mcpvisor.EraLegacy
+		s := openRaw(t, Transport(newAskingClient(t, nil, spec), WithNames(Names{})))
+		params := func(token, more string) string {
+			return `{"name":"a__x",` + strings.Replace(modernMeta, `{`, `{"progressToken":"`+token+`",`, 1) + more + `}`
+		}
+		progress := func(token, message string) {
+			t.Helper()
+			m := s.read().(*jsonrpc.Request)
+			require.JSONEq(t, `{"progressToken":"`+token+`","progress":1,"message":"`+message+`"}`, string(m.Params))
+		}
+		s.send(1, "tools/call", params("t1", ""))
+		progress("t1", "before")
+		next <- struct{}{} // it asks
+		state, keys := required(t, string(s.read().(*jsonrpc.Response).Result))
+		next <- struct{}{} // it reports, to nobody
+		synctest.Wait()
+		s.send(2, "tools/call", params("t2", roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`)))
+		progress("t2", "after")
+		answer := s.read().(*jsonrpc.Response)
+		require.Equal(t, int64(2), answer.ID.Raw())
+		require.Contains(t, string(answer.Result), "done")
+	})
+}
+
+// steppingServer is a server before 2026-07-28 whose calls of x report progress, ask after a value of next,
+// report after another one, and report and end when they have an answer.
+func steppingServer(next <-chan struct{}) *mcpvisor.InMemory {
+	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+		var call, token json.RawMessage
+		write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0",`+format+"}\n", args...) }
+		report := func(message string) {
+			write(`"method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}`, token, message)
+		}
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			var m struct {
+				ID     json.RawMessage `json:"id"`
+				Method string          `json:"method"`
+				Params struct {
+					Meta struct {
+						ProgressToken json.RawMessage `json:"progressToken"`
+					} `json:"_meta"`
+				} `json:"params"`
+			}
+			if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
+				continue
+			}
+			switch m.Method {
+			case "initialize":
+				write(`"id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`, m.ID)
+			case "tools/list":
+				write(`"id":%s,"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`, m.ID)
+			case "server/discover":
+				write(`"id":%s,"error":{"code":-32601,"message":"no"}`, m.ID)
+			case "tools/call":
+				call, token = m.ID, m.Params.Meta.ProgressToken
+				report("before")
+				<-next
+				write(`"id":"q","method":"elicitation/create","params":%s`, wantsText)
+				<-next
+				report("while it is held")
+			case "":
+				report("after")
+				write(`"id":%s,"result":{"content":[{"type":"text","text":"done"}]}`, call)
+			default:
+				write(`"id":%s,"result":{}`, m.ID)
+			}
+		}
+		return nil
+	}}
+}

@@ -53,6 +53,7 @@ var arrows = map[string]arrow{
 
 	"transport/internal/process/descendants": {"", []string{xsys}},
 	"test/adaptertest":                       {". supervisor facade mcptest", []string{sdk, "github.com/stretchr/testify/require"}},
+	"test/gatewaytest":                       {"mcptest test/testutil", []string{"github.com/google/jsonschema-go/jsonschema", "github.com/stretchr/testify/require"}},
 
 	"transport/discovery":                     {". supervisor internal/ transport", []string{sdk}},
 	"transport/internal/redact":               {"internal/", nil},

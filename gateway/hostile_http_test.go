@@ -316,8 +316,9 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		other.initialize("2025-11-25")
 		for n := 0; h.server.Status().Streams == 1; n++ { // until it is dropped
 			require.Less(t, n, 10_000)
-			status, _ := other.post(toolCallOf(2, "fixture__log", string(text)))
-			require.Equal(t, http.StatusOK, status)
+			status, answer, err := other.exchange(toolCallOf(2, "fixture__log", string(text)))
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, status, answer)
 		}
 	},
 	"slow/head": func(t *testing.T, h hostileHost) {

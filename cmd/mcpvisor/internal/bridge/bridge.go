@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
 // Options configure [Run].
@@ -46,6 +47,8 @@ const (
 	defaultHoldFor = 10 * time.Second
 	// maxLineBytes bounds one message. The gateway bounds what it takes by itself.
 	maxLineBytes = 64 << 20
+	// endTimeout bounds how long the last messages of a host that has ended may wait to be passed on.
+	endTimeout = time.Second
 	// maxKept and maxKeptBytes bound the requests that wait for a connection, or that would be
 	// sent again. Further ones are refused, or not sent again.
 	maxKept      = 1 << 10
@@ -68,7 +71,18 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 		subscriptions: map[string][]byte{}, lists: map[string]*list{}}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.connect(ctx) })
-	go func() { cancel(b.readHost(in)) }()
+	lines := linereader.New(in, maxLineBytes).Ahead()
+	defer lines.Close()
+	go func() { cancel(b.readHost(lines)) }()
+	go func() {
+		select {
+		case <-lines.Ended():
+			if backoff.Sleep(ctx, endTimeout) == nil { // what the host has sent last cannot be passed on
+				cancel(io.EOF)
+			}
+		case <-ctx.Done():
+		}
+	}()
 	<-ctx.Done()
 	b.close()
 	wg.Wait()
@@ -78,7 +92,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	return nil
 }
 
-// bridge is one session of the host. Two goroutines work on it: one reads the host, the other
+// bridge is one session of the host. Two goroutines work on it: one takes the lines of the host, the other
 // connects and reads connections.
 type bridge struct {
 	opts Options
@@ -150,12 +164,11 @@ func (l *link) write(line []byte) (sent bool, err error) {
 }
 
 // readHost handles the messages of the host until in ends.
-func (b *bridge) readHost(in io.Reader) error {
-	lines := newLineReader(in)
+func (b *bridge) readHost(lines *linereader.Ahead) error {
 	for {
-		line, err := lines.next()
+		line, err := lines.Next()
 		switch {
-		case errors.Is(err, errLineTooLong):
+		case errors.Is(err, linereader.ErrTooLong):
 			b.refuse(nil, codeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", maxLineBytes))
 			continue
 		case err != nil:
@@ -378,7 +391,7 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer b.lose(l)
-	lines := newLineReader(l)
+	lines := linereader.New(l, maxLineBytes)
 	if err := b.setUp(l, lines); err != nil {
 		return fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
 	}
@@ -390,7 +403,7 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	defer func() { _ = l.Close() }()
 	flushed.Go(func() { b.flush(l) }) // while answers are read
 	for {
-		line, err := lines.next()
+		line, err := lines.Next()
 		if err != nil {
 			break
 		}

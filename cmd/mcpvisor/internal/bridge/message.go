@@ -1,12 +1,10 @@
 package bridge
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -177,40 +175,4 @@ func (b *bridge) giveUp(r *request, why error, sent bool) {
 	}
 	text, _ := json.Marshal(result) // these types always marshal
 	b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", r.id, text))
-}
-
-// lineReader reads lines in bounded memory.
-type lineReader struct{ from *bufio.Reader }
-
-func newLineReader(r io.Reader) *lineReader { return &lineReader{bufio.NewReaderSize(r, 64<<10)} }
-
-var errLineTooLong = errors.New("the line is too long")
-
-// next returns the next line that is not blank, in memory of its own. It returns errLineTooLong
-// after it has skipped a longer one.
-func (l *lineReader) next() ([]byte, error) {
-	for {
-		var line []byte
-		tooLong := false
-		for {
-			part, err := l.from.ReadSlice('\n')
-			if tooLong = tooLong || len(line)+len(part) > maxLineBytes; tooLong {
-				line = nil
-			} else {
-				line = append(line, part...)
-			}
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, bufio.ErrBufferFull) {
-				return nil, err
-			}
-		}
-		switch {
-		case tooLong:
-			return nil, errLineTooLong
-		case len(bytes.TrimSpace(line)) > 0:
-			return line, nil
-		}
-	}
 }

@@ -52,7 +52,7 @@ func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
 	}
-	c.lines = linereader.New(c.reader, c.maxLine).Ahead()
+	c.lines = linereader.New(c.reader, c.maxLine).Ahead(c.refuseAll)
 	go c.readLines()
 	return c, nil
 }
@@ -107,6 +107,19 @@ func (c *lineConn) readLines() {
 // further is read of it.
 func (c *lineConn) refuse(e *jsonrpc.Error) {
 	_ = c.Write(context.Background(), &jsonrpc.Response{Error: e}) // the reader meets the end, too
+}
+
+// refuseAll answers the requests of a line that there was no room for.
+func (c *lineConn) refuseAll(line []byte) {
+	messages, _, wrong := readMessages(line)
+	if wrong != nil {
+		c.refuse(wrong)
+	}
+	for _, m := range messages {
+		if id := idOf(m); id.IsValid() {
+			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: busyError("too many requests wait")}) // the reader meets the end, too
+		}
+	}
 }
 
 // Read implements [mcp.Connection].

@@ -24,7 +24,8 @@ import (
 //
 // What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length
 // of a message, by its MaxLineLength. While a request waits for room (Limits.MaxWaiting,
-// Limits.MaxRequestBytes), Serve reads nothing further from the peer, cancellations included.
+// Limits.MaxRequestBytes), what the peer sends further waits, too, cancellations included. Beyond 2 MiB of that,
+// requests are refused after 2 seconds, and notifications are lost.
 //
 // Behind an mcp.IOTransport or an mcp.StdioTransport a line that is not a message is answered with an
 // error, and the session continues; the messages of a JSON-RPC batch are answered one by one, as version

@@ -31,11 +31,17 @@ const stormCallers = 8
 func stormHousehold(t *testing.T, script mcptest.Script) (h *household, p *gatewaytest.Process, dir string) {
 	t.Helper()
 	dir = t.TempDir()
+	h, p = stormHouseholdIn(t, dir, script)
+	return h, p, dir
+}
+
+func stormHouseholdIn(t *testing.T, dir string, script mcptest.Script) (h *household, p *gatewaytest.Process) {
+	t.Helper()
 	script.StateDir = dir
 	e := entry(script)
 	e["retry"] = map[string]any{"base": "10ms", "max": "200ms", "max_attempts": "unlimited"}
 	h = newHousehold(t, map[string]any{"fixture": e})
-	return h, gatewaytest.Start(t, h.program, h.file, h.dir), dir
+	return h, gatewaytest.Start(t, h.program, h.file, h.dir)
 }
 
 // killServer kills the server, which must run, and returns when it is started again.

@@ -3,16 +3,20 @@ package linereader
 import (
 	"errors"
 	"sync"
+	"time"
 )
 
-// MaxAhead is how much is read ahead, in bytes. It is more than the buffers of pipes and sockets hold, so
-// that the end of a peer that has gone is reached.
+// MaxAhead is how much is read ahead, in bytes.
 const MaxAhead = 2 << 20
 
-// Ahead reads lines before they are asked for. So the end is noticed while nobody takes lines. One goroutine
-// takes them; Close may be called by any.
+// stallTimeout is how long a line waits for room while none is taken.
+const stallTimeout = 2 * time.Second
+
+// Ahead reads lines before they are asked for. So the end is noticed while nobody takes lines: what there is no room
+// for is refused. One goroutine takes them; Close may be called by any.
 type Ahead struct {
-	ended chan struct{} // closed when nothing more comes
+	ended  chan struct{}     // closed when nothing more comes
+	refuse func(line []byte) // read only
 
 	mu     sync.Mutex // guards the fields below
 	change *sync.Cond
@@ -20,12 +24,16 @@ type Ahead struct {
 	bytes  int      // of lines
 	err    error    // why nothing more comes
 	closed bool
+	stall  *time.Timer // runs while a line waits for room; nil otherwise
+	// stalled: a line has waited too long, and none was taken since.
+	stalled bool
 }
 
 // Ahead begins to read ahead. The reader belongs to the result, which has a goroutine until the reader has ended,
-// or Close and a line.
-func (r *Reader) Ahead() *Ahead {
-	a := &Ahead{ended: make(chan struct{})}
+// or Close and a line. refuse is called with each line for which there was no room within 2 seconds; nothing is read
+// meanwhile.
+func (r *Reader) Ahead(refuse func(line []byte)) *Ahead {
+	a := &Ahead{ended: make(chan struct{}), refuse: refuse}
 	a.change = sync.NewCond(&a.mu)
 	go a.read(r)
 	return a
@@ -35,22 +43,53 @@ func (a *Ahead) read(from *Reader) {
 	defer close(a.ended)
 	for {
 		line, err := from.Next()
-		a.mu.Lock()
-		for a.bytes > 0 && a.bytes+len(line) > MaxAhead && !a.closed {
-			a.change.Wait()
-		}
 		if err != nil && !errors.Is(err, ErrTooLong) {
+			a.mu.Lock()
 			a.err = err
-		} else {
-			a.lines = append(a.lines, line)
-			a.bytes += len(line)
-		}
-		done := a.err != nil || a.closed
-		a.change.Broadcast()
-		a.mu.Unlock()
-		if done {
+			a.change.Broadcast()
+			a.mu.Unlock()
 			return
 		}
+		added, closed := a.add(line)
+		if closed {
+			return
+		}
+		if !added {
+			a.refuse(line)
+		}
+	}
+}
+
+// add adds a line as soon as there is room, but does not wait longer than stallTimeout while none is taken.
+func (a *Ahead) add(line []byte) (added, closed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.bytes > 0 && a.bytes+len(line) > MaxAhead && !a.closed && !a.stalled {
+		if a.stall == nil {
+			a.stall = time.AfterFunc(stallTimeout, func() {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.stalled = a.stall != nil
+				a.change.Broadcast()
+			})
+		}
+		a.change.Wait()
+	}
+	a.stopLocked()
+	if a.closed || a.stalled {
+		return false, a.closed
+	}
+	a.lines = append(a.lines, line)
+	a.bytes += len(line)
+	a.change.Broadcast()
+	return true, false
+}
+
+// stopLocked ends the wait of a line.
+func (a *Ahead) stopLocked() {
+	if a.stall != nil {
+		a.stall.Stop()
+		a.stall = nil
 	}
 }
 
@@ -79,6 +118,8 @@ func (a *Ahead) Next() ([]byte, error) {
 		a.lines = nil
 	}
 	a.bytes -= len(line)
+	a.stalled = false
+	a.stopLocked() // the next wait is a new one
 	a.change.Broadcast()
 	if line == nil {
 		return nil, ErrTooLong

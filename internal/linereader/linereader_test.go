@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -36,7 +38,7 @@ func TestAhead(t *testing.T) {
 		fmt.Fprintf(&text, "%d %s\n", i, strings.Repeat("x", i))
 	}
 	text.WriteString(strings.Repeat("y", 2000) + "\n")
-	a := New(strings.NewReader(text.String()), 1500).Ahead()
+	a := New(strings.NewReader(text.String()), 1500).Ahead(nil)
 	<-a.Ended()
 	for i := range 1000 {
 		line, err := a.Next()
@@ -49,7 +51,7 @@ func TestAhead(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 
 	in, out := io.Pipe()
-	a = New(in, MaxAhead).Ahead()
+	a = New(in, MaxAhead).Ahead(nil)
 	written := make(chan int)
 	go func() {
 		n := 0
@@ -68,4 +70,25 @@ func TestAhead(t *testing.T) {
 	<-a.Ended()
 	require.NoError(t, in.Close())
 	require.LessOrEqual(t, <-written, 6, "more was read than there is room for")
+}
+
+// While nobody takes lines, those that there is no room for are refused, and the end is noticed.
+func TestAhead_refuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10
+		line := strings.Repeat("x", 1<<20-1) + "\n"
+		var refused int
+		began := time.Now()
+		a := New(strings.NewReader(strings.Repeat(line, n)), MaxAhead).Ahead(func([]byte) { refused++ })
+		<-a.Ended()
+		require.Equal(t, stallTimeout, time.Since(began), "all of them together")
+		require.Equal(t, n-2, refused)
+		for range 2 {
+			got, err := a.Next()
+			require.NoError(t, err)
+			require.Equal(t, line, string(got))
+		}
+		_, err := a.Next()
+		require.ErrorIs(t, err, io.EOF)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
@@ -239,7 +240,7 @@ func (b *bridge) isRepeatedListen(m message) (repeated bool) {
 			if key == "io.modelcontextprotocol/subscriptionId" {
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				r := b.requests[string(value)]
+				r := b.requests[envelope.Key(value)]
 				repeated = r != nil && r.acknowledged
 				if r != nil {
 					r.acknowledged = true

@@ -317,6 +317,7 @@ var unservedRows = []string{"frame/cut", "end/in-a-frame", "flood/calls", "deaf/
 // Whatever a host writes to mcpvisor stdio and wrap, the session continues, the memory is bounded, other hosts are
 // served, and nothing is left 5 seconds after the end of stdin.
 func TestHostileStdio(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	h, p := stormHouseholdIn(t, dir, mcptest.Script{})
 	env := append(os.Environ(), "XDG_RUNTIME_DIR="+h.dir)

@@ -10,14 +10,16 @@ import (
 
 // Reader reads lines. One goroutine uses it.
 type Reader struct {
-	from *bufio.Reader
-	max  int
+	from     *bufio.Reader
+	maxBytes int
 }
 
-// New returns a reader of lines of max bytes at most.
-func New(from io.Reader, max int) *Reader { return &Reader{bufio.NewReaderSize(from, 64<<10), max} }
+// New returns a reader of lines of maxBytes at most.
+func New(from io.Reader, maxBytes int) *Reader {
+	return &Reader{bufio.NewReaderSize(from, 64<<10), maxBytes}
+}
 
-// ErrTooLong is the error of a line that was skipped, because it is longer than max.
+// ErrTooLong is the error of a line that was skipped, because it is longer than maxBytes.
 var ErrTooLong = errors.New("the line is too long")
 
 // Next returns the next line that is not blank, with its end, in memory of its own. It returns
@@ -28,7 +30,7 @@ func (r *Reader) Next() ([]byte, error) {
 		tooLong := false
 		for {
 			part, err := r.from.ReadSlice('\n')
-			if tooLong = tooLong || len(line)+len(part) > r.max; tooLong {
+			if tooLong = tooLong || len(line)+len(part) > r.maxBytes; tooLong {
 				line = nil
 			} else {
 				line = append(line, part...)

@@ -77,7 +77,7 @@ var malformed = []string{
 // Frames returns n frames without line breaks, most of which are malformed: those that are known, and mutants of a call of
 // fixture__echo. The same seed makes the same ones.
 func Frames(n int, seed uint64) iter.Seq2[int, []byte] {
-	random := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // it has to be repeated
+	random := rand.New(rand.NewPCG(seed, seed))
 	return func(yield func(int, []byte) bool) {
 		for i := range n {
 			frame := []byte(malformed[i%len(malformed)])

@@ -48,7 +48,7 @@ func Start(t *testing.T, program, config, dir string) *Process {
 func freePort(t *testing.T) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
 		if err == nil {
 			_, port, _ := net.SplitHostPort(l.Addr().String())
 			require.NoError(t, l.Close())

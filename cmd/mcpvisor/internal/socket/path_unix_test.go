@@ -29,7 +29,7 @@ func TestPath_without_the_variable(t *testing.T) {
 	require.Equal(t, with, without)
 	require.Equal(t, filepath.Join(own, "mcpvisor"), without)
 
-	require.NoError(t, os.Chmod(own, 0o777)) //nolint:gosec // anybody could have made it
+	require.NoError(t, os.Chmod(own, 0o777)) // anybody could have made it
 	without, err = directory()
 	require.NoError(t, err)
 	require.NotEqual(t, with, without)

@@ -370,7 +370,7 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		}
 	},
 	"access/token": func(t *testing.T, h hostileHost) {
-		_, hashed := serveHTTP(t, h.client, WithTokens(Token{"p", HashToken("secret")}))
+		_, hashed := serveHTTP(t, h.client, WithTokens(Token{Principal: "p", SHA256: HashToken("secret")}))
 		for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer wrong", "Basic secret", "Bearer secret secret", "secret", "Bearer " + HashToken("secret"), "Bearer " + strings.Repeat("x", 30_000)} {
 			p := newPeer(t, hashed)
 			p.header["Authorization"] = []string{authorization}

@@ -181,27 +181,6 @@ func newPeer2(p *peer) *peer {
 	return &other
 }
 
-// A peer that does not read its stream is disconnected, its call is canceled, and others do not
-// wait for it.
-func TestHandler_deaf_peer(t *testing.T) {
-	c := newClient(t, fixture("a", mcptest.Script{}))
-	s, url := serveHTTP(t, c, WithHTTPLimits(HTTPLimits{WriteTimeout: 200 * time.Millisecond}))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
-	body := toolCallOf(1, "a__big", `{"bytes":60000000}`)
-	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
-		sessionHeader, p.session, len(body), body)
-	require.NoError(t, err)
-	until(t, func() bool { return s.Status().InFlight == 1 })
-	status, _ := newPeer2(p).post(pingRequest)
-	require.Equal(t, http.StatusOK, status)
-	until(t, func() bool { return s.Status().InFlight == 0 && s.Status().Sessions == 0 })
-}
-
 // A client that goes while its call runs: the call is canceled at the server.
 func TestHandler_client_is_gone(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -440,89 +439,6 @@ func TestWrite_is_canceled_before_a_smaller_request(t *testing.T) {
 	require.ErrorIs(t, receive(t, large), context.Canceled)
 	require.NoError(t, receive(t, small))
 	require.Equal(t, number(7), s.read().(*jsonrpc.Response).ID)
-}
-
-// Peers behind a stream that misbehave end their own session only.
-func TestHostilePeer_stream(t *testing.T) {
-	call := func(id int, tool, text string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a/%s","arguments":{"text":"%s"}}}`+"\n", id, tool, text)
-	}
-	batch := make([]string, 200)
-	for i := range batch {
-		batch[i] = strings.TrimSpace(call(i, "echo", "x"))
-	}
-	for name, row := range map[string]struct {
-		misbehave func(t *testing.T, c *facade.Client, stream net.Conn)
-		want      func(error) bool
-	}{
-		"no JSON": {func(t *testing.T, _ *facade.Client, stream net.Conn) { _ = write(stream, "no JSON\n") },
-			func(err error) bool { return err != nil }},
-		"two answers to nothing, and an object": {func(t *testing.T, _ *facade.Client, stream net.Conn) {
-			_ = write(stream, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n"+`{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}`+"\n{}\n")
-		}, func(err error) bool { return err != nil }},
-		"closes in the middle of a message": {func(t *testing.T, c *facade.Client, stream net.Conn) {
-			_ = write(stream, call(1, "hang", ""))
-			until(t, func() bool { return len(c.CallsInFlight()) == 1 })
-			_ = write(stream, call(2, "echo", "x")[:20])
-			_ = stream.Close()
-		}, func(error) bool { return true }},
-		"closes while it is answered": {func(t *testing.T, _ *facade.Client, stream net.Conn) {
-			_ = write(stream, call(1, "echo", strings.Repeat("x", megabyte)))
-			_, _ = io.ReadFull(stream, make([]byte, 1000))
-			_ = stream.Close()
-		}, func(error) bool { return true }},
-		"does not read": {func(t *testing.T, _ *facade.Client, stream net.Conn) {
-			for i := range 100 {
-				if write(stream, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a/big","arguments":{"bytes":1000000}}}`+"\n", i)) != nil {
-					return
-				}
-			}
-		}, func(err error) bool { return errors.Is(err, ErrPeerDoesNotRead) }},
-		"a batch": {func(t *testing.T, _ *facade.Client, stream net.Conn) {
-			go write(stream, "["+strings.Join(batch, ",")+"]\n")
-			answers, ids := json.NewDecoder(stream), map[int]bool{}
-			for range batch {
-				var answer struct {
-					ID     int
-					Result *mcp.CallToolResult
-				}
-				require.NoError(t, answers.Decode(&answer))
-				require.NotNil(t, answer.Result)
-				ids[answer.ID] = true
-			}
-			require.Len(t, ids, len(batch))
-			_ = stream.Close()
-		}, func(err error) bool { return err == nil }},
-		"a batch of one id": {func(t *testing.T, _ *facade.Client, stream net.Conn) {
-			hang := strings.TrimSpace(call(1, "hang", ""))
-			_ = write(stream, "["+hang+","+hang+"]\n")
-			var answer struct{ Error struct{ Message string } }
-			require.NoError(t, json.NewDecoder(stream).Decode(&answer))
-			require.Equal(t, "a request with this id is in flight", answer.Error.Message)
-			_ = stream.Close()
-		}, func(err error) bool { return err == nil }},
-		"a batch in a batch, and so on": {func(t *testing.T, _ *facade.Client, stream net.Conn) {
-			_ = write(stream, strings.Repeat("[", 20*megabyte))
-		}, func(err error) bool { return err != nil }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newClient(t, fixture("a", mcptest.Script{}))
-			transport := Transport(c, WithLimits(hostileLimits))
-			other := openRaw(t, transport)
-			require.NoError(t, other.callWith(1, "tools/call", `{"name":"a/echo","arguments":{"text":"x"}}`).Error)
-			before, heap := runtime.NumGoroutine(), heapBytes()
-			near, far := net.Pipe()
-			ended := make(chan error, 1)
-			go func() { ended <- Serve(t.Context(), transport, &mcp.IOTransport{Reader: near, Writer: near}) }()
-			row.misbehave(t, c, far)
-			err := receive(t, ended)
-			require.True(t, row.want(err), "%v", err)
-			_ = far.Close()
-			require.Less(t, heapBytes()-heap, hostileHeap)
-			require.NoError(t, other.callWith(2, "tools/call", `{"name":"a/echo","arguments":{"text":"x"}}`).Error, "others are served")
-			until(t, func() bool { return len(c.CallsInFlight()) == 0 && runtime.NumGoroutine() <= before+idleGoroutines })
-		})
-	}
 }
 
 func write(stream net.Conn, text string) error {

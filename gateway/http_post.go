@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -49,7 +50,11 @@ func invalidRequest(format string, args ...any) *jsonrpc.Error {
 func (x *exchange) busy(what string) {
 	x.refuse(clients.RefusedLimit)
 	x.w.Header().Set("Retry-After", "1")
-	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, &jsonrpc.Error{Code: codeBusy, Message: what + "; try again later. Nothing was done."})
+	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, busyError(what))
+}
+
+func busyError(what string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: codeBusy, Message: what + "; try again later. Nothing was done."}
 }
 
 // codeBusy is of the range that JSON-RPC leaves to servers.
@@ -142,13 +147,10 @@ var errAnswered = errors.New("the request is answered")
 // maxBatch is how many messages a batch may have.
 const maxBatch = 1000
 
-// maxMessageDepth is how deep a message may be nested.
-const maxMessageDepth = 1000
-
 // readMessages reads a message of JSON-RPC, or a batch.
 func readMessages(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.Error) {
-	if !jsonscan.ValidWithin(body, maxMessageDepth) {
-		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", maxMessageDepth)}
+	if !jsonscan.ValidWithin(body, envelope.MaxDepth) {
+		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", envelope.MaxDepth)}
 	}
 	add := func(text []byte) bool {
 		m, err := decodeMessage(text)

@@ -23,12 +23,13 @@ import (
 // Streamable HTTP. Serve authenticates no peer: each may call all tools.
 //
 // What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length
-// of a message: those of the go-sdk do. While a request waits for room (Limits.MaxWaiting,
-// Limits.MaxRequestBytes), Serve reads nothing further from the peer, cancellations included.
+// of a message, by its MaxLineLength. While a request waits for room (Limits.MaxWaiting,
+// Limits.MaxRequestBytes), what the peer sends further waits, too, cancellations included. Beyond 2 MiB of that,
+// requests are refused after 2 seconds, and notifications are lost.
 //
-// The messages of a JSON-RPC batch are answered one by one, as version 2025-03-26 allows and
-// newer ones demand, if the peer is behind an mcp.IOTransport or an mcp.StdioTransport. Another
-// transport has to split batches itself.
+// Behind an mcp.IOTransport or an mcp.StdioTransport a line that is not a message is answered with an
+// error, and the session continues; the messages of a JSON-RPC batch are answered one by one, as version
+// 2025-03-26 allows and newer ones demand. Another transport has to split batches itself.
 //
 // It returns nil when the peer has closed its side, which cancels the requests in flight, and
 // when the client was closed, after their answers were sent. It returns the error of ctx when
@@ -36,7 +37,7 @@ import (
 // sessions are closed then. A peer that does not read its messages delays the return by 5 seconds at
 // most. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
-	far, err := splitBatches(peer).Connect(ctx)
+	far, err := byLines(peer).Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("gateway: connect to the peer: %w", err)
 	}
@@ -56,6 +57,11 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	select {
 	case err = <-ended:
 	case err = <-failure(near):
+	case <-peerEnd(far):
+		select {
+		case err = <-ended: // what it has sent before its end is passed on
+		case <-time.After(endTimeout): // its requests wait for room
+		}
 	}
 	cancel()
 	_ = near.Close()
@@ -85,6 +91,18 @@ func failure(session mcp.Connection) <-chan error {
 	})
 	return failed
 }
+
+// peerEnd returns a channel that is closed when the peer has closed its side, though a message of it may not be
+// passed on yet; nil if that is not known.
+func peerEnd(peer mcp.Connection) <-chan struct{} {
+	if c, ok := peer.(*lineConn); ok {
+		return c.lines.Ended()
+	}
+	return nil
+}
+
+// endTimeout bounds how long the last messages of a peer may wait to be passed on.
+const endTimeout = time.Second
 
 // closeTimeout bounds the wait for a peer that does not read.
 const closeTimeout = 5 * time.Second

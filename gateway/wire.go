@@ -3,62 +3,25 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
 )
 
 // decodeMessage decodes a message, which is valid JSON. The params, or the result, share its memory.
 // (jsonrpc.DecodeMessage takes 64 KiB a message.)
 func decodeMessage(text []byte) (jsonrpc.Message, error) {
-	var id, method, params, version, result, failure []byte
-	err := jsonscan.EachMember(text, func(key string, value []byte) error {
-		var member *[]byte
-		switch key {
-		case "jsonrpc":
-			member = &version
-		case "id":
-			member = &id
-		case "method":
-			member = &method
-		case "params":
-			member = &params
-		case "result":
-			member = &result
-		case "error":
-			member = &failure
-		default:
-			return nil
-		}
-		if *member != nil {
-			return fmt.Errorf("%s is there twice", key)
-		}
-		*member = value
-		return nil
-	})
+	m, err := envelope.Read(text)
 	switch {
-	case errors.Is(err, jsonscan.ErrNotObject):
-		return nil, errors.New("it must be an object")
 	case err != nil:
 		return nil, err
-	case string(version) != `"2.0"`:
-		return nil, errors.New("jsonrpc must be \"2.0\"")
-	case method == nil && id == nil:
-		return nil, errors.New("it has neither a method nor an id")
-	case method == nil:
-		return decodeAnswer(id, result, failure), nil
-	case method[0] != '"':
-		return nil, errors.New("the method must be a text")
+	case m.Method == "":
+		return decodeAnswer(m.ID, m.Result, m.Error), nil
 	}
-	r := &jsonrpc.Request{Params: params}
-	name, _ := jsonscan.ReadString(method)
-	r.Method = strings.Clone(name)
-	if id != nil {
-		r.ID, err = decodeID(id)
+	r := &jsonrpc.Request{Method: m.Method, Params: m.Params}
+	if m.ID != nil {
+		r.ID, err = decodeID(m.ID)
 	}
 	return r, err
 }
@@ -80,19 +43,15 @@ func decodeAnswer(id, result, failure []byte) *jsonrpc.Response {
 	return a
 }
 
-// maxID is the largest number that an id may be: larger ones are not exact everywhere.
-const maxID = 1<<53 - 1
-
 func decodeID(value []byte) (jsonrpc.ID, error) {
-	if value[0] == '"' {
-		text, _ := jsonscan.ReadString(value)
-		return jsonrpc.MakeID(strings.Clone(text))
+	id, err := envelope.ReadID(value)
+	if err != nil {
+		return jsonrpc.ID{}, err
 	}
-	number, err := jsonscan.ReadNumber(value)
-	if err != nil || value[0] == 'n' || number != float64(int64(number)) || number > maxID || number < -maxID {
-		return jsonrpc.ID{}, errors.New("the id must be a text or a whole number")
+	if number, ok := id.(int64); ok {
+		return jsonrpc.MakeID(float64(number))
 	}
-	return jsonrpc.MakeID(number)
+	return jsonrpc.MakeID(id)
 }
 
 // encodedMessage is a message of JSON-RPC in three parts. The second is the result or the params:

@@ -53,6 +53,7 @@ var arrows = map[string]arrow{
 
 	"transport/internal/process/descendants": {"", []string{xsys}},
 	"test/adaptertest":                       {". supervisor facade mcptest", []string{sdk, "github.com/stretchr/testify/require"}},
+	"test/gatewaytest":                       {"mcptest test/testutil", []string{"github.com/google/jsonschema-go/jsonschema", "github.com/stretchr/testify/require"}},
 
 	"transport/discovery":                     {". supervisor internal/ transport", []string{sdk}},
 	"transport/internal/redact":               {"internal/", nil},
@@ -103,7 +104,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/control":           {". supervisor facade gateway gateway/clients internal/ web web/api", []string{sdk}},
 	"cmd/mcpvisor/internal/oidcauth":          {"gateway internal/loopback", []string{sdk, xtime, "github.com/coreos/go-oidc/"}},
 	"cmd/mcpvisor/internal/oidcauth/oidctest": {"", []string{"github.com/stretchr/testify/require"}},
-	"cmd/mcpvisor/internal/bridge":            {folders: ". facade internal/backoff internal/jsonscan"},
+	"cmd/mcpvisor/internal/bridge":            {folders: ". facade internal/backoff internal/envelope internal/jsonscan internal/linereader"},
 	"cmd/mcpvisor/internal/top":               {". supervisor gateway/clients web web/api internal/ cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/params cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{"charm.land/", "github.com/charmbracelet/x/ansi"}},
 	"cmd/mcpvisor/internal/attach":            {". web web/api cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/control", nil},
 	"test/hostile":                            {". mcptest internal/ test/fixture/ test/hostile", []string{sdk, xsys}},

@@ -32,10 +32,13 @@ func Problem(raw json.RawMessage) string {
 	case raw[0] != '{':
 		return "is not an object"
 	}
-	c := schemaCheck{left: maxSchemas}
+	c := schemaCheck{left: maxSchemas, references: map[string]bool{}, anchors: map[string]bool{}}
 	problem := c.schema(raw)
 	if problem == "" && !c.isObject {
 		problem = `has no "type": "object" at its top`
+	}
+	if problem == "" {
+		problem = c.missing(raw)
 	}
 	return problem
 }
@@ -45,6 +48,10 @@ type schemaCheck struct {
 	left     int  // schemas that may still be looked at
 	depth    int  // of the schema that is looked at; 1 at the top
 	isObject bool // the top has the type object
+
+	references map[string]bool // in the schema, without "#"
+	anchors    map[string]bool
+	hasParts   bool // a schema in the schema has an $id, to which its references are relative
 }
 
 // schema returns what is wrong with a schema; empty if nothing is.
@@ -81,7 +88,13 @@ func (c *schemaCheck) keyword(keyword string, value []byte) string {
 	case "type":
 		return c.typeKeyword(value)
 	case "$ref", "$dynamicRef", "$recursiveRef":
-		return checkReference(keyword, value)
+		return c.reference(keyword, value)
+	case "$anchor", "$dynamicAnchor":
+		if name, err := jsonscan.ReadString(value); err == nil {
+			c.anchors[name] = true
+		}
+	case "$id", "id":
+		c.hasParts = c.hasParts || c.depth > 1
 	case "properties", "patternProperties", "$defs", "definitions", "dependentSchemas":
 		if value[0] != '{' {
 			return "has " + kindOf(value) + " as " + keyword + "; it must be an object"
@@ -145,18 +158,6 @@ func (c *schemaCheck) list(keyword string, value []byte) (problem string) {
 		return problem == ""
 	})
 	return problem
-}
-
-// checkReference allows references within the schema only: a host may follow others.
-func checkReference(keyword string, value []byte) string {
-	target, err := jsonscan.ReadString(value)
-	switch {
-	case err != nil:
-		return "has " + kindOf(value) + " as " + keyword + "; it must be a text"
-	case !strings.HasPrefix(target, "#"):
-		return "refers to " + quote(target) + "; references must stay in the schema"
-	}
-	return ""
 }
 
 func isListOfTexts(value []byte) bool {

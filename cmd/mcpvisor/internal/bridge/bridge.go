@@ -28,6 +28,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/backoff"
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
+	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
 // Options configure [Run].
@@ -44,8 +46,11 @@ type Options struct {
 
 const (
 	defaultHoldFor = 10 * time.Second
-	// maxLineBytes bounds one message. The gateway bounds what it takes by itself.
-	maxLineBytes = 64 << 20
+	// maxHostLine and maxLinkLine bound one message of the host, which is what mcpvisor run takes, and of a connection.
+	maxHostLine = 16 << 20
+	maxLinkLine = 64 << 20
+	// endTimeout bounds how long the last messages of a host that has ended may wait to be passed on.
+	endTimeout = time.Second
 	// maxKept and maxKeptBytes bound the requests that wait for a connection, or that would be
 	// sent again. Further ones are refused, or not sent again.
 	maxKept      = 1 << 10
@@ -68,7 +73,18 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 		subscriptions: map[string][]byte{}, lists: map[string]*list{}}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.connect(ctx) })
-	go func() { cancel(b.readHost(in)) }()
+	lines := linereader.New(in, maxHostLine).Ahead(b.refuseAll)
+	defer lines.Close()
+	go func() { cancel(b.readHost(lines)) }()
+	go func() {
+		select {
+		case <-lines.Ended():
+			if backoff.Sleep(ctx, endTimeout) == nil { // what the host has sent last cannot be passed on
+				cancel(io.EOF)
+			}
+		case <-ctx.Done():
+		}
+	}()
 	<-ctx.Done()
 	b.close()
 	wg.Wait()
@@ -78,7 +94,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	return nil
 }
 
-// bridge is one session of the host. Two goroutines work on it: one reads the host, the other
+// bridge is one session of the host. Two goroutines work on it: one takes the lines of the host, the other
 // connects and reads connections.
 type bridge struct {
 	opts Options
@@ -92,12 +108,12 @@ type bridge struct {
 	closed  bool
 	links   int // connections so far
 
-	requests  map[string]*request // of the host, without an answer, by the text of their ids
+	requests  map[string]*request // of the host, without an answer, by the keys of their ids
 	seq       uint64              // of the last request
 	kept      int                 // requests that keep their line
 	keptBytes int                 // of these lines
 
-	asked map[string]question // of connections, without an answer, by the ids that the host was given
+	asked map[string]question // of connections, without an answer, by the keys of the ids that the host was given
 	next  uint64              // the last of these ids, and of those of requests of the bridge
 
 	// What the host has set up, as it sent it.
@@ -122,8 +138,9 @@ type request struct {
 
 // question is a request of a connection to the host.
 type question struct {
-	link *link
-	id   []byte // that the connection gave it
+	link  *link
+	id    []byte // that the connection gave it
+	given []byte // that the host knows
 }
 
 // link is one connection.
@@ -150,13 +167,12 @@ func (l *link) write(line []byte) (sent bool, err error) {
 }
 
 // readHost handles the messages of the host until in ends.
-func (b *bridge) readHost(in io.Reader) error {
-	lines := newLineReader(in)
+func (b *bridge) readHost(lines *linereader.Ahead) error {
 	for {
-		line, err := lines.next()
+		line, err := lines.Next()
 		switch {
-		case errors.Is(err, errLineTooLong):
-			b.refuse(nil, codeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", maxLineBytes))
+		case errors.Is(err, linereader.ErrTooLong):
+			b.refuse(nil, codeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", maxHostLine))
 			continue
 		case err != nil:
 			return err
@@ -168,6 +184,19 @@ func (b *bridge) readHost(in io.Reader) error {
 		}
 		for _, m := range messages {
 			b.fromHost(m)
+		}
+	}
+}
+
+// refuseAll answers the requests of a line that there was no room for, because mcpvisor run takes none.
+func (b *bridge) refuseAll(line []byte) {
+	messages, err := parse(line)
+	if err != nil {
+		b.refuse(nil, codeParseError, "the line is not a JSON-RPC message: "+err.Error())
+	}
+	for _, m := range messages {
+		if m.method != "" && m.id != nil {
+			b.giveUp(&request{message: m}, errTooMany, false)
 		}
 	}
 }
@@ -189,7 +218,7 @@ func (b *bridge) admit(m message) {
 	r := &request{message: m}
 	b.mu.Lock()
 	switch {
-	case b.requests[string(m.id)] != nil:
+	case b.requests[m.key] != nil:
 		b.mu.Unlock()
 		b.refuse(m.id, codeInvalidRequest, "a request with this id is in flight")
 		return
@@ -219,10 +248,10 @@ func (b *bridge) fullLocked(r *request) bool {
 
 func (b *bridge) addLocked(r *request) {
 	b.seq++
-	r.seq, r.kept = b.seq, true
+	r.seq, r.kept, r.key = b.seq, true, envelope.Key(r.id)
 	b.kept++
 	b.keptBytes += len(r.line)
-	b.requests[string(r.id)] = r
+	b.requests[r.key] = r
 }
 
 // dropLineLocked frees the text of a request that is not sent again, but for what its answer
@@ -263,9 +292,9 @@ func (b *bridge) expireLocked(r *request) {
 	}
 	r.expiry = time.AfterFunc(b.opts.HoldFor, func() {
 		b.mu.Lock()
-		waits := b.requests[string(r.id)] == r && r.link == nil
+		waits := b.requests[r.key] == r && r.link == nil
 		if waits {
-			b.takeLocked(string(r.id))
+			b.takeLocked(r.key)
 		}
 		b.mu.Unlock()
 		if waits {
@@ -303,7 +332,7 @@ func (b *bridge) notify(m message) {
 	b.noteLocked(m)
 	l := b.current
 	if m.method == "notifications/cancelled" {
-		if key, ok := canceledID(m.params); ok {
+		if key := canceledKey(m.params); key != "" {
 			if r := b.takeLocked(key); r != nil && r.link != l {
 				l = nil // the connection does not know it
 			}
@@ -318,8 +347,8 @@ func (b *bridge) notify(m message) {
 // answerQuestion passes the answer of the host to the connection that has asked.
 func (b *bridge) answerQuestion(m message) {
 	b.mu.Lock()
-	q, ok := b.asked[string(m.id)]
-	delete(b.asked, string(m.id))
+	q, ok := b.asked[m.key]
+	delete(b.asked, m.key)
 	b.mu.Unlock()
 	if ok {
 		_, _ = q.link.write(m.withID(q.id)) // a connection that has ended has no use for it
@@ -378,7 +407,7 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
 	defer b.lose(l)
-	lines := newLineReader(l)
+	lines := linereader.New(l, maxLinkLine)
 	if err := b.setUp(l, lines); err != nil {
 		return fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
 	}
@@ -390,7 +419,7 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	defer func() { _ = l.Close() }()
 	flushed.Go(func() { b.flush(l) }) // while answers are read
 	for {
-		line, err := lines.next()
+		line, err := lines.Next()
 		if err != nil {
 			break
 		}
@@ -414,12 +443,12 @@ func (b *bridge) fromLink(l *link, m message) {
 	switch {
 	case m.method == "":
 		b.mu.Lock()
-		r := b.requests[string(m.id)]
+		r := b.requests[m.key]
 		if r == nil || r.link != l {
 			b.mu.Unlock()
 			return // it was canceled
 		}
-		b.takeLocked(string(m.id))
+		b.takeLocked(m.key)
 		if r.own == nil {
 			b.noteAnswerLocked(r, m)
 		}
@@ -432,7 +461,7 @@ func (b *bridge) fromLink(l *link, m message) {
 	case m.id != nil:
 		b.mu.Lock()
 		id := b.nextIDLocked()
-		b.asked[string(id)] = question{l, m.id}
+		b.asked[envelope.Key(id)] = question{l, m.id, id}
 		b.mu.Unlock()
 		b.write(m.withID(id))
 	case m.method == "notifications/subscriptions/acknowledged" && b.isRepeatedListen(m):
@@ -446,21 +475,21 @@ func (b *bridge) fromLink(l *link, m message) {
 // cancelQuestion passes on that a connection has canceled a request to the host, by the id that
 // the host knows.
 func (b *bridge) cancelQuestion(l *link, m message) {
-	canceled, ok := canceledID(m.params)
-	if !ok {
+	canceled := canceledKey(m.params)
+	if canceled == "" {
 		return
 	}
+	var id []byte
 	b.mu.Lock()
-	id := ""
-	for given, q := range b.asked {
-		if q.link == l && string(q.id) == canceled {
-			id = given
-			delete(b.asked, given)
+	for key, q := range b.asked {
+		if q.link == l && envelope.Key(q.id) == canceled {
+			id = q.given
+			delete(b.asked, key)
 			break
 		}
 	}
 	b.mu.Unlock()
-	if id != "" {
+	if id != nil {
 		b.write(cancelLine(id, "mcpvisor has canceled the request"))
 	}
 }
@@ -489,11 +518,11 @@ func (b *bridge) lose(l *link) {
 			lost = append(lost, b.takeLocked(key))
 		}
 	}
-	var questions []string
-	for id, q := range b.asked {
+	var questions [][]byte
+	for key, q := range b.asked {
 		if q.link == l {
-			questions = append(questions, id)
-			delete(b.asked, id)
+			questions = append(questions, q.given)
+			delete(b.asked, key)
 		}
 	}
 	closed := b.closed

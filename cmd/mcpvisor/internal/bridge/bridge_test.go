@@ -166,7 +166,7 @@ func TestRun_passes_messages(t *testing.T) {
 		s.host.next(answer(2, `{}`))
 		s.host.next(answer(1, `{}`))
 		s.host.send(`{"id":`)
-		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message: it is not JSON"}}`)
+		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message: it is not JSON, or nested deeper than 1000 levels"}}`)
 		p.none()
 	})
 }

@@ -1,16 +1,14 @@
 package bridge
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -19,6 +17,7 @@ import (
 type message struct {
 	line   []byte // with the newline
 	id     []byte // the text of the id; nil without one
+	key    string // of the id: the far end may write it in another way
 	method string
 	params []byte
 	result []byte
@@ -32,13 +31,11 @@ const (
 	codeInternalError  = -32603
 )
 
-var errNotMessage = errors.New("it is neither an object nor an array of objects")
-
 // parse reads the messages of one line: one, or those of a batch.
 func parse(line []byte) ([]message, error) {
 	text := bytes.TrimSpace(line)
-	if len(text) == 0 || !jsonscan.Valid(text) {
-		return nil, errors.New("it is not JSON")
+	if len(text) == 0 || !jsonscan.ValidWithin(text, envelope.MaxDepth) {
+		return nil, fmt.Errorf("it is not JSON, or nested deeper than %d levels", envelope.MaxDepth)
 	}
 	if text[0] != '[' {
 		m, err := parseObject(text)
@@ -53,37 +50,18 @@ func parse(line []byte) ([]message, error) {
 		}
 		return failed == nil
 	})
+	if failed == nil && len(all) == 0 {
+		failed = errors.New("the batch is empty")
+	}
 	return all, failed
 }
 
 func parseObject(text []byte) (message, error) {
 	// The newlines of a batch, and of a message that is indented, are no ends of lines. The parts
 	// are those of the copy, so that a message of a batch does not keep the others.
-	m := message{line: append(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), '\n')}
-	err := jsonscan.EachMember(m.line, func(key string, value []byte) (err error) {
-		switch key {
-		case "id":
-			m.id = value
-		case "method":
-			m.method, err = jsonscan.ReadString(value)
-		case "params":
-			m.params = value
-		case "result":
-			m.result = value
-		}
-		return err
-	})
-	if errors.Is(err, jsonscan.ErrNotObject) {
-		return m, errNotMessage
-	}
-	if err != nil {
-		return m, err
-	}
-	if m.id == nil && m.method == "" {
-		return m, errors.New("it has neither an id nor a method")
-	}
-	m.method = strings.Clone(m.method)
-	return m, nil
+	line := append(bytes.ReplaceAll(text, []byte("\n"), []byte(" ")), '\n')
+	m, err := envelope.Read(line)
+	return message{line: line, id: m.ID, key: envelope.Key(m.ID), method: m.Method, params: m.Params, result: m.Result}, err
 }
 
 // withID returns the line with another id.
@@ -101,19 +79,19 @@ func (m *message) withID(id []byte) []byte {
 	return append(out, '}', '\n')
 }
 
-// canceledID returns the text of the id that notifications/cancelled names.
-func canceledID(params []byte) (id string, ok bool) {
+// canceledKey returns the key of the id that notifications/cancelled names; empty without one.
+func canceledKey(params []byte) (canceled string) {
 	_ = jsonscan.EachMember(params, func(key string, value []byte) error {
 		if key == "requestId" {
-			id, ok = string(value), true
+			canceled = envelope.Key(value)
 		}
 		return nil
 	})
-	return id, ok
+	return canceled
 }
 
 // cancelLine is notifications/cancelled about a request of the id.
-func cancelLine(id, reason string) []byte {
+func cancelLine(id []byte, reason string) []byte {
 	text, _ := json.Marshal(reason) // a string always marshals
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":%s}}`+"\n", id, text)
 }
@@ -177,40 +155,4 @@ func (b *bridge) giveUp(r *request, why error, sent bool) {
 	}
 	text, _ := json.Marshal(result) // these types always marshal
 	b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", r.id, text))
-}
-
-// lineReader reads lines in bounded memory.
-type lineReader struct{ from *bufio.Reader }
-
-func newLineReader(r io.Reader) *lineReader { return &lineReader{bufio.NewReaderSize(r, 64<<10)} }
-
-var errLineTooLong = errors.New("the line is too long")
-
-// next returns the next line that is not blank, in memory of its own. It returns errLineTooLong
-// after it has skipped a longer one.
-func (l *lineReader) next() ([]byte, error) {
-	for {
-		var line []byte
-		tooLong := false
-		for {
-			part, err := l.from.ReadSlice('\n')
-			if tooLong = tooLong || len(line)+len(part) > maxLineBytes; tooLong {
-				line = nil
-			} else {
-				line = append(line, part...)
-			}
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, bufio.ErrBufferFull) {
-				return nil, err
-			}
-		}
-		switch {
-		case tooLong:
-			return nil, errLineTooLong
-		case len(bytes.TrimSpace(line)) > 0:
-			return line, nil
-		}
-	}
 }

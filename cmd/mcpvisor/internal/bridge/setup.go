@@ -7,7 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
 // list is the first page of a list, as the host has read it last.
@@ -83,7 +85,7 @@ func (b *bridge) nextIDLocked() []byte {
 
 // setUp repeats on a new connection what the host has set up. Answers are not passed on. An
 // initialize that the host waits for is not repeated here: flush sends it.
-func (b *bridge) setUp(l *link, lines *lineReader) error {
+func (b *bridge) setUp(l *link, lines *linereader.Reader) error {
 	b.mu.Lock()
 	initialize, initialized, level := b.initialize, b.initialized, b.level
 	subscriptions := slices.Collect(maps.Values(b.subscriptions))
@@ -112,7 +114,7 @@ func (b *bridge) setUp(l *link, lines *lineReader) error {
 }
 
 // exchange sends a request of the host again and drops its answer.
-func (b *bridge) exchange(l *link, lines *lineReader, line []byte) error {
+func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) error {
 	request, err := parseObject(bytes.TrimSpace(line))
 	if err != nil {
 		return err
@@ -124,7 +126,7 @@ func (b *bridge) exchange(l *link, lines *lineReader, line []byte) error {
 		return err
 	}
 	for {
-		line, err := lines.next()
+		line, err := lines.Next()
 		if err != nil {
 			return err
 		}
@@ -238,7 +240,7 @@ func (b *bridge) isRepeatedListen(m message) (repeated bool) {
 			if key == "io.modelcontextprotocol/subscriptionId" {
 				b.mu.Lock()
 				defer b.mu.Unlock()
-				r := b.requests[string(value)]
+				r := b.requests[envelope.Key(value)]
 				repeated = r != nil && r.acknowledged
 				if r != nil {
 					r.acknowledged = true

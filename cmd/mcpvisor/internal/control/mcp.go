@@ -32,9 +32,8 @@ const (
 	ProfileHeader    = "Mcpvisor-Profile"
 )
 
-// settleTimeout bounds how long a session waits for servers that start, before it begins. A host
-// that connects again then sees the lists that it had.
-const settleTimeout = 20 * time.Second
+// startsTimeout bounds [AwaitStarts].
+const startsTimeout = 20 * time.Second
 
 // HostPrefix is what a host puts before the names of tools, if its entry is called "mcpvisor".
 const HostPrefix = "mcp__mcpvisor__"
@@ -172,26 +171,26 @@ func (h *Handler) getMCP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
 		return
 	}
-	s.settle(h.present().Servers)
+	AwaitStarts(s.ctx, s.client, h.present().Servers)
 	_ = gateway.Serve(s.ctx, transport, &mcp.IOTransport{Reader: streamReader{buffered, conn}, Writer: conn}) // its error is that of the peer
 }
 
-// settle waits until each of these servers has been started once, and is ready or has failed,
-// within a bound.
-func (s *sessions) settle(names []string) {
-	ctx, cancel := context.WithTimeout(s.ctx, settleTimeout)
+// AwaitStarts waits until each of these servers has been started once, and is ready or has failed,
+// for 20 s at most. A host that comes back to a run that has just begun then sees the lists that it had, and
+// the names that it calls are known.
+func AwaitStarts(ctx context.Context, client *facade.Client, names []string) {
+	ctx, cancel := context.WithTimeout(ctx, startsTimeout)
 	defer cancel()
-	changes := s.client.Watch(ctx)
-	for slices.ContainsFunc(names, s.isStarting) {
+	isStarting := func(name string) bool {
+		server, ok := client.ServerStatus(name)
+		return !ok || server.Epoch <= 1 && (server.State == supervisor.StateConnecting || server.State == supervisor.StateDiscovering)
+	}
+	changes := client.Watch(ctx)
+	for slices.ContainsFunc(names, isStarting) {
 		if _, ok := <-changes; !ok {
 			return
 		}
 	}
-}
-
-func (s *sessions) isStarting(name string) bool {
-	server, ok := s.client.ServerStatus(name)
-	return !ok || server.Epoch <= 1 && (server.State == supervisor.StateConnecting || server.State == supervisor.StateDiscovering)
 }
 
 // streamReader reads what is buffered of a connection, and then the connection.

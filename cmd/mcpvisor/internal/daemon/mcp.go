@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/oidcauth"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
@@ -132,9 +134,39 @@ func (e *endpoint) url(page *page) string {
 	return strings.TrimSuffix(urlOf(l), "/") + mcpPath
 }
 
-// handler is the MCP server at its path.
-func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar, hosts *clients.Registry) *gateway.Server {
-	return gateway.Handler(c, append(slices.Clip(e.options), gateway.WithSettings(settings), gateway.WithClients(hosts))...)
+// mcpServer serves a client as an MCP server, once its servers have been started.
+type mcpServer struct {
+	*gateway.Server
+	started <-chan struct{} // closed when each server was started once, or is not waited for any longer
+	stop    context.CancelFunc
+}
+
+// handler makes the MCP server of a client with servers of these names, which are registered later.
+func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar, hosts *clients.Registry, names []string) *mcpServer {
+	ctx, cancel := context.WithCancel(context.Background())
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		control.AwaitStarts(ctx, c, names)
+	}()
+	server := gateway.Handler(c, append(slices.Clip(e.options), gateway.WithSettings(settings), gateway.WithClients(hosts))...)
+	return &mcpServer{Server: server, started: started, stop: cancel}
+}
+
+// Close ends the streams and the requests, those that wait included.
+func (s *mcpServer) Close() {
+	s.Server.Close()
+	s.stop()
+	<-s.started
+}
+
+// ServeHTTP implements http.Handler.
+func (s *mcpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-s.started:
+		s.Server.ServeHTTP(w, r)
+	case <-r.Context().Done():
+	}
 }
 
 // atPath serves one handler at the path of the MCP server, and another one elsewhere; nil: none.

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/gateway"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/web"
 )
@@ -133,9 +132,9 @@ func serve(c *facade.Client, hosts *clients.Registry, r *reloader, own *socket.L
 		s.handlers = append(s.handlers, h)
 		s.start(own, h)
 	}
-	var mcp *gateway.Server
+	var mcp *mcpServer
 	if e != nil {
-		mcp = e.handler(c, r.settings, hosts)
+		mcp = e.handler(c, r.settings, hosts, r.info.Servers)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
 			s.start(e, e.atPath(mcp, nil))

@@ -17,6 +17,19 @@ import (
 // XDG_RUNTIME_DIR to its parent.
 const serviceDirectory = "/run/mcpvisor"
 
+// runtimeDirectories has a directory for each user who is logged in: that which systemd names in
+// XDG_RUNTIME_DIR. A variable for tests.
+var runtimeDirectories = "/run/user"
+
+// userRuntimeDirectory is the directory of this user there; empty without one.
+func userRuntimeDirectory() string {
+	dir := filepath.Join(runtimeDirectories, strconv.Itoa(os.Geteuid()))
+	if checkOwnDirectory(dir) != nil {
+		return ""
+	}
+	return dir
+}
+
 // checkOwnDirectory requires a directory that belongs to the user, and in which nobody else
 // may list or make files.
 func checkOwnDirectory(dir string) error {

@@ -14,6 +14,9 @@ const (
 // serviceDirectory: there is none.
 const serviceDirectory = ""
 
+// userRuntimeDirectory: there is none.
+func userRuntimeDirectory() string { return "" }
+
 // checkOwnDirectory accepts every directory: those of the user's profile are closed to other
 // users.
 func checkOwnDirectory(string) error { return nil }

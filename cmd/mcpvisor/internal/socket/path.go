@@ -19,8 +19,9 @@ const maxPathLength = 103
 // paths of one file, such as a relative one and one through a symbolic link, have the same
 // socket.
 //
-// The directory is $XDG_RUNTIME_DIR/mcpvisor, or run/mcpvisor in the user's cache
-// directory if that variable is not set or names no directory.
+// The directory is $XDG_RUNTIME_DIR/mcpvisor, or mcpvisor/run in the user's cache
+// directory if that variable names no directory. Hosts start their servers with few variables: without this
+// one, the directory of systemd, /run/user/UID, is used if the user has it.
 func Path(config string) (string, error) {
 	dir, err := directory()
 	if err != nil {
@@ -63,6 +64,9 @@ func Find(config string) (string, error) {
 // directory returns the directory of the sockets.
 func directory() (string, error) {
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
+	if runtimeDir == "" {
+		runtimeDir = userRuntimeDirectory()
+	}
 	if info, err := os.Stat(runtimeDir); err == nil && info.IsDir() && filepath.IsAbs(runtimeDir) { //nolint:gosec // the user sets it
 		return filepath.Join(runtimeDir, "mcpvisor"), nil
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -115,29 +114,18 @@ func TestServe_batch_of_each_transport(t *testing.T) {
 		line.receive(1)
 		_, err = io.WriteString(toPeer, `{"jsonrpc":"2.0","id":2,"method":"ping","params":{"x":"`+strings.Repeat("x", 2<<10)+`"}}`+"\n")
 		require.NoError(t, err)
-		require.ErrorContains(t, receive(t, ended), "maximum line length")
+		var refusal struct{ Error struct{ Message string } }
+		require.NoError(t, line.answers.Decode(&refusal))
+		require.Equal(t, "the message is longer than 1024 bytes", refusal.Error.Message)
+		_, err = io.WriteString(toPeer, `{"jsonrpc":"2.0","id":3,"method":"ping"}`+"\n")
+		require.NoError(t, err)
+		line.receive(3)
+		require.NoError(t, toPeer.Close())
+		require.NoError(t, receive(t, ended))
 		_, err = stdout.WriteString("open")
 		require.NoError(t, err, "the standard output stays open")
-		for _, file := range []*os.File{toPeer, fromPeer, stdout} {
+		for _, file := range []*os.File{fromPeer, stdout} {
 			require.NoError(t, file.Close())
 		}
 	})
-}
-
-func TestBatchSplitter(t *testing.T) {
-	for text, want := range map[string]string{
-		`{"a": [1, {"b":"]"}, []]}`:           `{"a": [1, {"b":"]"}, []]}`,
-		`[{"a":"\"[,"}, {"b":[ ]}]`:           "\n" + `{"a":"\"[,"}` + "\n\n" + `{"b":[ ]}` + "\n",
-		"[[{}],\t[{\"\\\\\":[{}]}]]\n{ }":     "\n\n{}\n\n\n\n{\"\\\\\":[{}]}\n\n\n{ }",
-		`[1, "a, b", true]`:                   "\n1\n\n" + `"a, b"` + "\n\ntrue\n",
-		"[]":                                  "\n\n",
-		"}]{":                                 "}\n{",
-		strings.Repeat("[", 1000) + `{"a":1}`: strings.Repeat("\n", 1000) + `{"a":1}`,
-	} {
-		for name, stream := range map[string]io.Reader{"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text))} {
-			got, err := io.ReadAll(&batchSplitter{stream: io.NopCloser(stream)})
-			require.NoError(t, err)
-			require.Equal(t, want, string(got), "%s, %s", text, name)
-		}
-	}
 }

@@ -1,0 +1,205 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/gatewaytest"
+)
+
+var (
+	stormDuration = flag.Duration("storm.duration", 6*time.Second, "how long each storm of the gateway lasts")
+	stormPause    = flag.Duration("storm.pause", 2*time.Second, "the pause between two kills of such a storm")
+)
+
+const stormCallers = 8
+
+// stormHousehold returns a household whose server records its calls in dir, and the run of it.
+func stormHousehold(t *testing.T, script mcptest.Script) (h *household, p *gatewaytest.Process, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	h, p = stormHouseholdIn(t, dir, script)
+	return h, p, dir
+}
+
+func stormHouseholdIn(t *testing.T, dir string, script mcptest.Script) (h *household, p *gatewaytest.Process) {
+	t.Helper()
+	script.StateDir = dir
+	e := entry(script)
+	e["retry"] = map[string]any{"base": "10ms", "max": "200ms", "max_attempts": "unlimited"}
+	h = newHousehold(t, map[string]any{"fixture": e})
+	return h, gatewaytest.Start(t, h.program, h.file, h.dir)
+}
+
+// killServer kills the server, which must run, and returns when it is started again.
+func killServer(t *testing.T, dir string) {
+	t.Helper()
+	pids := mcptest.PIDs(dir)
+	require.NoError(t, syscall.Kill(pids[len(pids)-1], syscall.SIGKILL))
+	require.Eventually(t, func() bool { return len(mcptest.PIDs(dir)) > len(pids) }, time.Minute, 10*time.Millisecond)
+}
+
+// storm makes calls from eight callers, each of which has a key of its own, while kill is called every two
+// seconds. kill returns when the next one may come.
+func storm(t *testing.T, p *gatewaytest.Process, l *gatewaytest.Ledger, kill func()) {
+	t.Helper()
+	hosts, before := make([]*gatewaytest.Host, stormCallers), make([]string, stormCallers)
+	for i := range hosts {
+		var err error
+		hosts[i] = gatewaytest.NewHost(t, p.URL(), []string{"2025-11-25", "2026-07-28", "2025-06-18", "2024-11-05"}[i%4])
+		before[i], err = hosts[i].List()
+		require.NoError(t, err)
+		require.Contains(t, before[i], `"fixture__count"`)
+	}
+	following, stop := context.WithCancel(t.Context())
+	defer stop()
+	received := make(chan []string, 1)
+	go func() { received <- hosts[0].Follow(following, p) }()
+
+	ended := make(chan struct{})
+	var all sync.WaitGroup
+	for i, h := range hosts {
+		all.Go(func() {
+			seen := p.Await()
+			for n := 0; ; n++ {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				key := fmt.Sprintf("http-%d-%d", i, n)
+				starts := p.Await()
+				r, err := h.Count(key)
+				switch {
+				case errors.Is(err, gatewaytest.ErrBroken) && p.Await() > starts: // the gateway was killed
+					l.AddLost(key)
+					continue
+				case err != nil:
+					t.Errorf("%s: %v", key, err)
+					return
+				}
+				l.Add(key, r)
+				if starts > seen && r.IsError && p.Await() == starts {
+					t.Errorf("%s: the first call after the gateway came back has failed: %+v", key, r)
+				}
+				seen = starts
+				list, err := h.List()
+				if errors.Is(err, gatewaytest.ErrBroken) && p.Await() > starts {
+					continue
+				}
+				if err != nil || list != before[i] {
+					t.Errorf("%s: the list is not what it was: %v\n%.500s", key, err, list)
+					return
+				}
+			}
+		})
+	}
+	for end := time.Now().Add(*stormDuration); time.Now().Before(end) && !t.Failed(); {
+		time.Sleep(*stormPause) // of the storm
+		kill()
+	}
+	close(ended)
+	all.Wait()
+	stop()
+	require.Empty(t, <-received, "no list has changed")
+}
+
+// requireNothing waits until nothing of the servers is left.
+func requireNothing(t *testing.T, dir string) {
+	t.Helper()
+	for _, pid := range mcptest.PIDs(dir) {
+		require.Eventually(t, func() bool { return !mcptest.Alive(pid) }, time.Minute, 10*time.Millisecond)
+	}
+}
+
+// The server behind the gateway is killed every two seconds, while eight clients of four versions make
+// calls. Their lists stay byte for byte, no change is announced, no call runs twice by the records of
+// the server, and every error says what became of the call.
+func TestGateway_server_is_killed_under_load(t *testing.T) {
+	t.Parallel()
+	_, p, dir := stormHousehold(t, mcptest.Script{})
+	l := gatewaytest.NewLedger(t)
+	storm(t, p, l, func() { killServer(t, dir) })
+	require.Zero(t, l.Lost())
+	p.Stop()
+	l.Check(dir)
+	requireNothing(t, dir)
+}
+
+// The gateway is killed every two seconds under the same load. Each client's next call succeeds, on
+// the session that it had, and finds the list that it had. Hosts on mcpvisor stdio keep their session, too.
+func TestGateway_is_killed_under_load(t *testing.T) {
+	t.Parallel()
+	h, p, dir := stormHousehold(t, mcptest.Script{})
+	l := gatewaytest.NewLedger(t)
+	defer func() {
+		p.Stop()
+		requireNothing(t, dir)
+	}()
+	var all sync.WaitGroup
+	ended := make(chan struct{})
+	for i := range 2 {
+		session, errs, changed := h.host("--no-start")
+		before, err := session.ListTools(t.Context(), nil)
+		require.NoError(t, err)
+		for caller := range stormCallers / 2 {
+			all.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-ended:
+						return
+					default:
+					}
+					key := fmt.Sprintf("stdio-%d-%d-%d", i, caller, n)
+					result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "fixture__count", Arguments: map[string]any{"key": key}})
+					if err != nil {
+						t.Errorf("%s: %v\n%s", key, err, errs)
+						return
+					}
+					l.Add(key, seen(t, result))
+				}
+			})
+		}
+		defer func() {
+			after, err := session.ListTools(t.Context(), nil)
+			require.NoError(t, err)
+			require.Equal(t, before.Tools, after.Tools)
+			require.Empty(t, changed, "no list has changed: %s", errs)
+			require.NoError(t, session.Close())
+		}()
+	}
+	kills := 0
+	storm(t, p, l, func() {
+		kills++
+		p.Kill()
+		p.Restart()
+	})
+	close(ended)
+	all.Wait()
+	require.Equal(t, kills+1, mcptest.Starts(dir))
+	require.NotZero(t, l.Lost(), "no call was in flight at a kill")
+	l.Check(dir)
+}
+
+// seen is the result of the go-sdk as any host sees it.
+func seen(t *testing.T, result *mcp.CallToolResult) (r gatewaytest.Result) {
+	t.Helper()
+	text, err := json.Marshal(result)
+	if err = errors.Join(err, json.Unmarshal(text, &r)); err != nil {
+		t.Error(err)
+	}
+	return r
+}

@@ -1,0 +1,332 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/test/gatewaytest"
+)
+
+// hostileStream is a host on a stream that misbehaves.
+type hostileStream struct {
+	t      *testing.T
+	client *facade.Client
+	conn   net.Conn
+	lines  *bufio.Reader
+	ended  <-chan error // of Serve
+}
+
+func (h *hostileStream) write(text string) error {
+	_, err := io.WriteString(h.conn, text)
+	return err
+}
+
+// send writes a line.
+func (h *hostileStream) send(line string) {
+	h.t.Helper()
+	require.NoError(h.t, h.write(line+"\n"))
+}
+
+// streamAnswer is a line of the gateway.
+type streamAnswer struct {
+	ID     json.RawMessage
+	Method string
+	Result json.RawMessage
+	Error  *struct {
+		Code    int
+		Message string
+	}
+}
+
+// next reads the next line.
+func (h *hostileStream) next() (a streamAnswer) {
+	h.t.Helper()
+	line, err := h.lines.ReadBytes('\n')
+	require.NoError(h.t, err)
+	require.NoError(h.t, json.Unmarshal(line, &a), "%s", line)
+	return a
+}
+
+// requireServed requires that the session continues.
+func (h *hostileStream) requireServed() {
+	h.t.Helper()
+	h.send(`{"jsonrpc":"2.0","id":"last","method":"ping"}`)
+	for {
+		if a := h.next(); string(a.ID) == `"last"` {
+			require.Nil(h.t, a.Error)
+			return
+		}
+	}
+}
+
+// sendWhileReading writes lines while the answers are read, and ends with an answer to a ping.
+func (h *hostileStream) sendWhileReading(lines func(send func(line string)), answered func(streamAnswer)) {
+	h.t.Helper()
+	written := make(chan error, 1)
+	go func() {
+		var failed error
+		lines(func(line string) {
+			if failed == nil {
+				failed = h.write(line + "\n")
+			}
+		})
+		if failed == nil {
+			failed = h.write(`{"jsonrpc":"2.0","id":"last","method":"ping"}` + "\n")
+		}
+		written <- failed
+	}()
+	for {
+		a := h.next()
+		if string(a.ID) == `"last"` {
+			require.NoError(h.t, receive(h.t, written))
+			return
+		}
+		answered(a)
+	}
+}
+
+var hostileStreamRows = map[string]func(h *hostileStream){
+	"frame/malformed": func(h *hostileStream) {
+		h.sendWhileReading(func(send func(string)) {
+			for _, frame := range gatewaytest.Frames(*hostileFrames, 2) {
+				send(string(frame))
+			}
+		}, func(streamAnswer) {})
+	},
+	"frame/64-mib": func(h *hostileStream) {
+		h.sendWhileReading(func(send func(string)) {
+			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 64<<20) + `"}}`)
+		}, func(a streamAnswer) { require.NotNil(h.t, a.Error) })
+	},
+	"frame/nested": func(h *hostileStream) {
+		h.sendWhileReading(func(send func(string)) {
+			send(gatewaytest.Nested(100_000))
+			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":` + gatewaytest.Nested(100_000) + `}`)
+			send(strings.Repeat("[", 15<<20))
+		}, func(a streamAnswer) { require.NotNil(h.t, a.Error) })
+	},
+	"frame/cut": func(h *hostileStream) {
+		require.NoError(h.t, h.write(toolCallOf(1, "fixture__echo", `{"text":"x"}`)[:20]))
+		require.NoError(h.t, h.conn.Close())
+		receive(h.t, h.ended)
+	},
+	"batch/where-none-are": func(h *hostileStream) { // its messages are answered one by one in every version
+		calls := make([]string, 200)
+		for i := range calls {
+			calls[i] = toolCallOf(i, "fixture__echo", `{"text":"x"}`)
+		}
+		ids := map[string]bool{}
+		h.sendWhileReading(func(send func(string)) { send("[" + strings.Join(calls, ",") + "]") }, func(a streamAnswer) {
+			require.Nil(h.t, a.Error)
+			ids[string(a.ID)] = true
+		})
+		until(h.t, func() bool {
+			for len(ids) < len(calls) {
+				ids[string(h.next().ID)] = true
+			}
+			return true
+		})
+	},
+	"batch/nothing": func(h *hostileStream) {
+		h.sendWhileReading(func(send func(string)) {
+			for _, line := range []string{"[]", "[[]]", "[1,2]", "[null]", `["x"]`, "[{}]"} {
+				send(line)
+			}
+		}, func(a streamAnswer) { require.NotNil(h.t, a.Error) })
+	},
+	"batch/too-many": func(h *hostileStream) {
+		h.sendWhileReading(func(send func(string)) {
+			send("[" + strings.Repeat(pingRequest+",", 99_999) + pingRequest + "]")
+		}, func(streamAnswer) {})
+	},
+	"batch/one-id": func(h *hostileStream) {
+		hang := toolCallOf(1, "fixture__hang", `{}`)
+		h.send("[" + hang + "," + hang + "]")
+		require.Contains(h.t, h.next().Error.Message, "a request with this id is in flight")
+	},
+	"id/duplicate": func(h *hostileStream) {
+		h.send(toolCallOf(7, "fixture__hang", `{}`))
+		until(h.t, func() bool { return hanging(h.client) == 1 })
+		h.send(`{"jsonrpc":"2.0","id":7,"method":"ping"}`)
+		require.Contains(h.t, h.next().Error.Message, "a request with this id is in flight")
+		require.Equal(h.t, 1, hanging(h.client))
+	},
+	"id/reused": func(h *hostileStream) {
+		for range 500 {
+			h.send(pingRequest)
+			require.Nil(h.t, h.next().Error)
+		}
+	},
+	"id/strange": func(h *hostileStream) {
+		for id, bad := range gatewaytest.StrangeIDs() {
+			h.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+			a := h.next()
+			require.Equal(h.t, bad, a.Error != nil, "%.100s", id)
+			if !bad {
+				require.Equal(h.t, id, string(a.ID))
+			}
+		}
+	},
+	"answer/never-asked": func(h *hostileStream) {
+		for i := range 500 {
+			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
+		}
+	},
+	"cancel/never-asked": func(h *hostileStream) {
+		for i := range 500 {
+			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+		}
+	},
+	"flood/calls": func(h *hostileStream) {
+		go func() { // nothing further is read of it
+			for i := range 20_000 {
+				if h.write(toolCallOf(i, "fixture__hang", `{}`)+"\n") != nil {
+					return
+				}
+			}
+		}()
+		until(h.t, func() bool { return hanging(h.client) == hostileLimits.MaxRequests })
+		require.NoError(h.t, h.conn.Close())
+		receive(h.t, h.ended)
+	},
+	"deaf/answer": func(h *hostileStream) {
+		h.send(toolCallOf(1, "fixture__big", `{"bytes":10000000}`))
+		until(h.t, func() bool { return h.client.Stats().Calls > 0 && len(h.client.CallsInFlight()) == 0 })
+	},
+	"deaf/queue": func(h *hostileStream) { // 4 MiB here
+		go func() {
+			for i := range 100 {
+				if h.write(toolCallOf(i, "fixture__big", `{"bytes":500000}`)+"\n") != nil {
+					return
+				}
+			}
+		}()
+		require.ErrorIs(h.t, receive(h.t, h.ended), ErrPeerDoesNotRead)
+	},
+	"deaf/stream": func(h *hostileStream) {
+		h.send(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`)
+		require.Nil(h.t, h.next().Error)
+		text, _ := json.Marshal(map[string]any{"text": strings.Repeat("x", 60_000)})
+		for range 100 {
+			_, err := h.client.CallTool(h.t.Context(), "fixture/log", json.RawMessage(text))
+			require.NoError(h.t, err)
+		}
+	},
+	"slow/frame": func(h *hostileStream) {
+		for _, b := range []byte(pingRequest + "\n") {
+			require.NoError(h.t, h.write(string(b)))
+		}
+		require.Equal(h.t, "1", string(h.next().ID))
+	},
+	"gone/in-a-call": func(h *hostileStream) {
+		h.send(toolCallOf(1, "fixture__hang", `{}`))
+		until(h.t, func() bool { return hanging(h.client) == 1 })
+		require.NoError(h.t, h.conn.Close())
+		receive(h.t, h.ended)
+		until(h.t, func() bool { return hanging(h.client) == 0 })
+	},
+	"task/of-another": func(h *hostileStream) {
+		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} {
+			for _, id := range []string{"", "1", "the-task-of-another", strings.Repeat("x", 1<<16)} {
+				h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
+				a := h.next()
+				require.NotNil(h.t, a.Error, "%s %.20s", method, id)
+				require.Less(h.t, len(a.Error.Message), 2_000)
+			}
+		}
+	},
+	"end/idle": func(h *hostileStream) {
+		require.NoError(h.t, h.conn.Close())
+		require.NoError(h.t, receive(h.t, h.ended))
+	},
+	"end/in-a-frame": func(h *hostileStream) {
+		h.send(toolCallOf(1, "fixture__hang", `{}`))
+		until(h.t, func() bool { return hanging(h.client) == 1 })
+		require.NoError(h.t, h.write(`{"jsonrpc":"2.0"`))
+		require.NoError(h.t, h.conn.Close())
+		receive(h.t, h.ended)
+	},
+}
+
+var hostileStreamReasons = map[string]string{
+	"frame/64-mib-unnamed":  "no length is said",
+	"flood/streams":         "there is one stream",
+	"slow/head":             "there is no head",
+	"access/host":           "a stream is reached by no name",
+	"access/origin":         "a stream is reached by no page",
+	"access/token":          "who may use a stream is decided by who connects it",
+	"access/audience":       "who may use a stream is decided by who connects it",
+	"session/forged":        "a stream is its session",
+	"session/of-another":    "a stream is its session",
+	"session/expired":       "a stream is its session",
+	"session/ended":         "a stream is its session",
+	"end/before-initialize": "it is end/idle: these sessions are used without initialize",
+}
+
+func TestHostileStream_every_misbehaviour_has_a_row(t *testing.T) {
+	gatewaytest.RequireRows(t, hostileStreamRows, hostileStreamReasons)
+}
+
+// What one host does on a stream, as that of mcpvisor wrap, costs a bounded amount of memory, has a clear error, and does
+// not delay the others. Unless it ends the stream, or does not read, its session continues.
+func TestHostileStream(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(hostileStreamRows)) {
+		t.Run(name, func(t *testing.T) {
+			c := newClient(t, fixture("fixture", mcptest.Script{}))
+			transport := Transport(c, WithLimits(hostileLimits), WithNames(Names{}))
+			other := openRaw(t, transport)
+			require.NoError(t, other.callWith(1, "tools/call", `{"name":"fixture__echo","arguments":{"text":"x"}}`).Error)
+			before, heap := runtime.NumGoroutine(), heapBytes()
+
+			var served atomic.Int64
+			stop, stopped := make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := c.CallTool(context.Background(), "fixture/echo", map[string]any{"text": "x"}); err != nil {
+						t.Error(err)
+						return
+					}
+					served.Add(1)
+				}
+			}()
+			near, far := net.Pipe()
+			ended := make(chan error, 1)
+			go func() { ended <- Serve(t.Context(), transport, &mcp.IOTransport{Reader: near, Writer: near}) }()
+			h := &hostileStream{t: t, client: c, conn: far, lines: bufio.NewReader(far), ended: ended}
+			hostileStreamRows[name](h)
+			require.Less(t, heapBytes()-heap, hostileHeap)
+			seen := served.Load()
+			until(t, func() bool { return served.Load() >= seen+20 })
+			if !slices.Contains([]string{"frame/cut", "flood/calls", "deaf/answer", "deaf/queue", "gone/in-a-call", "end/idle", "end/in-a-frame"}, name) {
+				h.requireServed()
+			}
+			_ = far.Close()
+			close(stop)
+			<-stopped
+			require.NoError(t, other.callWith(2, "tools/call", `{"name":"fixture__echo","arguments":{"text":"x"}}`).Error)
+			until(t, func() bool { return len(c.CallsInFlight()) == 0 && runtime.NumGoroutine() <= before+idleGoroutines })
+			until(t, func() bool { return heapBytes()-heap < 16<<20 }) // buffers of encoders live until the next collection
+		})
+	}
+}

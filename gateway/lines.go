@@ -1,0 +1,173 @@
+package gateway
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/internal/linereader"
+)
+
+// byLines returns a transport in place of one of the go-sdk that leads to a stream. It has messages by
+// lines (MCP, basic, transports, stdio). For the go-sdk a line that it cannot read is the end of
+// the session, which is that of all requests in flight; here it is answered with an error. The
+// messages of a JSON-RPC batch are received one by one: only version 2025-03-26 has batches, and lets their
+// answers come alone. Other transports are returned as they are.
+func byLines(peer mcp.Transport) mcp.Transport {
+	switch peer := peer.(type) {
+	case *mcp.IOTransport:
+		return &lineTransport{peer.Reader, peer.Writer, peer.MaxLineLength}
+	case *mcp.StdioTransport:
+		return &lineTransport{os.Stdin, openWriter{os.Stdout}, peer.MaxLineLength}
+	case *mcp.LoggingTransport:
+		return &mcp.LoggingTransport{Transport: byLines(peer.Transport), Writer: peer.Writer}
+	}
+	return peer
+}
+
+// openWriter is a writer that stays open: standard output.
+type openWriter struct{ io.Writer }
+
+func (openWriter) Close() error { return nil }
+
+type lineTransport struct {
+	reader  io.ReadCloser
+	writer  io.WriteCloser
+	maxLine int // as in mcp.IOTransport: 0 is the default, and negative is no bound
+}
+
+// Connect implements [mcp.Transport].
+func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
+	c := &lineConn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), buffer: bufio.NewWriter(t.writer),
+		incoming: make(chan jsonrpc.Message), closed: make(chan struct{}), ended: make(chan struct{})}
+	if c.maxLine < 0 {
+		c.maxLine = math.MaxInt
+	}
+	c.lines = linereader.New(c.reader, c.maxLine).Ahead(c.refuseAll)
+	go c.readLines()
+	return c, nil
+}
+
+// lineConn is a connection of a stream. Goroutines read it until it ends or is closed: a read that does not
+// end with Close keeps one.
+type lineConn struct {
+	lines    *linereader.Ahead
+	reader   io.ReadCloser
+	writer   io.WriteCloser
+	maxLine  int
+	incoming chan jsonrpc.Message
+	ended    chan struct{} // closed when nothing more comes
+	err      error         // why; set before ended is closed
+	closed   chan struct{} // by Close
+	close    sync.Once
+
+	mu     sync.Mutex // held while a message is written
+	buffer *bufio.Writer
+}
+
+// readLines passes the messages of the stream to Read.
+func (c *lineConn) readLines() {
+	defer close(c.ended)
+	for {
+		line, err := c.lines.Next()
+		if errors.Is(err, linereader.ErrTooLong) {
+			c.refuse(invalidRequest("the message is longer than %d bytes", c.maxLine))
+			continue
+		}
+		if err != nil {
+			c.err = err
+			return
+		}
+		messages, _, wrong := readMessages(line)
+		if wrong != nil {
+			c.refuse(wrong)
+			continue
+		}
+		for _, m := range messages {
+			select {
+			case c.incoming <- m:
+			case <-c.closed:
+				c.err = io.EOF
+				return
+			}
+		}
+	}
+}
+
+// refuse answers a line of which not even the id is known. While the peer does not read the answer, nothing
+// further is read of it.
+func (c *lineConn) refuse(e *jsonrpc.Error) {
+	_ = c.Write(context.Background(), &jsonrpc.Response{Error: e}) // the reader meets the end, too
+}
+
+// refuseAll answers the requests of a line that there was no room for.
+func (c *lineConn) refuseAll(line []byte) {
+	messages, _, wrong := readMessages(line)
+	if wrong != nil {
+		c.refuse(wrong)
+	}
+	for _, m := range messages {
+		if id := idOf(m); id.IsValid() {
+			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: busyError("too many requests wait")}) // the reader meets the end, too
+		}
+	}
+}
+
+// Read implements [mcp.Connection].
+func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case m := <-c.incoming:
+		return m, nil
+	case <-c.ended:
+		return nil, c.err
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Write implements [mcp.Connection]. It ends when the message is written, or with Close.
+func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	encoded := encodeMessage(m)
+	for _, part := range [][]byte{encoded.head, oneLine(encoded.body), encoded.tail, []byte("\n")} {
+		_, _ = c.buffer.Write(part) // Flush has the error
+	}
+	err := c.buffer.Flush()
+	select {
+	case <-c.closed:
+		return mcp.ErrConnectionClosed
+	default:
+	}
+	if err != nil {
+		return fmt.Errorf("write to the peer: %w", err)
+	}
+	return nil
+}
+
+// Close implements [mcp.Connection].
+func (c *lineConn) Close() (err error) {
+	c.close.Do(func() {
+		close(c.closed)
+		c.lines.Close()
+		err = errors.Join(c.reader.Close(), c.writer.Close())
+	})
+	return err
+}
+
+// SessionID implements [mcp.Connection]. It is empty.
+func (c *lineConn) SessionID() string { return "" }

@@ -113,7 +113,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			return c.shortenResult(t.name, tasks.result(result)), nil
 		},
 		failed: func(err error) (json.RawMessage, error) {
-			if wire, refused := err.(*jsonrpc.Error); refused { //nolint:errorlint // of beginTaskCall
+			if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall
 				return nil, wire
 			}
 			if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {

@@ -15,6 +15,8 @@ type taskText struct {
 	modern     bool // the client speaks the extension since 2026-07-28
 	sealed, id string
 	notify     bool // it is a notification, whose _meta is the gateway's
+	// shorten cuts a long result; nil if the text is none of a tool.
+	shorten func(json.RawMessage) json.RawMessage
 }
 
 // The members whose names differ, since 2026-07-28 and in 2025-11-25.
@@ -125,6 +127,15 @@ func (x taskText) addState(b *object, text []byte, detailed bool) {
 // result is what came of a task: as it is, but for the id of the task in its _meta, which is for
 // clients of 2025-11-25 only.
 func (x taskText) result(raw json.RawMessage) json.RawMessage {
+	raw = x.withTaskID(raw)
+	if x.shorten != nil {
+		raw = x.shorten(raw)
+	}
+	return raw
+}
+
+// withTaskID is a result in whose _meta the sealed id is in place of the server's.
+func (x taskText) withTaskID(raw json.RawMessage) json.RawMessage {
 	if x.modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
 	}

@@ -188,7 +188,9 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 }
 
 func (h *taskHandle) text() taskText {
-	return taskText{modern: h.modern, sealed: h.sealed, id: h.name.id}
+	return taskText{modern: h.modern, sealed: h.sealed, id: h.name.id, shorten: func(result json.RawMessage) json.RawMessage {
+		return h.c.shortenResult(h.name.server, result) // nobody kept the name of the tool
+	}}
 }
 
 // about makes a request about the task, also at the next incarnation of the server if that is down or

@@ -483,3 +483,17 @@ func TestTasks_versions(t *testing.T) {
 		}
 	}
 }
+
+// The result of a task is shortened as that of a call is, and its rest can be read.
+func TestTasks_long_result(t *testing.T) {
+	overTasks(t, mcptest.TaskDef{}, func(t *testing.T, _ *facade.Client, url string, modern, _ bool) {
+		p := follower(t, url, modern)
+		result := p.outcome(p.begin("k"))
+		_, uri, linked := strings.Cut(string(result), "mcpvisor://result/")
+		require.True(t, linked, "%s", result)
+		uri, _, _ = strings.Cut(uri, `"`)
+		a := follower(t, url, false).ask("resources/read", `{"uri":"mcpvisor://result/`+uri+`"}`)
+		require.Nil(t, a.Error)
+		require.Contains(t, string(a.Result), `"text":"{\"executions\":1,\"key\":\"k\"}"`)
+	}, WithMaxResultBytes(3))
+}

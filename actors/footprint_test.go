@@ -82,12 +82,13 @@ func TestFootprint(t *testing.T) {
 	}
 	grows := func(t *testing.T, cycle func(i int)) {
 		t.Helper()
-		for i := range 300 {
+		const full = 1000 // cycles after which the events and their summaries have reached their bounds
+		for i := range full {
 			cycle(i)
 		}
 		before := heap()
 		for i := range cycles {
-			cycle(300 + i)
+			cycle(full + i)
 		}
 		grown := heap() - before
 		t.Logf("%d bytes over %d cycles", grown, cycles)

@@ -1,51 +1,51 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"charm.land/lipgloss/v2"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
-// allCallLines are calls of all servers: in flight, without an end, of unknown outcome, and ended,
+// callEntries are calls of all servers: in flight, without an end, of unknown outcome, and ended,
 // the last first.
-func (m *model) allCallLines() (lines []string) {
-	section := func(part []string) {
-		if len(part) > 0 && len(lines) > 0 {
-			lines = append(lines, "")
+func (m *model) callEntries() (all []entry) {
+	section := func(title string, part []entry) {
+		if len(part) == 0 {
+			return
 		}
-		lines = append(lines, part...)
+		if len(all) > 0 {
+			all = append(all, entry{lines: []string{""}})
+		}
+		all = append(append(all, entry{lines: []string{heading(title)}}), part...)
 	}
-	section(m.inFlightLines("", math.MaxInt))
-	section(m.unfinishedLines("", math.MaxInt))
-	section(m.endedLines(fmt.Sprintf("  UNKNOWN OUTCOME  %s that may have been executed, the last end first", display.Count(len(m.data.calls.Unknown), "call")), m.data.calls.Unknown))
+	flight := m.flightEntries("")
+	section(flightTitle(len(flight)), flight)
+	section(m.unfinishedTitle(len(m.data.calls.Unfinished)+m.data.calls.MoreUnfinished), m.unfinishedEntries(""))
+	if more := m.data.calls.MoreUnfinished; more > 0 {
+		all = append(all, entry{lines: []string{quiet.Render(fmt.Sprintf("  and %d more; mcpvisor tasks lists all", more))}})
+	}
+	section(fmt.Sprintf("  UNKNOWN OUTCOME  %s that may have been executed, the last end first", display.Count(len(m.data.calls.Unknown), "call")), m.endedEntries(m.data.calls.Unknown))
 	others := slices.DeleteFunc(slices.Clone(m.data.calls.Recent), func(c mcpvisor.CallRecord) bool { return c.Outcome == mcpvisor.OutcomeUnknown })
-	section(m.endedLines("  ENDED  the last end first", others))
-	if len(lines) == 0 {
-		return []string{quiet.Render("no call was made yet")}
+	section("  ENDED  the last end first", m.endedEntries(others))
+	if len(all) == 0 {
+		return []entry{{lines: []string{quiet.Render("no call was made yet")}}}
 	}
-	return lines
+	return all
 }
 
-// endedLines list calls that have ended, the last first: each with the time of its end, and how
+// endedEntries are calls that have ended, the last first: each with the time of its end, and how
 // long it took.
-func (m *model) endedLines(title string, calls []mcpvisor.CallRecord) (lines []string) {
-	if len(calls) == 0 {
-		return nil
-	}
-	lines = append(lines, heading(title))
+func (m *model) endedEntries(calls []mcpvisor.CallRecord) (all []entry) {
 	for i := len(calls) - 1; i >= 0; i-- {
 		c, same := calls[i], 1
 		for ; c.Outcome == mcpvisor.OutcomeUnknown && i > 0 && alike(&c, &calls[i-1]); i-- {
 			same++
-		}
-		target := c.Target
-		if target == "" {
-			target = c.Method
 		}
 		text, style := outcomeOf(&c)
 		if c.Client != "" {
@@ -54,10 +54,61 @@ func (m *model) endedLines(title string, calls []mcpvisor.CallRecord) (lines []s
 		if same > 1 {
 			text += fmt.Sprintf(", %d times in a row", same)
 		}
-		row := fmt.Sprintf("  %s  %s  %s  %s", m.clock(c.Began.Add(c.Took)), cell(latency(c.Took), 7, true), display.Line(c.Server+"/"+target), text)
-		lines = append(lines, style.Render(fit(row, m.width, false)))
+		name := targetOf(c.Server, c.Target, c.Method)
+		row := fmt.Sprintf("%s  %s  %s  %s", m.clock(c.Began.Add(c.Took)), cell(latency(c.Took), 7, true), name, text)
+		all = append(all, entry{key: fmt.Sprintf("ended %d", c.Seq), lines: []string{fit(row, m.width-2, false)}, style: style, title: name,
+			about: func() []fact { return m.endedFacts(&c, same) }})
 	}
-	return lines
+	return all
+}
+
+// targetOf names what a call is for.
+func targetOf(server, target, method string) string {
+	return display.Line(server + "/" + cmp.Or(target, method))
+}
+
+// endedFacts are what is known of a call that has ended.
+func (m *model) endedFacts(c *mcpvisor.CallRecord, same int) []fact {
+	text, style := outcomeSentence(c)
+	facts := []fact{
+		{"call", strong, targetOf(c.Server, c.Target, c.Method)},
+		{"method", plain, c.Method},
+		{"outcome", style, text},
+		{"error", style, string(c.Kind)},
+		{"began", plain, m.clock(c.Began)},
+		{"ended", plain, m.clock(c.Began.Add(c.Took)) + ", after " + plaintext.Took(c.Took)},
+		{"client", plain, cmp.Or(c.Client, "none is named: the host itself made it, or for a client that gave no name")},
+	}
+	if same > 1 {
+		facts = append(facts, fact{"alike", plain, fmt.Sprintf("%d times in a row; this is the last one", same)})
+	}
+	if c.Epoch > 0 {
+		facts = append(facts, fact{"process", plain, fmt.Sprintf("start %d of the server", c.Epoch)})
+	}
+	if c.ResultBytes > 0 {
+		facts = append(facts, fact{"result", plain, display.Count(c.ResultBytes, "byte") + "; the result itself is not kept"})
+	}
+	facts = append(facts, notKept)
+	return slices.DeleteFunc(facts, func(f fact) bool { return f.text == "" })
+}
+
+// notKept says that a record of a call has no arguments.
+var notKept = fact{"arguments", quiet, "not kept"}
+
+// outcomeSentence says how a call has ended, and what that means for another attempt.
+func outcomeSentence(c *mcpvisor.CallRecord) (text string, style lipgloss.Style) {
+	_, style = outcomeOf(c)
+	switch {
+	case c.Kind == "" && c.ToolError:
+		return "the tool ran, and its result reports an error; the call itself did not fail", style
+	case c.Kind == "":
+		return "ok: the server answered with a result", good
+	case c.Outcome == mcpvisor.OutcomeUnknown:
+		return "the call failed, and the server may have executed it: look for its effect before you repeat it", style
+	case c.Outcome == mcpvisor.OutcomeNotSent:
+		return "the call failed before anything was sent: nothing was executed", style
+	}
+	return "the call failed: the server answered with an error", style
 }
 
 // alike reports whether two calls of the same target have failed in the same way.

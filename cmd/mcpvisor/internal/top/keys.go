@@ -134,10 +134,15 @@ func (m *model) pressInServers(name string) tea.Cmd {
 // pressInLines handles keys of the screens that scroll.
 func (m *model) pressInLines(name string) tea.Cmd {
 	page := max(m.room()-1, 1)
-	if m.screen == screenTools {
+	if m.screen == screenTools || m.screen.lists() {
+		const all = 1 << 20 // more than any list has
 		if n, moves := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page, "space": page,
-			"home": -len(m.data.tools.Tools), "g": -len(m.data.tools.Tools), "end": len(m.data.tools.Tools), "G": len(m.data.tools.Tools)}[name]; moves {
-			m.selectTool(n)
+			"home": -all, "g": -all, "end": all, "G": all}[name]; moves {
+			if m.screen == screenTools {
+				m.selectTool(n)
+			} else {
+				m.pickEntry(n)
+			}
 			return nil
 		}
 	}
@@ -158,9 +163,16 @@ func (m *model) pressInLines(name string) tea.Cmd {
 		if m.screen == screenHelp {
 			return m.show(m.back)
 		}
+		if m.screen == screenEntry {
+			return m.show(m.openedIn)
+		}
 		return m.show(screenServers)
 	case "enter":
 		switch m.screen {
+		case screenCalls:
+			return m.openEntry()
+		case screenEntry:
+			return m.show(m.openedIn)
 		case screenTools:
 			return m.openForm()
 		case screenStderr:

@@ -28,12 +28,13 @@ const (
 	screenAttention
 	screenCalls
 	screenClients
+	screenEntry // one of a list
 	screenHelp
 )
 
 // aboutAll reports whether a screen is about all servers.
 func (s screen) aboutAll() bool {
-	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients
+	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients || s == screenEntry
 }
 
 // model is the state of the view. The goroutine of the program owns it; what is read in
@@ -58,6 +59,10 @@ type model struct {
 	summaries summaries
 	group     int  // of events that are shown, an index of groups
 	single    bool // events are shown one by one
+
+	picks    map[screen]pick // what is selected in lists
+	opened   entry           // what screenEntry shows
+	openedIn screen          // the list that it is of
 
 	filter    textinput.Model
 	filtering bool
@@ -107,7 +112,7 @@ func newModel(ctx context.Context, source Source, o Options) *model {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &model{ctx: ctx, source: source, opts: o, width: 80, height: 24, filter: filter, follow: true}
+	return &model{ctx: ctx, source: source, opts: o, width: 80, height: 24, filter: filter, follow: true, picks: map[screen]pick{}}
 }
 
 // Init implements tea.Model.
@@ -138,6 +143,9 @@ func (m *model) read() tea.Cmd {
 	ctx, source, name, on, summarized := m.ctx, m.source, m.selected, m.screen, m.summaries.seq
 	if on.aboutAll() {
 		name = ""
+	}
+	if on == screenEntry {
+		on = m.openedIn
 	}
 	return func() tea.Msg {
 		msg := dataMsg{name: name}
@@ -228,6 +236,9 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 		m.summaries.take(&msg.data.summaries)
 		m.keepSelection()
 		m.keepTool(before)
+		if m.screen.lists() {
+			m.revealEntry()
+		}
 	}
 	if m.again || m.screen == screenServers && m.selected != msg.name && msg.err == nil && len(m.servers()) > 0 {
 		return m.read()
@@ -286,7 +297,13 @@ func (m *model) show(s screen) tea.Cmd {
 	if s == screenHelp {
 		m.back = m.screen
 	}
+	if s.lists() && m.screen != screenEntry && m.screen != s {
+		delete(m.picks, s)
+	}
 	m.screen, m.top, m.follow = s, 0, true
+	if s.lists() {
+		m.revealEntry()
+	}
 	m.keepSelection()
 	return m.read()
 }

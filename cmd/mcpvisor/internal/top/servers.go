@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,10 +161,34 @@ func keyOf(key string) string {
 	return " " + key
 }
 
-// unfinishedLines list calls with a key that an earlier process has made and that have no end:
+// unfinishedTitle is the heading of calls of an earlier run.
+func (m *model) unfinishedTitle(total int) string {
+	return fmt.Sprintf("  WITHOUT AN END  %s of an earlier run", display.Count(total, "call"))
+}
+
+// unfinishedEntries are calls with a key that an earlier process has made and that have no end:
 // those of one server, or of all without a name.
-func (m *model) unfinishedLines(server string, most int) (lines []string) {
-	all := slices.DeleteFunc(slices.Clone(m.data.calls.Unfinished), func(e mcpvisor.JournalEntry) bool { return server != "" && e.Server != server })
+func (m *model) unfinishedEntries(server string) (all []entry) {
+	for _, c := range m.data.calls.Unfinished {
+		if server != "" && c.Server != server {
+			continue
+		}
+		style, state := warning, "interrupted, may have been executed"
+		if c.State == mcpvisor.JournalTask {
+			style, state = plain, "task, nobody waits for it"
+		}
+		name := display.Line(c.Server + "/" + c.Tool)
+		row := fmt.Sprintf("%s  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+c.Tool+keyOf(c.Key)), state)
+		all = append(all, entry{key: "unfinished " + c.Key, lines: []string{fit(row, m.width-2, false)}, style: style, title: name, about: func() []fact {
+			return []fact{{"call", strong, name}, {"key", plain, c.Key}, {"outcome", style, state}, {"began", plain, m.clock(c.Began) + ", by an earlier run"}, notKept}
+		}})
+	}
+	return all
+}
+
+// unfinishedLines are the first unfinishedEntries.
+func (m *model) unfinishedLines(server string, most int) []string {
+	all := m.unfinishedEntries(server)
 	if len(all) == 0 {
 		return nil
 	}
@@ -171,57 +196,64 @@ func (m *model) unfinishedLines(server string, most int) (lines []string) {
 	if server == "" {
 		total += m.data.calls.MoreUnfinished
 	}
-	lines = append(lines, heading(fmt.Sprintf("  WITHOUT AN END  %s of an earlier run", display.Count(total, "call"))))
-	for i, e := range all {
-		if i == most-1 && total > most {
-			return append(lines, quiet.Render(fmt.Sprintf("  and %d more; mcpvisor tasks lists all", total-i)))
-		}
-		style, state := warning, "interrupted, may have been executed"
-		if e.State == mcpvisor.JournalTask {
-			style, state = plain, "task, nobody waits for it"
-		}
-		text := fmt.Sprintf("  %s  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(e.Began)), 7, true), display.Line(e.Server+"/"+e.Tool+keyOf(e.Key)), state)
-		lines = append(lines, style.Render(fit(text, m.width, false)))
-	}
-	return lines
+	return firstEntries(m.unfinishedTitle(total), all, most, total, "; mcpvisor tasks lists all")
 }
 
-// inFlightLines list calls in flight, the oldest first: those of one server, or of all
+// flightTitle is the heading of calls in flight.
+func flightTitle(total int) string { return "  IN FLIGHT  " + display.Count(total, "call") }
+
+// flightEntries are calls in flight, tasks first, then the oldest: those of one server, or of all
 // without a name.
-func (m *model) inFlightLines(server string, most int) (lines []string) {
-	all := slices.Clone(m.data.calls.InFlight)
-	all = slices.DeleteFunc(all, func(c mcpvisor.CallInFlight) bool { return server != "" && c.Server != server })
-	slices.SortStableFunc(all, func(a, b mcpvisor.CallInFlight) int { return a.Began.Compare(b.Began) })
-	tasks := slices.DeleteFunc(slices.Clone(m.data.calls.Tasks), func(t mcpvisor.OpenTask) bool { return server != "" && t.Server != server })
-	if len(all)+len(tasks) == 0 {
-		return nil
+func (m *model) flightEntries(server string) (all []entry) {
+	now := m.opts.Now()
+	age := func(began time.Time) string { return plaintext.Duration(now.Sub(began)) }
+	for _, t := range m.data.calls.Tasks {
+		if server != "" && t.Server != server {
+			continue
+		}
+		name, state := display.Line(t.Server+"/"+t.Tool), strings.TrimSpace(display.Line(t.State+" "+t.Message))
+		row := fmt.Sprintf("%s  %s  task, %s", cell(age(t.Began), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), state)
+		all = append(all, entry{key: fmt.Sprintf("task %d", t.Number), lines: []string{fit(row, m.width-2, false)}, style: plain, title: name, about: func() []fact {
+			return []fact{{"call", strong, name}, {"outcome", plain, "not ended: its server executes it as a task, for " + age(t.Began)}, {"state", plain, state}, {"key", plain, cmp.Or(t.Key, "none")}, {"began", plain, m.clock(t.Began)}, notKept}
+		}})
 	}
-	lines = append(lines, heading(fmt.Sprintf("  IN FLIGHT  %s", display.Count(len(all)+len(tasks), "call"))))
-	for i, t := range tasks {
-		if i == most-1 && len(tasks)+len(all) > most {
-			return append(lines, quiet.Render(fmt.Sprintf("  and %d more, c shows all", len(tasks)+len(all)-i)))
-		}
-		text := fmt.Sprintf("  %s  %s  task, %s", cell(plaintext.Duration(m.opts.Now().Sub(t.Began)), 7, true), display.Line(t.Server+"/"+t.Tool+keyOf(t.Key)), display.Line(t.State+" "+t.Message))
-		lines = append(lines, fit(text, m.width, false))
-	}
-	most -= len(tasks)
-	for i, c := range all {
-		if i == most-1 && len(all) > most {
-			return append(lines, quiet.Render(fmt.Sprintf("  and %d more, c shows all", len(all)-i)))
-		}
-		target := c.Target
-		if target == "" {
-			target = c.Method
-		}
-		text := fmt.Sprintf("  %s  %s", cell(plaintext.Duration(m.opts.Now().Sub(c.Began)), 7, true), display.Line(c.Server+"/"+target))
+	calls := slices.DeleteFunc(slices.Clone(m.data.calls.InFlight), func(c mcpvisor.CallInFlight) bool { return server != "" && c.Server != server })
+	slices.SortStableFunc(calls, func(a, b mcpvisor.CallInFlight) int { return a.Began.Compare(b.Began) })
+	for _, c := range calls {
+		name, style, outcome := targetOf(c.Server, c.Target, c.Method), plain, "not ended: in flight for "
+		row := fmt.Sprintf("%s  %s", cell(age(c.Began), 7, true), name)
 		if c.Queued {
-			text += "  queued, not sent"
+			row += "  queued, not sent"
+			outcome = "not ended: queued behind maxInFlight and not sent, for "
 		}
-		style := plain
-		if m.opts.Now().Sub(c.Began) >= 30*time.Second {
+		if now.Sub(c.Began) >= 30*time.Second {
 			style = warning
 		}
-		lines = append(lines, style.Render(fit(text, m.width, false)))
+		key := fmt.Sprintf("flight %s %s %d", c.Server, c.Target, c.Began.UnixNano())
+		all = append(all, entry{key: key, lines: []string{fit(row, m.width-2, false)}, style: style, title: name, about: func() []fact {
+			return []fact{{"call", strong, name}, {"method", plain, c.Method}, {"outcome", style, outcome + age(c.Began)}, {"began", plain, m.clock(c.Began)}, {"client", plain, "known when it has ended"}, notKept}
+		}})
+	}
+	return all
+}
+
+// inFlightLines are the first flightEntries.
+func (m *model) inFlightLines(server string, most int) []string {
+	all := m.flightEntries(server)
+	if len(all) == 0 {
+		return nil
+	}
+	return firstEntries(flightTitle(len(all)), all, most, len(all), ", c shows all")
+}
+
+// firstEntries are the lines of the first entries, below a heading, and how many more there are.
+func firstEntries(title string, all []entry, most, total int, where string) []string {
+	lines := []string{heading(title)}
+	for i, e := range all {
+		if i == most-1 && total > most {
+			return append(lines, quiet.Render(fmt.Sprintf("  and %d more%s", total-i, where)))
+		}
+		lines = append(lines, "  "+e.style.Render(e.lines[0]))
 	}
 	return lines
 }

@@ -658,7 +658,7 @@ func TestView_fits(t *testing.T) {
 	}
 	for _, size := range [][2]int{{80, 24}, {40, 10}, {200, 60}, {20, 5}, {1, 1}, {95, 24}, {96, 24}} {
 		for _, source := range []*fakeSource{many, outage(), {}} {
-			for _, keys := range [][]string{nil, {"end"}, {"enter"}, {"enter", "end"}, {"t"}, {"l"}, {"l", "home"}, {"?"}, {"R"}, {"/", "x"}, {"r"}} {
+			for _, keys := range [][]string{nil, {"end"}, {"enter"}, {"enter", "end"}, {"t"}, {"l"}, {"l", "home"}, {"?"}, {"R"}, {"/", "x"}, {"r"}, {"c", "end"}, {"c", "enter"}, {"e"}} {
 				m := shown(t, source, size[0], size[1], keys...)
 				lines := strings.Split(m.View().Content, "\n")
 				require.LessOrEqual(t, len(lines), size[1], "%v %v", size, keys)

@@ -70,6 +70,8 @@ func (m *model) titleLine(place string) string {
 		title = strong.Render("needs attention")
 	case screenCalls:
 		title = strong.Render("calls")
+	case screenEntry:
+		title = strong.Render(cell(m.opened.title, min(ansi.StringWidth(m.opened.title), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenCalls: "one call"}[m.openedIn])
 	case screenClients:
 		title = strong.Render("clients") + "  " + quiet.Render("of the gateway, within 15 minutes")
 	case screenDetails, screenTools, screenStderr:
@@ -122,6 +124,8 @@ func (m *model) footer() string {
 		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "s", "sort", "R", "restart all")
 	case m.screen == screenEvents:
 		return m.eventKeys()
+	case m.screen == screenCalls:
+		return m.fitKeys("↑↓", "select", "↵", "about it", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts")
 	case m.screen.aboutAll():
 		return m.fitKeys("↑↓", "scroll", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts")
 	}

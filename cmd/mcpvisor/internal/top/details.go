@@ -23,11 +23,9 @@ func (m *model) lines() []string {
 		return m.helpLines()
 	}
 	switch m.screen {
-	case screenEvents:
-		return m.eventLines()
 	case screenAttention:
 		return m.allAttentionLines()
-	case screenCalls:
+	case screenCalls, screenEvents:
 		return m.entryLines(m.screen)
 	case screenClients:
 		return m.clientLines()
@@ -238,7 +236,7 @@ func (m *model) toolLines() (lines []string) {
 func (m *model) helpLines() (lines []string) {
 	rows := [][2]string{
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
-		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has changed; f selects a kind, / a server, ↵ single events"}, {"a c h", "what needs attention; all calls, ↵ shows one; hosts (clients)"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
+		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has changed, of one server or all; ↵ shows one, f / o select"}, {"a c h", "what needs attention; all calls, ↵ shows one; hosts (clients)"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
 		{"s", "sort: name, trouble, CPU, memory, calls, P95, failures, restarts"},
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},

@@ -31,10 +31,13 @@ type pick struct {
 }
 
 // lists reports whether a screen is a list of entries.
-func (s screen) lists() bool { return s == screenCalls }
+func (s screen) lists() bool { return s == screenCalls || s == screenEvents }
 
 // entries are those of a list.
 func (m *model) entries(list screen) []entry {
+	if list == screenEvents {
+		return m.eventEntries()
+	}
 	return m.callEntries()
 }
 

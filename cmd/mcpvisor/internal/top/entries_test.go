@@ -1,6 +1,7 @@
 package top
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // text is what a view shows, without colours.
@@ -68,4 +71,66 @@ func TestCalls_scroll_to_the_selection(t *testing.T) {
 	require.Contains(t, text(m), "▸      0s  files/tool-17")
 	typeKeys(t, m, "home")
 	require.Contains(t, text(m), "IN FLIGHT")
+}
+
+// changedLists is a source with an event that names what has changed, and one of a server that was
+// replaced after it crashed.
+func changedLists() *fakeSource {
+	f := outage()
+	added := &mcpvisor.Change{Tools: mcpvisor.Delta{Added: []string{"files/search"}, Removed: []string{"files/find"}}}
+	for i := range 40 {
+		added.Tools.Changed = append(added.Tools.Changed, fmt.Sprintf("files/tool-%02d", i))
+	}
+	cause := &supervisor.Cause{Kind: supervisor.CauseExit, Message: "no key (exit status 7)", Stderr: []string{"Traceback \x1b[2J", "KeyError: API_KEY", "no key"}}
+	f.summaries = api.EventSummaries{Instance: "1", Started: clock}
+	for i, e := range []mcpvisor.Event{{Kind: mcpvisor.EventDown, Server: "gone", Epoch: 3, Cause: cause}, {Kind: mcpvisor.EventChanged, Server: "files", Change: added}} {
+		e.Seq, e.Time = uint64(i+1), *ago(time.Minute)
+		s := mcpvisor.EventSummary{Seq: e.Seq, Began: e.Time, Count: 1, Last: e}
+		f.summaries.Summaries = append(f.summaries.Summaries, api.EventSummary{EventSummary: s, Text: s.String(), Last: api.Event{Event: e, Text: e.String(), Severity: e.Severity()}})
+	}
+	return f
+}
+
+// An event says which tools were added, removed and changed, as many as fit; ↵ shows all.
+func TestEvents_names(t *testing.T) {
+	m := shown(t, changedLists(), 80, 24, "e")
+	require.Regexp(t, `files changed: added files/search; removed files/find; changed files/tool-00, .*; and 3\d more`, oneLine(m))
+	require.NotContains(t, text(m), "+1")
+	require.LessOrEqual(t, len(m.eventEntries()[0].lines), 3)
+	typeKeys(t, m, "enter")
+	require.Contains(t, oneLine(m), "files/tool-39")
+	typeKeys(t, m, "esc")
+	require.Equal(t, screenEvents, m.screen)
+	f := changedLists()
+	m.Update(eventMsg{f.summaries.Summaries[1].Last, true})
+	typeKeys(t, m, "o")
+	require.Contains(t, oneLine(m), "added files/search")
+}
+
+// ↵ on an event shows the stderr of a process whose server is not registered any more.
+func TestEvents_stderr_of_a_replaced_server(t *testing.T) {
+	m := shown(t, changedLists(), 80, 24, "e", "down", "enter")
+	require.Contains(t, text(m), "gone  one event")
+	require.Contains(t, oneLine(m), "start 3 cause no key (exit status 7) stderr Traceback")
+	require.Contains(t, text(m), "KeyError: API_KEY")
+	require.NotContains(t, m.View().Content, "\x1b[2J")
+}
+
+// e from a server shows its events, and says how to see all.
+func TestEvents_of_one_server(t *testing.T) {
+	for _, from := range []string{"enter", "t", "l"} {
+		m := shown(t, changedLists(), 80, 24, from)
+		was := m.screen
+		typeKeys(t, m, "e")
+		require.Contains(t, text(m), "files changed")
+		require.Contains(t, text(m), "of files, the last first")
+		require.Contains(t, text(m), "e all servers")
+		require.NotContains(t, text(m), "gone down")
+		typeKeys(t, m, "esc")
+		require.Equal(t, was, m.screen)
+		typeKeys(t, m, "e", "e")
+		require.Contains(t, text(m), "gone down")
+		require.NotContains(t, text(m), "all servers")
+	}
+	require.Contains(t, text(shown(t, changedLists(), 80, 24, "e")), "gone down", "from the table: all")
 }

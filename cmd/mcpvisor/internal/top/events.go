@@ -2,11 +2,15 @@ package top
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -79,43 +83,164 @@ func (m *model) clock(at time.Time) string {
 // shows reports whether the screen of events shows what is about a server.
 func (m *model) shows(group api.EventGroup, server, text string) bool {
 	wanted := strings.ToLower(strings.TrimSpace(m.filter.Value()))
-	return (m.group == 0 || group == groups[m.group].group) && strings.Contains(strings.ToLower(server+" "+text), wanted)
+	return (m.group == 0 || group == groups[m.group].group) && (m.eventsOf == "" || server == m.eventsOf) && strings.Contains(strings.ToLower(server+" "+text), wanted)
 }
 
-// eventLines list what has happened, the last first: similar events of one server together, or
+// eventEntries are what has happened, the last first: similar events of one server together, or
 // each event by itself.
-func (m *model) eventLines() (lines []string) {
-	add := func(at time.Time, severity mcpvisor.Severity, text string) {
-		for _, line := range wrap(m.clock(at)+"  "+display.Line(m.opts.Text(text)), m.width, 10) {
-			lines = append(lines, eventStyle(severity).Render(line))
-		}
+func (m *model) eventEntries() (all []entry) {
+	add := func(key string, e *api.Event, text string, about func() []fact) {
+		lines := wrap(m.clock(e.Time)+"  "+display.Line(m.opts.Text(text)), m.width-2, 10)
+		all = append(all, entry{key: key, lines: lines, style: eventStyle(e.Severity), title: e.Server, about: about})
 	}
 	if m.single {
 		for _, e := range slices.Backward(m.events) {
-			if m.shows(e.Group, e.Server, e.Text) {
-				add(e.Time, e.Severity, e.Text)
+			if text := m.withNames(e.Text, e.Change); m.shows(e.Group, e.Server, text) {
+				add(fmt.Sprintf("event %d", e.Seq), &e, text, func() []fact { return m.eventFacts(&e) })
 			}
 		}
 	} else {
 		for _, s := range slices.Backward(m.summaries.all) {
-			if m.shows(s.Last.Group, s.Last.Server, s.Text) {
-				add(s.Last.Time, s.Last.Severity, s.Text+m.summaryTimes(&s))
+			if text := m.withNames(s.Text, s.Last.Change); m.shows(s.Last.Group, s.Last.Server, text) {
+				add(fmt.Sprintf("summary %d", s.Seq), &s.Last, text+m.summaryTimes(&s), func() []fact { return m.summaryFacts(&s) })
 			}
 		}
 	}
+	note := func(text string) { all = append(all, entry{lines: []string{quiet.Render(text)}}) }
 	switch {
-	case len(lines) > 0:
-	case m.group > 0 || m.filter.Value() != "":
-		return []string{quiet.Render("nothing that fits")}
+	case len(all) > 0:
+	case m.group > 0 || m.filter.Value() != "" || m.eventsOf != "":
+		note("nothing that fits")
+		return all
 	default:
-		return []string{quiet.Render("nothing has happened yet")}
+		note("nothing has happened yet")
+		return all
 	}
 	if m.summaries.dropped > 0 && !m.single {
-		lines = append(lines, quiet.Render("and "+display.Count(m.summaries.dropped, "older one")+" since "+m.clock(m.summaries.started)))
+		note("  and " + display.Count(m.summaries.dropped, "older one") + " since " + m.clock(m.summaries.started))
 	} else if !m.single && !m.summaries.started.IsZero() {
-		lines = append(lines, quiet.Render(m.clock(m.summaries.started)+"  began to watch"))
+		note("  " + m.clock(m.summaries.started) + "  began to watch")
 	}
-	return lines
+	return all
+}
+
+// withNames replaces the counts of a change in the text of an event by the names, as many as
+// fit into two lines.
+func (m *model) withNames(text string, change *mcpvisor.Change) string {
+	counts := change.String()
+	if change.IsZero() || !strings.Contains(text, counts) {
+		return text
+	}
+	room := 2*(m.width-12) - ansi.StringWidth(text) + ansi.StringWidth(counts) - len("; and 1000 more")
+	return strings.Replace(text, counts, changedNames(change, room), 1)
+}
+
+// changedNames names what a server lists otherwise than before, in about room columns. At least
+// one is named; the others are counted.
+func changedNames(c *mcpvisor.Change, room int) string {
+	var parts []string
+	used, left := 0, 0
+	for _, list := range []struct {
+		noun string
+		d    mcpvisor.Delta
+	}{{"", c.Tools}, {"resource ", c.Resources}, {"template ", c.Templates}, {"prompt ", c.Prompts}} {
+		for _, kind := range []struct {
+			verb  string
+			names []string
+			more  int
+		}{{"added ", list.d.Added, list.d.AddedMore}, {"removed ", list.d.Removed, list.d.RemovedMore}, {"changed ", list.d.Changed, list.d.ChangedMore}} {
+			left += kind.more
+			var shown []string
+			for _, name := range kind.names {
+				name = list.noun + display.Line(name)
+				if used += ansi.StringWidth(name) + 2; used > room && len(parts)+len(shown) > 0 {
+					left++
+					continue
+				}
+				shown = append(shown, name)
+			}
+			if len(shown) > 0 {
+				parts = append(parts, kind.verb+strings.Join(shown, ", "))
+			}
+		}
+	}
+	if c.Instructions {
+		parts = append(parts, "changed its instructions")
+	}
+	if left > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", left))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// summaryFacts are what is known of a summary. Its last event is shown as it was, if it is kept.
+func (m *model) summaryFacts(s *api.EventSummary) []fact {
+	last := s.Last
+	if i := slices.IndexFunc(m.events, func(e api.Event) bool { return e.Seq == last.Seq && e.Server == last.Server }); i >= 0 && m.events[i].Cause != nil {
+		last.Cause = m.events[i].Cause
+	}
+	facts := m.eventFacts(&last)
+	if s.Count > 1 {
+		facts = slices.Insert(facts, 2, fact{"times", plain, fmt.Sprintf("%d, since %s; below is the last one", s.Count, m.clock(s.Began))})
+	}
+	if s.Ready != nil {
+		facts = slices.Insert(facts, 2, fact{"ready", good, m.clock(*s.Ready)})
+	}
+	return facts
+}
+
+// eventFacts are what is known of an event: what has changed by name, and what the process wrote
+// to stderr before it ended, whether its server is still registered or not.
+func (m *model) eventFacts(e *api.Event) []fact {
+	text := e.Text
+	if e.Cause != nil { // its stderr stands below
+		text, _, _ = strings.Cut(text, "; stderr: ")
+	}
+	facts := []fact{{"server", strong, e.Server}, {"time", plain, m.clock(e.Time)}, {"event", eventStyle(e.Severity), m.opts.Text(text)}}
+	if e.Epoch > 0 {
+		process := fmt.Sprintf("start %d", e.Epoch)
+		if e.PID > 0 {
+			process += fmt.Sprintf(", pid %d", e.PID)
+		}
+		facts = append(facts, fact{"process", plain, process})
+	}
+	if !e.Change.IsZero() {
+		for i, part := range strings.Split(changedNames(e.Change, math.MaxInt), "; ") {
+			label := ""
+			if i == 0 {
+				label = "changes"
+			}
+			facts = append(facts, fact{label, plain, part})
+		}
+	}
+	if e.FailedCalls > 0 {
+		facts = append(facts, fact{"calls", warning, display.Count(e.FailedCalls, "call") + " in flight failed"})
+	}
+	if e.Cause == nil {
+		return facts
+	}
+	facts = append(facts, fact{"cause", failure, m.opts.Text(e.Cause.Error())})
+	if len(e.Cause.Stderr) == 0 {
+		return append(facts, fact{"stderr", quiet, "nothing is kept"})
+	}
+	for i, line := range e.Cause.Stderr {
+		label := ""
+		if i == 0 {
+			label = "stderr"
+		}
+		facts = append(facts, fact{label, plain, line})
+	}
+	return facts
+}
+
+// showEvents shows the events of the server that is shown, or of all.
+func (m *model) showEvents() tea.Cmd {
+	m.eventsOf = ""
+	if m.screen != screenServers && !m.screen.aboutAll() {
+		m.eventsOf, m.eventsFrom = m.selected, m.screen
+	}
+	delete(m.picks, screenEvents)
+	return m.show(screenEvents)
 }
 
 // summaryTimes says when the first event of a summary happened, and when the server was ready
@@ -150,7 +275,7 @@ func (m *model) pressInEvents(name string) (handled bool) {
 	switch name {
 	case "f":
 		m.group = (m.group + 1) % len(groups)
-	case "enter":
+	case "o":
 		m.single = !m.single
 	case "esc":
 		if m.filter.Value() == "" && m.group == 0 {
@@ -161,6 +286,7 @@ func (m *model) pressInEvents(name string) (handled bool) {
 	default:
 		return false
 	}
+	delete(m.picks, screenEvents)
 	m.top = 0
 	return true
 }
@@ -170,6 +296,9 @@ func (m *model) eventsTitle() string {
 	text := "the last first"
 	if m.single {
 		text = "one by one, " + text
+	}
+	if m.eventsOf != "" {
+		text = "of " + m.eventsOf + ", " + text
 	}
 	if m.group > 0 {
 		text = groups[m.group].name + ", " + text

@@ -48,7 +48,7 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 	case "t":
 		return m.show(screenTools)
 	case "e":
-		return m.show(screenEvents)
+		return m.showEvents()
 	case "a":
 		return m.show(screenAttention)
 	case "h":
@@ -163,13 +163,16 @@ func (m *model) pressInLines(name string) tea.Cmd {
 		if m.screen == screenHelp {
 			return m.show(m.back)
 		}
-		if m.screen == screenEntry {
+		switch {
+		case m.screen == screenEntry:
 			return m.show(m.openedIn)
+		case m.screen == screenEvents && m.eventsOf != "":
+			return m.show(m.eventsFrom)
 		}
 		return m.show(screenServers)
 	case "enter":
 		switch m.screen {
-		case screenCalls:
+		case screenCalls, screenEvents:
 			return m.openEntry()
 		case screenEntry:
 			return m.show(m.openedIn)

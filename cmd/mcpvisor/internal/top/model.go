@@ -55,10 +55,12 @@ type model struct {
 	toolAt int // the selected tool, an index of data.tools
 	call   *call
 
-	events    []api.Event
-	summaries summaries
-	group     int  // of events that are shown, an index of groups
-	single    bool // events are shown one by one
+	events     []api.Event
+	summaries  summaries
+	group      int    // of events that are shown, an index of groups
+	single     bool   // events are shown one by one
+	eventsOf   string // the server whose events are shown; empty for all
+	eventsFrom screen // where esc leads from these
 
 	picks    map[screen]pick // what is selected in lists
 	opened   entry           // what screenEntry shows

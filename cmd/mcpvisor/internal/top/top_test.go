@@ -346,11 +346,11 @@ func TestEvents_of_a_day(t *testing.T) {
 	}{{[]string{"e", "f"}, []string{"web registered", "files registered"}}, {[]string{"e", "f", "f"}, []string{"files changed"}},
 		{[]string{"e", "f", "f", "f"}, []string{"parked", "authorized"}}, {[]string{"e", "/", "f", "i", "l", "e", "s", "enter"}, []string{"files changed", "files registered"}}} {
 		m := shown(t, day(), 80, 24, group.keys...)
-		text := ansi.Strip(strings.Join(m.eventLines(), "\n"))
+		text := ansi.Strip(strings.Join(m.entryLines(screenEvents), "\n"))
 		for _, want := range group.want {
 			require.Contains(t, text, want)
 		}
-		require.Len(t, regexp.MustCompile(`(?m)^\S`).FindAllString(text, -1), len(group.want)+1, text) // and the beginning
+		require.Len(t, regexp.MustCompile(`(?m)^(▸|  \w)`).FindAllString(text, -1), len(group.want)+1, text) // and the beginning
 		m.Update(press("esc"))
 		require.Equal(t, screenEvents, m.screen)
 		require.Contains(t, ansi.Strip(m.View().Content), "search ended 4312 times")
@@ -395,7 +395,7 @@ func TestClients(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	m := shown(t, outage(), 80, 24, "e", "enter")
+	m := shown(t, outage(), 80, 24, "e", "o")
 	require.Contains(t, ansi.Strip(m.View().Content), "nothing has happened yet")
 	for i := range keptEvents + 10 {
 		m.Update(eventMsg{api.Event{Event: mcpvisor.Event{Time: clock, Seq: uint64(i)}, Text: fmt.Sprintf("event %d \x1b[2J", i), Severity: mcpvisor.SeverityError}, true})

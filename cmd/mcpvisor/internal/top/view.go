@@ -71,7 +71,7 @@ func (m *model) titleLine(place string) string {
 	case screenCalls:
 		title = strong.Render("calls")
 	case screenEntry:
-		title = strong.Render(cell(m.opened.title, min(ansi.StringWidth(m.opened.title), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenCalls: "one call"}[m.openedIn])
+		title = strong.Render(cell(m.opened.title, min(ansi.StringWidth(m.opened.title), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenCalls: "one call", screenEvents: "one event"}[m.openedIn])
 	case screenClients:
 		title = strong.Render("clients") + "  " + quiet.Render("of the gateway, within 15 minutes")
 	case screenDetails, screenTools, screenStderr:
@@ -143,7 +143,11 @@ func (m *model) eventKeys() string {
 	if m.group > 0 || m.filter.Value() != "" {
 		back = "show all"
 	}
-	return m.fitKeys("↑↓", "scroll", "f", "kind", "/", "filter", "↵", single, "esc", back, "c", "calls", "a", "attention", "h", "hosts")
+	pairs := []string{"↑↓", "select", "↵", "about it", "f", "kind", "/", "filter", "o", single, "esc", back, "c", "calls", "a", "attention", "h", "hosts"}
+	if m.eventsOf != "" {
+		pairs = slices.Insert(pairs, 4, "e", "all servers")
+	}
+	return m.fitKeys(pairs...)
 }
 
 // restartQuestion says what a restart of the servers in confirm costs.

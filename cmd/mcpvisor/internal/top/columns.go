@@ -28,8 +28,13 @@ type column struct {
 // allColumns are the columns between the name and the cause, in the order in which they are
 // shown.
 var allColumns = []column{
-	{"STATE", 14, false, func(_ *model, s *mcpvisor.ServerStatus) string { return glyph(s.State) + " " + string(s.State) }},
-	{"FOR", 7, true, func(m *model, s *mcpvisor.ServerStatus) string { return plaintext.Duration(m.opts.Now().Sub(s.Since)) }},
+	{"STATE", 14, false, func(m *model, s *mcpvisor.ServerStatus) string { text, _ := m.stateOf(s); return text }},
+	{"FOR", 7, true, func(m *model, s *mcpvisor.ServerStatus) string {
+		if m.flapping(s) {
+			return "·" // no state lasts
+		}
+		return plaintext.Duration(m.opts.Now().Sub(s.Since))
+	}},
 	{"NEXT", 6, true, func(m *model, s *mcpvisor.ServerStatus) string {
 		if s.RetryAt == nil {
 			return ""
@@ -87,8 +92,9 @@ func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap strin
 		longest = max(longest, ansi.StringWidth(display.Line(s.Name)))
 	}
 	wanted := min(longest, max(24, m.width/2))
+	comeAndGo := slices.ContainsFunc(all, m.flapping)
 	for _, c := range allColumns {
-		if c.title == "STATE" || c.title == "FOR" || slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { v := c.value(m, s); return v != "" && v != "·" }) {
+		if c.title == "STATE" || c.title == "FOR" || comeAndGo && slices.Contains([]string{"NEXT", "TOOLS", "PID"}, c.title) || slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { v := c.value(m, s); return v != "" && v != "·" }) {
 			shown = append(shown, c)
 		}
 	}
@@ -120,9 +126,9 @@ func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap strin
 	return shown, gap, missing
 }
 
-// causeOf is why a server is not ready.
+// causeOf is why a server is not ready, or was not a moment ago.
 func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
-	if s.State == supervisor.StateReady || s.LastCause == nil {
+	if s.State == supervisor.StateReady && !m.flapping(s) || s.LastCause == nil {
 		return ""
 	}
 	return m.opts.Text(s.LastCause.Error()) // which begins with the line of stderr that says why
@@ -201,8 +207,8 @@ type order struct {
 // orders are what the key s goes through.
 var orders = []order{
 	{},
-	{"trouble first", func(_ *model, a, b *mcpvisor.ServerStatus) int {
-		return cmp.Compare(trouble(b.State), trouble(a.State))
+	{"trouble first", func(m *model, a, b *mcpvisor.ServerStatus) int {
+		return cmp.Compare(m.trouble(b), m.trouble(a))
 	}},
 	{"CPU", func(m *model, a, b *mcpvisor.ServerStatus) int {
 		return cmp.Compare(valueOf(m.usage(b.Name).CPU), valueOf(m.usage(a.Name).CPU))
@@ -222,9 +228,12 @@ var orders = []order{
 	{"restarts", func(_ *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(b.Restarts, a.Restarts) }},
 }
 
-// trouble is how much a state needs somebody.
-func trouble(s supervisor.State) int {
-	switch s {
+// trouble is how much a server needs somebody.
+func (m *model) trouble(s *mcpvisor.ServerStatus) int {
+	if m.flapping(s) {
+		return 2
+	}
+	switch s.State {
 	case supervisor.StateEvicted:
 		return 4
 	case supervisor.StateUnauthorized:

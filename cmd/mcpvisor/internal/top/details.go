@@ -69,10 +69,15 @@ func (m *model) detailLines() (lines []string) {
 	if s.RetryAt != nil {
 		state += fmt.Sprintf(", next attempt in %s", plaintext.Duration(s.RetryAt.Sub(now)))
 	}
-	add("state", styleOf(s.State), state)
+	_, stateStyle := m.stateOf(s)
+	flapping := m.flapping(s)
+	if flapping {
+		state = "↻ flapping: it ends again soon after each start; now " + state
+	}
+	add("state", stateStyle, state)
 	if c := s.LastCause; c != nil {
 		label, style := "last end", plain
-		if s.State != supervisor.StateReady {
+		if s.State != supervisor.StateReady || flapping {
 			label, style = "cause", failure
 		}
 		add(label, style, m.opts.Text(c.Error()))

@@ -71,6 +71,8 @@ type model struct {
 	confirm   []string // servers; whether to restart them is asked
 	flash     string   // what the last action did; until the next key
 
+	lastUsage map[string]lastUsage // of servers
+
 	data    data
 	reading bool // a read is under way
 	again   bool // another one is due after it
@@ -235,6 +237,7 @@ func (m *model) take(msg dataMsg) tea.Cmd {
 		}
 		before := m.data
 		m.data = msg.data
+		m.keepUsage()
 		m.summaries.take(&msg.data.summaries)
 		m.keepSelection()
 		m.keepTool(before)
@@ -254,7 +257,8 @@ func (m *model) servers() (all []*mcpvisor.ServerStatus) {
 	wanted := strings.ToLower(strings.TrimSpace(m.filter.Value()))
 	for i := range m.data.status.Servers {
 		s := &m.data.status.Servers[i]
-		if strings.Contains(strings.ToLower(s.Name+" "+string(s.State)), wanted) {
+		shown, _ := m.stateOf(s)
+		if strings.Contains(strings.ToLower(s.Name+" "+shown+" "+string(s.State)), wanted) {
 			all = append(all, s)
 		}
 	}

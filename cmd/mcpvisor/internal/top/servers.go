@@ -103,8 +103,9 @@ func (m *model) row(s *mcpvisor.ServerStatus, columns []column, gap string, sele
 		text := cell(c.value(m, s), c.width, c.right)
 		switch {
 		case c.title == "STATE", c.title == "NEXT", c.title == "CAUSE":
-			text = styleOf(s.State).Render(text)
-		case selected, c.title == "SERVER" && s.State != supervisor.StateReady:
+			_, style := m.stateOf(s)
+			text = style.Render(text)
+		case selected, c.title == "SERVER" && (s.State != supervisor.StateReady || m.flapping(s)):
 			text = strong.Render(text)
 		case c.title == "RESTARTS" && s.Restarts > 0, c.title == "FAILED" && strings.HasSuffix(text, "%"):
 			text = warning.Render(text)

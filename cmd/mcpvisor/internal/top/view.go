@@ -80,9 +80,12 @@ func (m *model) titleLine(place string) string {
 		title = strong.Render(cell(m.call.tool, min(ansi.StringWidth(m.call.tool), m.width/2), false)) + "  " + quiet.Render("call")
 	default:
 	}
-	ready, all := 0, len(m.data.status.Servers)
+	ready, flapping, all := 0, 0, len(m.data.status.Servers)
 	for i := range m.data.status.Servers {
-		if m.data.status.Servers[i].State == supervisor.StateReady {
+		switch s := &m.data.status.Servers[i]; {
+		case m.flapping(s):
+			flapping++
+		case s.State == supervisor.StateReady:
 			ready++
 		}
 	}
@@ -90,7 +93,11 @@ func (m *model) titleLine(place string) string {
 	if ready < all {
 		style = warning
 	}
-	right := quiet.Render(place) + style.Render(fmt.Sprintf("%d of %d ready", ready, all))
+	count := fmt.Sprintf("%d of %d ready", ready, all)
+	if flapping > 0 {
+		count += fmt.Sprintf(", %d flapping", flapping)
+	}
+	right := quiet.Render(place) + style.Render(count)
 	return ends(title, right, m.width)
 }
 

@@ -380,7 +380,7 @@ func (m *model) callLines() (lines []string) {
 func (m *model) selectTool(n int) {
 	last := len(m.data.tools.Tools) - 1
 	m.toolAt = max(min(m.toolAt+n, last), 0)
-	rows := max(m.room()-1, 1) // below the heading
+	rows := max(m.room()-toolHead, 1) // below the heading
 	m.top = min(max(m.top, m.toolAt+1-rows), m.toolAt)
 }
 

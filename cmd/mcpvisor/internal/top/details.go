@@ -106,16 +106,52 @@ func (m *model) detailLines() (lines []string) {
 	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, plaintext.Duration(s.Totals.Uptime)))
 	add("offers", plain, fmt.Sprintf("%s (about %s), %s, %s", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"),
 		display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt")))
-	calls, style := fmt.Sprintf("%d, %d failed, %d in flight", s.Calls.Total, s.Calls.Failed, s.Calls.InFlight), plain
+	calls, style := fmt.Sprintf("%d, %d failed", s.Calls.Total, s.Calls.Failed), plain
+	if n := toolErrors(m.data.server.Tools); n > 0 {
+		calls += ", " + display.Count(n, "tool error")
+	}
+	calls += fmt.Sprintf(", %d in flight", s.Calls.InFlight)
 	if s.Totals.Unknown > 0 {
 		calls, style = calls+fmt.Sprintf(", %d with unknown outcome", s.Totals.Unknown), warning
 	}
+	calls += "; " + m.countedSince(s)
 	add("calls", style, calls)
 	lines = append(lines, m.stderrTail(8)...)
 	if flight := append(m.inFlightLines(s.Name, 20), m.unfinishedLines(s.Name, 20)...); len(flight) > 0 {
 		lines = append(append(lines, ""), flight...)
 	}
 	return append(lines, m.historyLines()...)
+}
+
+// toolErrors counts the calls whose tool ran and failed by itself. These are no failed calls.
+func toolErrors(tools []api.ToolStats) (n int64) {
+	for i := range tools {
+		n += tools[i].ToolErrors
+	}
+	return n
+}
+
+// countedSince says since when the calls of a server are counted: its registration.
+func (m *model) countedSince(s *mcpvisor.ServerStatus) string {
+	registered := func(e *api.Event) bool {
+		return e.Kind == mcpvisor.EventRegistered && e.Server == s.Name && e.Gen == s.Gen
+	}
+	for i := range m.events {
+		if registered(&m.events[i]) {
+			return "since " + m.clock(m.events[i].Time)
+		}
+	}
+	for i := range m.summaries.all {
+		if last := &m.summaries.all[i].Last; registered(last) {
+			return "since " + m.clock(last.Time)
+		}
+	}
+	for i := range s.History {
+		if s.History[i].Epoch == 1 {
+			return "since " + m.clock(s.History[i].Started)
+		}
+	}
+	return "since its registration"
 }
 
 // session describes a session in one line.
@@ -199,37 +235,50 @@ func (m *model) stderrLines() (lines []string) {
 	return lines
 }
 
-// toolLines list the tools of one server: how often they were called, how that ended, how
-// long it took, and what the definition costs a model.
+// toolHead is how many lines stand above the tools.
+const toolHead = 2
+
+// toolLines list the tools of one server: how often they were called, how often they failed by
+// themselves and how often the calls failed, how long they took, and what the definition costs a
+// model.
 func (m *model) toolLines() (lines []string) {
 	stats := map[string]*api.ToolStats{}
 	for i := range m.data.server.Tools {
 		stats[m.data.server.Tools[i].OriginalName] = &m.data.server.Tools[i]
 	}
-	width := max(m.width-59, 12)
-	lines = append(lines, heading("  "+cell("TOOL", width, false)+"    CALLS  ERRORS UNKNOWN     P50     P95     MAX  TOKENS"))
+	width, wide := max(m.width-60, 12), m.width >= 100
+	most := ""
+	if wide {
+		width, most = m.width-68, "     MAX"
+	}
+	lines = append(lines, quiet.Render("calls are counted "+m.countedSince(&m.data.server.Status)),
+		heading("  "+cell("TOOL", width, false)+"    CALLS TOOL ERR  FAILED UNKNOWN     P50     P95"+most+"  TOKENS"))
 	for i, t := range m.data.tools.Tools {
 		s := stats[t.OriginalName]
 		if s == nil {
 			s = &api.ToolStats{}
 		}
-		failed := s.ToolErrors
+		calls, failed := s.Calls, int64(0)
 		for _, n := range s.Failed {
 			failed += n
 		}
-		unknown, errors := cell(number(s.Unknown), 8, true), cell(number(failed), 8, true)
-		if s.Unknown > 0 {
-			unknown = failure.Render(unknown)
+		count := func(n int64, width int, style lipgloss.Style) string {
+			text := cell(number(n), width, true)
+			if n > 0 {
+				text = style.Render(text)
+			}
+			return text
 		}
-		if failed > 0 {
-			errors = warning.Render(errors)
+		row := cell(number(calls), 9, true) + count(s.ToolErrors, 9, warning) + count(failed, 8, warning) + count(s.Unknown, 8, failure) +
+			cell(latency(s.P50), 8, true) + cell(latency(s.P95), 8, true)
+		if wide {
+			row += cell(latency(s.Max), 8, true)
 		}
 		mark, name := "  ", cell(t.OriginalName, width, false)
 		if i == m.toolAt {
 			mark, name = strong.Render("▸ "), strong.Render(name)
 		}
-		lines = append(lines, mark+name+cell(number(s.Calls), 9, true)+errors+unknown+
-			cell(latency(s.P50), 8, true)+cell(latency(s.P95), 8, true)+cell(latency(s.Max), 8, true)+cell(number(int64(t.Tokens)), 8, true))
+		lines = append(lines, mark+name+row+cell(number(int64(t.Tokens)), 8, true))
 	}
 	if len(m.data.tools.Tools) == 0 {
 		lines = append(lines, quiet.Render("no tools; a server that is not ready lists none"))
@@ -246,7 +295,7 @@ func (m *model) helpLines() (lines []string) {
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
-		{"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"}, {"UNKNOWN", "failed calls that the server may have executed"},
+		{"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"}, {"TOOL ERR", "the tool ran and reports an error: that is no failed call"}, {"UNKNOWN", "failed calls that the server may have executed"},
 	}
 	if v := m.data.status.Version; v != "" {
 		rows = append(rows, [2]string{"version", v})

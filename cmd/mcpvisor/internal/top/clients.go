@@ -28,9 +28,13 @@ func (m *model) clientLines() (lines []string) {
 		lines = append(lines, quiet.Render(fmt.Sprintf("  and %d more", more)))
 	}
 	if len(lines) == 0 {
-		lines = append(lines, quiet.Render("  no client within 15 minutes; hosts come with mcpvisor stdio, or with run --mcp ADDR"))
+		for _, line := range below("no client within 15 minutes; hosts come with mcpvisor stdio, or with run --mcp ADDR", m.width) {
+			lines = append(lines, quiet.Render(line))
+		}
 	}
-	lines = append(lines, "", heading("  MAY CALL  by profile"))
+	if len(c.Offers) > 0 {
+		lines = append(lines, "", heading("  MAY CALL  by profile"))
+	}
 	for _, o := range c.Offers {
 		profile := o.Profile
 		if profile == "" {

@@ -87,43 +87,87 @@ const minCause = 20
 // columns returns the columns that have something to show and fit: the first has the name, the
 // last is what is left for the cause. missing are those that do not fit.
 func (m *model) columns(all []*mcpvisor.ServerStatus) (shown []column, gap string, missing []string) {
+	longest := longestName(all)
+	shown, gap, missing = fitColumns(m.usedColumns(all), longest, m.width)
+	rest := roomBeside(shown, gap, m.width)
+	name := column{"SERVER", max(min(longest, rest), 6), false, func(_ *model, s *mcpvisor.ServerStatus) string { return s.Name }}
+	cause := rest - name.width - len(gap)
+	shown = slices.Insert(shown, 0, name)
+	if cause >= minCause && slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { return m.causeOf(s) != "" }) {
+		shown = append(shown, column{"CAUSE", cause, false, (*model).causeOf})
+	}
+	return shown, gap, missing
+}
+
+// longestName is the width of the longest name.
+func longestName(all []*mcpvisor.ServerStatus) int {
 	longest := len("SERVER")
 	for _, s := range all {
 		longest = max(longest, ansi.StringWidth(display.Line(s.Name)))
 	}
-	wanted := min(longest, max(24, m.width/2))
+	return longest
+}
+
+// usedColumns are the columns that have something to show.
+func (m *model) usedColumns(all []*mcpvisor.ServerStatus) (used []column) {
 	comeAndGo := slices.ContainsFunc(all, m.flapping)
 	for _, c := range allColumns {
-		if c.title == "STATE" || c.title == "FOR" || comeAndGo && slices.Contains([]string{"NEXT", "TOOLS", "PID"}, c.title) || slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { v := c.value(m, s); return v != "" && v != "·" }) {
-			shown = append(shown, c)
+		if c.title == "STATE" || c.title == "FOR" || comeAndGo && slices.Contains([]string{"NEXT", "TOOLS", "PID"}, c.title) ||
+			slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { v := c.value(m, s); return v != "" && v != "·" }) {
+			used = append(used, c)
 		}
 	}
+	return used
+}
+
+// roomBeside is how many columns of a terminal are left beside the given ones and the mark of the
+// selection.
+func roomBeside(shown []column, gap string, width int) int {
+	left := width - 2
+	for _, c := range shown {
+		left -= len(gap) + c.width
+	}
+	return left
+}
+
+// fitColumns leaves out columns until the names have room.
+func fitColumns(used []column, longest, width int) (shown []column, gap string, missing []string) {
 	gap = " "
-	if m.width >= 96 {
+	if width >= 96 {
 		gap = "  "
 	}
-	rest := func() int {
-		left := m.width - 2 // the mark of the selection
-		for _, c := range shown {
-			left -= len(gap) + c.width
-		}
-		return left
-	}
+	shown = slices.Clone(used)
 	for _, title := range dropped {
-		if rest() >= wanted {
+		if roomBeside(shown, gap, width) >= min(longest, max(24, width/2)) {
 			break
 		}
 		if i := slices.IndexFunc(shown, func(c column) bool { return c.title == title }); i >= 0 {
 			shown, missing = slices.Delete(shown, i, i+1), append(missing, title)
 		}
 	}
-	name := column{"SERVER", max(min(longest, rest()), 6), false, func(_ *model, s *mcpvisor.ServerStatus) string { return s.Name }}
-	cause := rest() - name.width - len(gap)
-	shown = slices.Insert(shown, 0, name)
-	if cause >= minCause && slices.ContainsFunc(all, func(s *mcpvisor.ServerStatus) bool { return m.causeOf(s) != "" }) {
-		shown = append(shown, column{"CAUSE", cause, false, (*model).causeOf})
-	}
 	return shown, gap, missing
+}
+
+// columnPlace says when a column is shown, if it is not now: of which width the terminal would
+// have to be, or that no server has a value.
+func (m *model) columnPlace(title string) string {
+	all := m.servers()
+	used, longest := m.usedColumns(all), longestName(all)
+	if !slices.ContainsFunc(used, func(c column) bool { return c.title == title }) {
+		return "; not shown: no value"
+	}
+	// From the first width on at which it fits for good: the gaps grow at one width.
+	const widest = 300
+	from := widest
+	for ; from > m.width; from-- {
+		if _, _, missing := fitColumns(used, longest, from-1); slices.Contains(missing, title) {
+			break
+		}
+	}
+	if _, _, missing := fitColumns(used, longest, m.width); !slices.Contains(missing, title) {
+		return ""
+	}
+	return fmt.Sprintf("; from %d columns on", from)
 }
 
 // causeOf is why a server is not ready, or was not a moment ago.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 
@@ -106,6 +107,7 @@ func (m *model) detailLines() (lines []string) {
 	add("restarts", plain, fmt.Sprintf("%d, ready for %s in all", s.Restarts, plaintext.Duration(s.Totals.Uptime)))
 	add("offers", plain, fmt.Sprintf("%s (about %s), %s, %s", display.Count(s.Catalog.Tools, "tool"), display.Count(s.Catalog.Tokens, "token"),
 		display.Count(s.Catalog.Resources+s.Catalog.Templates, "resource"), display.Count(s.Catalog.Prompts, "prompt")))
+	add("", good, m.newTools())
 	calls, style := fmt.Sprintf("%d, %d failed", s.Calls.Total, s.Calls.Failed), plain
 	if n := toolErrors(m.data.server.Tools); n > 0 {
 		calls += ", " + display.Count(n, "tool error")
@@ -152,6 +154,49 @@ func (m *model) countedSince(s *mcpvisor.ServerStatus) string {
 		}
 	}
 	return "since its registration"
+}
+
+// newFor is how long a tool is marked as new.
+const newFor = time.Hour
+
+// addedTools are the qualified names of tools that were added within newFor, as events say, and when.
+func (m *model) addedTools() map[string]time.Time {
+	added := map[string]time.Time{}
+	take := func(e *api.Event) {
+		if e.Change == nil || m.opts.Now().Sub(e.Time) > newFor {
+			return
+		}
+		for _, name := range e.Change.Tools.Added {
+			if e.Time.After(added[name]) {
+				added[name] = e.Time
+			}
+		}
+	}
+	for i := range m.events {
+		take(&m.events[i])
+	}
+	for i := range m.summaries.all {
+		take(&m.summaries.all[i].Last)
+	}
+	return added
+}
+
+// newTools names the tools of the selected server that were added a short time ago; empty if none was.
+func (m *model) newTools() string {
+	added := m.addedTools()
+	var names []string
+	for _, t := range m.data.tools.Tools {
+		if at := added[mcpvisor.Qualify(m.selected, t.OriginalName)]; !at.IsZero() {
+			names = append(names, fmt.Sprintf("%s, %s ago", t.OriginalName, plaintext.Duration(m.opts.Now().Sub(at))))
+		}
+	}
+	if more := len(names) - 5; more > 0 {
+		names = append(names[:5], fmt.Sprintf("and %d more", more))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "new: " + strings.Join(names, "; ")
 }
 
 // session describes a session in one line.
@@ -253,6 +298,7 @@ func (m *model) toolLines() (lines []string) {
 	}
 	lines = append(lines, quiet.Render("calls are counted "+m.countedSince(&m.data.server.Status)),
 		heading("  "+cell("TOOL", width, false)+"    CALLS TOOL ERR  FAILED UNKNOWN     P50     P95"+most+"  TOKENS"))
+	added := m.addedTools()
 	for i, t := range m.data.tools.Tools {
 		s := stats[t.OriginalName]
 		if s == nil {
@@ -275,6 +321,13 @@ func (m *model) toolLines() (lines []string) {
 			row += cell(latency(s.Max), 8, true)
 		}
 		mark, name := "  ", cell(t.OriginalName, width, false)
+		if at := added[mcpvisor.Qualify(m.selected, t.OriginalName)]; !at.IsZero() {
+			label := " new " + m.clock(at)
+			name = cell(t.OriginalName, width-len(label), false) + good.Render(label)
+			if width < 24 { // the name comes before the time
+				name = cell(t.OriginalName, width-len(" new"), false) + good.Render(" new")
+			}
+		}
 		if i == m.toolAt {
 			mark, name = strong.Render("▸ "), strong.Render(name)
 		}
@@ -295,7 +348,7 @@ func (m *model) helpLines() (lines []string) {
 		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
-		{"BUSY", "calls in flight and queued"}, {"P95", "95 of 100 calls of its slowest tool took at most this"}, {"TOOL ERR", "the tool ran and reports an error: that is no failed call"}, {"UNKNOWN", "failed calls that the server may have executed"},
+		{"BUSY", "calls in flight and queued"}, {"P95", "slowest tool: 95% of calls took at most this"}, {"TOOL ERR", "the tool ran and reports an error: that is no failed call"}, {"UNKNOWN", "failed calls that the server may have executed"},
 	}
 	if v := m.data.status.Version; v != "" {
 		rows = append(rows, [2]string{"version", v})
@@ -304,6 +357,9 @@ func (m *model) helpLines() (lines []string) {
 		rows = append(rows, [2]string{"page", m.opts.Page})
 	}
 	for _, row := range rows {
+		if slices.ContainsFunc(allColumns, func(c column) bool { return c.title == row[0] }) {
+			row[1] += m.columnPlace(row[0])
+		}
 		lines = append(lines, "  "+strong.Render(cell(row[0], 10, false))+row[1])
 	}
 	return lines

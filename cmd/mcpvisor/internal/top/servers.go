@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/plaintext"
 	"github.com/mcpvisor/mcpvisor/internal/display"
@@ -132,9 +134,12 @@ func (m *model) attentionLines() (lines []string) {
 			break
 		}
 		style, symbol := severityStyle(a.Severity)
-		text := symbol + " " + display.Line(strings.TrimSpace(a.Server+" "+m.opts.Text(a.Text)))
+		text, since := symbol+" "+display.Line(strings.TrimSpace(a.Server+" "+m.opts.Text(a.Text))), ""
 		if a.Since != nil {
-			text = ends(text, sinceText(a.Kind, m.opts.Now().Sub(*a.Since)), m.width)
+			since = sinceText(a.Kind, m.opts.Now().Sub(*a.Since))
+		}
+		if text = shorten(text, m.width-ansi.StringWidth(since)-2); since != "" {
+			text = ends(text, since, m.width)
 		}
 		lines = append(lines, style.Render(fit(text, m.width, false)))
 	}
@@ -142,6 +147,16 @@ func (m *model) attentionLines() (lines []string) {
 		lines = append(lines, "")
 	}
 	return lines
+}
+
+// shorten cuts a text of several parts at the end of the first ones: the last part, such as how
+// often a server has ended, stays after the cause.
+func shorten(text string, width int) string {
+	i := strings.LastIndex(text, "; ")
+	if ansi.StringWidth(text) <= width || i < 0 || ansi.StringWidth(text[i:]) > width/2 {
+		return text
+	}
+	return ansi.Truncate(text[:i], max(width-ansi.StringWidth(text[i:]), 0), "…") + text[i:]
 }
 
 // sinceText says when something happened, or since when it is so.

@@ -175,7 +175,12 @@ func (m *model) causeOf(s *mcpvisor.ServerStatus) string {
 	if s.State == supervisor.StateReady && !m.flapping(s) || s.LastCause == nil {
 		return ""
 	}
-	return m.opts.Text(s.LastCause.Error()) // which begins with the line of stderr that says why
+	meaning, _, _ := strings.Cut(m.meaning(s), ", ")
+	meaning, _, _ = strings.Cut(meaning, " for ")
+	if meaning != "" {
+		meaning += ": "
+	}
+	return meaning + m.opts.Text(s.LastCause.Error()) // which begins with the line of stderr that says why
 }
 
 // usage is what a server uses; empty if it is not known.

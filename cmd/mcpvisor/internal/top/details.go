@@ -67,7 +67,9 @@ func (m *model) detailLines() (lines []string) {
 		}
 	}
 	state := fmt.Sprintf("%s %s for %s", glyph(s.State), s.State, plaintext.Duration(now.Sub(s.Since)))
-	if s.RetryAt != nil {
+	if meaning := m.meaning(s); meaning != "" {
+		state += ": " + meaning
+	} else if s.RetryAt != nil {
 		state += fmt.Sprintf(", next attempt in %s", plaintext.Duration(s.RetryAt.Sub(now)))
 	}
 	_, stateStyle := m.stateOf(s)
@@ -123,6 +125,17 @@ func (m *model) detailLines() (lines []string) {
 		lines = append(append(lines, ""), flight...)
 	}
 	return append(lines, m.historyLines()...)
+}
+
+// meaning says in plain words what a state means whose name does not say it.
+func (m *model) meaning(s *mcpvisor.ServerStatus) string {
+	switch {
+	case s.State == supervisor.StateEvicted:
+		return "given up, not tried again by itself"
+	case s.State == supervisor.StateParked && s.RetryAt != nil:
+		return "waits until " + m.clock(*s.RetryAt) + " for its next attempt"
+	}
+	return ""
 }
 
 // toolErrors counts the calls whose tool ran and failed by itself. These are no failed calls.
@@ -345,7 +358,8 @@ func (m *model) helpLines() (lines []string) {
 		{"↑ ↓ j k", "select a server, or scroll"}, {"↵", "details: cause, policy, stderr, calls in flight, history"}, {"l", "stderr of its latest process"},
 		{"t", "its tools: calls, outcomes, durations, tokens; ↵ calls one"}, {"e", "what has changed, of one server or all; ↵ shows one, f / o select"}, {"a c h", "what needs attention; all calls, ↵ shows one; hosts (clients)"}, {"r", "restart it; asks first while it has calls in flight"}, {"R", "restart all servers, after a question"},
 		{"s", "sort: name, trouble, CPU, memory, calls, P95, failures, restarts"},
-		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc", "back"}, {"q", "quit"},
+		{"/", "show only servers whose name or state has a text; esc ends that"}, {"esc q", "back; quit"},
+		{"evicted", "given up, not tried again by itself: r restarts it"}, {"parked", "its attempts are spent, and it waits until a later one"},
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
 		{"BUSY", "calls in flight and queued"}, {"P95", "slowest tool: 95% of calls took at most this"}, {"TOOL ERR", "the tool ran and reports an error: that is no failed call"}, {"UNKNOWN", "failed calls that the server may have executed"},

@@ -95,13 +95,13 @@ func (m *model) eventEntries() (all []entry) {
 	}
 	if m.single {
 		for _, e := range slices.Backward(m.events) {
-			if text := m.withNames(e.Text, e.Change); m.shows(e.Group, e.Server, text) {
+			if text := m.inWords(e.Text, &e); m.shows(e.Group, e.Server, text) {
 				add(fmt.Sprintf("event %d", e.Seq), &e, text, func() []fact { return m.eventFacts(&e) })
 			}
 		}
 	} else {
 		for _, s := range slices.Backward(m.summaries.all) {
-			if text := m.withNames(s.Text, s.Last.Change); m.shows(s.Last.Group, s.Last.Server, text) {
+			if text := m.inWords(s.Text, &s.Last); m.shows(s.Last.Group, s.Last.Server, text) {
 				add(fmt.Sprintf("summary %d", s.Seq), &s.Last, text+m.summaryTimes(&s), func() []fact { return m.summaryFacts(&s) })
 			}
 		}
@@ -122,6 +122,17 @@ func (m *model) eventEntries() (all []entry) {
 		note("  " + m.clock(m.summaries.started) + "  began to watch")
 	}
 	return all
+}
+
+// inWords is the text of an event with names in place of counts, and with what a state means.
+func (m *model) inWords(text string, e *api.Event) string {
+	switch {
+	case e.Kind == mcpvisor.EventEvicted:
+		return strings.Replace(text, e.Server+" evicted", e.Server+" evicted, given up", 1)
+	case e.Kind == mcpvisor.EventParked && e.RetryAt != nil:
+		return strings.Replace(text, fmt.Sprintf("parked, next try in %v", e.Delay), "parked, waits until "+m.clock(*e.RetryAt), 1)
+	}
+	return m.withNames(text, e.Change)
 }
 
 // withNames replaces the counts of a change in the text of an event by the names, as many as
@@ -192,7 +203,7 @@ func (m *model) summaryFacts(s *api.EventSummary) []fact {
 // eventFacts are what is known of an event: what has changed by name, and what the process wrote
 // to stderr before it ended, whether its server is still registered or not.
 func (m *model) eventFacts(e *api.Event) []fact {
-	text := e.Text
+	text := m.inWords(e.Text, e)
 	if e.Cause != nil { // its stderr stands below
 		text, _, _ = strings.Cut(text, "; stderr: ")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
@@ -67,4 +68,32 @@ func TestTools_new(t *testing.T) {
 			require.Equal(t, c.new, strings.Contains(text(m), "new: write, 5m00s ago"), name)
 		}
 	}
+}
+
+// A name of a state that does not say what it means has plain words beside it, wherever the state
+// is explained.
+func TestStates_in_words(t *testing.T) {
+	f := outage()
+	parked := &f.status.Servers[1]
+	parked.State, parked.RetryAt = supervisor.StateParked, ago(-5*time.Minute)
+	for i, e := range []mcpvisor.Event{{Kind: mcpvisor.EventEvicted, Server: "search", Attempt: 5, MaxAttempts: 5, Cause: parked.LastCause},
+		{Kind: mcpvisor.EventParked, Server: "orders-database", Delay: 5 * time.Minute, RetryAt: parked.RetryAt, Cause: parked.LastCause}} {
+		e.Seq, e.Time = uint64(i+1), clock
+		s := mcpvisor.EventSummary{Seq: e.Seq, Began: e.Time, Count: 1, Last: e}
+		f.summaries.Instance = "1"
+		f.summaries.Summaries = append(f.summaries.Summaries, api.EventSummary{EventSummary: s, Text: s.String(), Last: api.Event{Event: e, Text: e.String(), Severity: e.Severity()}})
+	}
+	require.Contains(t, text(shown(t, f, 80, 24, "down", "down", "enter")), "✗ evicted for 1d02h: given up, not tried again by itself")
+	require.Contains(t, text(shown(t, f, 80, 24, "down", "enter")), "◷ parked for 3.0s: waits until 12:05:00 for its next attempt")
+	wide := text(shown(t, f, 180, 24))
+	require.Contains(t, wide, "given up: server process")
+	require.Contains(t, wide, "waits until 12:05:00: server process")
+	m := shown(t, f, 80, 24, "e")
+	require.Contains(t, oneLine(m), "parked, waits until 12:05:00: server process ended")
+	require.Contains(t, oneLine(m), "search evicted, given up after 5 of 5 restarts")
+	typeKeys(t, m, "enter")
+	require.Contains(t, oneLine(m), "parked, waits until 12:05:00")
+	help := text(shown(t, f, 80, 40, "?"))
+	require.Regexp(t, `evicted +given up`, help)
+	require.Regexp(t, `parked .* waits until`, help)
 }

@@ -138,7 +138,10 @@ func (m *model) attentionLines() (lines []string) {
 		if a.Since != nil {
 			since = sinceText(a.Kind, m.opts.Now().Sub(*a.Since))
 		}
-		if text = shorten(text, m.width-ansi.StringWidth(since)-2); since != "" {
+		if a.Kind == api.AttentionFlapping {
+			text = shorten(text, m.width-ansi.StringWidth(since)-2)
+		}
+		if since != "" {
 			text = ends(text, since, m.width)
 		}
 		lines = append(lines, style.Render(fit(text, m.width, false)))

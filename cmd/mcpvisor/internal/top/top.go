@@ -1,6 +1,9 @@
 // Package top is the live terminal view of `mcpvisor top`: a table of servers, and for each
 // of them its details, tools and stderr. It reads the API of package web and keeps no facts
 // of its own.
+//
+// This package is large because all screens share one model, which the goroutine of the program owns:
+// a file has one screen, or what several of them need.
 package top
 
 import (

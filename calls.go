@@ -39,6 +39,9 @@ type CallRecord struct {
 	Outcome Outcome   `json:"outcome,omitempty"`
 	// ToolError: the tool ran and failed by itself (a result with isError).
 	ToolError bool `json:"toolError,omitempty"`
+	// Error says why the call failed; with ToolError it is the first text of the result. It is one
+	// line of at most 300 bytes, without the secrets of the specification. Arguments are not kept.
+	Error string `json:"error,omitempty"`
 	// ResultBytes is the length of the result as the server sent it.
 	ResultBytes int `json:"resultBytes,omitempty"`
 }
@@ -210,6 +213,9 @@ type Totals struct {
 	Failed map[ErrorKind]int64 `json:"failed,omitempty"`
 	// Unknown counts those of Failed that the server may have executed (OutcomeUnknown).
 	Unknown int64 `json:"unknown,omitempty"`
+	// ToolErrors counts calls of tools whose result has isError: the tool failed by itself. They
+	// are not in Failed.
+	ToolErrors int64 `json:"toolErrors,omitempty"`
 	// TasksRecovered counts the tasks of calls that a later incarnation, or host, has found
 	// again, and TasksLost those that did not survive.
 	TasksRecovered int64 `json:"tasksRecovered,omitempty"`

@@ -21,6 +21,8 @@ type ServerStatus struct {
 	// Gen numbers the registrations of a client. A name that is registered again gets
 	// a new one.
 	Gen uint64 `json:"gen"`
+	// Registered is when this registration began. Calls, Totals and History begin then.
+	Registered time.Time `json:"registered,omitzero"`
 	// Epoch numbers the incarnations of this registration, from 1.
 	Epoch uint64 `json:"epoch"`
 	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom", or "ws"

@@ -210,12 +210,14 @@ type callFacts struct {
 
 // RecordCall records a call that has ended. v is the registration that it was for. listed:
 // the server lists a tool of the name Target, so it may have statistics of its own. Of
-// record, Seq, Server and Gen are set here, and Target is made safe to show.
+// record, Seq, Server and Gen are set here, and Target and Error are made safe to show.
 func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool) {
 	s := v.stats
 	record.Server, record.Gen = v.Name, v.Gen
 	if record.Kind != "" {
 		s.countFailure(record)
+	} else if record.ToolError {
+		s.toolErrors.Add(1)
 	}
 	if record.Method == "tools/call" {
 		name := display.Prefix(record.Target, retention.TargetBytes)
@@ -226,6 +228,9 @@ func (rt *Runtime) RecordCall(v *View, record *mcpvisor.CallRecord, listed bool)
 		if tool != nil {
 			tool.Add(record)
 		}
+	}
+	if record.Error != "" {
+		record.Error = shownError(record)
 	}
 	record.Target = shownTarget(record.Method, record.Target)
 	rt.calls.recent.Add(record)
@@ -254,6 +259,17 @@ func shownTarget(method, target string) string {
 		}
 	}
 	return target
+}
+
+// shownError returns the error of a call as operators see it: one line of at most 300 bytes. Of a
+// resource, it shows the URI as shownTarget does, because servers repeat the URI in their errors.
+func shownError(record *mcpvisor.CallRecord) string {
+	text := record.Error
+	if strings.HasPrefix(record.Method, "resources/") && record.Target != "" {
+		text = strings.ReplaceAll(text, record.Target, shownTarget(record.Method, record.Target))
+	}
+	text = display.Line(display.Prefix(text, 4*retention.CallErrorBytes))
+	return strings.Clone(display.Prefix(strings.TrimSpace(text), retention.CallErrorBytes)) // the record keeps no longer text alive
 }
 
 // countFailure counts a call that has failed.
@@ -310,6 +326,7 @@ func (rt *Runtime) releaseStats(gen uint64) {
 // manager makes them, and views, incarnations and calls share them. Safe for concurrent
 // use.
 type registrationStats struct {
+	registered   time.Time // does not change
 	calls        callStats
 	tools        facts.Tools
 	incarnations facts.Incarnations
@@ -317,6 +334,8 @@ type registrationStats struct {
 	// unknown those of the latter whose outcome is unknown.
 	refused, failed facts.KindCounts
 	unknown         atomic.Int64
+	// toolErrors counts results with isError.
+	toolErrors atomic.Int64
 	// tasksRecovered and tasksLost count tasks of calls over the end of their server.
 	tasksRecovered, tasksLost atomic.Int64
 }
@@ -325,6 +344,7 @@ type registrationStats struct {
 func (s *registrationStats) totals() (t mcpvisor.Totals) {
 	s.incarnations.AddTo(&t)
 	t.Unknown, t.TasksRecovered, t.TasksLost = s.unknown.Load(), s.tasksRecovered.Load(), s.tasksLost.Load()
+	t.ToolErrors = s.toolErrors.Load()
 	t.Refused, t.Failed = s.refused.Counts(), s.failed.Counts()
 	return t
 }

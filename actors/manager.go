@@ -187,6 +187,7 @@ func (m *manager) add(c actor.Context, msg *messages.Register, desired *subscrip
 	m.state.registrations[name] = &registration{gen: gen, register: msg.Reply}
 	spec := msg.Spec.WithDefaults()
 	view := &View{Name: name, Gen: gen, Spec: &spec, State: supervisor.StateConnecting, Since: time.Now(), stats: &registrationStats{}}
+	view.stats.registered = view.Since
 	if before := m.view(name); before != nil { // readers see the old catalog until the new server is ready
 		view.last = before.knownCatalog()
 	}

@@ -338,7 +338,7 @@ func (v *View) Status() mcpvisor.ServerStatus {
 		v = &down
 	}
 	st := mcpvisor.ServerStatus{
-		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Epoch: v.Epoch,
+		Name: v.Name, State: v.State, Since: v.Since, Gen: v.Gen, Registered: v.stats.registered, Epoch: v.Epoch,
 		Transport: v.Spec.TransportKind(), Target: v.Spec.Target(), Policy: v.Spec.Policy.String(), Origin: v.Spec.Origin,
 		WantsStandby: v.Spec.Standby,
 		Attempt:      v.Attempt, MaxAttempts: v.Spec.Policy.MaxAttempts, Restarts: v.Restarts,

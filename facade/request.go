@@ -199,7 +199,9 @@ func (c *Client) begin(ctx context.Context, q *tracked, v *actors.View, method, 
 func (q *tracked) answered(v *actors.View, result json.RawMessage) {
 	q.view, q.record.Epoch, q.record.ResultBytes = v, v.Epoch, len(result)
 	if q.record.Method == "tools/call" {
-		q.record.ToolError = isToolError(result)
+		if q.record.ToolError = isToolError(result); q.record.ToolError {
+			q.record.Error = toolErrorText(v, result)
+		}
 	}
 }
 
@@ -222,7 +224,7 @@ func (q *tracked) end(c *Client, err error) error {
 	var failure *mcpvisor.Error
 	if err != nil {
 		failure = asError(err)
-		q.record.Kind, q.record.Outcome = failure.Kind, failure.Outcome
+		q.record.Kind, q.record.Outcome, q.record.Error = failure.Kind, failure.Outcome, recordedText(failure)
 		if failure.Epoch != 0 {
 			q.record.Epoch = failure.Epoch
 		}

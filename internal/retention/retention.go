@@ -16,6 +16,8 @@ const (
 	Summaries = 2000
 	// TargetBytes is the longest Target of a mcpvisor.CallRecord or a mcpvisor.CallInFlight.
 	TargetBytes = 256
+	// CallErrorBytes is the longest Error of a mcpvisor.CallRecord.
+	CallErrorBytes = 300
 	// ToolStats is how many tools of all servers of a client together have statistics of their
 	// own.
 	ToolStats = 1000

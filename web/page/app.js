@@ -1,7 +1,7 @@
 // The state of the page, and how it is kept up to date: an event stream says that something
 // has changed, and what has changed is fetched.
 import { fill, h, head } from "./dom.js";
-import { at, count, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
+import { at, count, fits, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
 import { showClients } from "./clients.js";
 import { showEvents, takeSummaries } from "./events.js";
@@ -83,6 +83,7 @@ function takeStatus(s) {
 	for (const one of s.servers) {
 		const before = app.servers.get(one.name);
 		if (before && before.state !== one.state) news.push(one);
+		one.seen = Date.parse(s.now); // when its durations were counted
 		app.servers.set(one.name, one);
 	}
 	const registered = new Set(s.names);
@@ -200,7 +201,8 @@ async function fetchDetail() {
 		if (view.name !== name) return;
 		view.detail = detail;
 		const key = [app.instance, name, s.gen, s.epoch, s.state, JSON.stringify(s.catalog)].join(" ");
-		if (view.key !== key) {
+		// While a server flaps, its tools stay in the list.
+		if (view.key !== key && (stateOf(s.state)[2] !== "busy" && s.state !== "backoff" || !view.catalog)) {
 			const catalog = await get(path + "/tools");
 			if (view.name !== name) return;
 			view.catalog = catalog;
@@ -265,7 +267,7 @@ function route() {
 	});
 	const next = kind === "s" ? name : null, left = view.name;
 	if (next !== left) {
-		Object.assign(view, { name: next, detail: null, catalog: null, chosen: null, key: "", shown: "" });
+		Object.assign(view, { name: next, detail: null, catalog: null, chosen: null, key: "", shown: "", low: undefined });
 		$("filter").value = "";
 		$("filter").placeholder = next === null ? "Filter servers" : "Filter tools";
 		if (next === null) arrange([...app.servers.values()], $("order").value, app.usage);
@@ -299,6 +301,7 @@ function paint() {
 	const wanted = app.wanted = $("filter").value.trim().toLowerCase();
 	const filtered = view.name === null && Boolean(wanted || view.state);
 	const shown = filtered ? servers.filter((s) => (!view.state || s.state === view.state) && fits(wanted, s.name, s.state, s.target, s.transport)) : servers;
+	app.ofState = view.state ? new Set(servers.filter((s) => s.state === view.state).map((s) => s.name)) : null;
 	showSummary($("summary"), servers, view.state);
 	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), view.name);
 	if (view.name !== null) {
@@ -356,12 +359,6 @@ function search(wanted) {
 			render();
 		}
 	}, 200);
-}
-
-// fits tells whether texts have all words of a filter.
-function fits(wanted, ...texts) {
-	const text = texts.join(" ").toLowerCase();
-	return wanted.split(/\s+/).every((word) => text.includes(word));
 }
 
 // showState shows the servers of one state, or of all.

@@ -1,10 +1,12 @@
 import { fill, h, head, num, td } from "./dom.js";
-import { at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens } from "./format.js";
+import { age, at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
 import { kind, lane, link, restartButton, when } from "./servers.js";
 import { showEvents } from "./events.js";
-import { errors, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
+import { failures, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 import { uses } from "./usage.js";
+
+const lasting = new Set(["evicted", "parked", "unauthorized"]);
 
 // view holds what was fetched, and the selected tool.
 export function showDetail(el, name, s, view, app) {
@@ -17,11 +19,15 @@ export function showDetail(el, name, s, view, app) {
 	showUnfinished(unfinished, app, name);
 	showCalls(calls, app, name);
 	showEvents(events, app, name);
-	const well = s.state === "ready", stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
+	// The parts keep their places while a server flaps: only a lasting state moves them.
+	const well = s.state === "ready", now = serverNow() - Date.parse(s.since);
+	if (view.low === undefined || lasting.has(s.state)) view.low = well;
+	else if (well && now > 60000) view.low = true;
+	const low = view.low, stderr = stderrOf(s, view.detail?.stderr, view), catalog = catalogOf(s, view, app);
 	fill(el, back(),
 		h("div", { class: "title", key: "title" }, h("h1", { tabindex: -1 }, s.name), badge(s.state), h("span", "note", s.retryAt ? "next attempt " : "for ", when(s)), h("span", "spring"), app.controls ? restartButton(s.name) : null),
 		well ? warnings(s, app.attention) : !s.lastCause ? null : h("section", { class: "alert block " + stateOf(s.state)[2], key: "why", label: "Why it is not ready" }, h("div", "alert-text", h("p", null, s.lastCause.message, kind(s.lastCause)), advice(s, app.attention))),
-		well ? null : stderr, facts(s, app.usage.get(s.name)), well || view.tool ? catalog : null, historyOf(s), well ? stderr : null, well || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
+		low ? null : stderr, facts(s, app.usage.get(s.name), app), low || view.tool ? catalog : null, historyOf(s), low ? stderr : null, low || view.tool ? null : catalog, flight, unfinished, h("div", { class: "pair", key: "pair" }, calls, events));
 }
 
 // advice is what the list of what needs attention says about a server, beyond its cause.
@@ -39,16 +45,22 @@ function back() { return h("p", { class: "back", key: "back" }, h("a", { href: "
 
 function counts(by) { return Object.entries(by).map(([k, n]) => count(n) + " " + k).join(", "); }
 
-function facts(s, used) {
+const ends = new Set(["down", "start_failed", "evicted"]);
+
+function facts(s, used, app) {
+	// What happened to earlier registrations of the name is in no count of this one.
+	const earlier = [...app.summaries.of.values()].filter((e) => e.last.server === s.name && (e.last.gen < s.gen || e.replaces)), again = earlier.length > 0 && s.registered;
+	const end = s.totals?.ends ? null : earlier.filter((e) => ends.has(e.last.kind)).sort((a, b) => a.last.seq - b.last.seq).at(-1)?.last;
 	const rows = [
 		["Transport", [s.transport, h("span", "sub mono", s.target)]],
 		["Configured in", s.origin],
 		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
 		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],
 		["Policy", [s.policy, s.maxAttempts ? h("span", "sub", s.attempt ? plural(s.attempt, "attempt") + " spent" : "all attempts left") : null]],
-		["Up in total", s.totals && [span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
+		["Up in total", s.totals && [s.state === "ready" && s.seen ? age(new Date(s.seen - s.totals.uptimeNs / 1e6).toISOString()) : span(s.totals.uptimeNs / 1e6), h("span", "sub", plural(s.totals.starts, "start") + ", ready " + count(s.totals.ready) + "×")]],
+		["Last end", end && [at(end.time), h("span", "sub", "before it was registered again: " + (end.cause?.message ?? end.kind))]],
 		["Ends", s.totals?.ends && counts(s.totals.ends)],
-		["Calls", [count(s.calls.total), h("span", "sub", [count(s.calls.failed) + " failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", "))]],
+		["Calls", [count(s.calls.total), h("span", "sub", [troubles(s) || "none failed", s.totals?.unknown ? count(s.totals.unknown) + " of unknown outcome" : null].filter(Boolean).join(", ")), again ? h("span", "sub", "since it was registered again at ", at(s.registered)) : null]],
 		...uses(used),
 		["Discarded", s.totals && counts(s.totals.discarded ?? {})],
 	];
@@ -108,14 +120,14 @@ function catalogOf(s, view, app) {
 		const use = stats.get(t.originalName);
 		return h("tr", { key: t.name, class: t === chosen ? "chosen" : null },
 			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", "sub", t.definition.description ?? "")),
-			num(count(t.tokens)), use ? [num(count(use.calls)), num(errors(use)), num(took(use.p50Ns)), num(took(use.p95Ns))]
-				: ["0", "0", "–", "–"].map((text) => h("td", "num off", text)));
+			num(count(t.tokens)), use ? [num(count(use.calls)), num(failures(use)), num(count(use.toolErrors ?? 0)), num(took(use.p50Ns)), num(took(use.p95Ns))]
+				: ["0", "0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});
 	const warnings = (s.catalog.warnings ?? []).map((w) => h("p", null, tell("▲", "warn", (w.list ? w.list + ": " : "") + w.text)));
-	section.append(head("Tools", s.state === "ready" ? note : null), ...warnings, h("div", { class: "split", key: "split" },
-		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
+	section.append(head("Tools", s.state === "ready" ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
+		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
-			listed ? null : h("p", "note", s.state === "ready" ? "The server does not list this tool any more." : "The server is not ready. What you have typed stays."),
+			listed && s.state === "ready" ? null : h("p", "note", s.state === "ready" ? "The server does not list this tool any more." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;

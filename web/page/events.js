@@ -3,6 +3,7 @@
 import { fill, glyph, h, head } from "./dom.js";
 import { at, count, plural, took } from "./format.js";
 import { nameOf } from "./servers.js";
+import { found } from "./traffic.js";
 
 // marks are the marks of kinds of events; all others have a circle. The tone comes from the severity.
 const marks = { ready: "●", stable: "●", standby: "◎", down: "✗", start_failed: "✗", evicted: "✗", retry: "↻", parked: "◷", auth_required: "◇", standby_lost: "▲", task_recovered: "●", task_lost: "▲", log: "≡", changed: "Δ", registered: "+", unregistered: "−" };
@@ -64,8 +65,8 @@ function pick(id, title, options, chosen) {
 // means all. A server that is not registered any more is found by its name.
 export function showEvents(el, app, server, only) {
 	const { lost, pick: picked } = app, all = app.summaries;
-	const mine = (name, group) => (server ? name === server : (!only || only.has(name) || app.wanted && !app.servers.has(name) && name.toLowerCase().includes(app.wanted)) && (only || !picked.server || name === picked.server)) && (!picked.group || group === picked.group);
-	const events = app.events.filter((e) => mine(e.server, e.group)), sums = inOrder(all.of).filter((s) => mine(s.last.server, s.last.group)).reverse();
+	const mine = (name, group, text) => (server ? name === server : found(app, only, name, [text]) && (only || !picked.server || name === picked.server)) && (!picked.group || group === picked.group);
+	const events = app.events.filter((e) => mine(e.server, e.group, e.text)), sums = inOrder(all.of).filter((s) => mine(s.last.server, s.last.group, s.text)).reverse();
 	const names = [...new Set([...app.servers.keys(), ...[...all.of.values()].map((s) => s.last.server), ...(picked.server ? [picked.server] : [])])].sort();
 	const title = head("Events", lost && app.single ? h("strong", "warn", plural(lost, "event") + " lost: too old, or too many at once") : app.single ? plural(events.length, "event") + " kept here"
 		: all.started ? ["since ", at(all.started), all.dropped ? ", " + count(all.dropped) + " older ones dropped" : null] : null);
@@ -75,5 +76,5 @@ export function showEvents(el, app, server, only) {
 	const total = app.single ? events.length : sums.length, loading = app.single ? lost === null : !all.started;
 	fill(el, title,
 		total > shownEvents ? h("p", null, h("button", { type: "button", "data-act": "all-events", "aria-pressed": String(Boolean(app.allEvents)) }, app.allEvents ? "Show the last " + shownEvents : "Show all " + total)) : null,
-		shown.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, shown.map((one) => app.single ? single(one) : summary(one, app, server))) : h("p", "calm", loading ? "Loading…" : only || picked.group || picked.server ? "No event that fits." : "No event yet."));
+		shown.length ? h("ol", { class: "events", tabindex: 0, label: "Events" }, shown.map((one) => app.single ? single(one) : summary(one, app, server))) : h("p", "calm", loading ? "Loading…" : app.single && sums.length ? "Older ones are dropped here; what has happened in short still names them." : only || picked.group || picked.server ? "No event that fits." : "No event yet."));
 }

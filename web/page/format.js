@@ -31,6 +31,17 @@ export function count(n) { return n >= 100000 ? short.format(n) : number.format(
 export function plural(n, noun) { return count(n) + " " + noun + (n === 1 ? "" : "s"); }
 export function tokens(n) { return "≈ " + short.format(n).toLowerCase() + (n === 1 ? " token" : " tokens"); }
 
+// troubles names both counts of calls that went wrong, as far as they are not 0.
+export function troubles(s) {
+	return [s.calls.failed ? count(s.calls.failed) + " failed" : null, s.totals?.toolErrors ? plural(s.totals.toolErrors, "tool error") : null].filter(Boolean).join(", ");
+}
+
+// fits tells whether texts have all words of a filter.
+export function fits(wanted, ...texts) {
+	const text = texts.join(" ").toLowerCase();
+	return wanted.split(/\s+/).every((word) => text.includes(word));
+}
+
 // span describes a duration in milliseconds with two units at most.
 export function span(ms) {
 	const s = Math.max(0, ms) / 1000;

@@ -1,6 +1,6 @@
 // What needs attention, the supervision tree, and the servers with their history.
 import { fill, glyph, h, head, list } from "./dom.js";
-import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, until } from "./format.js";
+import { age, badge, count, plural, serverNow, span, stateOf, tell, tokens, troubles, until } from "./format.js";
 import { changed, cpu, load, memory } from "./usage.js";
 
 export function link(name, tool) { return "#/s/" + encodeURIComponent(name) + (tool ? "/" + encodeURIComponent(tool) : ""); }
@@ -93,7 +93,7 @@ function node(text, pid) {
 }
 
 const loudness = { bad: 4, warn: 3, busy: 2, off: 1, good: 0 };
-const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed, calls: (s) => s.calls.total, restarts: (s) => s.restarts, cpu: (s, used) => used?.cpu ?? -1, memory: (s, used) => used?.memoryBytes ?? -1 };
+const measures = { trouble: (s) => loudness[stateOf(s.state)[2]], failed: (s) => s.calls.failed + (s.totals?.toolErrors ?? 0), calls: (s) => s.calls.total, restarts: (s) => s.restarts, cpu: (s, used) => used?.cpu ?? -1, memory: (s, used) => used?.memoryBytes ?? -1 };
 const places = { by: "name", of: new Map() };
 
 // arrange chooses the order of the rows. They keep their places until it is called again,
@@ -116,7 +116,7 @@ export function showRows(el, servers, seconds, usage) {
 	const period = seconds || autoWindow(servers);
 	el.classList.toggle("many", servers.length > 100);
 	const now = serverNow(), step = period * 10; // 100 steps: a lane moves when it has to
-	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step), changed(usage.get(s.name))]),
+	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.totals?.toolErrors, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step), changed(usage.get(s.name))]),
 		(s) => row(s, now - period * 1000, now, usage.get(s.name)));
 	return period;
 }
@@ -138,7 +138,7 @@ function row(s, from, to, used) {
 		cell("when", when(s)),
 		cell("lane-cell", lane(s, from, to)),
 		cell("num" + (s.calls.total ? "" : " off"), count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", "sub busy", count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
-			s.calls.failed ? h("span", "sub", count(s.calls.failed) + " failed") : null),
+			troubles(s) ? h("span", { class: "sub wraps" }, troubles(s)) : null),
 		cell("num" + (s.restarts ? "" : " off"), count(s.restarts), s.standby ? h("span", "sub good", "standby") : null),
 		cell("num" + (s.catalog.tools ? "" : " off"), s.catalog.tools || s.state === "ready" ? plural(s.catalog.tools, "tool") : "–", s.catalog.tokens ? h("span", "sub", tokens(s.catalog.tokens)) : null),
 		cell("num load" + (used ? "" : " off"), load(used)),
@@ -148,7 +148,7 @@ function row(s, from, to, used) {
 
 // few are the numbers of a row in one line, for a window that is too narrow for their columns.
 function few(s, used) {
-	return [s.calls.total ? plural(s.calls.total, "call") : null, s.calls.failed ? count(s.calls.failed) + " failed" : null, s.calls.inFlight ? count(s.calls.inFlight) + " in flight" : null,
+	return [s.calls.total ? plural(s.calls.total, "call") : null, troubles(s) || null, s.calls.inFlight ? count(s.calls.inFlight) + " in flight" : null,
 		s.restarts ? plural(s.restarts, "restart") : null, s.catalog.tools ? plural(s.catalog.tools, "tool") : null, cpu(used?.cpu), memory(used?.memoryBytes)].filter(Boolean).join(" · ");
 }
 

@@ -1,6 +1,6 @@
 // Calls in flight and ended ones, and the tools by use.
 import { fill, h, head, num, td } from "./dom.js";
-import { age, at, count, plural, tell, took } from "./format.js";
+import { age, at, count, fits, plural, tell, took } from "./format.js";
 import { link, nameOf } from "./servers.js";
 
 // table makes a table. With the style "folds" a narrow window shows each row as a few lines, where
@@ -31,6 +31,26 @@ export function outcome(c) {
 // of tells whether something is about a server, or about one of the servers that a filter has
 // left; null means all.
 export function of(server, only) { return (c) => server ? c.server === server : !only || only.has(c.server); }
+
+// found tells whether something about a server fits a filter: by the server, or by texts of its own.
+// It is never about a server that is not in the chosen state.
+export function found(app, only, server, texts) {
+	return !only || only.has(server) || Boolean(app.wanted) && (!app.ofState || app.ofState.has(server)) && fits(app.wanted, server, ...texts.filter(Boolean));
+}
+
+// outcomes say what became of a call, as far as that is known.
+const outcomes = { unknown: "The server may have executed the call.", not_sent: "Nothing was sent: repeating it is safe.", answered: "The server answered, and the error is its answer or about it." };
+
+// opened is what a reader unfolds of a call that has ended.
+function opened(c) {
+	const sentence = c.kind ? outcomes[c.outcome] ?? "The call failed." : c.toolError ? "The tool ran and failed by itself: its result has isError." : "The server answered.";
+	const line = (name, ...text) => h("div", null, h("dt", null, name), h("dd", null, text));
+	return h("details", { key: "call " + c.seq }, h("summary", null, "Details", h("span", "hidden", " of call " + c.seq + " of " + c.server + (c.target ? "/" + c.target : ""))),
+		h("dl", "opened", line("Began", at(c.began)), line("Took", took(c.tookNs)), line("Outcome", sentence, c.kind ? h("span", "tag", c.kind.replaceAll("_", " ")) : null),
+			c.error ? line("Error", c.error) : null, c.epoch ? line("Epoch", c.epoch) : null,
+			line("Client", c.client || "None is named: the program itself made the call, or somebody on this page."),
+			line("Arguments", "They are not kept here. The journal keeps those of calls with a key: run with --journal FILE.")));
+}
 
 export function showInFlight(el, app, server, only) {
 	const now = app.inFlight.filter(of(server, only)), tasks = app.tasks.filter(of(server, only));
@@ -66,13 +86,14 @@ const pinned = 5; // rows of unknown outcome
 // showCalls lists the last calls. Those of unknown outcome come first and stay: successful
 // calls do not push them out.
 export function showCalls(el, app, server, only) {
-	const mine = of(server, only);
+	const mine = (c) => server ? c.server === server : found(app, only, c.server, [c.target, c.server + "/" + (c.target ?? ""), c.client, c.error]);
 	const unknown = app.unknown.filter(mine).reverse(), groups = alike(unknown), others = app.recent.filter((c) => mine(c) && c.outcome !== "unknown").slice(-50).reverse();
-	const row = (c, more) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(Date.parse(c.began) + (c.tookNs ?? 0) / 1e6).toISOString())), h("td", "whole", what(c, server)), h("td", "outcome", outcome(c), more?.length > 1 ? h("span", "tag", count(more.length) + "×") : null), num(took(c.tookNs)));
+	const row = (c, more) => h("tr", { key: c.seq, class: c.outcome === "unknown" ? "unknown" : null }, td(at(new Date(Date.parse(c.began) + (c.tookNs ?? 0) / 1e6).toISOString())), h("td", "whole", what(c, server), opened(c)), h("td", "outcome", outcome(c), more?.length > 1 ? h("span", "tag", count(more.length) + "×") : null), num(took(c.tookNs)));
+	const title = (text) => h("tr", { key: text, class: "title-row" }, h("th", { colspan: 4, scope: "colgroup" }, text));
 	const rows = groups.slice(0, app.allUnknown ? groups.length : pinned).map((g) => row(g.calls[0], g.calls)), left = groups.length - rows.length;
 	fill(el, head("Recent calls", unknown.length ? h("strong", "bad", plural(unknown.length, "unknown outcome")) : null),
 		left || app.allUnknown && groups.length > pinned ? h("p", { key: "more" }, h("button", { type: "button", "data-act": "all-unknown", "aria-pressed": String(Boolean(app.allUnknown)) }, app.allUnknown ? "Fewer of unknown outcome" : "All of unknown outcome: " + plural(left, "more row"))) : null,
-		table("Recent calls", ["Ended", "Call", "Outcome", "#Took"], [...rows, ...others.map((c) => row(c))], !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
+		table("Recent calls", ["Ended", "Call", "Outcome", "#Took"], rows.length ? [title("Unknown outcome"), ...rows, ...(others.length ? [title("Last ended"), ...others.map((c) => row(c))] : [])] : others.map((c) => row(c)), !app.tools ? "Loading…" : only ? "No call that fits has ended yet." : "No call has ended yet.", "folds"));
 }
 
 // showFound lists the tools of all servers that fit the filter.
@@ -86,17 +107,16 @@ export function showFound(el, found) {
 export function showTools(el, all, only) {
 	const stats = (all ?? []).filter(of(null, only)), top = stats.slice(0, 12);
 	fill(el, head("Busiest tools", stats.length > top.length ? "of " + plural(stats.length, "tool") : null),
-		table("Busiest tools", ["Tool", "#Calls", "#Errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
+		table("Busiest tools", ["Tool", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95", "#Max", "p50 to p95"], top.map((t) =>
 			h("tr", { key: t.server + " " + t.name }, h("td", "whole tool", h("a", { href: link(t.server, t.originalName), class: "name" }, t.server), h("span", "mono", "/" + t.originalName)),
-				num(count(t.calls)), num(errors(t)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
+				num(count(t.calls)), num(failures(t)), num(count(t.toolErrors ?? 0)), num(took(t.p50Ns)), num(took(t.p95Ns)), num(took(t.maxNs)),
 				h("td", "wide", t.calls ? spread(t) : null))), !all ? "Loading…" : only ? "No tool of these servers is among the busiest." : "No tool has been called yet.", "folds"));
 }
 
-// errors counts what went wrong with a tool: failed calls, and results with isError.
-export function errors(t) {
+// failures counts the failed calls of a tool. Results with isError are counted as tool errors.
+export function failures(t) {
 	const failed = Object.values(t.failed ?? {}).reduce((sum, n) => sum + n, 0);
-	if (!failed && !t.toolErrors) return "0";
-	return [count(failed + (t.toolErrors ?? 0)), t.unknown ? h("span", "tag bad", count(t.unknown) + " unknown") : null];
+	return [count(failed), t.unknown ? h("span", "tag bad", count(t.unknown) + " unknown") : null];
 }
 
 // spread draws p50 to p95 on a logarithmic scale from 10 µs to 100 s.

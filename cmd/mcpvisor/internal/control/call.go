@@ -30,7 +30,7 @@ type CallMessage struct {
 // request.
 func (h *Handler) postCall(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	var opts []facade.CallOption
+	opts := []facade.CallOption{facade.WithClientName("mcpvisor call")}
 	body := h.bodies.NewBody(w, r, MaxArguments)
 	defer body.Release()
 	arguments, err := io.ReadAll(body)

@@ -105,6 +105,16 @@ func TestAnswers_that_are_not_read(t *testing.T) {
 	}
 }
 
+// The record of a call that came over the socket names the command.
+func TestCall_names_its_client(t *testing.T) {
+	withHandler(t, mcptest.Script{}, func(t *testing.T, h *Handler) {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/run/call?tool=s/echo", bytes.NewBufferString(`{"text":"x"}`)))
+		calls, _ := h.client.RecentCalls(0)
+		require.Len(t, calls, 1)
+		require.Equal(t, "mcpvisor call", calls[0].Client)
+	})
+}
+
 func TestBodies_that_are_not_one_object(t *testing.T) {
 	withHandler(t, mcptest.Script{}, func(t *testing.T, h *Handler) {
 		post := func(path, body string) api.ErrorDetail {

@@ -1,0 +1,79 @@
+package browser
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// A call that has ended can be opened: it says why it failed, and for whom it was made. The filter
+// finds it by what it says, and both counts of what went wrong have their names.
+func TestCalls_open_and_filter(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("files", mcptest.Script{}))
+	register(t, c, process("other", mcptest.Script{}))
+	_, err := c.CallTool(t.Context(), "files/fail", map[string]any{"text": "no such row"}, facade.WithClientName("claude-code 2.1.4"))
+	require.NoError(t, err)
+	_, err = c.CallTool(t.Context(), "other/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#server-rows", "1 tool error")
+	p.has("#calls", "files/fail")
+	p.wait(`document.querySelectorAll("#calls tbody tr").length === 2`)
+	eval[bool](p, `(document.querySelectorAll("#calls tbody summary")[1].click(), true)`)
+	p.has("#calls", "no such row")
+	p.has("#calls", "failed by itself")
+	p.has("#calls", "claude-code 2.1.4")
+	p.has("#calls", "Arguments")
+	checkAccess(p, "an opened call")
+
+	filter := func(text string) {
+		eval[bool](p, `(() => { const f = document.getElementById("filter"); f.value = "`+text+`"; f.dispatchEvent(new Event("input")); return true })()`)
+	}
+	for _, text := range []string{"fail", "claude-code", "such row", "files/fail"} {
+		filter(text)
+		p.wait(`document.querySelectorAll("#calls tbody tr").length === 1`)
+		p.has("#calls", "files/fail")
+	}
+	filter("")
+	p.wait(`document.querySelectorAll("#calls tbody tr").length === 2`)
+}
+
+// The filter finds events by their texts.
+func TestEvents_filter_by_text(t *testing.T) {
+	c := newClient(t)
+	register(t, c, process("files", mcptest.Script{}))
+	register(t, c, process("other", mcptest.Script{}))
+	_, err := c.CallTool(t.Context(), "files/crash", map[string]any{"code": 57})
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/")
+	p.has("#events", "exit status 57")
+	eval[bool](p, `(() => { const f = document.getElementById("filter"); f.value = "status 57"; f.dispatchEvent(new Event("input")); return true })()`)
+	p.wait(`document.querySelectorAll("#events ol.events > li").length === 1`)
+	p.has("#events", "exit status 57")
+}
+
+// The parts of the page of a server keep their order while it flaps.
+func TestDetail_keeps_its_places(t *testing.T) {
+	c := newClient(t)
+	spec := process("files", mcptest.Script{})
+	spec.Policy = supervisor.Retry(supervisor.Unlimited, time.Hour)
+	register(t, c, spec)
+	p := newPage(t, serve(t, c, nil).URL, prefix+"/#/s/files")
+	p.has("#detail .title", "ready")
+	order := func() string {
+		return eval[string](p, `[...document.querySelectorAll("#detail > section")].map((s) => s.dataset.key).filter((k) => k !== "why").join(" ")`)
+	}
+	p.has("#detail", "stderr")
+	before := order()
+	_, err := c.CallTool(t.Context(), "files/crash", map[string]any{"code": 57})
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	p.has("#detail .title", "backoff")
+	require.Equal(t, before, order())
+}

@@ -75,6 +75,7 @@ func (m *model) endedFacts(c *mcpvisor.CallRecord, same int) []fact {
 		{"method", plain, c.Method},
 		{"outcome", style, text},
 		{"error", style, string(c.Kind)},
+		{"why", style, m.opts.Text(c.Error)},
 		{"began", plain, m.clock(c.Began)},
 		{"ended", plain, m.clock(c.Began.Add(c.Took)) + ", after " + plaintext.Took(c.Took)},
 		{"client", plain, cmp.Or(c.Client, "none is named: the host itself made it, or for a client that gave no name")},

@@ -134,3 +134,12 @@ func TestEvents_of_one_server(t *testing.T) {
 	}
 	require.Contains(t, text(shown(t, changedLists(), 80, 24, "e")), "gone down", "from the table: all")
 }
+
+// What is known of a call includes why it failed.
+func TestCalls_why(t *testing.T) {
+	f := outage()
+	f.calls = api.Calls{Recent: []mcpvisor.CallRecord{{Seq: 1, Server: "files", Target: "read", Began: clock, Kind: mcpvisor.KindCrashed, Error: "no space \x1b[2J left"}}}
+	m := shown(t, f, 80, 24, "c", "enter")
+	require.Contains(t, oneLine(m), "error crashed why no space")
+	require.NotContains(t, m.View().Content, "\x1b[2J")
+}

@@ -100,3 +100,16 @@ func TestEvents_of_a_day(t *testing.T) {
 	p.has("#detail [data-key=events]", "ended 501 times")
 	require.NotContains(t, eval[string](p, `document.querySelector("#detail [data-key=events] ol").innerText`), "files")
 }
+
+// What only screen readers see makes no page longer than it is.
+func TestPage_ends_with_its_footer(t *testing.T) {
+	c := newClient(t)
+	register(t, c, inMemory("files", mcptest.Script{}))
+	for range 60 {
+		_, err := c.CallTool(t.Context(), "files/echo", map[string]any{"text": "a"})
+		require.NoError(t, err)
+	}
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/")
+	p.has("body", "files/echo")
+	require.True(t, eval[bool](p, `document.documentElement.scrollHeight <= Math.max(innerHeight, document.querySelector("footer").getBoundingClientRect().bottom + scrollY + 1)`))
+}

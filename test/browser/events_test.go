@@ -113,3 +113,16 @@ func TestPage_ends_with_its_footer(t *testing.T) {
 	p.has("body", "files/echo")
 	require.True(t, eval[bool](p, `document.documentElement.scrollHeight <= Math.max(innerHeight, document.querySelector("footer").getBoundingClientRect().bottom + scrollY + 1)`))
 }
+
+// A tool that its server has added within the last hour says so where the tools are listed.
+func TestTools_added_lately_are_marked(t *testing.T) {
+	c := newClient(t)
+	register(t, c, inMemory("files", mcptest.Script{}))
+	p := newPage(t, serve(t, c, nil, web.WithControls()).URL, prefix+"/#/s/files")
+	p.has("#detail [data-key=catalog]", "echo")
+	require.Zero(t, eval[int](p, `document.querySelectorAll("#detail .fresh").length`))
+	_, err := c.CallTool(t.Context(), "files/add_tool", map[string]any{"name": "search"})
+	require.NoError(t, err)
+	p.has("#detail tr:has(.fresh)", "search")
+	require.Equal(t, 1, eval[int](p, `document.querySelectorAll("#detail .fresh").length`))
+}

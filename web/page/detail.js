@@ -1,7 +1,7 @@
 import { fill, h, head, num, td } from "./dom.js";
 import { age, at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
 import { kind, lane, link, restartButton, when } from "./servers.js";
-import { showEvents } from "./events.js";
+import { addedTo, showEvents } from "./events.js";
 import { failures, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
 import { toolForm } from "./form.js";
 import { uses } from "./usage.js";
@@ -101,8 +101,8 @@ const shownTools = 300;
 
 // catalogOf builds only what has changed.
 function catalogOf(s, view, app) {
-	const tools = view.catalog?.tools ?? [], wanted = app.wanted;
-	const signature = JSON.stringify([view.key, view.catalog === null, s.state, view.tool, wanted, app.controls, s.catalog, view.detail?.tools]);
+	const tools = view.catalog?.tools ?? [], wanted = app.wanted, added = addedTo(s.name, app);
+	const signature = JSON.stringify([[...added], view.key, view.catalog === null, s.state, view.tool, wanted, app.controls, s.catalog, view.detail?.tools]);
 	const section = h("section", { key: "catalog", "data-keep": signature });
 	if (view.shown === signature) return section; // the live one stays
 	view.shown = signature;
@@ -119,7 +119,7 @@ function catalogOf(s, view, app) {
 	const rows = fitting.slice(0, shownTools).map((t) => {
 		const use = stats.get(t.originalName);
 		return h("tr", { key: t.name, class: t === chosen ? "chosen" : null },
-			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), h("span", "sub", t.definition.description ?? "")),
+			h("td", "grow", h("a", { href: link(s.name, t.originalName), class: "name", "aria-current": t === chosen ? "true" : null }, t.originalName), added.has(t.name) ? h("span", "fresh", " new") : null, h("span", "sub", t.definition.description ?? "")),
 			num(count(t.tokens)), use ? [num(count(use.calls)), num(failures(use)), num(count(use.toolErrors ?? 0)), num(took(use.p50Ns)), num(took(use.p95Ns))]
 				: ["0", "0", "0", "–", "–"].map((text) => h("td", "num off", text)));
 	});

@@ -1,7 +1,7 @@
 // What has happened: similar events of one server together, as the handler sums them up, or each
 // event by itself.
 import { fill, glyph, h, head } from "./dom.js";
-import { at, count, plural, took } from "./format.js";
+import { at, count, plural, serverNow, took } from "./format.js";
 import { nameOf } from "./servers.js";
 import { found } from "./traffic.js";
 
@@ -27,6 +27,15 @@ function inOrder(all) { return [...all.values()].sort((a, b) => a.last.seq - b.l
 function changedNames(change) {
 	const all = (key) => Object.values(change).flatMap((list) => list[key] ?? []).map((name) => key + " " + name);
 	return change ? [...all("added"), ...all("removed"), ...all("changed")].join("; ") : null;
+}
+
+// newFor is how long a tool counts as new.
+const newFor = 3600e3;
+
+// addedTo returns the names that a server has added to its lists within the last hour.
+export function addedTo(server, app) {
+	const all = [...app.events, ...[...app.summaries.of.values()].map((s) => s.last)];
+	return new Set(all.filter((e) => e.server === server && e.change && serverNow() - Date.parse(e.time) < newFor).flatMap((e) => Object.values(e.change).flatMap((list) => list.added ?? [])));
 }
 
 // lines are lines of stderr, the last of which says most.

@@ -26,7 +26,7 @@ const mcpPath = "/mcp"
 type endpoint struct {
 	net.Listener // nil if it shares that of the page
 	options      []gateway.Option
-	metadata     http.Handler // says who issues tokens; nil if nobody does
+	metadata     http.Handler // names the issuer of tokens (RFC 9728); nil without OpenID Connect
 }
 
 // listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without

@@ -81,7 +81,7 @@ func New(o Options) (*Verifier, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
-// isSafe reports whether nobody between can change what an address answers.
+// isSafe reports whether the answers of an address cannot be changed on their way.
 func isSafe(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && loopback.IsName(u.Host)
 }

@@ -205,7 +205,7 @@ func TestNew_errors(t *testing.T) {
 	require.ErrorIs(t, err, errUnsafe)
 }
 
-// The metadata is at its path, and below it that of the profiles; elsewhere there is none.
+// The metadata is served at its path and at those of the profiles below it, and at no other path.
 func TestResource(t *testing.T) {
 	public, err := url.Parse("https://mcp.example.com/tools/mcp")
 	require.NoError(t, err)

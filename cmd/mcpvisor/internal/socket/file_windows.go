@@ -14,7 +14,7 @@ const (
 // serviceDirectory: there is none.
 const serviceDirectory = ""
 
-// userRuntimeDirectory: there is none.
+// userRuntimeDirectory returns nothing: Windows has no such directory.
 func userRuntimeDirectory() string { return "" }
 
 // checkOwnDirectory accepts every directory: those of the user's profile are closed to other

@@ -277,7 +277,7 @@ var orders = []order{
 	{"restarts", func(_ *model, a, b *mcpvisor.ServerStatus) int { return cmp.Compare(b.Restarts, a.Restarts) }},
 }
 
-// trouble is how much a server needs somebody.
+// trouble ranks a server by how urgently it needs attention.
 func (m *model) trouble(s *mcpvisor.ServerStatus) int {
 	if m.flapping(s) {
 		return 2

@@ -20,7 +20,7 @@ func text(m *model) string { return ansi.Strip(m.View().Content) }
 // oneLine is text with breaks of lines as spaces.
 func oneLine(m *model) string { return strings.Join(strings.Fields(text(m)), " ") }
 
-// ↵ on a call shows what is known of it: when, how long, how it ended, for whom, and what is not
+// ↵ on a call shows its record: time, duration, outcome, client, and what is not
 // kept.
 func TestCalls_one(t *testing.T) {
 	f := outage()

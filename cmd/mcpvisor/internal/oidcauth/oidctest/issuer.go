@@ -52,7 +52,7 @@ func New(t *testing.T) *Issuer {
 	return i
 }
 
-// NewKey makes a key of nobody.
+// NewKey makes a key that no issuer publishes.
 func NewKey(t *testing.T) *rsa.PrivateKey {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)

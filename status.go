@@ -128,6 +128,8 @@ type SessionInfo struct {
 	// Deprecated names the deprecated transport or version that the session uses, and
 	// what to do; empty otherwise.
 	Deprecated string `json:"deprecated,omitempty"`
+	// Node is the node of a fleet that runs the server; empty outside of a fleet.
+	Node string `json:"node,omitempty"`
 	// PID is the process id of a stdio server; 0 otherwise.
 	PID int `json:"pid,omitempty"`
 	// Discarded counts messages and output that could not be used.

@@ -33,7 +33,8 @@ type options struct {
 	readInterceptors []ReadInterceptor // the same
 	roots            *transport.Roots  // nil: the client declares no roots
 	journal          journalOption
-	err              error // what is wrong with the options, for New to return
+	dialer           DialerFunc // nil: package dial
+	err              error      // what is wrong with the options, for New to return
 }
 
 // WithLogger sends the client's log to a zerolog logger: every supervision event
@@ -91,6 +92,15 @@ func WithStickyTools() Option { return func(o *options) { o.stickyTools = true }
 // received; those of resources and prompts take up to Limits.MaxCatalogBytes more for each server.
 // Default: Raw is nil.
 func WithRawCatalog() Option { return func(o *options) { o.rawCatalog = true } }
+
+// DialerFunc makes the dialer of a registration; see [WithDialer].
+type DialerFunc func(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error)
+
+// WithDialer makes f choose how each server is reached, in place of the transport that its spec
+// names. It is not part of the stable API: the fleet uses it, where a server is a process of this
+// host or of another one, by turns. f is called once for each registration, must not block, and may
+// call package transport/dial. Default: package transport/dial.
+func WithDialer(f DialerFunc) Option { return func(o *options) { o.dialer = f } }
 
 // defaultClientBufferBytes is the default of [WithMaxBufferBytes].
 const defaultClientBufferBytes = 512 << 20

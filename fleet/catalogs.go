@@ -1,0 +1,225 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// catalogRecord is what the store says of the catalog of a server: the owner has it by this digest.
+type catalogRecord struct {
+	Epoch  uint64 `json:"epoch"` // of the placement whose server has listed it
+	Digest string `json:"digest"`
+}
+
+// catalogKey is the key of a record, below catalogPrefix.
+func catalogKey(name string) string { return catalogPrefix + name }
+
+const catalogPrefix = "catalog/"
+
+// cacheBytes bounds the catalogs of other nodes that are kept, beside those in use.
+const cacheBytes = 64 << 20
+
+// catalogs publish what the servers of this node offer, and follow what those of others do. Safe for
+// concurrent use.
+type catalogs struct {
+	node  *Node
+	cache *catalog.Cache
+
+	mu    sync.Mutex
+	own   map[string]*catalog.Body // of the servers here, by name; guarded by mu, as the fields below
+	said  map[string]catalogRecord // what this node has written
+	dirty map[string]bool          // what is to be published
+	wake  chan struct{}            // has room for one
+}
+
+func newCatalogs(n *Node) *catalogs {
+	return &catalogs{node: n, cache: catalog.NewCache(cacheBytes), own: map[string]*catalog.Body{}, said: map[string]catalogRecord{},
+		dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// body returns the encoded catalog of a server here, for another node.
+func (c *catalogs) body(name, digest string) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.own[name]; b != nil && b.Digest() == digest {
+		return b.Encoded(), nil
+	}
+	return nil, errors.New("this node has no such catalog of the server")
+}
+
+// changed notes that a server here may offer something else than before.
+func (c *catalogs) changed(name string) {
+	c.mu.Lock()
+	c.dirty[name] = true
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// forget drops what was published of a server that has left this node.
+func (c *catalogs) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.own, name)
+	delete(c.said, name)
+	delete(c.dirty, name)
+}
+
+// publish writes the records of servers that have changed, until ctx ends.
+func (c *catalogs) publish(ctx context.Context) {
+	for {
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		dirty := c.dirty
+		c.dirty = map[string]bool{}
+		c.mu.Unlock()
+		slots := make(chan struct{}, publishAtOnce)
+		var work sync.WaitGroup
+		for name := range dirty {
+			slots <- struct{}{}
+			work.Go(func() {
+				defer func() { <-slots }()
+				c.publishOne(ctx, name)
+			})
+		}
+		work.Wait()
+	}
+}
+
+const (
+	// publishAtOnce is how many records are written at a time.
+	publishAtOnce = 16
+	// publishAgain is when a record that could not be written is tried again.
+	publishAgain   = 500 * time.Millisecond
+	publishTimeout = 2 * time.Second
+)
+
+func (c *catalogs) publishOne(ctx context.Context, name string) {
+	l := c.node.routes.localOf(name)
+	life := c.node.lifeNow()
+	if l == nil || life == "" {
+		return // whoever starts it says so again
+	}
+	record := catalogRecord{Epoch: l.epoch.Load()}
+	status, ok := c.node.Client.ServerStatus(name)
+	if !ok || status.State != supervisor.StateReady || status.Session == nil || status.Session.Node != c.node.id {
+		return // it is published when it is ready
+	}
+	body, err := catalog.Of(c.node.Client, name)
+	if err != nil {
+		if !errors.Is(err, catalog.ErrNotReady) {
+			c.node.log.Error().Err(err).Str("server", name).Msg("the catalog of the server cannot be published; other nodes do not list it")
+		}
+		return
+	}
+	record.Digest = body.Digest()
+	c.mu.Lock()
+	c.own[name] = body
+	same := c.said[name] == record
+	c.mu.Unlock()
+	if same {
+		return
+	}
+	value, err := json.Marshal(record)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	result, err := c.node.store.Commit(ctx, store.Txn{
+		If:   []store.Condition{store.Present(records.NodeKey(c.node.id, life))},
+		Then: []store.Change{store.Put(catalogKey(name), value)},
+	})
+	if err != nil || !result.OK {
+		time.AfterFunc(publishAgain, func() { c.changed(name) })
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.own[name] == body {
+		c.said[name] = record
+	}
+}
+
+// watchEvents publishes when a server here becomes ready or changes its lists, until ctx ends.
+func (c *catalogs) watchEvents(ctx context.Context) {
+	for e := range c.node.Client.Watch(ctx, mcpvisor.EventReady, mcpvisor.EventChanged, mcpvisor.EventMissed) {
+		if e.Kind != mcpvisor.EventMissed {
+			c.changed(e.Server)
+			continue
+		}
+		for _, name := range c.node.Client.Servers() {
+			c.changed(name)
+		}
+	}
+}
+
+// follow keeps the records of all catalogs in the routes, until ctx ends.
+func (c *catalogs) follow(ctx context.Context) {
+	for after := int64(0); ctx.Err() == nil; {
+		err := c.followFrom(ctx, &after)
+		if errors.Is(err, store.ErrClosed) {
+			return
+		}
+		if errors.Is(err, store.ErrCompacted) {
+			after = 0
+		}
+		select {
+		case <-time.After(publishAgain):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
+	if *after == 0 {
+		reading, cancel := context.WithTimeout(ctx, publishTimeout)
+		snapshot, err := c.node.store.Read(reading, catalogPrefix)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, pair := range snapshot.Pairs {
+			c.take(store.Event{Pair: pair})
+		}
+		*after = snapshot.Revision
+	}
+	w := c.node.store.Watch(catalogPrefix, *after)
+	defer w.Close()
+	for {
+		batch, err := w.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range batch.Events {
+			c.take(e)
+		}
+		*after = batch.Revision
+	}
+}
+
+// take brings one record to the routes. One that cannot be read changes nothing.
+func (c *catalogs) take(e store.Event) {
+	name, ok := strings.CutPrefix(e.Pair.Key, catalogPrefix)
+	var record catalogRecord
+	if !ok || !e.Removed && json.Unmarshal(e.Pair.Value, &record) != nil {
+		return
+	}
+	c.node.routes.setRecord(name, record)
+}

@@ -1,0 +1,136 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/fleet/guard"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+)
+
+// guards keep one guard for each life of the node. Safe for concurrent use.
+type guards struct {
+	ticket func(store.Lease) ([]byte, error) // nil: the node has no guard
+	// ready is called when there is a guard, after there was none. lost is called when the guard of
+	// the present life is gone: what runs under it must end.
+	ready, lost func()
+
+	mu       sync.Mutex
+	lease    store.Lease // of the present life; 0: none. Guarded by mu, as the fields below
+	deadline time.Duration
+	guard    *guard.Guard
+	starting bool
+	err      error // why there is none
+	work     sync.WaitGroup
+	closed   bool
+}
+
+// errNoGuard: exclusive servers need a guard.
+var errNoGuard = errors.New("exclusive servers need a guard, which ends them when this node hangs: set Config.Guard and call guard.Main first in main, or set Config.AllowUnguarded")
+
+// setDeadline says until when the life of a lease is in force.
+func (g *guards) setDeadline(lease store.Lease, deadline time.Duration) {
+	if g.ticket == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return
+	}
+	if lease == 0 || deadline == 0 { // the life is over; its guard stays until the next one begins
+		return
+	}
+	if lease != g.lease {
+		if g.guard != nil {
+			g.work.Go(g.guard.Close) // its servers have ended, or the lease would not have been given back
+		}
+		g.guard, g.lease = nil, lease
+	}
+	g.deadline = deadline
+	if g.guard != nil {
+		g.guard.SetDeadline(deadline)
+		return
+	}
+	g.startLocked()
+}
+
+func (g *guards) startLocked() {
+	if g.starting || g.closed {
+		return
+	}
+	g.starting = true
+	g.work.Go(g.start)
+}
+
+// start starts the guard of the present life.
+func (g *guards) start() {
+	g.mu.Lock()
+	lease, deadline := g.lease, g.deadline
+	g.mu.Unlock()
+	ticket, err := g.ticket(lease)
+	var made *guard.Guard
+	if err == nil {
+		made, err = guard.Start(context.Background(), guard.Config{Ticket: ticket, Deadline: deadline, OnLost: func(error) { g.onLost(lease) }})
+	}
+	g.mu.Lock()
+	g.starting, g.err = false, err
+	switch {
+	case err != nil:
+	case g.closed || lease != g.lease:
+		g.work.Go(made.Close)
+		if !g.closed {
+			g.startLocked()
+		}
+		made = nil
+	default:
+		g.guard = made
+		made.SetDeadline(g.deadline)
+	}
+	g.mu.Unlock()
+	if made != nil || err != nil {
+		g.ready()
+	}
+}
+
+// onLost follows the end of a guard that could not be replaced.
+func (g *guards) onLost(lease store.Lease) {
+	g.mu.Lock()
+	if g.lease != lease || g.guard == nil || g.closed {
+		g.mu.Unlock()
+		return
+	}
+	g.guard = nil
+	g.mu.Unlock()
+	g.lost()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lease == lease && g.guard == nil {
+		g.startLocked()
+	}
+}
+
+// current returns the guard of the present life. nil, nil: it is being started.
+func (g *guards) current() (*guard.Guard, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.guard == nil && g.err != nil {
+		return nil, fmt.Errorf("the guard cannot be started: %w", g.err)
+	}
+	return g.guard, nil
+}
+
+// close ends the guard: the node has ended its servers.
+func (g *guards) close() {
+	g.mu.Lock()
+	g.closed = true
+	if g.guard != nil {
+		g.work.Go(g.guard.Close)
+		g.guard = nil
+	}
+	g.mu.Unlock()
+	g.work.Wait()
+}

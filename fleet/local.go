@@ -1,0 +1,281 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// local is a server that was placed here: from its start, which the protocol decides, until nothing
+// of it is left. All sessions of the facade that begin meanwhile are its incarnations. Safe for
+// concurrent use.
+type local struct {
+	name      string
+	node      string // the id of this node
+	exclusive bool
+	epoch     atomic.Uint64 // of the placement; an adoption raises it
+	// ended is called once, when the server must end and nothing of it is left.
+	ended func(l *local)
+	// inForce reports whether the lease of the node has not ended.
+	inForce func() bool
+
+	// leaving: no further call is begun, because the server is handed over or ended.
+	leaving atomic.Bool
+	calls   atomic.Int64  // in flight
+	idle    chan struct{} // has room for one; filled when leaving is set and no call is in flight
+
+	mu       sync.Mutex
+	closed   bool // no session is opened any more
+	sessions map[*localSession]bool
+	reported bool // ended was called
+	stuck    bool // something could not be ended
+}
+
+func newLocal(name, node string, epoch uint64, exclusive bool, ended func(*local)) *local {
+	l := &local{name: name, node: node, exclusive: exclusive, ended: ended, idle: make(chan struct{}, 1), sessions: map[*localSession]bool{}}
+	l.epoch.Store(epoch)
+	return l
+}
+
+// errEnding is the cause of calls and starts that come when the server is leaving this node.
+var errEnding = errors.New("the server is leaving this node")
+
+// begin admits a call. Each one that is admitted ends with done.
+func (l *local) begin() bool {
+	l.calls.Add(1)
+	if l.leaving.Load() {
+		l.done()
+		return false
+	}
+	return true
+}
+
+func (l *local) done() {
+	if l.calls.Add(-1) == 0 && l.leaving.Load() {
+		l.signal()
+	}
+}
+
+func (l *local) signal() {
+	select {
+	case l.idle <- struct{}{}:
+	default:
+	}
+}
+
+// drain admits no further call, and returns when none is in flight or ctx ends.
+func (l *local) drain(ctx context.Context) {
+	l.leaving.Store(true)
+	if l.calls.Load() == 0 {
+		return
+	}
+	select {
+	case <-l.idle:
+	case <-ctx.Done():
+	}
+}
+
+// end ends all sessions, and lets none begin. now: without a grace.
+func (l *local) end(cause *supervisor.Cause, now bool) {
+	l.leaving.Store(true)
+	l.mu.Lock()
+	l.closed = true
+	open := make([]*localSession, 0, len(l.sessions))
+	for s := range l.sessions {
+		open = append(open, s)
+	}
+	l.mu.Unlock()
+	for _, s := range open {
+		if now {
+			transport.Kill(s.Session, cause)
+		} else {
+			s.Session.Abort(cause)
+		}
+	}
+	l.report()
+}
+
+// restart ends the sessions without a grace; others may follow.
+func (l *local) restart(cause *supervisor.Cause) {
+	l.mu.Lock()
+	open := make([]*localSession, 0, len(l.sessions))
+	for s := range l.sessions {
+		open = append(open, s)
+	}
+	l.mu.Unlock()
+	for _, s := range open {
+		transport.Kill(s.Session, cause)
+	}
+}
+
+// report says once that nothing is left.
+func (l *local) report() {
+	l.mu.Lock()
+	over := l.closed && len(l.sessions) == 0 && !l.reported && !(l.stuck && l.exclusive)
+	l.reported = l.reported || over
+	l.mu.Unlock()
+	if over {
+		l.ended(l)
+	}
+}
+
+// enter admits the start of a session.
+func (l *local) enter(s *localSession) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.sessions[s] = true
+	return true
+}
+
+func (l *local) leave(s *localSession) {
+	l.mu.Lock()
+	delete(l.sessions, s)
+	if err := s.Session.Left(); err != nil {
+		l.stuck = true
+	}
+	l.mu.Unlock()
+	l.report()
+}
+
+// localSession is a session of a server that runs on this node.
+type localSession struct {
+	transport.Session
+	of *local
+	// admit waits until the server may start: for an exclusive one until the guard knows how long
+	// the lease lasts. done is called when it has started, or has failed to.
+	admit func(ctx context.Context) (done func(), err error)
+}
+
+// Open implements [transport.Session].
+func (s *localSession) Open(ctx context.Context) error {
+	refuse := func(err error) error {
+		cause := &supervisor.Cause{Kind: supervisor.CauseSpawn, Message: err.Error(), Err: err}
+		s.Session.Abort(cause)
+		return cause
+	}
+	done, err := s.admit(ctx)
+	if err != nil {
+		return refuse(err)
+	}
+	defer done()
+	if !s.of.enter(s) {
+		return refuse(errEnding)
+	}
+	s.Session.OnReleased(func() { s.of.leave(s) })
+	return s.Session.Open(ctx)
+}
+
+// Request implements [transport.Session].
+func (s *localSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	if r.Stream != nil {
+		return s.Session.Request(ctx, r)
+	}
+	if !s.of.begin() {
+		return nil, moving(s.of.name, errEnding)
+	}
+	if s.of.exclusive && !s.of.inForce() {
+		s.of.done()
+		return nil, moving(s.of.name, peer.ErrLeaseOver)
+	}
+	defer s.of.done()
+	return s.Session.Request(ctx, r)
+}
+
+// moving is the error of a call that nobody has seen, because the server is on its way.
+func moving(name string, why error) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: pauseBeforeRetry, Cause: why}
+}
+
+// Info implements [transport.Session].
+func (s *localSession) Info() mcpvisor.SessionInfo {
+	info := s.Session.Info()
+	info.Node = s.of.node
+	return info
+}
+
+// What follows passes on what the session of the transport can do.
+
+// Kill implements [transport.Killer].
+func (s *localSession) Kill(cause *supervisor.Cause) { transport.Kill(s.Session, cause) }
+
+// SetEpoch implements [transport.EpochTaker]. The server is told one number that grows with each
+// incarnation on any node: the epoch of the placement, and below it the incarnation here.
+func (s *localSession) SetEpoch(epoch uint64) {
+	if taker, ok := s.Session.(transport.EpochTaker); ok {
+		taker.SetEpoch(s.of.epoch.Load()<<epochBits | epoch&(1<<epochBits-1))
+	}
+}
+
+// epochBits are for the incarnations of one placement.
+const epochBits = 32
+
+// CheckInputSchema implements [transport.InputSchemaChecker].
+func (s *localSession) CheckInputSchema(schema json.RawMessage) (int, error) {
+	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
+		return checker.CheckInputSchema(schema)
+	}
+	return 0, nil
+}
+
+// UseTools implements [transport.InputSchemaChecker].
+func (s *localSession) UseTools(tools []mcpvisor.Tool, partial bool) {
+	if checker, ok := s.Session.(transport.InputSchemaChecker); ok {
+		checker.UseTools(tools, partial)
+	}
+}
+
+// OnServerRequest implements [transport.ServerRequestSource].
+func (s *localSession) OnServerRequest(observe transport.ServerRequestObserver) {
+	if source, ok := s.Session.(transport.ServerRequestSource); ok {
+		source.OnServerRequest(observe)
+	}
+}
+
+// AnswerInputs implements [transport.InputSource].
+func (s *localSession) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
+	if source, ok := s.Session.(transport.InputSource); ok {
+		return source.AnswerInputs(ctx, caller, requests)
+	}
+	return nil, moving(s.of.name, errors.New("the session answers no requests of tasks"))
+}
+
+// RedactJSON implements [transport.Redactor].
+func (s *localSession) RedactJSON(raw json.RawMessage) json.RawMessage {
+	if r, ok := s.Session.(transport.Redactor); ok {
+		return r.RedactJSON(raw)
+	}
+	return raw
+}
+
+// Stderr implements [transport.StderrSource].
+func (s *localSession) Stderr() []string { return transport.StderrOf(s.Session) }
+
+// StderrTail implements [transport.StderrSource].
+func (s *localSession) StderrTail() mcpvisor.ServerStderr {
+	if source, ok := s.Session.(transport.StderrSource); ok {
+		return source.StderrTail()
+	}
+	return mcpvisor.ServerStderr{}
+}
+
+// InFlight implements [transport.RequestLister].
+func (s *localSession) InFlight() []transport.InFlight {
+	if lister, ok := s.Session.(transport.RequestLister); ok {
+		return lister.InFlight()
+	}
+	return nil
+}
+
+// drainTimeout bounds how long calls in flight may take when a server is handed over.
+const drainTimeout = 30 * time.Second

@@ -1,0 +1,433 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
+	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/dial"
+)
+
+// Node is this process as a member of a fleet. All servers of the fleet are registered in its Client:
+// some run here, and the others are reached on their nodes. Register adds servers that belong to
+// this process alone. Safe for concurrent use.
+type Node struct {
+	*facade.Client
+
+	id       string
+	config   Config
+	store    store.Store
+	log      zerolog.Logger
+	routes   *routes
+	peers    *peers
+	server   *peer.Server // nil without a listener
+	guards   *guards
+	catalogs *catalogs
+	runner   *runner.Runner
+	starts   chan struct{} // a place for each process that is being started
+
+	ctx    context.Context // ends when the node ends
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	ran    chan struct{} // closed when the runner has returned
+	closed atomic.Bool
+
+	lease    atomic.Int64 // of the present life; 0: none
+	deadline atomic.Int64 // when it is over, by package boottime; 0: it is
+
+	mu      sync.Mutex
+	specs   map[string]*definition // of the fleet, by name; guarded by mu, as the fields below
+	ours    map[string]bool        // every name that the fleet has registered here
+	changed chan struct{}          // closed, and replaced, when the registered servers have followed specs
+	dirty   chan struct{}          // has room for one: specs have changed
+}
+
+// definition is one server of the fleet.
+type definition struct {
+	record     records.Spec
+	spec       mcpvisor.ServerSpec // with the real transport
+	shown      mcpvisor.ServerSpec // as it is registered
+	err        error               // why this node cannot run it
+	registered bool                // with this definition; guarded by Node.mu
+}
+
+// Join makes this process a node of a fleet. It returns when the node is a member and knows the
+// servers of the fleet, which then start one by one; WaitReady waits for them. ctx bounds the wait,
+// and not the life of the node: end that with [Node.Leave] or [Node.Close].
+//
+// Errors say what is wrong with the configuration, or why the store could not be reached until ctx
+// ended.
+func Join(ctx context.Context, config Config) (*Node, error) {
+	id, err := config.check()
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{id: id, config: config, store: config.Store, log: config.Logger.With().Str("node", id).Logger(), routes: newRoutes(id), peers: newPeers(config.Identity),
+		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), ran: make(chan struct{}),
+		specs: map[string]*definition{}, ours: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.catalogs = newCatalogs(n)
+	n.guards = &guards{ticket: config.GuardTicket, ready: n.onGuardReady, lost: n.onGuardLost}
+	options := append([]facade.Option{facade.WithRawCatalog()}, config.Options...)
+	if n.Client, err = facade.New(append(options, facade.WithDialer(n.newDialer))...); err != nil {
+		n.cancel()
+		return nil, err
+	}
+	if config.Listener != nil {
+		if n.server, err = peer.NewServer(peer.ServerConfig{Identity: config.Identity, Local: n.Client, Check: n.check, Catalog: n.catalogs.body}); err != nil {
+			n.cancel()
+			return nil, errors.Join(err, n.Client.Close(ctx))
+		}
+		n.work.Go(func() {
+			if err := n.server.Serve(config.Listener); err != nil && n.ctx.Err() == nil {
+				n.log.Error().Err(err).Msg("other nodes can no longer reach this node")
+			}
+		})
+	}
+	n.runner = runner.New(config.protocol(id), n.store, (*servers)(n))
+	n.work.Go(func() {
+		defer close(n.ran)
+		_ = n.runner.Run(n.ctx)
+	})
+	n.work.Go(func() { n.register(n.ctx) })
+	n.work.Go(func() { n.catalogs.publish(n.ctx) })
+	n.work.Go(func() { n.catalogs.watchEvents(n.ctx) })
+	n.work.Go(func() { n.catalogs.follow(n.ctx) })
+	if err := n.awaitMember(ctx); err != nil {
+		return nil, errors.Join(err, n.Close(context.WithoutCancel(ctx)))
+	}
+	return n, nil
+}
+
+// awaitMember waits until the store knows this node.
+func (n *Node) awaitMember(ctx context.Context) error {
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		s, err := n.runner.Snapshot(ctx)
+		if err == nil && s.State == protocol.StateMember && s.Revision > 0 {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return fmt.Errorf("join the fleet as node %q: the store has not answered: %w", n.id, context.Cause(ctx))
+		}
+	}
+}
+
+// ID returns the id of the node.
+func (n *Node) ID() string { return n.id }
+
+// Drain hands all servers of this node over to others, and takes none until the process ends: calls
+// in flight end, for up to 30 s, and callers with WithWaitReady notice nothing. It returns when none
+// is left or ctx ends; the drain continues then.
+func (n *Node) Drain(ctx context.Context) error {
+	n.runner.Drain()
+	select {
+	case <-n.runner.Drained():
+		return nil
+	case <-n.ran:
+		return errClosed
+	case <-ctx.Done():
+		return fmt.Errorf("drain node %q: %w", n.id, context.Cause(ctx))
+	}
+}
+
+var errClosed = errors.New("the node has left the fleet")
+
+// Leave drains, gives the lease back, and ends the node. If ctx ends first, it goes on as Close.
+func (n *Node) Leave(ctx context.Context) error {
+	n.runner.Leave()
+	var err error
+	select {
+	case <-n.ran:
+	case <-ctx.Done():
+		err = fmt.Errorf("leave the fleet: %w", context.Cause(ctx))
+	}
+	return errors.Join(err, n.Close(context.WithoutCancel(ctx)))
+}
+
+// Close ends the node at once: its servers end, and others start them. Calls in flight have an
+// unknown outcome. It may be called more than once.
+//
+// Errors: those of facade.Client.Close.
+func (n *Node) Close(ctx context.Context) error {
+	if !n.closed.CompareAndSwap(false, true) {
+		return n.Client.Close(ctx)
+	}
+	lease := store.Lease(n.lease.Load())
+	n.cancel()
+	<-n.ran
+	err := n.Client.Close(ctx) // ends the servers
+	if n.server != nil {
+		n.server.Close()
+	}
+	n.peers.close()
+	n.guards.close()
+	n.work.Wait()
+	if lease != 0 && err == nil { // nothing is left of the servers
+		revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
+		defer cancel()
+		_ = n.store.Revoke(revoking, lease) // it ends by itself otherwise
+	}
+	return err
+}
+
+const revokeTimeout = 2 * time.Second
+
+// newDialer makes the dialer of a registration.
+func (n *Node) newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+	n.mu.Lock()
+	d := n.specs[spec.Name]
+	n.mu.Unlock()
+	if d == nil || spec.Transport == nil || spec.Transport != d.shown.Transport {
+		return dial.New(spec, opts) // the program has registered it
+	}
+	return &dialer{node: n, spec: d.spec, err: d.err, opts: opts, host: newHostHandlers(&opts.Handlers)}, nil
+}
+
+// register keeps the registered servers those of the fleet, until ctx ends.
+func (n *Node) register(ctx context.Context) {
+	for {
+		select {
+		case <-n.dirty:
+		case <-ctx.Done():
+			return
+		}
+		n.mu.Lock()
+		wanted := make(map[string]*definition, len(n.specs))
+		specs := make([]mcpvisor.ServerSpec, 0, len(n.specs))
+		for name, d := range n.specs {
+			wanted[name] = d
+			specs = append(specs, d.shown)
+			n.ours[name] = true
+		}
+		others := slices.DeleteFunc(n.Client.Servers(), func(name string) bool { return n.ours[name] })
+		n.mu.Unlock()
+		if err := n.Client.Apply(ctx, specs, others...); err != nil && ctx.Err() == nil {
+			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered")
+		}
+		n.mu.Lock()
+		for _, d := range wanted {
+			d.registered = true
+		}
+		for name := range n.ours {
+			if n.specs[name] == nil {
+				delete(n.ours, name)
+			}
+		}
+		close(n.changed)
+		n.changed = make(chan struct{})
+		n.mu.Unlock()
+	}
+}
+
+// reroute lets the session of a server follow its route.
+func (n *Node) reroute(name string) {
+	n.work.Go(func() {
+		ctx, cancel := context.WithTimeout(n.ctx, rerouteTimeout)
+		defer cancel()
+		// It is not registered yet, or no longer: then there is nothing to do.
+		if err := n.Client.Restart(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && n.ctx.Err() == nil {
+			n.log.Warn().Err(err).Str("server", name).Msg("the way to the server has changed, and its session does not follow")
+		}
+	})
+}
+
+const rerouteTimeout = 10 * time.Second
+
+// admit waits until a server may start here.
+func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), err error) {
+	if l.exclusive && process && n.guards.ticket != nil {
+		g, err := n.guards.current()
+		if err != nil {
+			return nil, err
+		}
+		if g == nil {
+			return nil, errGuardStarts
+		}
+		if err := g.Confirm(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if process {
+		select {
+		case n.starts <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	done = func() {
+		if process {
+			<-n.starts
+		}
+	}
+	if l.exclusive && !n.inForce() {
+		done()
+		return nil, peer.ErrLeaseOver
+	}
+	return done, nil
+}
+
+var errGuardStarts = errors.New("the guard of the node is being started")
+
+// inForce reports whether the life of the node is not over.
+func (n *Node) inForce() bool { return int64(boottime.Now()) < n.deadline.Load() }
+
+// lifeNow returns the present life, as records name it; "" if there is none.
+func (n *Node) lifeNow() string {
+	if lease := n.lease.Load(); lease != 0 && n.inForce() {
+		return strconv.FormatInt(lease, 16)
+	}
+	return ""
+}
+
+// check reports whether a call of another node may be executed here.
+func (n *Node) check(server string, epoch uint64) error {
+	l := n.routes.localOf(server)
+	switch {
+	case l == nil || l.leaving.Load() || l.epoch.Load() != epoch:
+		return peer.ErrMoved
+	case l.exclusive && !n.inForce():
+		return peer.ErrLeaseOver
+	}
+	return nil
+}
+
+// exclusives returns the exclusive servers that run here.
+func (n *Node) exclusives() (all []*local) {
+	for _, l := range n.routes.locals() {
+		if l.exclusive {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func (n *Node) onGuardReady() {
+	for _, l := range n.exclusives() {
+		n.reroute(l.name)
+	}
+}
+
+func (n *Node) onGuardLost() {
+	n.log.Error().Msg("the guard of the node is gone and could not be replaced within a second; exclusive servers are restarted under another")
+	for _, l := range n.exclusives() {
+		l.restart(&supervisor.Cause{Kind: supervisor.CauseFenced, Message: "the guard of the node is gone"})
+	}
+}
+
+// servers is the node as its runner sees it.
+type servers Node
+
+var _ runner.Servers = (*servers)(nil)
+
+// Deadline implements [runner.Servers].
+func (s *servers) Deadline(lease store.Lease, at time.Duration) {
+	if at == 0 {
+		if s.deadline.Swap(0) != 0 && !s.closed.Load() {
+			s.log.Warn().Msg("the lease of the node is over; exclusive servers end")
+		}
+		return
+	}
+	s.lease.Store(int64(lease))
+	s.deadline.Store(int64(at))
+	s.guards.setDeadline(lease, at)
+}
+
+// Spec implements [runner.Servers].
+func (s *servers) Spec(name string, record records.Spec, known bool) {
+	var d *definition
+	if known {
+		d = &definition{record: record}
+		d.spec, d.err = s.config.Resolve(name, record.Definition)
+		if d.err != nil {
+			d.spec = mcpvisor.ServerSpec{}
+			s.log.Warn().Err(d.err).Str("server", name).Msg("this node cannot run the server")
+		}
+		d.spec.Name, d.spec.Exclusive = name, record.Exclusive
+		d.shown = shown(d.spec)
+	}
+	s.mu.Lock()
+	if known {
+		s.specs[name] = d
+	} else {
+		delete(s.specs, name)
+	}
+	s.mu.Unlock()
+	select {
+	case s.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Place implements [runner.Servers].
+func (s *servers) Place(name string, place placement.Place, owner placement.Node, alive bool) {
+	if s.routes.place(name, place, owner, alive) {
+		(*Node)(s).reroute(name)
+	}
+}
+
+// Start implements [runner.Servers].
+func (s *servers) Start(name string, epoch uint64, spec placement.Spec) {
+	l := newLocal(name, s.id, epoch, spec.Exclusive, (*Node)(s).onEnded)
+	l.inForce = (*Node)(s).inForce
+	s.routes.start(name, l)
+	(*Node)(s).reroute(name)
+}
+
+// Adopt implements [runner.Servers].
+func (s *servers) Adopt(name string, epoch uint64) {
+	if l := s.routes.localOf(name); l != nil {
+		l.epoch.Store(epoch)
+		s.catalogs.changed(name)
+	}
+}
+
+// End implements [runner.Servers].
+func (s *servers) End(name string, epoch uint64, now bool) {
+	l := s.routes.localOf(name)
+	if l == nil {
+		s.runner.Ended(name, epoch)
+		return
+	}
+	if now {
+		l.end(&supervisor.Cause{Kind: supervisor.CauseFenced, Message: "this node may no longer run the server"}, true)
+		return
+	}
+	s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, drainTimeout)
+		defer cancel()
+		l.drain(ctx)
+		l.end(&supervisor.Cause{Kind: supervisor.CauseRequested, Message: "the server is handed over to another node"}, false)
+	})
+}
+
+// onEnded follows the end of a server that ran here.
+func (n *Node) onEnded(l *local) {
+	n.routes.stopped(l.name, l)
+	n.catalogs.forget(l.name)
+	n.runner.Ended(l.name, l.epoch.Load())
+	n.reroute(l.name)
+}
+

@@ -1,0 +1,140 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// peers are the connections to other nodes, made when a server on one of them is needed. Safe for
+// concurrent use.
+type peers struct {
+	identity peer.Identity
+
+	mu     sync.Mutex // guards the fields below, and those of each neighbour
+	byNode map[string]*neighbour
+	closed bool
+}
+
+// neighbour is another node.
+type neighbour struct {
+	node, address string
+	client        *peer.Client
+	err           error         // why it cannot be reached; nil: it can
+	changed       chan struct{} // closed, and replaced, when err changes
+	sessions      map[*remoteSession]bool
+}
+
+func newPeers(identity peer.Identity) *peers {
+	return &peers{identity: identity, byNode: map[string]*neighbour{}}
+}
+
+// join notes a session that goes to a node, and returns the connection, which may not be made yet.
+func (p *peers) join(s *remoteSession, node, address string) (*neighbour, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, fmt.Errorf("node %q is closed", node)
+	}
+	n := p.byNode[node]
+	if n != nil && n.address != address { // it is back, at another address
+		go n.client.Close()
+		n = nil
+	}
+	if n == nil {
+		n = &neighbour{node: node, address: address, err: errNotConnected, changed: make(chan struct{}), sessions: map[*remoteSession]bool{}}
+		client, err := peer.NewClient(peer.ClientConfig{Identity: p.identity, Node: node, Address: address,
+			OnChange: func(_ bool, err error) { p.changed(n, err) }})
+		if err != nil {
+			return nil, err
+		}
+		n.client = client
+		p.byNode[node] = n
+	}
+	n.sessions[s] = true
+	return n, nil
+}
+
+var errNotConnected = fmt.Errorf("it is not connected yet")
+
+// leave forgets a session.
+func (p *peers) leave(s *remoteSession, n *neighbour) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(n.sessions, s)
+}
+
+// changed notes whether a node can be reached. If not, the sessions to it end: their next ones wait
+// until it can.
+func (p *peers) changed(n *neighbour, err error) {
+	p.mu.Lock()
+	n.err = err
+	close(n.changed)
+	n.changed = make(chan struct{})
+	var lost []*remoteSession
+	if err != nil {
+		for s := range n.sessions {
+			lost = append(lost, s)
+		}
+	}
+	p.mu.Unlock()
+	for _, s := range lost {
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err, Message: fmt.Sprintf("node %q cannot be reached: %v", n.node, err)})
+	}
+}
+
+// wait waits until a node can be reached.
+func (p *peers) wait(ctx context.Context, n *neighbour) error {
+	for {
+		p.mu.Lock()
+		err, changed := n.err, n.changed
+		p.mu.Unlock()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("node %q cannot be reached: %w", n.node, err)
+		}
+	}
+}
+
+// unreachable returns why each node that sessions go to cannot be reached; those that can are left
+// out.
+func (p *peers) unreachable() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	why := map[string]string{}
+	for node, n := range p.byNode {
+		if n.err != nil {
+			why[node] = n.err.Error()
+		}
+	}
+	return why
+}
+
+// forget closes the connection to a node that has left the fleet.
+func (p *peers) forget(node string) {
+	p.mu.Lock()
+	n := p.byNode[node]
+	delete(p.byNode, node)
+	p.mu.Unlock()
+	if n != nil {
+		n.client.Close()
+	}
+}
+
+func (p *peers) close() {
+	p.mu.Lock()
+	p.closed = true
+	all := p.byNode
+	p.byNode = nil
+	p.mu.Unlock()
+	for _, n := range all {
+		n.client.Close()
+	}
+}

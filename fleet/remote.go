@@ -1,0 +1,359 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	lists "github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// remoteSession is a session of a server that runs on another node. It answers lists from the
+// catalog of its owner, and passes calls on with the epoch of the placement. It ends when the node
+// cannot be reached; a change of the place ends it, too. Safe for concurrent use.
+type remoteSession struct {
+	*life
+	dialer *dialer
+	to     remote
+	ctx    context.Context // ends with the session
+	cancel context.CancelFunc
+	route  peer.Route // set by Open
+	notify func(transport.Notice)
+	body   atomic.Pointer[catalog.Body]
+	heard  atomic.Int64 // when the owner last answered, in nanoseconds since began
+	began  time.Time
+	asked  atomic.Int64 // ids of streams
+}
+
+func newRemoteSession(d *dialer, to remote) *remoteSession {
+	s := &remoteSession{life: newLife(), dialer: d, to: to, began: time.Now(), notify: func(transport.Notice) {}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Open implements [transport.Session]. It waits until the owner can be reached and has listed what
+// the server offers.
+func (s *remoteSession) Open(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	if err := s.open(ctx); err != nil {
+		s.Abort(&supervisor.Cause{Kind: supervisor.CauseSpawn, Err: err, Message: err.Error()})
+		return s.Cause()
+	}
+	return nil
+}
+
+func (s *remoteSession) open(ctx context.Context) error {
+	node, name := s.dialer.node, s.dialer.spec.Name
+	to, err := node.peers.join(s, s.to.node, s.to.address)
+	if err != nil {
+		return err
+	}
+	s.OnReleased(func() { node.peers.leave(s, to) })
+	if s.Cause() != nil { // it may have ended before
+		node.peers.leave(s, to)
+	}
+	if err := node.peers.wait(ctx, to); err != nil {
+		return err
+	}
+	s.route = to.client.Route(name, s.to.epoch)
+	record, err := s.awaitRecord(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.load(ctx, to.client, record.Digest); err != nil {
+		return err
+	}
+	s.heard.Store(int64(time.Since(s.began)))
+	node.work.Go(func() { s.follow(to.client, record) })
+	return nil
+}
+
+// awaitRecord waits until the owner has said what it offers.
+func (s *remoteSession) awaitRecord(ctx context.Context) (catalogRecord, error) {
+	for {
+		_, _, record, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
+		if record.Epoch >= s.to.epoch {
+			return record, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return record, fmt.Errorf("node %q runs the server, and has not listed yet what it offers", s.to.node)
+		}
+	}
+}
+
+// load gets the catalog with a digest.
+func (s *remoteSession) load(ctx context.Context, from *peer.Client, digest string) error {
+	body, err := s.dialer.node.catalogs.cache.Get(ctx, digest, func(ctx context.Context) ([]byte, error) {
+		return from.Catalog(ctx, s.dialer.spec.Name, digest)
+	})
+	if err != nil {
+		return fmt.Errorf("the catalog of node %q: %w", s.to.node, err)
+	}
+	s.body.Store(body)
+	return nil
+}
+
+// follow reads the catalog again when the owner has changed it, until the session ends.
+func (s *remoteSession) follow(from *peer.Client, have catalogRecord) {
+	for {
+		_, _, record, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
+		if record.Epoch >= have.Epoch && record.Digest != have.Digest {
+			ctx, cancel := context.WithTimeout(s.ctx, catalogTimeout)
+			err := s.load(ctx, from, record.Digest)
+			cancel()
+			if err != nil { // the next session reads it
+				s.Abort(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err, Message: err.Error()})
+				return
+			}
+			have = record
+			s.notify(transport.Notice{Kind: transport.ListChanged, Lists: lists.AllLists})
+		}
+		select {
+		case <-changed:
+		case <-s.Dead():
+			return
+		}
+	}
+}
+
+// catalogTimeout bounds how long a changed catalog may take.
+const catalogTimeout = 10 * time.Second
+
+// Abort implements [transport.Session]. The server itself is not ended.
+func (s *remoteSession) Abort(cause *supervisor.Cause) {
+	if s.end(cause) {
+		s.cancel()
+		s.release()
+	}
+}
+
+// OnNotice implements [transport.Session].
+func (s *remoteSession) OnNotice(notify func(transport.Notice)) { s.notify = notify }
+
+// Info implements [transport.Session].
+func (s *remoteSession) Info() mcpvisor.SessionInfo {
+	info := mcpvisor.SessionInfo{}
+	if body := s.body.Load(); body != nil {
+		info = body.Info()
+	}
+	info.Node = s.to.node
+	return info
+}
+
+// LastReceived implements [transport.Session].
+func (s *remoteSession) LastReceived() time.Time {
+	if heard := s.heard.Load(); heard > 0 {
+		return s.began.Add(time.Duration(heard))
+	}
+	return time.Time{}
+}
+
+// Request implements [transport.Session].
+func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	body := s.body.Load()
+	if body == nil || s.Cause() != nil {
+		return nil, s.over(mcpvisor.OutcomeNotSent)
+	}
+	if result, ok := body.Answer(r.Method, r.Params); ok {
+		return result, nil
+	}
+	if r.Stream != nil {
+		return s.stream(ctx, r)
+	}
+	if !r.Began.IsZero() && r.TotalTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, r.Began.Add(r.TotalTimeout), errTotal)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	result, err := s.pass(ctx, r)
+	var e *mcpvisor.Error
+	switch {
+	case err == nil:
+		s.heard.Store(int64(time.Since(s.began)))
+		return result, nil
+	case !errors.As(err, &e):
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	case e.Kind == mcpvisor.KindCanceled && s.Cause() != nil:
+		return nil, s.over(e.Outcome)
+	case e.Kind == mcpvisor.KindCanceled && errors.Is(context.Cause(ctx), errTotal):
+		own := *e
+		own.Kind = mcpvisor.KindTimeout
+		return nil, &own
+	}
+	return nil, e
+}
+
+// errTotal is the cause of a context that ends with the time for the whole call.
+var errTotal = errors.New("the call takes too long as a whole")
+
+// over is the error of a request that ends with the session.
+func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
+	e := &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: outcome}
+	if cause := s.Cause(); cause != nil {
+		e.Cause = cause
+	} else {
+		e.Kind, e.Cause = mcpvisor.KindUnavailable, errNotConnected
+	}
+	return e
+}
+
+// pass makes the request on the other node.
+func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	opts, done, err := s.options(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	name := s.dialer.spec.Name
+	switch r.Method {
+	case "ping":
+		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own
+	case "tools/call":
+		var p struct {
+			Arguments json.RawMessage `json:"arguments"`
+			continuation
+		}
+		if err := json.Unmarshal(r.Params, &p); err != nil {
+			return nil, err
+		}
+		return s.route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), p.Arguments, append(opts, p.option(r.Caller)...)...)
+	case "completion/complete":
+		request, err := completionRequest(r.Params)
+		if err != nil {
+			return nil, err
+		}
+		return s.route.CompleteRaw(ctx, name, request, opts...)
+	case "resources/read":
+		var p continuation
+		if err := json.Unmarshal(r.Params, &p); err != nil {
+			return nil, err
+		}
+		return s.route.ReadResourceRaw(ctx, name, r.Target, append(opts, p.option(r.Caller)...)...)
+	case "prompts/get":
+		var p struct {
+			Arguments map[string]string `json:"arguments"`
+			continuation
+		}
+		if err := json.Unmarshal(r.Params, &p); err != nil {
+			return nil, err
+		}
+		return s.route.GetPromptRaw(ctx, mcpvisor.Qualify(name, r.Target), p.Arguments, append(opts, p.option(r.Caller)...)...)
+	}
+	return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: fmt.Errorf("%s cannot be passed on to node %q", r.Method, s.to.node)}
+}
+
+// completionRequest reads the params of completion/complete.
+func completionRequest(params json.RawMessage) (facade.CompletionRequest, error) {
+	var p struct {
+		Ref struct {
+			Name string `json:"name"`
+			URI  string `json:"uri"`
+		} `json:"ref"`
+		Argument struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"argument"`
+		Context struct {
+			Arguments map[string]string `json:"arguments"`
+		} `json:"context"`
+	}
+	err := json.Unmarshal(params, &p)
+	return facade.CompletionRequest{Prompt: p.Ref.Name, Template: p.Ref.URI, Argument: p.Argument.Name, Value: p.Argument.Value, Context: p.Context.Arguments}, err
+}
+
+// withCapabilities returns _meta with the client capabilities of the caller.
+func withCapabilities(meta, capabilities json.RawMessage) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	if len(meta) > 0 {
+		if err := json.Unmarshal(meta, &members); err != nil {
+			return nil, err
+		}
+	}
+	members[mcp.MetaKeyClientCapabilities] = capabilities
+	return json.Marshal(members)
+}
+
+// continuation are the members of params that continue a call (2026-07-28).
+type continuation struct {
+	InputResponses json.RawMessage `json:"inputResponses"`
+	RequestState   json.RawMessage `json:"requestState"`
+}
+
+// option returns the option of a call whose result is returned although it requires input.
+func (c continuation) option(caller *transport.Caller) []facade.CallOption {
+	if caller == nil || !caller.ReturnInput {
+		return nil
+	}
+	return []facade.CallOption{facade.WithRelay(facade.Continuation{InputResponses: c.InputResponses, RequestState: c.RequestState})}
+}
+
+// options are the options of the call on the other node. done is called when it has ended.
+func (s *remoteSession) options(r transport.Request) (opts []facade.CallOption, done func(), err error) {
+	opts = make([]facade.CallOption, 0, 8)
+	timeout := r.Timeout
+	if timeout <= 0 {
+		timeout = -1
+	}
+	opts = append(opts, facade.WithTimeout(timeout))
+	if r.Progress != nil {
+		opts = append(opts, facade.WithProgress(r.Progress))
+	}
+	meta := r.Meta
+	handlers, done := s.dialer.host.of(r.Caller)
+	opts = append(opts, facade.WithCallHandlers(handlers))
+	if c := r.Caller; c != nil {
+		if c.Capabilities != nil {
+			if meta, err = withCapabilities(meta, c.Capabilities); err != nil {
+				done()
+				return nil, nil, err
+			}
+		}
+		if c.Log != nil {
+			opts = append(opts, facade.WithLogMessages(c.LogLevel, c.Log))
+		}
+		if c.NoTasks {
+			opts = append(opts, facade.WithoutTasks())
+		}
+	}
+	if meta != nil {
+		opts = append(opts, facade.WithMeta(meta))
+	}
+	return opts, done, nil
+}
+
+// stream answers a request for a stream of notifications (2026-07-28). Changes of lists come by the
+// catalog.
+func (s *remoteSession) stream(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	id := s.asked.Add(1)
+	if r.Stream.Sent != nil {
+		r.Stream.Sent(id)
+	}
+	s.notify(transport.Notice{Kind: transport.Acknowledged, Stream: id})
+	select {
+	case <-ctx.Done():
+		if r.Stream.Cancelled != nil {
+			r.Stream.Cancelled()
+		}
+		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
+	case <-s.Dead():
+		return nil, s.over(mcpvisor.OutcomeUnknown)
+	}
+}

@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+)
+
+// remote is a server on another node.
+type remote struct {
+	node    string
+	address string
+	epoch   uint64 // of the placement
+}
+
+// route is where the server of one name is, as this node knows. At most one of local and remote is
+// set, unless the server here is being handed over.
+type route struct {
+	local  *local
+	remote *remote
+	// changed is closed, and replaced, when the route or the record of its catalog changes.
+	changed chan struct{}
+	record  catalogRecord
+}
+
+// routes are the routes of all names. Safe for concurrent use.
+type routes struct {
+	self string // the id of this node
+
+	mu     sync.RWMutex // guards all fields of routes and of each route
+	byName map[string]*route
+}
+
+func newRoutes(self string) *routes { return &routes{self: self, byName: map[string]*route{}} }
+
+func (r *routes) getLocked(name string) *route {
+	at := r.byName[name]
+	if at == nil {
+		at = &route{changed: make(chan struct{})}
+		r.byName[name] = at
+	}
+	return at
+}
+
+// changedLocked wakes those who wait for a change of the route.
+func (at *route) changedLocked() {
+	close(at.changed)
+	at.changed = make(chan struct{})
+}
+
+// current returns the way to a server now, and a channel that is closed when that changes.
+func (r *routes) current(name string) (l *local, to *remote, record catalogRecord, changed <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.getLocked(name)
+	return at.local, at.remote, at.record, at.changed
+}
+
+// start notes that the server runs here from now on.
+func (r *routes) start(name string, l *local) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.getLocked(name)
+	at.local, at.remote = l, nil
+	at.changedLocked()
+}
+
+// stopped notes that the server no longer runs here.
+func (r *routes) stopped(name string, l *local) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.getLocked(name); at.local == l {
+		at.local = nil
+		at.changedLocked()
+	}
+}
+
+// localOf returns the server of a name if it runs here; nil if not.
+func (r *routes) localOf(name string) *local {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if at := r.byName[name]; at != nil {
+		return at.local
+	}
+	return nil
+}
+
+// locals returns the servers that run here.
+func (r *routes) locals() (all []*local) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, at := range r.byName {
+		if at.local != nil {
+			all = append(all, at.local)
+		}
+	}
+	return all
+}
+
+// place notes who runs a server, and reports whether that changes the way to it.
+func (r *routes) place(name string, p placement.Place, owner placement.Node, alive bool) (changed bool) {
+	var to *remote
+	if alive && !p.Released && owner.ID != r.self && owner.Address != "" {
+		to = &remote{node: owner.ID, address: owner.Address, epoch: p.Epoch}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.getLocked(name)
+	if at.remote == to || at.remote != nil && to != nil && *at.remote == *to {
+		return false
+	}
+	at.remote = to
+	at.changedLocked()
+	return at.local == nil
+}
+
+// setRecord notes which catalog a server has.
+func (r *routes) setRecord(name string, record catalogRecord) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.getLocked(name); at.record != record {
+		at.record = record
+		at.changedLocked()
+	}
+}
+
+// pauseBeforeRetry is the RetryAfter of a call that meets a server on its way to another node.
+const pauseBeforeRetry = 100 * time.Millisecond

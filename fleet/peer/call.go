@@ -28,6 +28,9 @@ var (
 	ErrMoved = errors.New("the server has moved")
 	// ErrLeaseOver: the node has lost its lease, and may not execute calls of the server.
 	ErrLeaseOver = errors.New("the lease of the node is over")
+	// ErrUnsupported: the node does not know a request of this kind. It runs an earlier version, or
+	// is not configured for it.
+	ErrUnsupported = errors.New("the node does not know this kind of request")
 )
 
 // method is what a call asks for.
@@ -38,7 +41,20 @@ const (
 	methodRead
 	methodPrompt
 	methodComplete
+	// Since version 2.
+	methodCatalog // target is the digest; for no epoch
 )
+
+// since is the version of the protocol that a call needs.
+func (c *call) since() int {
+	if c.method > methodComplete {
+		return 2
+	}
+	return 1
+}
+
+// errUnknownMethod is the error of a call that can be read and not executed.
+var errUnknownMethod = errors.New("a call of a kind that this version does not know")
 
 // call is a call as it travels. Arguments is the rest of its message.
 type call struct {
@@ -98,7 +114,8 @@ func (c *call) append(b []byte) []byte {
 	return append(b, c.args...)
 }
 
-// readCall decodes a call, which keeps the message.
+// readCall decodes a call, which keeps the message. With errUnknownMethod, the call is of a later
+// version, and may mean anything.
 func readCall(message []byte) (c call, err error) {
 	r := reader{rest: message}
 	s := &c.settings
@@ -108,8 +125,11 @@ func readCall(message []byte) (c call, err error) {
 	s.LogLevel, s.Key, s.ClientName, s.Meta = r.string(), r.string(), r.string(), r.optional()
 	s.Continuation = facade.Continuation{InputResponses: r.optional(), RequestState: r.optional()}
 	c.args = r.rest
-	if r.failed || c.method < methodTool || c.method > methodComplete {
+	switch {
+	case r.failed || c.method < methodTool:
 		return call{}, errors.New("a call that cannot be read")
+	case c.method > methodCatalog:
+		return c, errUnknownMethod
 	}
 	return c, nil
 }

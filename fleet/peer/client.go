@@ -182,6 +182,7 @@ type link struct {
 	streams [streamsPerLink]*clientStream
 	loops   sync.WaitGroup
 	next    atomic.Uint64 // number of the last call
+	version int           // of the protocol, that both ends speak; set by greet
 	ended   chan struct{} // closed when a stream has ended
 	endOnce sync.Once
 
@@ -238,12 +239,14 @@ func (l *link) greet() error {
 	for _, s := range l.streams {
 		s.send(messageHello, 0, b)
 	}
+	l.version = version
 	for _, s := range l.streams {
 		select {
 		case h := <-s.welcome:
 			if h.Node != l.client.config.Node || h.Version < 1 || h.Version < version-1 {
-				return fmt.Errorf("the node says that it is %q, with version %d of the protocol; this node speaks %d", h.Node, h.Version, version)
+				return fmt.Errorf("the node says that it is %q, with version %d of the protocol; this node speaks %d and %d", h.Node, h.Version, version, version-1)
 			}
+			l.version = min(l.version, h.Version)
 		case <-s.ended:
 			return s.err
 		}
@@ -347,9 +350,9 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error
 		}
 		return verdictIgnore, nil
 	case what == messageResult:
-		if limit := s.link.client.config.MaxResultBytes; total > uint64(limit) {
+		if total > uint64(p.maxResult) {
 			p.finish(nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
-				Cause: fmt.Errorf("the result has %d bytes, and %d at most are accepted", total, limit), Hint: "raise MaxResultBytes"})
+				Cause: fmt.Errorf("the result has %d bytes, and %d at most are accepted", total, p.maxResult), Hint: "raise MaxResultBytes"})
 			return verdictIgnore, nil
 		}
 		return verdictKeep, p.begins(what)

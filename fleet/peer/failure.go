@@ -39,6 +39,8 @@ type failure struct {
 const (
 	refusalMoved     = "moved"
 	refusalLeaseOver = "lease_over"
+	// Since version 2.
+	refusalUnsupported = "unsupported"
 )
 
 // encodeFailure encodes the error of a call. An error of another type has an unknown outcome.
@@ -55,6 +57,8 @@ func encodeFailure(err error) []byte {
 			f.Refusal = refusalMoved
 		case errors.Is(e.Cause, ErrLeaseOver):
 			f.Refusal = refusalLeaseOver
+		case errors.Is(e.Cause, ErrUnsupported):
+			f.Refusal = refusalUnsupported
 		}
 		_ = errors.As(e.Cause, &f.RPC) || errors.As(e.Cause, &f.Session)
 	}
@@ -83,6 +87,8 @@ func decodeFailure(body []byte) *mcpvisor.Error {
 		cause.of = ErrMoved
 	case f.Refusal == refusalLeaseOver:
 		cause.of = ErrLeaseOver
+	case f.Refusal == refusalUnsupported:
+		cause.of = ErrUnsupported
 	case f.RPC != nil:
 		cause.of = f.RPC
 	case f.Session != nil:

@@ -112,7 +112,7 @@ func TestServer_hostile_client(t *testing.T) {
 		"credit for nothing":          {[][]byte{appendControl(nil, frameCredit, 3)}, "never begun"},
 		"a second greeting":           {[][]byte{greeting("a")}, "none may come"},
 		"a call that cannot be read":  {[][]byte{whole(messageCall, 1, []byte{1, 200})}, "cannot be read"},
-		"a call of an unknown kind":   {[][]byte{whole(messageCall, 1, append([]byte{77}, callOf(nil)[1:]...))}, "cannot be read"},
+		"a call of no kind":           {[][]byte{whole(messageCall, 1, append([]byte{0}, callOf(nil)[1:]...))}, "cannot be read"},
 		"calls that do not come":      {[][]byte{begin(1, 1), begin(2, 2), begin(3, 3), begin(4, 4), begin(5, 5)}, "do not come"},
 		"an answer to nothing":        {[][]byte{whole(messageAnswer, 1, nil)}, "cannot be read"},
 		"a beat with a body":          {[][]byte{whole(messageBeat, 0, chunk)}, "with 32768 bytes"},
@@ -184,6 +184,23 @@ func TestServer_hostile_client(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "1", string(f.payload))
 	})
+}
+
+// TestServer_flood_of_unknown_calls: what is refused, and not read, is bounded.
+func TestServer_flood_of_unknown_calls(t *testing.T) {
+	a := newAuthority(t)
+	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo, MaxCalls: 8 * streamsPerLink})
+	s := dialRaw(t, identity(t, a, "a"), address)
+	s.send(greeting("a"))
+	unknown := append([]byte{77}, callOf(nil)[1:]...)
+	for i := range uint64(100_000) {
+		packet := whole(messageCall, i+1, unknown)
+		if s.SendMsg(&packet) != nil {
+			break
+		}
+	}
+	_, err := s.receive(99)
+	require.ErrorContains(t, err, "reads no answer")
 }
 
 // TestServer_client_that_never_reads: what waits for it is bounded, and it is cut.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 )
 
 // Route makes calls of one server on another node, as it was placed with one epoch. It is a
@@ -76,10 +77,11 @@ func (r Route) do(ctx context.Context, op string, c call, opts []facade.CallOpti
 
 // pending is a call in flight. Its caller owns it, except for what mu guards.
 type pending struct {
-	number   uint64
-	ctx      context.Context // of the call: ends with it
-	handlers *facade.CallHandlers
-	wake     chan struct{} // has room for one
+	number    uint64
+	ctx       context.Context // of the call: ends with it
+	handlers  *facade.CallHandlers
+	maxResult int
+	wake      chan struct{} // has room for one
 
 	mu       sync.Mutex
 	begun    bool // its result or failure begins to come
@@ -159,6 +161,9 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if err != nil {
 		return nil, refused(request.server, request.epoch, fmt.Errorf("node %q cannot be reached: %w", c.config.Node, err))
 	}
+	if since := request.since(); l.version < since {
+		return nil, refused(request.server, request.epoch, fmt.Errorf("%w: node %q speaks version %d of the protocol, and this needs %d", ErrUnsupported, c.config.Node, l.version, since))
+	}
 	if c.calls.Add(1) > int64(c.config.MaxCalls) {
 		c.calls.Add(-1)
 		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
@@ -168,7 +173,10 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	request.settings, request.progress, request.logs = settings, settings.Progress != nil, settings.LogMessages != nil
 	number := l.next.Add(1)
 	s := l.streams[number%streamsPerLink]
-	p := &pending{number: number, ctx: ctx, handlers: settings.Handlers, wake: make(chan struct{}, 1)}
+	p := &pending{number: number, ctx: ctx, handlers: settings.Handlers, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
+	if request.method == methodCatalog {
+		p.maxResult = catalog.MaxBytes
+	}
 	if p.handlers != nil { // their calls share a stream, where the server knows them by their number
 		var leave func()
 		request.answerer, leave = l.join(p.handlers)

@@ -33,8 +33,10 @@ const (
 	maxReportsAhead = 64 // of progress and log messages that wait to be sent, for each call
 )
 
-// version is the version of the protocol. A node speaks it and the one before.
-const version = 1
+// version is the version of the protocol. A node speaks it and the one before: each end says its
+// own, and the lower one is spoken. Since 2 there are requests other than calls, and a call of an
+// unknown kind is refused; before, it ended the stream.
+const version = 2
 
 // ServerConfig configures a [Server].
 type ServerConfig struct {
@@ -46,6 +48,9 @@ type ServerConfig struct {
 	// epoch: nil, ErrMoved or ErrLeaseOver. It is called when a call arrives, by the goroutine that
 	// makes it. Required.
 	Check func(server string, epoch uint64) error
+	// Catalog returns the encoded catalog of a server by its digest. It must not change it. An error
+	// refuses the request. Default: [ErrUnsupported].
+	Catalog func(server, digest string) ([]byte, error)
 	// Allow reports whether a node may connect. Default: each that the authorities have signed.
 	Allow func(node string) bool
 	// RoomBytes bounds the bytes of long calls (more than 32 KiB) that are received from one peer
@@ -181,7 +186,7 @@ func (t *serverStream) run() {
 	select {
 	case h := <-t.hello:
 		if h.Node != t.node || h.Version < version-1 || h.Version < 1 {
-			t.end(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d", t.node, h.Node, h.Version, version))
+			t.end(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", t.node, h.Node, h.Version, version, version-1))
 			return
 		}
 	case <-timer.C:
@@ -296,7 +301,12 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte) error {
 // begin begins to execute a call, in a goroutine of its own.
 func (t *serverStream) begin(number uint64, body []byte) error {
 	c, err := readCall(body)
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnknownMethod):
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		return t.refuseLocked(number, refused(c.server, c.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
+	case err != nil:
 		return err
 	}
 	ctx, cancel := t.ctx, context.CancelFunc(nil)
@@ -348,6 +358,9 @@ func (t *serverStream) executeSafely(ctx context.Context, number uint64, c *call
 				Cause: fmt.Errorf("internal error while the node executed the call: %v", p)})
 		}
 	}()
+	if c.method == methodCatalog {
+		return t.server.catalog(c)
+	}
 	if err := t.server.config.Check(c.server, c.epoch); err != nil {
 		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
 	}

@@ -1,0 +1,122 @@
+package catalog
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// Cache keeps bodies by their digests, those used last, up to a number of bytes. Of callers that
+// want the same body at the same time, one fetches it. Safe for concurrent use.
+type Cache struct {
+	maxBytes int
+
+	mu      sync.Mutex
+	bytes   int                      // guarded by mu
+	kept    map[string]*list.Element // guarded by mu
+	recent  list.List                // of *Body, the last used first; guarded by mu
+	flights map[string]*flight       // guarded by mu
+}
+
+// flight is one fetch.
+type flight struct {
+	cancel  context.CancelFunc
+	waiting int // guarded by the mutex of the cache
+	done    chan struct{}
+	body    *Body
+	err     error
+}
+
+// NewCache returns an empty cache for maxBytes bytes of encoded bodies. A body that is longer is
+// not kept.
+func NewCache(maxBytes int) *Cache {
+	return &Cache{maxBytes: maxBytes, kept: map[string]*list.Element{}, flights: map[string]*flight{}}
+}
+
+// Get returns the body with a digest. If the cache has none, fetch gets its bytes, which are
+// checked. fetch has the values of the first caller's context; it ends when no caller waits any
+// longer.
+func (c *Cache) Get(ctx context.Context, digest string, fetch func(ctx context.Context) ([]byte, error)) (*Body, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c.mu.Lock()
+	if e := c.kept[digest]; e != nil {
+		c.recent.MoveToFront(e)
+		c.mu.Unlock()
+		return e.Value.(*Body), nil
+	}
+	f := c.flights[digest]
+	if f == nil {
+		fetching, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		f = &flight{cancel: cancel, done: make(chan struct{})}
+		c.flights[digest] = f
+		go c.fly(fetching, f, digest, fetch)
+	}
+	f.waiting++
+	c.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.body, f.err
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.waiting--; f.waiting == 0 {
+		f.cancel()
+		if c.flights[digest] == f { // a later caller begins anew
+			delete(c.flights, digest)
+		}
+	}
+	return nil, context.Cause(ctx)
+}
+
+func (c *Cache) fly(ctx context.Context, f *flight, digest string, fetch func(ctx context.Context) ([]byte, error)) {
+	defer f.cancel()
+	defer close(f.done)
+	encoded, err := fetch(ctx)
+	if err == nil {
+		f.body, err = Decode(encoded, digest)
+	}
+	f.err = err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flights[digest] == f {
+		delete(c.flights, digest)
+	}
+	if err == nil {
+		c.keep(f.body)
+	}
+}
+
+// Put keeps a body that this node has encoded.
+func (c *Cache) Put(b *Body) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keep(b)
+}
+
+// keep is called with the mutex held.
+func (c *Cache) keep(b *Body) {
+	if c.kept[b.digest] != nil || len(b.encoded) > c.maxBytes {
+		return
+	}
+	c.kept[b.digest] = c.recent.PushFront(b)
+	c.bytes += len(b.encoded)
+	for c.bytes > c.maxBytes {
+		oldest := c.recent.Remove(c.recent.Back()).(*Body)
+		delete(c.kept, oldest.digest)
+		c.bytes -= len(oldest.encoded)
+	}
+}
+
+// Encoded returns the bytes of a body that the cache has.
+func (c *Cache) Encoded(digest string) (encoded []byte, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.kept[digest]; e != nil {
+		c.recent.MoveToFront(e)
+		return e.Value.(*Body).encoded, true
+	}
+	return nil, false
+}

@@ -1,0 +1,119 @@
+package catalog
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestCache_single_flight: of many callers one fetches, and all have its body or its error.
+func TestCache_single_flight(t *testing.T) {
+	b := bodyOf(t, 3, "x")
+	c := NewCache(1 << 20)
+	const callers = 20
+	for _, failure := range []error{errFetch, nil} {
+		var fetched atomic.Int64
+		release := make(chan struct{})
+		fetch := func(context.Context) ([]byte, error) {
+			fetched.Add(1)
+			<-release
+			return b.Encoded(), failure
+		}
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				got, err := c.Get(context.Background(), b.Digest(), fetch)
+				if failure == nil && (err != nil || got.Digest() != b.Digest()) || failure != nil && err != failure { //nolint:errorlint // it is passed on as it is
+					t.Errorf("%v, %v", got, err)
+				}
+			})
+		}
+		require.Eventually(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			f := c.flights[b.Digest()]
+			return f != nil && f.waiting == callers
+		}, patience, 1e6)
+		close(release)
+		wg.Wait()
+		require.Equal(t, int64(1), fetched.Load())
+	}
+	got, err := c.Get(context.Background(), b.Digest(), nil)
+	require.NoError(t, err, "it is kept")
+	require.Equal(t, b.Encoded(), got.Encoded())
+}
+
+// TestCache_callers_leave: a fetch ends with its last caller, and not before; who comes later does
+// not get its error.
+func TestCache_callers_leave(t *testing.T) {
+	b := bodyOf(t, 1, "x")
+	c := NewCache(1 << 20)
+	began, ended := make(chan struct{}), make(chan struct{})
+	release := make(chan struct{})
+	fetch := func(ctx context.Context) ([]byte, error) {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		<-release
+		return nil, ctx.Err()
+	}
+	first, leaveFirst := context.WithCancel(context.Background())
+	second, leaveSecond := context.WithCancel(context.Background())
+	errs := make(chan error, 2)
+	go func() { _, err := c.Get(first, b.Digest(), fetch); errs <- err }()
+	<-began
+	go func() { _, err := c.Get(second, b.Digest(), fetch); errs <- err }()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.flights[b.Digest()].waiting == 2
+	}, patience, 1e6)
+	leaveFirst()
+	require.ErrorIs(t, <-errs, context.Canceled)
+	select {
+	case <-ended:
+		t.Fatal("the fetch ended although a caller waits")
+	default:
+	}
+	leaveSecond()
+	require.ErrorIs(t, <-errs, context.Canceled)
+	<-ended
+	got, err := c.Get(context.Background(), b.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
+	require.NoError(t, err)
+	require.Equal(t, b.Digest(), got.Digest())
+	close(release)
+	_, err = c.Get(first, b.Digest(), nil)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestCache_bound: the cache keeps what was used last, within its bytes.
+func TestCache_bound(t *testing.T) {
+	a, b, d := bodyOf(t, 5, "a"), bodyOf(t, 5, "b"), bodyOf(t, 5, "d")
+	c := NewCache(2*len(a.Encoded()) + 10)
+	c.Put(a)
+	c.Put(b)
+	c.Put(b)
+	_, ok := c.Encoded(a.Digest()) // used
+	require.True(t, ok)
+	c.Put(d)
+	for body, want := range map[*Body]bool{a: true, b: false, d: true} {
+		_, ok := c.Encoded(body.Digest())
+		require.Equal(t, want, ok)
+	}
+	c.Put(bodyOf(t, 100, "large"))
+	require.Len(t, c.kept, 2)
+	require.Equal(t, 2, c.recent.Len())
+	require.Equal(t, len(a.Encoded())+len(d.Encoded()), c.bytes)
+}
+
+// TestCache_lying_digest: bytes with another digest are an error, and are not kept.
+func TestCache_lying_digest(t *testing.T) {
+	a, b := bodyOf(t, 1, "a"), bodyOf(t, 1, "b")
+	c := NewCache(1 << 20)
+	_, err := c.Get(context.Background(), a.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
+	require.ErrorIs(t, err, ErrDigest)
+	require.Empty(t, c.kept)
+}

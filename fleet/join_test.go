@@ -1,0 +1,167 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/certs"
+	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// world makes nodes of one fleet in this process.
+type world struct {
+	t         *testing.T
+	store     store.Store
+	authority *certs.Authority
+	scripts   map[string]mcptest.Script
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	authority, err := certs.NewAuthority("test")
+	require.NoError(t, err)
+	w := &world{t: t, store: memory.New(), authority: authority, scripts: map[string]mcptest.Script{}}
+	t.Cleanup(func() { _ = w.store.Close() })
+	return w
+}
+
+func (w *world) join(id string, change ...func(*Config)) *Node {
+	w.t.Helper()
+	cert, err := w.authority.IssueTLS(id)
+	require.NoError(w.t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(w.t, err)
+	config := Config{Store: w.store, Identity: peer.Identity{Certificate: cert, Authorities: w.authority.Pool()}, Listener: listener, TTL: 3 * time.Second, AllowUnguarded: true,
+		Logger: zerolog.New(zerolog.NewTestWriter(w.t)),
+		Resolve: func(name string, _ json.RawMessage) (mcpvisor.ServerSpec, error) {
+			return mcpvisor.ServerSpec{Name: name, Stdio: mcptest.Stdio(w.scripts[name])}, nil
+		}}
+	for _, f := range change {
+		f(&config)
+	}
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	n, err := Join(ctx, config)
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { require.NoError(w.t, n.Close(context.Background())) })
+	return n
+}
+
+// someServers are n servers, the first of them exclusive.
+func someServers(n, exclusive int) (all []Server) {
+	for i := range n {
+		all = append(all, Server{Name: fmt.Sprintf("s%d", i), Exclusive: i < exclusive, Definition: json.RawMessage(`{"n":1}`)})
+	}
+	return all
+}
+
+func waitReady(t *testing.T, n *Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	require.NoError(t, n.WaitReady(ctx))
+}
+
+// nodeOf returns which node runs a server, as n sees it.
+func nodeOf(n *Node, server string) string {
+	status, _ := n.ServerStatus(server)
+	if status.Session == nil {
+		return ""
+	}
+	return status.Session.Node
+}
+
+func TestJoin_one_catalog_on_all_nodes(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.join("a"), w.join("b")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	generation, err := a.Apply(ctx, someServers(6, 2))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, generation)
+	require.NoError(t, b.awaitRegistered(ctx, generation, someServers(6, 2)))
+	waitReady(t, a)
+	waitReady(t, b)
+
+	require.Equal(t, toolNames(a), toolNames(b))
+	require.NotEmpty(t, toolNames(a))
+	on := map[string]int{}
+	for _, name := range a.Servers() {
+		require.Equal(t, nodeOf(a, name), nodeOf(b, name), name)
+		on[nodeOf(a, name)]++
+	}
+	require.Len(t, on, 2, "%v", on)
+	for _, n := range []*Node{a, b} {
+		for _, name := range n.Servers() {
+			result, err := n.CallTool(ctx, name+"/echo", map[string]any{"text": "hello"})
+			require.NoError(t, err, "%s on %s", name, n.ID())
+			require.False(t, result.IsError)
+		}
+	}
+	status := b.Status()
+	require.Len(t, status.Nodes, 2)
+	require.Len(t, status.Servers, 6)
+	require.True(t, status.Member)
+	require.Zero(t, status.StaleSince)
+}
+
+func toolNames(n *Node) (names []string) {
+	for _, tool := range n.Tools() {
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+func TestNode_Drain_loses_no_call(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.join("a"), w.join("b")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(6, 3))
+	require.NoError(t, err)
+	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(6, 3)))
+	waitReady(t, a)
+	waitReady(t, b)
+
+	failed, stop, rounds := make(chan error, 1), make(chan struct{}), make(chan int)
+	go func() {
+		defer close(failed)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case rounds <- i:
+			default:
+			}
+			for _, n := range []*Node{a, b} {
+				if _, err := n.CallToolRaw(ctx, fmt.Sprintf("s%d/echo", i%6), json.RawMessage(`{"text":"x"}`), facade.WithWaitReady()); err != nil {
+					failed <- fmt.Errorf("on %s: %w", n.ID(), err)
+					return
+				}
+			}
+		}
+	}()
+	require.NoError(t, a.Drain(ctx))
+	waitReady(t, a)
+	for _, name := range a.Servers() {
+		require.Equal(t, "b", nodeOf(a, name))
+	}
+	for first := <-rounds; <-rounds < first+12; { // each server is called on both nodes after the drain
+	}
+	close(stop)
+	require.NoError(t, <-failed)
+	require.NoError(t, a.Leave(ctx))
+	require.NoError(t, b.WaitReady(ctx))
+}

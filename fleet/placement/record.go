@@ -33,7 +33,8 @@ type Spec struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-func (s Spec) equal(other Spec) bool {
+// Equal reports whether the specifications are the same.
+func (s Spec) Equal(other Spec) bool {
 	return s.Exclusive == other.Exclusive && maps.Equal(s.Labels, other.Labels)
 }
 

@@ -112,8 +112,9 @@ var arrows = map[string]arrow{
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
 
 	"fleet":                    {". supervisor facade internal/ fleet fleet/", nil},
-	"fleet/internal/protocol":  {"fleet/placement fleet/store", nil},
-	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/protocol", nil},
+	"fleet/internal/records":   {"fleet/placement fleet/store", nil},
+	"fleet/internal/protocol":  {"fleet/placement fleet/store fleet/internal/records", nil},
+	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/records fleet/internal/protocol", nil},
 	"fleet/internal/kv":        {folders: "fleet/store"},
 	"fleet/internal/boottime":  {foreign: []string{xsys}},
 	"fleet/internal/storetest": {"fleet/store", []string{"github.com/stretchr/testify/require"}},
@@ -222,7 +223,7 @@ func TestFleetIsOptional(t *testing.T) {
 				require.False(t, slices.ContainsFunc(p.Deps, engine), "%s (%s) depends on etcd or gRPC", path, platform)
 			}
 		}
-		for _, pure := range []string{"fleet/placement", "fleet/internal/protocol", "fleet/internal/kv"} {
+		for _, pure := range []string{"fleet/placement", "fleet/internal/records", "fleet/internal/protocol", "fleet/internal/kv"} {
 			for _, dep := range packages[module+pure].Deps {
 				require.True(t, packages[dep].Standard || strings.HasPrefix(dep, module+"fleet/"), "%s depends on %s", pure, dep)
 			}

@@ -25,7 +25,7 @@ func (v *View) candidatesOf(n *name) []*life {
 	var best [mostCandidates]scored
 	found := 0
 	for _, l := range v.takers() {
-		if l.spent || !n.spec.allows(l.Node) {
+		if l.spent || !n.spec.Allows(l.Node) {
 			continue
 		}
 		c := scored{l, score(n.hash, l.hash, l.weight())}

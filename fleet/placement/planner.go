@@ -247,7 +247,7 @@ func (v *View) leaving(l *life, all bool) (names []*name) {
 }
 
 // fits reports whether the node may run the name.
-func (n *name) fits(l *life) bool { return n.spec != nil && n.spec.allows(l.Node) }
+func (n *name) fits(l *life) bool { return n.spec != nil && n.spec.Allows(l.Node) }
 
 // wanted reports whether another node with room takes the name.
 func (v *View) wanted(n *name, self *life) bool {

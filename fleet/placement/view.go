@@ -33,6 +33,9 @@ type View struct {
 	// news are the names that became unplaced, in order. The first was the dropped-th.
 	news    []*name
 	dropped int
+
+	// changed are the names that Changed has not returned yet.
+	changed []*name
 }
 
 // life is a life of a node with a living lease.
@@ -58,6 +61,7 @@ type name struct {
 
 	candidates []*life // the first, of the generation ranked
 	ranked     uint64
+	changed    bool // it is in View.changed
 }
 
 // NewView makes an empty view.
@@ -113,7 +117,7 @@ func (v *View) RemoveNode(now time.Duration, lifeID string) {
 // SetSpec says that a server belongs to the fleet.
 func (v *View) SetSpec(now time.Duration, server string, s Spec) {
 	n := v.name(server)
-	if n.spec != nil && n.spec.equal(s) {
+	if n.spec != nil && n.spec.Equal(s) {
 		return
 	}
 	if n.spec == nil {
@@ -216,6 +220,29 @@ func (v *View) Names() (names []string) {
 // Unplaced is how many names no living node runs.
 func (v *View) Unplaced() int { return len(v.unplaced) }
 
+// Changed returns the names of which the specification, the place or the life of the owner may have
+// changed since it was called before, sorted.
+func (v *View) Changed() []string {
+	if len(v.changed) == 0 {
+		return nil
+	}
+	names := make([]string, len(v.changed))
+	for i, n := range v.changed {
+		names[i], n.changed = n.name, false
+	}
+	v.changed = v.changed[:0]
+	slices.Sort(names)
+	return names
+}
+
+// Life returns the node of a life whose lease lives.
+func (v *View) Life(lifeID string) (n Node, alive bool) {
+	if l := v.lives[lifeID]; l != nil {
+		return l.Node, true
+	}
+	return Node{}, false
+}
+
 // Version changes with every change of the view.
 func (v *View) Version() uint64 { return v.version }
 
@@ -228,8 +255,13 @@ func (v *View) name(server string) *name {
 	return n
 }
 
-// refresh finds out whether a name is unplaced.
+// refresh finds out whether a name is unplaced. It is called after every change of a name, or of the
+// life that owns it.
 func (v *View) refresh(now time.Duration, n *name) {
+	if !n.changed {
+		n.changed = true
+		v.changed = append(v.changed, n)
+	}
 	unplaced := n.spec != nil && (n.revision == 0 || n.place.Released || v.lives[n.place.Life] == nil)
 	switch {
 	case unplaced && !n.unplaced:

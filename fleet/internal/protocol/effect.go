@@ -3,6 +3,7 @@ package protocol
 import (
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -25,7 +26,7 @@ const (
 	// EffectWatch: watch everything after the revision After, in place of any former watch. Watch
 	// is its number.
 	EffectWatch
-	// EffectDeadline: the life is in force until At, and the guard ends exclusive servers then.
+	// EffectDeadline: the life of Lease is in force until At, and the guard ends exclusive servers then.
 	// Before any of them starts, the guard must know the deadline. 0: the life is over now.
 	EffectDeadline
 	// EffectStart: start the server of Name as Epoch, with Spec; if it is exclusive, only if the
@@ -37,6 +38,13 @@ const (
 	// if Now, at once, otherwise after what is in flight, within a bounded time. It may follow
 	// another EffectEnd that was not so urgent.
 	EffectEnd
+	// EffectSpec: the server of Name has the specification Record; not Known: it has none any
+	// longer. It comes before an EffectStart by this specification.
+	EffectSpec
+	// EffectPlace: Name has Place. If Known, the lease of its life lives, and Owner is the record of
+	// that node. It comes when any of it has changed, and not when the own life is over
+	// (EffectDeadline).
+	EffectPlace
 	// EffectDrained: the node has no name.
 	EffectDrained
 	// EffectLeft: the node has left; it needs no input any more.
@@ -57,4 +65,8 @@ type Effect struct {
 	Epoch   uint64
 	Spec    placement.Spec
 	Now     bool
+	Record  records.Spec
+	Place   placement.Place
+	Owner   placement.Node
+	Known   bool
 }

@@ -3,6 +3,7 @@ package protocol
 import (
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -54,13 +55,13 @@ func (n *Node) advanceLease() {
 	n.recordDue = false
 	record := n.config.Node
 	record.Life, record.Draining = n.life, n.draining
-	key := NodeKey(record.ID, n.life)
+	key := records.NodeKey(record.ID, n.life)
 	condition := store.Absent(key)
-	if n.state == StateMember {
-		condition = store.Present(key)
+	if n.state == StateMember { // somebody else may have added fields
+		condition = store.Unchanged(key, n.registered)
 	}
 	n.ask(Effect{Kind: EffectCommit, Txn: store.Txn{
-		If: []store.Condition{condition}, Then: []store.Change{store.PutLeased(key, Encode(record), n.lease)},
+		If: []store.Condition{condition}, Then: []store.Change{store.PutLeased(key, records.Encode(record, n.recordRest), n.lease)},
 	}}, request{})
 }
 
@@ -71,6 +72,7 @@ func (n *Node) takeGrant(r request, in Input) {
 		n.retryAt = n.now + n.config.Retry
 	default: // if it came too late, the next step ends the life
 		n.state, n.lease, n.life, n.registered, n.renewals = StateRegistering, in.Lease, lifeOf(in.Lease), 0, 0
+		n.recordRest = nil
 		n.nextRenewal = r.sent + n.config.RenewEvery
 		n.extend(r)
 	}
@@ -99,7 +101,7 @@ func (n *Node) extend(r request) {
 	deadline := n.deadlineOf(r)
 	if r.kind == EffectGrant || deadline > n.deadline {
 		n.deadline = deadline
-		n.do(Effect{Kind: EffectDeadline, At: deadline})
+		n.do(Effect{Kind: EffectDeadline, At: deadline, Lease: n.lease})
 	}
 }
 
@@ -118,9 +120,15 @@ func (n *Node) takeRecord(r request, in Input) {
 	case in.Kind != InputCommitted:
 		n.retryAt = n.now + n.config.Retry
 		n.recordDue = n.recordDue || n.state == StateMember
+	case n.state == StateMember && in.Result.OK:
+		n.registered = max(n.registered, in.Result.Revision)
+	case n.state == StateMember && len(in.Result.Current) == 0:
+		n.fence() // the key has gone
 	case n.state == StateMember:
-		if !in.Result.OK {
-			n.fence() // the key has gone
+		n.recordDue, n.retryAt = true, n.now+n.config.Retry
+		for _, pair := range in.Result.Current {
+			n.apply(store.Event{Pair: pair})
+			n.registered = max(n.registered, pair.Revision) // although it cannot be read: it is ours
 		}
 	default: // not OK: the key exists, so an earlier commit was carried out
 		n.registered = in.Result.Revision
@@ -141,9 +149,16 @@ func (n *Node) join() {
 	}
 }
 
+// keyWritten follows the own key, which somebody else may write, too.
+func (n *Node) keyWritten(key string, rest records.Rest, revision int64) {
+	if n.inForce() && revision >= n.registered && key == records.NodeKey(n.config.Node.ID, n.life) {
+		n.registered, n.recordRest = revision, rest
+	}
+}
+
 // keyGone follows the removal of a key by a revision that the view has.
 func (n *Node) keyGone(key string, revision int64) {
-	if n.state == StateMember && key == NodeKey(n.config.Node.ID, n.life) && revision > n.registered {
+	if n.state == StateMember && key == records.NodeKey(n.config.Node.ID, n.life) && revision > n.registered {
 		n.fence()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -53,6 +54,11 @@ const (
 	StateLeft
 )
 
+// String is the name of the state, in lower case.
+func (s State) String() string {
+	return [...]string{"apart", "registering", "member", "fencing", "left"}[s]
+}
+
 // Node is the protocol of one node. It is not safe for concurrent use.
 type Node struct {
 	config Config
@@ -66,11 +72,13 @@ type Node struct {
 	nextRenewal time.Duration
 	retryAt     time.Duration
 	asked       bool  // for a lease or to write the key, and not answered
-	registered  int64 // the revision of the key
+	registered  int64 // the revision of the key, as far as it is known
 	renewals    int   // not answered
 
 	draining bool
 	leaving  bool
+	// recordRest are fields of the own record that this program does not know.
+	recordRest records.Rest
 	// recordDue: the key must be written again, because it does not say yet that the node drains.
 	recordDue   bool
 	saidDrained bool
@@ -79,6 +87,14 @@ type Node struct {
 	view    *placement.View
 	watch   watchState
 	planner *placement.Planner
+
+	// What the view does not have: whole specifications, fields of places that this program does not
+	// know, and the last configuration. specsChanged and told are for tell.
+	specs        map[string]records.Spec
+	placeRest    map[string]records.Rest
+	generation   records.Generation
+	specsChanged map[string]bool
+	told         map[string]told
 
 	servers map[string]*server
 	// ended are the highest epochs that have ended here, or never start.
@@ -113,6 +129,7 @@ type request struct {
 	sent  time.Duration
 	name  string          // of a claim or a release
 	place placement.Place // that the commit writes
+	rest  records.Rest
 	claim bool
 }
 
@@ -122,7 +139,8 @@ func New(c Config) *Node {
 	return &Node{
 		config: c, view: placement.NewView(c.Placement), servers: map[string]*server{},
 		ended: map[string]uint64{}, releasing: map[string]bool{}, releaseAt: map[string]time.Duration{},
-		requests: map[uint64]request{},
+		requests: map[uint64]request{}, specs: map[string]records.Spec{}, placeRest: map[string]records.Rest{},
+		specsChanged: map[string]bool{}, told: map[string]told{},
 	}
 }
 
@@ -155,6 +173,7 @@ func (n *Node) Step(now time.Duration, in Input) []Effect {
 		n.fence()
 	}
 	n.take(in)
+	n.tell()
 	n.advanceLease()
 	n.advanceWatch()
 	n.place()
@@ -209,10 +228,10 @@ func (n *Node) takeCommit(r request, in Input) {
 	}
 	if in.Kind == InputCommitted {
 		if in.Result.OK {
-			n.view.SetPlace(n.now, r.name, r.place, in.Result.Revision)
+			n.setPlace(r.name, r.place, r.rest, in.Result.Revision)
 		}
 		for _, pair := range in.Result.Current {
-			if pair.Key == PlaceKey(r.name) {
+			if pair.Key == records.PlaceKey(r.name) {
 				n.apply(store.Event{Pair: pair})
 			}
 		}

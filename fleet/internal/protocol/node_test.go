@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -25,15 +26,17 @@ type bench struct {
 	watch  uint64
 	hold   func(protocol.Effect) bool
 	held   []protocol.Effect
-	// seen are the effects that the store does not answer, as text.
-	seen []string
+	// seen are the effects that the store does not answer, as text; told are those that say what has
+	// changed.
+	seen, told []string
+	order      []string // of both
 }
 
 func newBench(t *testing.T, specs map[string]placement.Spec) *bench {
 	b := &bench{t: t, engine: kv.New(), now: time.Hour, hold: func(protocol.Effect) bool { return false }}
 	b.node = protocol.New(protocol.Config{Node: placement.Node{ID: "a", Address: "10.0.0.1:1"}})
 	for name, s := range specs {
-		b.put(protocol.SpecKey(name), protocol.Encode(s))
+		b.put(records.SpecKey(name), records.Encode(records.Spec{Spec: s}, nil))
 	}
 	return b
 }
@@ -89,11 +92,18 @@ func (b *bench) note(e protocol.Effect) {
 		b.engine.Revoke(e.Lease)
 		b.seen = append(b.seen, "revoke")
 	case protocol.EffectStart:
+		b.order = append(b.order, "start "+e.Name)
 		b.seen = append(b.seen, fmt.Sprint("start ", e.Name, " ", e.Epoch))
 	case protocol.EffectAdopt:
 		b.seen = append(b.seen, fmt.Sprint("adopt ", e.Name, " ", e.Epoch))
 	case protocol.EffectEnd:
 		b.seen = append(b.seen, fmt.Sprint("end ", e.Name, " ", e.Epoch, " ", e.Now))
+	case protocol.EffectSpec:
+		b.told = append(b.told, fmt.Sprintf("spec %s %t %s", e.Name, e.Known, e.Record.Definition))
+		b.order = append(b.order, "spec "+e.Name)
+	case protocol.EffectPlace:
+		b.told = append(b.told, fmt.Sprintf("place %s %d on %s/%s at %q, alive %t", e.Name, e.Place.Epoch, e.Place.Node, e.Place.Life, e.Owner.Address, e.Known))
+		b.order = append(b.order, "place "+e.Name)
 	case protocol.EffectDrained:
 		b.seen = append(b.seen, "drained")
 	case protocol.EffectLeft:
@@ -152,10 +162,10 @@ func TestNode_joinsAndStarts(t *testing.T) {
 	b := joined(t, twoServers)
 	require.Equal(t, []string{"watch", "start lock 1", "start shared 1"}, b.saw())
 	key := b.engine.Read("nodes/").Pairs[0]
-	require.Equal(t, protocol.NodeKey("a", b.node.Life()), key.Key)
+	require.Equal(t, records.NodeKey("a", b.node.Life()), key.Key)
 	require.NotZero(t, key.Lease)
-	require.JSONEq(t, `{"id":"a","life":"1","address":"10.0.0.1:1"}`, string(key.Value))
-	require.JSONEq(t, `{"node":"a","life":"1","epoch":1}`, string(b.engine.Read("place/lock").Pairs[0].Value))
+	require.JSONEq(t, `{"v":1,"id":"a","life":"1","address":"10.0.0.1:1"}`, string(key.Value))
+	require.JSONEq(t, `{"v":1,"node":"a","life":"1","epoch":1}`, string(b.engine.Read("place/lock").Pairs[0].Value))
 	b.run(time.Minute)
 	require.Empty(t, b.saw())
 }
@@ -214,7 +224,7 @@ func TestNode_lostLease(t *testing.T) {
 			b.step(protocol.Input{})
 		},
 		"the watch says so": func(b *bench) {
-			_, err := b.engine.Commit(store.Txn{Then: []store.Change{store.Remove(protocol.NodeKey("a", "1"))}})
+			_, err := b.engine.Commit(store.Txn{Then: []store.Change{store.Remove(records.NodeKey("a", "1"))}})
 			require.NoError(b.t, err)
 			b.events()
 		},
@@ -301,8 +311,8 @@ func (b *bench) released(name string) bool {
 func TestNode_foreign(t *testing.T) {
 	b := joined(t, twoServers)
 	b.saw()
-	b.put("place/shared", protocol.Encode(placement.Place{Node: "b", Life: "77", Epoch: 2}))
-	b.put("nodes/b/77", protocol.Encode(placement.Node{}))
+	b.put("place/shared", records.Encode(placement.Place{Node: "b", Life: "77", Epoch: 2}, nil))
+	b.put("nodes/b/77", records.Encode(placement.Node{}, nil))
 	b.events()
 	require.Equal(t, []string{"end shared 1 false"}, b.saw())
 }
@@ -311,7 +321,7 @@ func TestNode_foreign(t *testing.T) {
 func TestNode_compaction(t *testing.T) {
 	b := joined(t, twoServers)
 	b.saw()
-	_, err := b.engine.Commit(store.Txn{Then: []store.Change{store.Remove("spec/shared"), store.Put("spec/new", []byte("{}"))}})
+	_, err := b.engine.Commit(store.Txn{Then: []store.Change{store.Remove("spec/shared"), store.Put("spec/new", []byte(`{"v":1}`))}})
 	require.NoError(t, err)
 	b.engine.Compact(b.engine.Revision())
 	b.step(protocol.Input{Kind: protocol.InputWatchEnded, Watch: b.watch, Compacted: true})
@@ -341,7 +351,7 @@ func TestNode_malformedRecords(t *testing.T) {
 		b.put(key, []byte("{"))
 	}
 	b.put("nodes/", []byte("{}"))
-	b.put("nodes/c/9", protocol.Encode(placement.Node{ID: "a", Life: "1", Capacity: 1}))
+	b.put("nodes/c/9", records.Encode(placement.Node{ID: "a", Life: "1", Capacity: 1}, nil))
 	b.put("other", []byte("{"))
 	b.run(3 * time.Second)
 	require.Equal(t, 3, b.node.Malformed())
@@ -387,7 +397,7 @@ func TestNode_keepsSharedServers(t *testing.T) {
 	b := joined(t, specs)
 	b.saw()
 	for _, id := range []string{"b", "c", "d", "e"} {
-		b.put(protocol.NodeKey(id, "7"+id), protocol.Encode(placement.Node{}))
+		b.put(records.NodeKey(id, "7"+id), records.Encode(placement.Node{}, nil))
 	}
 	b.events()
 	b.engine.Revoke(1)

@@ -11,8 +11,9 @@ func (n *Node) place() {
 		for _, e := range n.planner.Step(n.now, n.view) {
 			switch e.Kind {
 			case placement.EffectClaim:
-				txn := claim(e.Name, e.Place, e.Revision, n.config.Node.ID, n.life)
-				n.ask(Effect{Kind: EffectCommit, Txn: txn}, request{name: e.Name, claim: true, place: placement.Place{
+				rest := n.placeRest[e.Name]
+				txn := claim(e.Name, e.Place, rest, e.Revision, n.config.Node.ID, n.life)
+				n.ask(Effect{Kind: EffectCommit, Txn: txn}, request{name: e.Name, claim: true, rest: rest, place: placement.Place{
 					Node: n.config.Node.ID, Life: n.life, Epoch: e.Place.Epoch + 1,
 				}})
 			case placement.EffectRelease:
@@ -45,7 +46,8 @@ func (n *Node) startOwned() {
 			n.ended[name] = max(n.ended[name], place.Epoch)
 			n.releasing[name] = true
 			place.Released = true
-			n.ask(Effect{Kind: EffectCommit, Txn: release(name, place, revision)}, request{name: name, place: place})
+			rest := n.placeRest[name]
+			n.ask(Effect{Kind: EffectCommit, Txn: release(name, place, rest, revision)}, request{name: name, place: place, rest: rest})
 		}
 	}
 }

@@ -48,7 +48,8 @@ type process struct {
 	lease    store.Lease
 	deadline time.Duration // that the guard knows; 0: the life is over
 	servers  map[string]*serverProcess
-	tick     time.Duration // when the next tick is planned, by the machine's clock
+	told     map[string]protocol.Effect // the last of each kind and name
+	tick     time.Duration              // when the next tick is planned, by the machine's clock
 
 	// The watch: what was sent, and when the last of it arrives.
 	watch    uint64
@@ -73,7 +74,7 @@ func (m *machine) boot() {
 	if m.process != nil {
 		return
 	}
-	p := &process{machine: m, node: protocol.New(m.config), open: map[uint64]bool{}, servers: map[string]*serverProcess{}}
+	p := &process{machine: m, node: protocol.New(m.config), open: map[uint64]bool{}, servers: map[string]*serverProcess{}, told: map[string]protocol.Effect{}}
 	m.process = p
 	m.world.count.restarts++
 	m.world.log("%s: a process begins", m.config.Node.ID)
@@ -143,6 +144,10 @@ func (p *process) carryOut(e protocol.Effect) {
 		p.world.started[e.Name] = max(p.world.started[e.Name], e.Epoch)
 	case protocol.EffectEnd:
 		p.end(e.Name, e.Now)
+	case protocol.EffectSpec:
+		p.told["spec "+e.Name] = e
+	case protocol.EffectPlace:
+		p.told["place "+e.Name] = e
 	case protocol.EffectDrained:
 		p.world.log("%s: drained", p)
 	case protocol.EffectLeft:
@@ -386,6 +391,16 @@ func (p *process) powerOff() {
 		p.world.serverEnded(p, name)
 	}
 	p.servers = map[string]*serverProcess{}
+}
+
+// checkTold checks that the servers know what the node knows.
+func (p *process) checkTold() {
+	for _, name := range p.node.Snapshot().Names {
+		place, spec := p.told["place "+name.Name], p.told["spec "+name.Name]
+		if place.Place != name.Place || place.Known != name.Alive || spec.Known != name.Known || spec.Record.Exclusive != name.Spec.Exclusive {
+			p.world.fail("the servers of %s were told %+v %+v of %+v", p, place, spec, name)
+		}
+	}
 }
 
 func decodePlace(value []byte) placeRecord {

@@ -1,12 +1,12 @@
 package protocol
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -75,22 +75,22 @@ func (n *Node) takeSnapshot(in Input) {
 	w.revision, w.reread = in.Snapshot.Revision, false
 	lives, specs := map[string]bool{}, map[string]bool{}
 	for _, pair := range in.Snapshot.Pairs {
-		if id, life, ok := splitNodeKey(pair.Key); ok {
-			lives[NodeKey(id, life)] = true
-		} else if name, ok := strings.CutPrefix(pair.Key, specPrefix); ok {
+		if id, life, ok := records.SplitNodeKey(pair.Key); ok {
+			lives[records.NodeKey(id, life)] = true
+		} else if name, ok := strings.CutPrefix(pair.Key, records.SpecPrefix); ok {
 			specs[name] = true
 		}
 		n.apply(store.Event{Pair: pair})
 	}
 	for _, known := range n.view.Lives() {
-		if key := NodeKey(known.ID, known.Life); !lives[key] {
+		if key := records.NodeKey(known.ID, known.Life); !lives[key] {
 			n.view.RemoveNode(n.now, known.Life)
 			n.keyGone(key, w.revision)
 		}
 	}
 	for _, name := range n.view.Names() {
 		if !specs[name] {
-			n.view.RemoveSpec(n.now, name)
+			n.removeSpec(name)
 		}
 	}
 }
@@ -98,41 +98,98 @@ func (n *Node) takeSnapshot(in Input) {
 // apply brings one change of the store to the view. A record that cannot be read changes nothing.
 func (n *Node) apply(event store.Event) {
 	key, pair := event.Pair.Key, event.Pair
-	if id, life, ok := splitNodeKey(key); ok {
+	if id, life, ok := records.SplitNodeKey(key); ok {
 		if event.Removed {
 			n.view.RemoveNode(n.now, life)
 			n.keyGone(key, pair.Revision)
-		} else if record, ok := decode[placement.Node](n, pair.Value); ok {
+		} else if record, rest, ok := decode[placement.Node](n, pair.Value); ok {
 			record.ID, record.Life = id, life // the key decides
 			n.view.SetNode(n.now, record, pair.Revision)
+			n.keyWritten(key, rest, pair.Revision)
 		}
-	} else if name, ok := strings.CutPrefix(key, specPrefix); ok {
+	} else if name, ok := strings.CutPrefix(key, records.SpecPrefix); ok {
 		if event.Removed {
-			n.view.RemoveSpec(n.now, name)
-		} else if record, ok := decode[placement.Spec](n, pair.Value); ok {
-			n.view.SetSpec(n.now, name, record)
+			n.removeSpec(name)
+		} else if record, _, ok := decode[records.Spec](n, pair.Value); ok {
+			n.setSpec(name, record)
 		}
-	} else if name, ok := strings.CutPrefix(key, placePrefix); ok && !event.Removed {
-		if record, ok := decode[placement.Place](n, pair.Value); ok {
-			n.view.SetPlace(n.now, name, record, pair.Revision)
+	} else if name, ok := strings.CutPrefix(key, records.PlacePrefix); ok && !event.Removed {
+		if record, rest, ok := decode[placement.Place](n, pair.Value); ok {
+			n.setPlace(name, record, rest, pair.Revision)
+		}
+	} else if key == records.GenerationKey && !event.Removed {
+		if record, _, ok := decode[records.Generation](n, pair.Value); ok {
+			n.generation = record
 		}
 	}
 }
 
-func splitNodeKey(key string) (id, life string, ok bool) {
-	rest, ok := strings.CutPrefix(key, nodesPrefix)
-	if !ok {
-		return "", "", false
-	}
-	return strings.Cut(rest, "/")
-}
-
-func decode[R any](n *Node, value []byte) (record R, ok bool) {
-	if err := json.Unmarshal(value, &record); err != nil {
+func decode[R records.Record](n *Node, value []byte) (record R, rest records.Rest, ok bool) {
+	record, rest, err := records.Decode[R](value)
+	if err != nil {
 		n.malformed++
-		return record, false
 	}
-	return record, true
+	return record, rest, err == nil
+}
+
+// setPlace takes a place record, and keeps what this program does not know of it.
+func (n *Node) setPlace(name string, record placement.Place, rest records.Rest, revision int64) {
+	if _, known := n.view.Place(name); revision <= known {
+		return
+	}
+	n.view.SetPlace(n.now, name, record, revision)
+	if rest != nil {
+		n.placeRest[name] = rest
+	} else {
+		delete(n.placeRest, name)
+	}
+}
+
+func (n *Node) setSpec(name string, record records.Spec) {
+	if known, ok := n.specs[name]; ok && known.Equal(record) {
+		return
+	}
+	n.specs[name] = record
+	n.specsChanged[name] = true
+	n.view.SetSpec(n.now, name, record.Spec)
+}
+
+func (n *Node) removeSpec(name string) {
+	if _, known := n.specs[name]; !known {
+		return
+	}
+	delete(n.specs, name)
+	n.specsChanged[name] = true
+	n.view.RemoveSpec(n.now, name)
+}
+
+// told is what the servers were told of a place.
+type told struct {
+	place   placement.Place
+	address string
+	alive   bool
+}
+
+// tell says what has changed since the last step: specifications first, then places.
+func (n *Node) tell() {
+	if len(n.specsChanged) > 0 {
+		for _, name := range sortedKeys(n.specsChanged) {
+			record, known := n.specs[name]
+			n.do(Effect{Kind: EffectSpec, Name: name, Record: record, Known: known})
+		}
+		clear(n.specsChanged)
+	}
+	for _, name := range n.view.Changed() {
+		place, revision := n.view.Place(name)
+		if revision == 0 {
+			continue
+		}
+		owner, alive := n.view.Life(place.Life)
+		if now := (told{place, owner.Address, alive}); n.told[name] != now {
+			n.told[name] = now
+			n.do(Effect{Kind: EffectPlace, Name: name, Place: place, Owner: owner, Known: alive})
+		}
+	}
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/kv"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -139,13 +140,13 @@ func newWorld(seed uint64, nodes, names int, b broken) *world {
 
 func (w *world) putSpec(name string, s placement.Spec) {
 	w.specs[name] = s
-	_, _ = w.store.Commit(store.Txn{Then: []store.Change{store.Put(protocol.SpecKey(name), protocol.Encode(s))}})
+	_, _ = w.store.Commit(store.Txn{Then: []store.Change{store.Put(records.SpecKey(name), records.Encode(records.Spec{Spec: s}, nil))}})
 	w.notify()
 }
 
 func (w *world) removeSpec(name string) {
 	delete(w.specs, name)
-	_, _ = w.store.Commit(store.Txn{Then: []store.Change{store.Remove(protocol.SpecKey(name))}})
+	_, _ = w.store.Commit(store.Txn{Then: []store.Change{store.Remove(records.SpecKey(name))}})
 	w.notify()
 }
 
@@ -263,8 +264,14 @@ func (w *world) serverEnded(p *process, name string) {
 	w.alive[name] = kept
 }
 
-// checkPlaced checks that every name runs where the store says, and on one node only.
+// checkPlaced checks that every name runs where the store says, and on one node only, and that all
+// servers know.
 func (w *world) checkPlaced() {
+	for _, m := range w.machines {
+		if m.process != nil {
+			m.process.checkTold()
+		}
+	}
 	for name := range w.specs {
 		var on []string
 		for _, m := range w.machines {
@@ -272,7 +279,7 @@ func (w *world) checkPlaced() {
 				on = append(on, m.process.String())
 			}
 		}
-		snapshot := w.store.Read(protocol.PlaceKey(name))
+		snapshot := w.store.Read(records.PlaceKey(name))
 		switch {
 		case len(on) != 1:
 			w.fail("after the faults, %s runs on %v", name, on)

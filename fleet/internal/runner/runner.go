@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -17,9 +18,16 @@ import (
 // Servers are the servers of this node, with their guard. Its methods are called by one goroutine,
 // one after the other, and must not wait for the runner.
 type Servers interface {
-	// Deadline says until when the life is in force, by package boottime; 0: it is over. Exclusive
+	// Deadline says until when the life of a lease is in force, by package boottime; 0: it is over. Exclusive
 	// servers must have ended soon after, whatever happens to this process.
-	Deadline(at time.Duration)
+	Deadline(lease store.Lease, at time.Duration)
+	// Spec says that a server of the fleet has a specification, which it had not or which has
+	// changed; not known: it has none any longer. It comes before a Start by it.
+	Spec(name string, spec records.Spec, known bool)
+	// Place says where a name is, when that has changed: the record, or the life of its owner has
+	// begun (alive; owner is then its record), has another address, or has ended. It says nothing
+	// of names that were never placed, and nothing when the own life is over (Deadline).
+	Place(name string, place placement.Place, owner placement.Node, alive bool)
 	// Start starts a server. An exclusive one must not start when the deadline has passed.
 	// What cannot be started has ended.
 	Start(name string, epoch uint64, spec placement.Spec)
@@ -39,6 +47,7 @@ type Runner struct {
 
 	mu     sync.Mutex
 	inputs []protocol.Input
+	asks   []chan protocol.Snapshot
 	// wake has room for one, and is filled when inputs are there.
 	wake chan struct{}
 
@@ -46,6 +55,7 @@ type Runner struct {
 	stopWatch func()
 	drained   chan struct{}
 	once      sync.Once
+	ended     chan struct{} // closed when Run returns
 }
 
 // requestTimeout ends each request to the store.
@@ -55,7 +65,7 @@ const requestTimeout = 2 * time.Second
 func New(c protocol.Config, s store.Store, servers Servers) *Runner {
 	return &Runner{
 		store: s, servers: servers, node: protocol.New(c), timeout: requestTimeout,
-		wake: make(chan struct{}, 1), stopWatch: func() {}, drained: make(chan struct{}),
+		wake: make(chan struct{}, 1), stopWatch: func() {}, drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
@@ -73,22 +83,47 @@ func (r *Runner) Drained() <-chan struct{} { return r.drained }
 // Leave drains, gives the lease back, and lets Run return.
 func (r *Runner) Leave() { r.put(protocol.Input{Kind: protocol.InputLeave}) }
 
+// Done is closed when Run returns.
+func (r *Runner) Done() <-chan struct{} { return r.ended }
+
+// Snapshot returns what the node knows, or knew when Run returned. It waits for the goroutine of
+// Run, which is never long, and must not be called by a method of Servers.
+func (r *Runner) Snapshot(ctx context.Context) (protocol.Snapshot, error) {
+	answer := make(chan protocol.Snapshot, 1)
+	r.mu.Lock()
+	r.asks = append(r.asks, answer)
+	r.mu.Unlock()
+	r.signal()
+	select {
+	case s := <-answer:
+		return s, nil
+	case <-r.ended:
+		return r.node.Snapshot(), nil // nobody changes it any longer
+	case <-ctx.Done():
+		return protocol.Snapshot{}, context.Cause(ctx)
+	}
+}
+
 func (r *Runner) put(in protocol.Input) {
 	r.mu.Lock()
 	r.inputs = append(r.inputs, in)
 	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *Runner) signal() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (r *Runner) take() []protocol.Input {
+func (r *Runner) take() ([]protocol.Input, []chan protocol.Snapshot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	inputs := r.inputs
-	r.inputs = nil
-	return inputs
+	inputs, asks := r.inputs, r.asks
+	r.inputs, r.asks = nil, nil
+	return inputs, asks
 }
 
 // Run takes part in the fleet. It returns nil when the node has left, and otherwise the cause of
@@ -96,6 +131,7 @@ func (r *Runner) take() []protocol.Input {
 // whoever ends the servers may give it back.
 func (r *Runner) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer close(r.ended)
 	defer r.work.Wait()
 	defer cancel()
 	timer := time.NewTimer(0)
@@ -105,13 +141,17 @@ func (r *Runner) Run(ctx context.Context) error {
 		timer.Reset(max(r.node.Due()-boottime.Now(), 0))
 		select {
 		case <-ctx.Done():
-			r.servers.Deadline(0)
+			r.servers.Deadline(0, 0)
 			return context.Cause(ctx)
 		case <-timer.C:
 			left = r.step(ctx, protocol.Input{})
 		case <-r.wake:
-			for _, in := range r.take() {
+			inputs, asks := r.take()
+			for _, in := range inputs {
 				left = left || r.step(ctx, in)
+			}
+			for _, answer := range asks {
+				answer <- r.node.Snapshot()
 			}
 		}
 	}
@@ -129,7 +169,11 @@ func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
 		case protocol.EffectWatch:
 			r.watch(ctx, e)
 		case protocol.EffectDeadline:
-			r.servers.Deadline(e.At)
+			r.servers.Deadline(e.Lease, e.At)
+		case protocol.EffectSpec:
+			r.servers.Spec(e.Name, e.Record, e.Known)
+		case protocol.EffectPlace:
+			r.servers.Place(e.Name, e.Place, e.Owner, e.Known)
 		case protocol.EffectStart:
 			r.servers.Start(e.Name, e.Epoch, e.Spec)
 		case protocol.EffectAdopt:

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/etcdtest"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
@@ -28,6 +30,7 @@ type board struct {
 	alive   map[string]map[string]uint64 // name → node → epoch
 	epochs  map[string]uint64
 	faults  []string
+	nodes   []*local
 	changed chan struct{}
 }
 
@@ -91,9 +94,28 @@ type local struct {
 	at    time.Duration
 	runs  map[string]uint64
 	only  map[string]bool // exclusive
+	specs map[string]records.Spec
+	owner map[string]string // as told; "" if its life has ended
 }
 
-func (l *local) Deadline(at time.Duration) {
+func (l *local) Spec(name string, spec records.Spec, known bool) {
+	l.change(func() {
+		if delete(l.specs, name); known {
+			l.specs[name] = spec
+		}
+	})
+}
+
+func (l *local) Place(name string, place placement.Place, owner placement.Node, alive bool) {
+	l.change(func() {
+		l.owner[name] = ""
+		if alive && !place.Released {
+			l.owner[name] = owner.ID
+		}
+	})
+}
+
+func (l *local) Deadline(_ store.Lease, at time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at = at
@@ -175,7 +197,8 @@ type fleet struct {
 
 func (f *fleet) join(id string) (node *runner.Runner, stop func() error) {
 	s := f.open(f.t)
-	l := &local{board: f.board, id: id, runs: map[string]uint64{}, only: map[string]bool{}}
+	l := &local{board: f.board, id: id, runs: map[string]uint64{}, only: map[string]bool{}, specs: map[string]records.Spec{}, owner: map[string]string{}}
+	f.board.change(func() { f.board.nodes = append(f.board.nodes, l) })
 	node = runner.New(protocol.Config{
 		Node: placement.Node{ID: id}, TTL: f.ttl, Placement: placement.Policy{Settle: 200 * time.Millisecond, Step: 200 * time.Millisecond},
 	}, s, l)
@@ -193,11 +216,30 @@ func (f *fleet) join(id string) (node *runner.Runner, stop func() error) {
 	return node, stop
 }
 
+// known: the nodes were told of all names, and where each runs.
+func (f *fleet) known(names int, nodes ...string) func(map[string]map[string]uint64) bool {
+	return func(alive map[string]map[string]uint64) bool {
+		know := 0
+		for _, l := range f.board.nodes {
+			right := len(l.specs) == names && slices.Contains(nodes, l.id)
+			for name, on := range alive {
+				if _, runs := on[l.owner[name]]; !runs {
+					right = false
+				}
+			}
+			if right {
+				know++
+			}
+		}
+		return know == len(nodes)
+	}
+}
+
 func (f *fleet) specs(names int) {
 	s := f.open(f.t)
 	for i := range names {
-		value := protocol.Encode(placement.Spec{Exclusive: i%2 == 0})
-		_, err := s.Commit(f.t.Context(), store.Txn{Then: []store.Change{store.Put(protocol.SpecKey(fmt.Sprint("server", i)), value)}})
+		value := records.Encode(records.Spec{Spec: placement.Spec{Exclusive: i%2 == 0}}, nil)
+		_, err := s.Commit(f.t.Context(), store.Txn{Then: []store.Change{store.Put(records.SpecKey(fmt.Sprint("server", i)), value)}})
 		require.NoError(f.t, err)
 	}
 }
@@ -228,6 +270,13 @@ func TestRunner(t *testing.T) {
 			c, stopC := f.join("c")
 			f.board.wait(t, "all names run", placed(names, "a", "b", "c"))
 
+			f.board.wait(t, "all nodes know where", f.known(names, "a", "b", "c"))
+			snapshot, err := a.Snapshot(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, protocol.StateMember, snapshot.State)
+			require.Len(t, snapshot.Nodes, 3)
+			require.Len(t, snapshot.Names, names)
+
 			a.Drain()
 			<-a.Drained()
 			f.board.wait(t, "a has drained", placed(names, "b", "c"))
@@ -244,6 +293,10 @@ func TestRunner(t *testing.T) {
 			require.NoError(t, stopC())
 			d.Leave()
 			f.board.wait(t, "all have left", placed(0))
+			<-d.Done()
+			snapshot, err = d.Snapshot(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, protocol.StateLeft, snapshot.State)
 		})
 	}
 }

@@ -1,0 +1,188 @@
+package records
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+)
+
+// ErrConflict: another configuration was applied at the same time. What was applied by this one may
+// be replaced.
+var ErrConflict = errors.New("another configuration was applied at the same time; apply it again if it is the one that is wanted")
+
+// Server is one server of a configuration.
+type Server struct {
+	Name string
+	placement.Spec
+	Definition json.RawMessage
+}
+
+const (
+	// mostChanges are how many changes a transaction has; etcd allows 128, by default.
+	mostChanges = 100
+	// mostBytes are how many bytes its values have, roughly; etcd allows 1.5 MiB, by default.
+	mostBytes = 1 << 20
+	maxName   = 256
+)
+
+// Apply makes servers the servers of the fleet, and returns the generation of the configuration.
+// Servers that are the same already are not written; if all are, nothing is, and the generation
+// stays as it was.
+//
+// A large configuration takes several transactions: first what is removed, then what is changed or
+// added. Between them, nodes see servers of both configurations, and [Generation.Next] is set. Each
+// transaction holds only if nobody else has applied something since the one before, so that two
+// configurations never mix; the later one that begins wins, and the other gets [ErrConflict].
+// After any other error, or a crash, the configuration may be applied partly. Apply, with the same
+// or another configuration, completes it.
+//
+// A server must not become exclusive, or stop being so, under its name: a node that is cut off
+// still runs it as it was. Apply refuses that before it writes anything.
+func Apply(ctx context.Context, s store.Store, servers []Server) (generation uint64, err error) {
+	wanted, err := check(servers)
+	if err != nil {
+		return 0, err
+	}
+	// Read in this order: if somebody applies something between, the first transaction fails.
+	before, revision, err := readGeneration(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	snapshot, err := s.Read(ctx, SpecPrefix)
+	if err != nil {
+		return 0, err
+	}
+	next := max(before.Applied, before.Next) + 1
+	changes, err := difference(snapshot.Pairs, wanted, next)
+	if err != nil {
+		return 0, err
+	}
+	if len(changes) == 0 {
+		if before.Next == 0 {
+			return before.Applied, nil
+		}
+		next = before.Next // somebody's last transaction is missing
+	}
+	for done := false; !done; {
+		part := changes[:partOf(changes)]
+		changes = changes[len(part):]
+		done = len(changes) == 0
+		record := Generation{Applied: before.Applied, Next: next}
+		if done {
+			record = Generation{Applied: next}
+		}
+		result, err := s.Commit(ctx, store.Txn{
+			If:   []store.Condition{store.Unchanged(GenerationKey, revision)},
+			Then: append(slices.Clone(part), store.Put(GenerationKey, Encode(record, nil))),
+		})
+		if err != nil {
+			return 0, fmt.Errorf("the configuration may be applied partly; apply it again: %w", err)
+		}
+		if !result.OK {
+			return 0, ErrConflict
+		}
+		revision = result.Revision
+	}
+	return next, nil
+}
+
+// check returns the servers by name.
+func check(servers []Server) (map[string]Server, error) {
+	wanted := make(map[string]Server, len(servers))
+	for _, server := range servers {
+		switch _, twice := wanted[server.Name]; {
+		case server.Name == "" || len(server.Name) > maxName || strings.Contains(server.Name, "/"):
+			return nil, fmt.Errorf("server %.40q: a name has 1 to %d bytes and no slash", server.Name, maxName)
+		case twice:
+			return nil, fmt.Errorf("server %q is defined twice", server.Name)
+		}
+		if server.Definition != nil {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, server.Definition); err != nil {
+				return nil, fmt.Errorf("server %q: its definition is not valid JSON: %w", server.Name, err)
+			}
+			server.Definition = compact.Bytes()
+		}
+		if size := len(server.Definition); size > MaxDefinitionBytes {
+			return nil, fmt.Errorf("server %q: its definition has %d bytes, and %d are allowed", server.Name, size, MaxDefinitionBytes)
+		}
+		wanted[server.Name] = server
+	}
+	return wanted, nil
+}
+
+func readGeneration(ctx context.Context, s store.Store) (record Generation, revision int64, err error) {
+	snapshot, err := s.Read(ctx, GenerationKey)
+	if err != nil {
+		return record, 0, err
+	}
+	for _, pair := range snapshot.Pairs {
+		if pair.Key == GenerationKey {
+			if record, _, err = Decode[Generation](pair.Value); err != nil {
+				return record, 0, fmt.Errorf("the record %s of the store: %w", pair.Key, err)
+			}
+			revision = pair.Revision
+		}
+	}
+	return record, revision, nil
+}
+
+// difference returns the changes that make the pairs what is wanted: removals first, each sorted by
+// name.
+func difference(pairs []store.Pair, wanted map[string]Server, next uint64) (changes []store.Change, err error) {
+	current := map[string][]byte{}
+	for _, pair := range pairs {
+		name := strings.TrimPrefix(pair.Key, SpecPrefix)
+		if current[name] = pair.Value; !has(wanted, name) {
+			changes = append(changes, store.Remove(pair.Key))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		server := wanted[name]
+		record := Spec{Spec: server.Spec, Definition: server.Definition, Generation: next}
+		if size := len(Encode(record, nil)); size > maxRecordBytes {
+			return nil, fmt.Errorf("server %q: its record has %d bytes, and %d are allowed", name, size, maxRecordBytes)
+		}
+		value, exists := current[name]
+		if !exists {
+			changes = append(changes, store.Put(SpecKey(name), Encode(record, nil)))
+			continue
+		}
+		known, rest, err := Decode[Spec](value)
+		if err != nil {
+			return nil, fmt.Errorf("server %q cannot be changed: %w", name, err)
+		}
+		if known.Exclusive != record.Exclusive {
+			return nil, fmt.Errorf("server %q: exclusive must not change from %t to %t under one name, because a node that is cut off still runs it as it was; remove it, and add it under another name",
+				name, known.Exclusive, record.Exclusive)
+		}
+		same := record
+		same.Generation = known.Generation
+		if !bytes.Equal(Encode(same, nil), Encode(known, nil)) {
+			changes = append(changes, store.Put(SpecKey(name), Encode(record, rest)))
+		}
+	}
+	return changes, nil
+}
+
+func has(wanted map[string]Server, name string) bool { _, ok := wanted[name]; return ok }
+
+// partOf is how many of the changes go into the next transaction.
+func partOf(changes []store.Change) int {
+	size := 0
+	for i, change := range changes {
+		size += len(change.Key) + len(change.Value)
+		if i == mostChanges || i > 0 && size > mostBytes {
+			return i
+		}
+	}
+	return len(changes)
+}

@@ -94,9 +94,6 @@ func New(opts ...Option) (*Client, error) {
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaultClientBufferBytes
 	}
-	if o.dialer == nil {
-		o.dialer = dial.New
-	}
 	buffer := budget.New(o.maxBufferBytes, nil)
 	c := &Client{opts: o, applying: make(chan struct{}, 1), intercepted: budget.New(o.maxBufferBytes, buffer)}
 	c.rt = actors.New(actors.Options{
@@ -108,7 +105,7 @@ func New(opts ...Option) (*Client, error) {
 			defer func() { // even if it panics: findAuthorizer may wait for the record
 				c.authorizers.record(spec, d, func(name string) bool { return c.rt.Snapshot().Server(name) != nil })
 			}()
-			return o.dialer(spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
+			return dial.ByHook(o.dialer, spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
 		},
 	})
 	return c, nil

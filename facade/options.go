@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/actors"
 	"github.com/mcpvisor/mcpvisor/transport"
+	"github.com/mcpvisor/mcpvisor/transport/dial"
 )
 
 // Option configures a [Client]. Of options that set the same thing the last one
@@ -33,7 +34,7 @@ type options struct {
 	readInterceptors []ReadInterceptor // the same
 	roots            *transport.Roots  // nil: the client declares no roots
 	journal          journalOption
-	dialer           DialerFunc // nil: package dial
+	dialer           *dial.Hook // nil: none
 	err              error      // what is wrong with the options, for New to return
 }
 
@@ -93,14 +94,10 @@ func WithStickyTools() Option { return func(o *options) { o.stickyTools = true }
 // Default: Raw is nil.
 func WithRawCatalog() Option { return func(o *options) { o.rawCatalog = true } }
 
-// DialerFunc makes the dialer of a registration; see [WithDialer].
-type DialerFunc func(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error)
-
-// WithDialer makes f choose how each server is reached, in place of the transport that its spec
-// names. It is not part of the stable API: the fleet uses it, where a server is a process of this
-// host or of another one, by turns. f is called once for each registration, must not block, and may
-// call package transport/dial. Default: package transport/dial.
-func WithDialer(f DialerFunc) Option { return func(o *options) { o.dialer = f } }
+// WithDialer makes h choose how each server is reached, in place of the transport that its spec
+// names. It is not part of the stable API: the fleet uses it, because a server of a fleet is a
+// process of this host and of others by turns. Default: the transport of the spec.
+func WithDialer(h *dial.Hook) Option { return func(o *options) { o.dialer = h } }
 
 // defaultClientBufferBytes is the default of [WithMaxBufferBytes].
 const defaultClientBufferBytes = 512 << 20

@@ -158,7 +158,16 @@ func TestNode_Drain_loses_no_call(t *testing.T) {
 	for _, name := range a.Servers() {
 		require.Equal(t, "b", nodeOf(a, name))
 	}
-	for first := <-rounds; <-rounds < first+12; { // each server is called on both nodes after the drain
+	first := -1
+	for round := 0; round < first+12 || first < 0; { // each server is called on both nodes after the drain
+		select {
+		case round = <-rounds:
+		case err := <-failed:
+			require.NoError(t, err)
+		}
+		if first < 0 {
+			first = round
+		}
 	}
 	close(stop)
 	require.NoError(t, <-failed)

@@ -88,7 +88,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	n.catalogs = newCatalogs(n)
 	n.guards = &guards{ticket: config.GuardTicket, ready: n.onGuardReady, lost: n.onGuardLost}
 	options := append([]facade.Option{facade.WithRawCatalog()}, config.Options...)
-	if n.Client, err = facade.New(append(options, facade.WithDialer(n.newDialer))...); err != nil {
+	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
 		return nil, err
 	}
@@ -430,4 +430,3 @@ func (n *Node) onEnded(l *local) {
 	n.runner.Ended(l.name, l.epoch.Load())
 	n.reroute(l.name)
 }
-

@@ -111,7 +111,7 @@ var arrows = map[string]arrow{
 	"test/conformance/gateway":                {". facade gateway", nil},
 	"test":                                    {". supervisor facade config oauth mcptest mcptest/ internal/", []string{sdk, zerolog}},
 
-	"fleet":                    {". supervisor facade internal/ fleet fleet/", nil},
+	"fleet":                    {". supervisor facade config transport transport/dial internal/ fleet fleet/", []string{sdk, zerolog}},
 	"fleet/internal/records":   {"fleet/placement fleet/store", nil},
 	"fleet/internal/protocol":  {"fleet/placement fleet/store fleet/internal/records", nil},
 	"fleet/internal/runner":    {"fleet/placement fleet/store fleet/internal/boottime fleet/internal/records fleet/internal/protocol", nil},

@@ -23,3 +23,22 @@ func New(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, er
 	}
 	return nil, fmt.Errorf("server %q has no transport: set one of Stdio, HTTP, InMemory and Transport", spec.Name)
 }
+
+// Hook chooses the dialer in place of [New]; see facade.WithDialer. It is opaque, so that the API
+// of the facade shows no type of package transport.
+type Hook struct {
+	dialer func(mcpvisor.ServerSpec, transport.Options) (transport.Dialer, error)
+}
+
+// NewHook makes a hook. f is called once for each registration, must not block, and may call [New].
+func NewHook(f func(mcpvisor.ServerSpec, transport.Options) (transport.Dialer, error)) *Hook {
+	return &Hook{f}
+}
+
+// ByHook returns the dialer that a hook chooses; that of New if h is nil.
+func ByHook(h *Hook, spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
+	if h == nil {
+		return New(spec, opts)
+	}
+	return h.dialer(spec, opts)
+}

@@ -22,13 +22,13 @@ import (
 
 // world makes nodes of one fleet in this process.
 type world struct {
-	t         *testing.T
+	t         testing.TB
 	store     store.Store
 	authority *certs.Authority
 	scripts   map[string]mcptest.Script
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	authority, err := certs.NewAuthority("test")
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ type Node struct {
 
 	ctx    context.Context // ends when the node ends
 	cancel context.CancelFunc
-	work   sync.WaitGroup
+	work   work
 	ran    chan struct{} // closed when the runner has returned
 	closed atomic.Bool
 
@@ -194,6 +194,29 @@ func (n *Node) Close(ctx context.Context) error {
 }
 
 const revokeTimeout = 2 * time.Second
+
+// work counts the goroutines of a node. After Wait has begun, none is started: what would be done is
+// of no use any more.
+type work struct {
+	mu    sync.Mutex
+	ended bool // guarded by mu
+	all   sync.WaitGroup
+}
+
+func (w *work) Go(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.all.Go(f)
+	}
+}
+
+func (w *work) Wait() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.all.Wait()
+}
 
 // newDialer makes the dialer of a registration.
 func (n *Node) newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {

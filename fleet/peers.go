@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -26,6 +28,7 @@ type neighbour struct {
 	err           error         // why it cannot be reached; nil: it can
 	changed       chan struct{} // closed, and replaced, when err changes
 	sessions      map[*remoteSession]bool
+	idle          *time.Timer // closes it when no session uses it; nil until none does for the first time
 }
 
 func newPeers(identity peer.Identity) *peers {
@@ -58,13 +61,35 @@ func (p *peers) join(s *remoteSession, node, address string) (*neighbour, error)
 	return n, nil
 }
 
-var errNotConnected = fmt.Errorf("it is not connected yet")
+var errNotConnected = errors.New("it is not connected yet")
 
-// leave forgets a session.
+// leave forgets a session. A connection that none has used for a while is closed.
 func (p *peers) leave(s *remoteSession, n *neighbour) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(n.sessions, s)
+	if len(n.sessions) > 0 || p.closed {
+		return
+	}
+	if n.idle == nil {
+		n.idle = time.AfterFunc(idlePeer, func() { p.forget(n) })
+	}
+	n.idle.Reset(idlePeer)
+}
+
+// idlePeer is how long a connection is kept that no session uses.
+const idlePeer = time.Minute
+
+// forget closes a connection that no session uses.
+func (p *peers) forget(n *neighbour) {
+	p.mu.Lock()
+	if len(n.sessions) > 0 || p.byNode[n.node] != n {
+		p.mu.Unlock()
+		return
+	}
+	delete(p.byNode, n.node)
+	p.mu.Unlock()
+	n.client.Close()
 }
 
 // changed notes whether a node can be reached. If not, the sessions to it end: their next ones wait
@@ -117,17 +142,6 @@ func (p *peers) unreachable() map[string]string {
 	return why
 }
 
-// forget closes the connection to a node that has left the fleet.
-func (p *peers) forget(node string) {
-	p.mu.Lock()
-	n := p.byNode[node]
-	delete(p.byNode, node)
-	p.mu.Unlock()
-	if n != nil {
-		n.client.Close()
-	}
-}
-
 func (p *peers) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -135,6 +149,9 @@ func (p *peers) close() {
 	p.byNode = nil
 	p.mu.Unlock()
 	for _, n := range all {
+		if n.idle != nil {
+			n.idle.Stop()
+		}
 		n.client.Close()
 	}
 }

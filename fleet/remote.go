@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	lists "github.com/mcpvisor/mcpvisor/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -227,14 +228,8 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 	case "ping":
 		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own
 	case "tools/call":
-		var p struct {
-			Arguments json.RawMessage `json:"arguments"`
-			continuation
-		}
-		if err := json.Unmarshal(r.Params, &p); err != nil {
-			return nil, err
-		}
-		return s.route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), p.Arguments, append(opts, p.option(r.Caller)...)...)
+		arguments, next := splitParams(r.Params)
+		return s.route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, append(opts, next.option(r.Caller)...)...)
 	case "completion/complete":
 		request, err := completionRequest(r.Params)
 		if err != nil {
@@ -242,20 +237,17 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		}
 		return s.route.CompleteRaw(ctx, name, request, opts...)
 	case "resources/read":
-		var p continuation
-		if err := json.Unmarshal(r.Params, &p); err != nil {
-			return nil, err
-		}
-		return s.route.ReadResourceRaw(ctx, name, r.Target, append(opts, p.option(r.Caller)...)...)
+		_, next := splitParams(r.Params)
+		return s.route.ReadResourceRaw(ctx, name, r.Target, append(opts, next.option(r.Caller)...)...)
 	case "prompts/get":
-		var p struct {
-			Arguments map[string]string `json:"arguments"`
-			continuation
+		encoded, next := splitParams(r.Params)
+		var arguments map[string]string
+		if len(encoded) > 0 {
+			if err := json.Unmarshal(encoded, &arguments); err != nil {
+				return nil, err
+			}
 		}
-		if err := json.Unmarshal(r.Params, &p); err != nil {
-			return nil, err
-		}
-		return s.route.GetPromptRaw(ctx, mcpvisor.Qualify(name, r.Target), p.Arguments, append(opts, p.option(r.Caller)...)...)
+		return s.route.GetPromptRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, append(opts, next.option(r.Caller)...)...)
 	}
 	return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: fmt.Errorf("%s cannot be passed on to node %q", r.Method, s.to.node)}
 }
@@ -292,9 +284,23 @@ func withCapabilities(meta, capabilities json.RawMessage) (json.RawMessage, erro
 }
 
 // continuation are the members of params that continue a call (2026-07-28).
-type continuation struct {
-	InputResponses json.RawMessage `json:"inputResponses"`
-	RequestState   json.RawMessage `json:"requestState"`
+type continuation facade.Continuation
+
+// splitParams returns the arguments in the params of a call, which the facade has made, and what
+// continues it. Both are parts of params.
+func splitParams(params json.RawMessage) (arguments json.RawMessage, next continuation) {
+	_ = jsonscan.EachMember(params, func(name string, value []byte) error {
+		switch name {
+		case "arguments":
+			arguments = value
+		case "inputResponses":
+			next.InputResponses = value
+		case "requestState":
+			next.RequestState = value
+		}
+		return nil
+	})
+	return arguments, next
 }
 
 // option returns the option of a call whose result is returned although it requires input.
@@ -302,7 +308,7 @@ func (c continuation) option(caller *transport.Caller) []facade.CallOption {
 	if caller == nil || !caller.ReturnInput {
 		return nil
 	}
-	return []facade.CallOption{facade.WithRelay(facade.Continuation{InputResponses: c.InputResponses, RequestState: c.RequestState})}
+	return []facade.CallOption{facade.WithRelay(facade.Continuation(c))}
 }
 
 // options are the options of the call on the other node. done is called when it has ended.

@@ -179,6 +179,30 @@ func capabilitiesOf(offer transport.Offer) (d DeclaredCapabilities) {
 	return d
 }
 
+// declaredText returns the capabilities of an offer as JSON. It must not be changed.
+func declaredText(offer transport.Offer, noTasks bool) json.RawMessage {
+	key := declaredKey{offer, noTasks}
+	if text, ok := declaredTexts.Load(key); ok {
+		return text.(json.RawMessage)
+	}
+	d := capabilitiesOf(offer)
+	if noTasks {
+		d.Extensions = nil
+	}
+	text, _ := json.Marshal(d) // it always marshals
+	declaredTexts.Store(key, json.RawMessage(text))
+	return text
+}
+
+type declaredKey struct {
+	offer   transport.Offer
+	noTasks bool
+}
+
+// declaredTexts has the text of each offer that was made, of 64 that there are: to encode it took a
+// sixth of a call that a gateway or another node of a fleet makes.
+var declaredTexts sync.Map
+
 // CallMeta returns the _meta object of a request for a caller: meta, the result of [RequestMeta],
 // with the capabilities of whoever answers for this request.
 func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
@@ -191,11 +215,7 @@ func CallMeta(meta json.RawMessage, c *transport.Caller) json.RawMessage {
 		if c.Handlers != nil {
 			offer = c.Handlers.Offer().Or(c.Rest)
 		}
-		d := capabilitiesOf(offer)
-		if c.NoTasks {
-			d.Extensions = nil
-		}
-		declared, _ = json.Marshal(d) // it always marshals
+		declared = declaredText(offer, c.NoTasks)
 	}
 	whole := append(make(json.RawMessage, 0, len(meta)+len(declared)), '{')
 	_ = jsonscan.EachMember(meta, func(name string, value []byte) error { // an object that RequestMeta has made

@@ -38,8 +38,8 @@ func (s Spec) Equal(other Spec) bool {
 	return s.Exclusive == other.Exclusive && maps.Equal(s.Labels, other.Labels)
 }
 
-// allows reports whether the node has the labels.
-func (s Spec) allows(n Node) bool {
+// Allows reports whether the node has the labels.
+func (s Spec) Allows(n Node) bool {
 	for label, value := range s.Labels {
 		if has, ok := n.Labels[label]; !ok || has != value {
 			return false

@@ -10,7 +10,8 @@ import (
 const mostCandidates = 16
 
 // candidatesOf returns the nodes that may run a name, best first: those with room in the order of
-// their scores, then those whose load has reached the bound but not their capacity.
+// their scores, then those whose load has reached the bound but not their capacity. Before them all
+// is the node on which somebody wants the name.
 //
 // The score is that of weighted rendezvous hashing: each node has a score of its own for each
 // name, so that a node that comes or goes changes the first candidate of its own names only.
@@ -43,12 +44,31 @@ func (v *View) candidatesOf(n *name) []*life {
 		copy(best[i+1:found], best[i:found-1])
 		best[i] = c
 	}
-	n.candidates = slices.Grow(n.candidates[:0], found)
+	n.candidates = slices.Grow(n.candidates[:0], found+1)
+	target := v.target(n)
+	if target != nil {
+		n.candidates = append(n.candidates, target)
+	}
 	for _, c := range best[:found] {
-		n.candidates = append(n.candidates, c.life)
+		if c.life != target {
+			n.candidates = append(n.candidates, c.life)
+		}
 	}
 	n.ranked = v.generation
 	return n.candidates
+}
+
+// target is the node on which somebody wants a name, if that node may take it: it is there, does not
+// drain, has the labels, and has not reached its capacity. Its bound does not matter.
+func (v *View) target(n *name) *life {
+	if len(v.moves) == 0 {
+		return nil
+	}
+	l := v.newest[v.moves[n.name]]
+	if l == nil || l.Draining || !n.fits(l) || l.spent && n.place.Life != l.Life {
+		return nil
+	}
+	return l
 }
 
 // fullPenalty is more than any score: u is at least 2^-54, and a weight 0.001.

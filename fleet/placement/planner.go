@@ -64,15 +64,21 @@ type Planner struct {
 	held map[string]bool
 
 	claims map[string]bool // not answered
-	// releases are decided, and not carried out: the view has the name with this life, or, if it is
-	// surplus (true), with nobody. So surplus leaves only as fast as others take it.
-	releases map[string]bool
+	// releases are decided, and not carried out: the view has the name with this life and the epoch
+	// of the decision, or, if it is surplus, with nobody. So surplus leaves only as fast as others
+	// take it.
+	releases map[string]released
 
 	queue      []candidacy // a heap; the first is due first
 	queued     map[*name]bool
 	news       int // how many of the view's news were read
 	generation uint64
 	due        time.Duration
+}
+
+type released struct {
+	surplus bool
+	epoch   uint64
 }
 
 type candidacy struct {
@@ -84,7 +90,7 @@ type candidacy struct {
 func NewPlanner(p Policy, lifeID string, now time.Duration) *Planner {
 	return &Planner{
 		policy: p.withDefaults(), life: lifeID, joined: now, held: map[string]bool{},
-		claims: map[string]bool{}, releases: map[string]bool{}, queued: map[*name]bool{},
+		claims: map[string]bool{}, releases: map[string]released{}, queued: map[*name]bool{},
 	}
 }
 
@@ -187,8 +193,14 @@ func (p *Planner) dueOf(v *View, n *name) (due time.Duration, candidate bool) {
 	if rank > 0 && p.held[n.name] {
 		rank = 0
 	}
+	if target := v.target(n); rank >= 0 && target != nil && target.Life != p.life {
+		rank += moveSteps
+	}
 	return n.since + time.Duration(rank)*p.policy.Step, rank >= 0
 }
+
+// moveSteps are how many steps more the others leave a name to the node on which somebody wants it.
+const moveSteps = 3
 
 // hasRoom counts the claims that the view does not have yet. A node beyond its bound takes a name
 // only if no candidate has room.
@@ -197,16 +209,16 @@ func (p *Planner) hasRoom(v *View, self *life, n *name) bool {
 	if self.Capacity > 0 && load >= self.Capacity {
 		return false
 	}
-	return self.full || load < v.bound(self) || p.held[n.name]
+	return self.full || load < v.bound(self) || p.held[n.name] || v.target(n) == self
 }
 
 func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Effect) {
 	surplus := self.load - v.bound(self)
-	for server, handover := range p.releases {
+	for server, r := range p.releases {
 		switch n := v.names[server]; {
-		case n.owned() && n.place.Life == p.life:
+		case n.owned() && n.place.Life == p.life && n.place.Epoch == r.epoch:
 			surplus--
-		case !handover || !n.unplaced:
+		case !r.surplus || !n.unplaced:
 			delete(p.releases, server)
 		}
 	}
@@ -221,29 +233,36 @@ func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Eff
 		if _, decided := p.releases[n.name]; decided {
 			continue
 		}
-		handover := !self.Draining && n.fits(self)
+		handover := !self.Draining && n.fits(self) && !v.movesAway(n, self)
 		if handover {
 			if surplus <= 0 || !v.wanted(n, self) {
 				continue
 			}
 			surplus--
 		}
-		p.releases[n.name] = handover
+		p.releases[n.name] = released{handover, n.place.Epoch}
 		effects = append(effects, Effect{EffectRelease, n.name, n.place, n.revision})
 	}
 	return effects
 }
 
-// leaving are the names of a life that it may have to release, sorted: those that do not fit, or
-// all.
+// leaving are the names of a life that it may have to release: those that do not fit or move to
+// another node, or all. Those that have been here longest come first, so that a name that somebody
+// has moved here is not the first surplus.
 func (v *View) leaving(l *life, all bool) (names []*name) {
 	for _, n := range v.owned[l.Life] {
-		if all || l.Draining || !n.fits(l) {
+		if all || l.Draining || !n.fits(l) || v.movesAway(n, l) {
 			names = append(names, n)
 		}
 	}
-	slices.SortFunc(names, func(a, b *name) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(names, func(a, b *name) int { return cmp.Compare(a.revision, b.revision) })
 	return names
+}
+
+// movesAway reports whether somebody wants a name on another node, which may take it.
+func (v *View) movesAway(n *name, self *life) bool {
+	target := v.target(n)
+	return target != nil && target != self
 }
 
 // fits reports whether the node may run the name.

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -17,6 +18,9 @@ type View struct {
 	unplaced map[string]*name
 	// owned are the names whose place names a life and is not released, by life, living or not.
 	owned map[string]map[string]*name
+
+	// moves are names that somebody wants on a node, by its id.
+	moves map[string]string
 
 	// generation changes with everything that candidates depend on, except the names themselves:
 	// the nodes, and which of them are full. Candidates of another generation are old.
@@ -68,7 +72,7 @@ type name struct {
 func NewView(p Policy) *View {
 	return &View{
 		policy: p.withDefaults(), lives: map[string]*life{}, newest: map[string]*life{},
-		names: map[string]*name{}, unplaced: map[string]*name{}, owned: map[string]map[string]*name{}, generation: 1,
+		names: map[string]*name{}, unplaced: map[string]*name{}, owned: map[string]map[string]*name{}, moves: map[string]string{}, generation: 1,
 	}
 }
 
@@ -158,6 +162,29 @@ func (v *View) SetPlace(now time.Duration, server string, p Place, revision int6
 	v.version++
 	v.refresh(now, n)
 }
+
+// SetMove says that somebody wants a name to run on a node; "": nobody does any longer.
+func (v *View) SetMove(server, nodeID string) {
+	if v.moves[server] == nodeID {
+		return
+	}
+	if v.moves[server] = nodeID; nodeID == "" {
+		delete(v.moves, server)
+	}
+	if n := v.names[server]; n != nil {
+		n.ranked = 0
+		if n.unplaced {
+			v.generation++ // planners consider it again
+		}
+	}
+	v.version++
+}
+
+// Move returns the node on which somebody wants a name to run; "" if nobody does.
+func (v *View) Move(server string) string { return v.moves[server] }
+
+// Moves returns the names for which [View.Move] is a node, sorted.
+func (v *View) Moves() []string { return slices.Sorted(maps.Keys(v.moves)) }
 
 // Place returns who runs a name, and the revision of the record; 0: there is none.
 func (v *View) Place(server string) (p Place, revision int64) {

@@ -27,6 +27,8 @@ const (
 	InputWatchEnded
 	// InputEnded: the server of Name and Epoch has ended, and nothing of it is left.
 	InputEnded
+	// InputFence: the life is over now, because there is no guard that would end it.
+	InputFence
 	// InputDrain: hand everything over, and take nothing more.
 	InputDrain
 	// InputLeave: drain, then give the lease back and do nothing more.

@@ -131,6 +131,7 @@ type request struct {
 	place placement.Place // that the commit writes
 	rest  records.Rest
 	claim bool
+	moves bool // the claim ends a move
 }
 
 // New makes a node that has not joined yet.
@@ -192,6 +193,11 @@ func (n *Node) take(in Input) {
 		n.takeWatchEnd(in)
 	case InputEnded:
 		n.takeEnd(in.Name, in.Epoch)
+	case InputFence:
+		if n.inForce() {
+			n.fence()
+			n.retryAt = n.now + n.config.Retry
+		}
 	case InputDrain, InputLeave:
 		n.leaving = n.leaving || in.Kind == InputLeave
 		n.recordDue = n.recordDue || !n.draining
@@ -229,6 +235,9 @@ func (n *Node) takeCommit(r request, in Input) {
 	if in.Kind == InputCommitted {
 		if in.Result.OK {
 			n.setPlace(r.name, r.place, r.rest, in.Result.Revision)
+			if r.moves { // otherwise the planner would release the name until the watch says so
+				n.view.SetMove(r.name, "")
+			}
 		}
 		for _, pair := range in.Result.Current {
 			if pair.Key == records.PlaceKey(r.name) {

@@ -215,6 +215,64 @@ func TestNode_fences(t *testing.T) {
 	require.Equal(t, []string{"revoke", "start lock 2", "adopt shared 2"}, b.saw())
 }
 
+// TestNode_lostGuard: the life is over at once, and the next one begins after a pause.
+func TestNode_lostGuard(t *testing.T) {
+	b := joined(t, twoServers)
+	b.saw()
+	b.step(protocol.Input{Kind: protocol.InputFence})
+	require.Equal(t, []string{"over", "end lock 1 true"}, b.saw())
+	b.ended("lock", 1)
+	require.Equal(t, []string{"revoke"}, b.saw())
+	require.Equal(t, protocol.StateApart, b.node.State())
+	b.step(protocol.Input{Kind: protocol.InputFence})
+	require.Empty(t, b.saw(), "there is no life")
+	b.run(3 * time.Second)
+	require.Equal(t, []string{"start lock 2", "adopt shared 2"}, b.saw())
+}
+
+// TestNode_moves: the owner ends the server and releases it; whoever claims it ends the move.
+func TestNode_moves(t *testing.T) {
+	b := joined(t, twoServers)
+	b.saw()
+	b.put("nodes/b/77", records.Encode(placement.Node{}, nil))
+	b.put("move/lock", records.Encode(records.Move{Node: "b"}, nil))
+	b.events()
+	require.Equal(t, []string{"end lock 1 false"}, b.saw())
+	require.Equal(t, "b", b.node.Snapshot().Names[0].Move)
+	b.ended("lock", 1)
+	require.True(t, b.released("lock"))
+	require.NotEmpty(t, b.engine.Read("move/").Pairs)
+	b.run(2900 * time.Millisecond)
+	require.True(t, b.released("lock"), "it is for b")
+	b.run(3 * time.Second)
+	require.Equal(t, []string{"start lock 2"}, b.saw(), "which has not come")
+	require.Empty(t, b.engine.Read("move/").Pairs)
+	b.events()
+	require.Empty(t, b.node.Snapshot().Names[0].Move)
+	b.run(time.Minute)
+	require.Empty(t, b.saw())
+}
+
+// TestNode_moveEnds: the lease of a move has ended, as the watch or a snapshot says.
+func TestNode_moveEnds(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		b := joined(t, twoServers)
+		b.put("move/lock", records.Encode(records.Move{Node: "b"}, nil))
+		b.events()
+		require.Equal(t, "b", b.node.Snapshot().Names[0].Move)
+		b.remove("move/lock")
+		if compacted {
+			b.engine.Compact(b.engine.Revision())
+			b.step(protocol.Input{Kind: protocol.InputWatchEnded, Watch: b.watch, Compacted: true})
+			b.now += time.Second
+			b.step(protocol.Input{})
+		} else {
+			b.events()
+		}
+		require.Empty(t, b.node.Snapshot().Names[0].Move)
+	}
+}
+
 // TestNode_lostLease: somebody has ended the lease, or removed the key.
 func TestNode_lostLease(t *testing.T) {
 	for name, lose := range map[string]func(b *bench){

@@ -1,7 +1,9 @@
 package protocol
 
 import (
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 
 // place carries out what the planner decides, and makes the servers that run here those that the
@@ -13,7 +15,11 @@ func (n *Node) place() {
 			case placement.EffectClaim:
 				rest := n.placeRest[e.Name]
 				txn := claim(e.Name, e.Place, rest, e.Revision, n.config.Node.ID, n.life)
-				n.ask(Effect{Kind: EffectCommit, Txn: txn}, request{name: e.Name, claim: true, rest: rest, place: placement.Place{
+				moves := n.view.Move(e.Name) != ""
+				if moves { // done, or whoever was to take it has not
+					txn.Then = append(txn.Then, store.Remove(records.MoveKey(e.Name)))
+				}
+				n.ask(Effect{Kind: EffectCommit, Txn: txn}, request{name: e.Name, claim: true, rest: rest, moves: moves, place: placement.Place{
 					Node: n.config.Node.ID, Life: n.life, Epoch: e.Place.Epoch + 1,
 				}})
 			case placement.EffectRelease:

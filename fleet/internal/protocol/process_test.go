@@ -49,6 +49,7 @@ type process struct {
 	deadline time.Duration // that the guard knows; 0: the life is over
 	servers  map[string]*serverProcess
 	told     map[string]protocol.Effect // the last of each kind and name
+	noGuard  bool                       // its guard has died and is not replaced yet
 	tick     time.Duration              // when the next tick is planned, by the machine's clock
 
 	// The watch: what was sent, and when the last of it arrives.
@@ -295,21 +296,53 @@ func (p *process) progress() {
 // The guard and the servers.
 
 func (p *process) setDeadline(at time.Duration) {
+	if p.deadline == 0 {
+		p.noGuard = false // each life begins with another
+	}
 	p.deadline = at
 	if at == 0 {
 		p.endExclusive()
 		return
 	}
 	p.world.at(p.trueTime(at), func() {
-		if p.deadline == at {
+		if p.deadline == at && !p.noGuard {
 			p.deadline = 0
 			p.endExclusive()
 		}
 	})
 }
 
+// loseGuard ends the guard. Within a second, the node replaces it or fences itself. Then the node
+// is neither stopped nor killed; that is outside of what is promised.
+func (p *process) loseGuard() {
+	w := p.world
+	w.log("%s: the guard dies", p)
+	p.noGuard = true
+	life := p.node.Life()
+	replaced := w.chance(0.5)
+	w.after(w.between(0, time.Second), func() {
+		if p.dead || !p.noGuard || p.node.Life() != life || w.broken.noGuardNoFence {
+			return
+		}
+		if !replaced {
+			w.log("%s: there is no other guard", p)
+			p.input(protocol.Input{Kind: protocol.InputFence})
+			return
+		}
+		w.log("%s: the guard is replaced", p)
+		p.noGuard = false
+		if p.deadline <= p.clock() {
+			p.deadline = 0
+			p.endExclusive()
+		}
+	})
+}
+
+// guarded reports whether something may stop or kill the node.
+func (p *process) guarded() bool { return !p.noGuard || p.world.broken.noGuardNoFence }
+
 func (p *process) endExclusive() {
-	if p.world.broken.noGuard {
+	if p.world.broken.noGuard || p.noGuard {
 		return // and the node ends them when it runs
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.servers)) {

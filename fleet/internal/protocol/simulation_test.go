@@ -26,7 +26,7 @@ const (
 
 // TestSimulation runs fleets of five nodes through faults: lost and late packets, cut links,
 // clocks that differ by 5 %, processes that are stopped, killed and started, machines that stop,
-// a store that is away. Two lives of an exclusive name never overlap, epochs only grow, and after
+// guards that die, names that are moved, a store that is away. Two lives of an exclusive name never overlap, epochs only grow, and after
 // the faults every name is placed.
 //
 //	go test ./internal/protocol -run TestSimulation -simulation.seed 17 -v
@@ -51,6 +51,7 @@ func TestSimulation_finds(t *testing.T) {
 		"a claim without the check of the former life":      {noFormerCheck: true},
 		"a guard that gives the lease back before the reap": {earlyRevoke: true},
 		"a stopped node without a guard":                    {noGuard: true},
+		"a node that lives on without its guard":            {noGuardNoFence: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			failed, _ := firstFailure(2000, b)
@@ -96,6 +97,8 @@ func (c *counts) add(other counts) {
 	c.starts += other.starts
 	c.fences += other.fences
 	c.restarts += other.restarts
+	c.moves += other.moves
+	c.guards += other.guards
 }
 
 // simulate runs one fleet.
@@ -112,6 +115,7 @@ func simulate(seed uint64, b broken, trace func(string, ...any)) *world {
 	w.run(faultsFor + settleFor)
 	if w.failure == "" {
 		w.checkPlaced()
+		w.checkMove()
 	}
 	return w
 }
@@ -123,9 +127,9 @@ func (w *world) fault() {
 	}
 	m := w.machines[w.random.IntN(len(w.machines))]
 	lasts := w.between(100*time.Millisecond, 20*time.Second)
-	switch w.random.IntN(12) {
+	switch w.random.IntN(14) {
 	case 0, 1:
-		if p := m.process; p != nil && !p.stopped {
+		if p := m.process; p != nil && !p.stopped && p.guarded() {
 			p.pause()
 			w.after(lasts, func() {
 				if p.stopped {
@@ -134,7 +138,7 @@ func (w *world) fault() {
 			})
 		}
 	case 2:
-		if p := m.process; p != nil {
+		if p := m.process; p != nil && p.guarded() {
 			p.kill()
 			w.after(w.between(0, 8*time.Second), m.boot)
 		}
@@ -176,6 +180,13 @@ func (w *world) fault() {
 			w.removeSpec(name)
 			w.after(lasts, func() { w.putSpec(name, s) })
 		}
+	case 12:
+		if p := m.process; p != nil && !p.stopped && p.deadline != 0 && p.guarded() {
+			w.count.guards++
+			p.loseGuard()
+		}
+	case 13:
+		w.move(fmt.Sprint("server", w.random.IntN(12)), m.config.Node.ID)
 	}
 	w.after(w.between(0, 4*time.Second), w.fault)
 }

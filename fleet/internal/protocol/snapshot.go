@@ -32,6 +32,7 @@ type Name struct {
 	Known bool            // it has a specification
 	Place placement.Place // epoch 0: it has never run
 	Alive bool            // the lease of the place's life lives
+	Move  string          // the node that is to take it; "" if none is
 	// Epoch of the server that runs on this node; 0: none does.
 	Epoch uint64
 }
@@ -50,6 +51,7 @@ func (n *Node) Snapshot() Snapshot {
 		record.Spec, record.Known = n.specs[name]
 		record.Place, _ = n.view.Place(name)
 		record.Alive = n.view.Alive(record.Place.Life)
+		record.Move = n.view.Move(name)
 		if server := n.servers[name]; server != nil {
 			record.Epoch = server.epoch
 		}

@@ -73,12 +73,14 @@ func (n *Node) takeSnapshot(in Input) {
 		return
 	}
 	w.revision, w.reread = in.Snapshot.Revision, false
-	lives, specs := map[string]bool{}, map[string]bool{}
+	lives, specs, moves := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, pair := range in.Snapshot.Pairs {
 		if id, life, ok := records.SplitNodeKey(pair.Key); ok {
 			lives[records.NodeKey(id, life)] = true
 		} else if name, ok := strings.CutPrefix(pair.Key, records.SpecPrefix); ok {
 			specs[name] = true
+		} else if name, ok := strings.CutPrefix(pair.Key, records.MovePrefix); ok {
+			moves[name] = true
 		}
 		n.apply(store.Event{Pair: pair})
 	}
@@ -91,6 +93,11 @@ func (n *Node) takeSnapshot(in Input) {
 	for _, name := range n.view.Names() {
 		if !specs[name] {
 			n.removeSpec(name)
+		}
+	}
+	for _, name := range n.view.Moves() {
+		if !moves[name] {
+			n.view.SetMove(name, "")
 		}
 	}
 }
@@ -116,6 +123,12 @@ func (n *Node) apply(event store.Event) {
 	} else if name, ok := strings.CutPrefix(key, records.PlacePrefix); ok && !event.Removed {
 		if record, rest, ok := decode[placement.Place](n, pair.Value); ok {
 			n.setPlace(name, record, rest, pair.Revision)
+		}
+	} else if name, ok := strings.CutPrefix(key, records.MovePrefix); ok {
+		if event.Removed {
+			n.view.SetMove(name, "")
+		} else if record, _, ok := decode[records.Move](n, pair.Value); ok {
+			n.view.SetMove(name, record.Node)
 		}
 	} else if key == records.GenerationKey && !event.Removed {
 		if record, _, ok := decode[records.Generation](n, pair.Value); ok {

@@ -47,10 +47,12 @@ type broken struct {
 	noFormerCheck bool // a claim holds although the former life's key is there
 	earlyRevoke   bool // the guard gives the lease back before the servers have been reaped
 	noGuard       bool // nobody ends the servers of a stopped node
+	// noGuardNoFence: a node whose guard has died keeps its life.
+	noGuardNoFence bool
 }
 
 // counts are what a run has cost.
-type counts struct{ events, requests, starts, fences, restarts int }
+type counts struct{ events, requests, starts, fences, restarts, moves, guards int }
 
 type event struct {
 	at     time.Duration
@@ -148,6 +150,35 @@ func (w *world) removeSpec(name string) {
 	delete(w.specs, name)
 	_, _ = w.store.Commit(store.Txn{Then: []store.Change{store.Remove(records.SpecKey(name))}})
 	w.notify()
+}
+
+// move asks that a node takes a name, as records.RequestMove does.
+func (w *world) move(name, id string) {
+	w.log("%s is to move to %s", name, id)
+	w.count.moves++
+	lease := w.store.Grant(w.storeNow(), moveTTL)
+	_, _ = w.store.Commit(store.Txn{
+		If:   []store.Condition{store.Present(records.SpecKey(name))},
+		Then: []store.Change{store.PutLeased(records.MoveKey(name), records.Encode(records.Move{Node: id}, nil), lease)},
+	})
+	w.notify()
+}
+
+// moveTTL is shorter than the rest after the faults.
+const moveTTL = 15 * time.Second
+
+// checkMove moves one name while nothing fails, and checks that it arrives.
+func (w *world) checkMove() {
+	m := w.machines[w.random.IntN(len(w.machines))]
+	name := fmt.Sprint("server", w.random.IntN(12))
+	if !w.specs[name].Allows(m.config.Node) {
+		return
+	}
+	w.move(name, m.config.Node.ID)
+	w.run(w.now + 5*time.Second)
+	if w.failure == "" && (m.process == nil || m.process.servers[name] == nil) {
+		w.fail("%s has not moved to %s", name, m.config.Node.ID)
+	}
 }
 
 var leave = protocol.Input{Kind: protocol.InputLeave}

@@ -120,19 +120,24 @@ func check(servers []Server) (map[string]Server, error) {
 }
 
 func readGeneration(ctx context.Context, s store.Store) (record Generation, revision int64, err error) {
-	snapshot, err := s.Read(ctx, GenerationKey)
-	if err != nil {
+	pair, exists, err := get(ctx, s, GenerationKey)
+	if err != nil || !exists {
 		return record, 0, err
 	}
-	for _, pair := range snapshot.Pairs {
-		if pair.Key == GenerationKey {
-			if record, _, err = Decode[Generation](pair.Value); err != nil {
-				return record, 0, fmt.Errorf("the record %s of the store: %w", pair.Key, err)
-			}
-			revision = pair.Revision
-		}
+	if record, _, err = Decode[Generation](pair.Value); err != nil {
+		return record, 0, fmt.Errorf("the record %s of the store: %w", pair.Key, err)
 	}
-	return record, revision, nil
+	return record, pair.Revision, nil
+}
+
+// get reads one key: a transaction that changes nothing returns it if it exists. [store.Store.Read]
+// would also return the keys that begin with it.
+func get(ctx context.Context, s store.Store, key string) (pair store.Pair, exists bool, err error) {
+	result, err := s.Commit(ctx, store.Txn{If: []store.Condition{store.Absent(key)}})
+	if err != nil || result.OK {
+		return store.Pair{}, false, err
+	}
+	return result.Current[0], true, nil
 }
 
 // difference returns the changes that make the pairs what is wanted: removals first, each sorted by

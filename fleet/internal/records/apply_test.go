@@ -28,6 +28,9 @@ type watched struct {
 }
 
 func (w *watched) Commit(ctx context.Context, txn store.Txn) (store.Result, error) {
+	if len(txn.Then) == 0 { // it reads
+		return w.Store.Commit(ctx, txn)
+	}
 	w.commits++
 	if w.before != nil {
 		if err := w.before(w.commits); err != nil {

@@ -27,11 +27,13 @@ const Version = 1
 //	nodes/<id>/<life>  a node with a living lease; goes with the lease
 //	spec/<name>        a server of the fleet
 //	place/<name>       who runs it; never removed, so that epochs only grow
+//	move/<name>        which node is to take it; goes with a lease that nobody renews
 //	generation         which configuration was applied last
 const (
 	NodesPrefix   = "nodes/"
 	SpecPrefix    = "spec/"
 	PlacePrefix   = "place/"
+	MovePrefix    = "move/"
 	GenerationKey = "generation"
 )
 
@@ -43,6 +45,9 @@ func SpecKey(name string) string { return SpecPrefix + name }
 
 // PlaceKey is the key of a place.
 func PlaceKey(name string) string { return PlacePrefix + name }
+
+// MoveKey is the key of a move.
+func MoveKey(name string) string { return MovePrefix + name }
 
 // SplitNodeKey returns the parts of a key that [NodeKey] has made.
 func SplitNodeKey(key string) (id, life string, ok bool) {
@@ -82,9 +87,14 @@ type Generation struct {
 	Next uint64 `json:"next,omitempty"`
 }
 
+// Move says which node is to take a name. See [RequestMove].
+type Move struct {
+	Node string `json:"node"` // its id
+}
+
 // Record is any record of the store.
 type Record interface {
-	placement.Node | placement.Place | Spec | Generation
+	placement.Node | placement.Place | Spec | Generation | Move
 }
 
 // Rest has the fields of a record that this program does not know; nil if there are none. Only

@@ -74,6 +74,10 @@ func (r *Runner) Ended(name string, epoch uint64) {
 	r.put(protocol.Input{Kind: protocol.InputEnded, Name: name, Epoch: epoch})
 }
 
+// Fence ends the life now, as its deadline does: there is no guard, and no other within a second.
+// The next life begins when exclusive servers have ended.
+func (r *Runner) Fence() { r.put(protocol.Input{Kind: protocol.InputFence}) }
+
 // Drain hands all servers over. Drained is closed when it has none for the first time.
 func (r *Runner) Drain() { r.put(protocol.Input{Kind: protocol.InputDrain}) }
 

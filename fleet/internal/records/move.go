@@ -1,0 +1,81 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/fleet/placement"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
+)
+
+// MoveTTL bounds how long a move is tried. A lease that nobody renews ends it.
+const MoveTTL = 30 * time.Second
+
+// RequestMove asks that a node takes a name: the owner releases it, and the node is the first to
+// claim it. The claim removes the record, whoever claims, so that a node that does not come in time is
+// not waited for again. The caller sees the end in the place of the name, and may give the lease
+// back before: the move is not tried any longer then.
+//
+// A move is no pin. Later, the name goes where placement wants it; labels are pins.
+func RequestMove(ctx context.Context, s store.Store, name, nodeID string) (lease store.Lease, err error) {
+	if err := checkMove(ctx, s, name, nodeID); err != nil {
+		return 0, fmt.Errorf("move of server %q: %w", name, err)
+	}
+	if lease, err = s.Grant(ctx, MoveTTL); err != nil {
+		return 0, err
+	}
+	result, err := s.Commit(ctx, store.Txn{
+		If:   []store.Condition{store.Present(SpecKey(name))},
+		Then: []store.Change{store.PutLeased(MoveKey(name), Encode(Move{Node: nodeID}, nil), lease)},
+	})
+	if err == nil && !result.OK {
+		err = fmt.Errorf("move of server %q: it was removed", name)
+	}
+	if err != nil {
+		return 0, errors.Join(err, s.Revoke(ctx, lease))
+	}
+	return lease, nil
+}
+
+// checkMove finds out whether the node may take the name. Nodes ignore a move to one that may not.
+func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
+	pair, known, err := get(ctx, s, SpecKey(name))
+	if err != nil {
+		return err
+	}
+	var spec Spec
+	if known {
+		if spec, _, err = Decode[Spec](pair.Value); err != nil {
+			return err
+		}
+	}
+	lives, err := s.Read(ctx, NodesPrefix+nodeID+"/")
+	if err != nil {
+		return err
+	}
+	var (
+		newest   placement.Node
+		revision int64
+	)
+	for _, pair := range lives.Pairs {
+		if pair.Revision > revision {
+			if newest, _, err = Decode[placement.Node](pair.Value); err != nil {
+				return fmt.Errorf("node %q: %w", nodeID, err)
+			}
+			revision = pair.Revision
+		}
+	}
+	switch {
+	case !known:
+		return errors.New("the fleet has no such server")
+	case revision == 0:
+		return fmt.Errorf("node %q is not there", nodeID)
+	case newest.Draining:
+		return fmt.Errorf("node %q is draining", nodeID)
+	case !spec.Allows(newest):
+		return fmt.Errorf("node %q does not have the labels %v", nodeID, spec.Labels)
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package records_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+)
+
+func TestRequestMove(t *testing.T) {
+	s := newStore(t)
+	put(t, s, "spec/a", `{"v":1,"labels":{"zone":"1"}}`)
+	put(t, s, "spec/ab", `{"v":1}`)
+	put(t, s, "spec/later", `{"v":2}`)
+	put(t, s, "nodes/n1/a", `{"v":1,"labels":{"zone":"1"}}`)
+	put(t, s, "nodes/n10/a", `{"v":1}`)
+	put(t, s, "nodes/drains/b", `{"v":1}`)
+	put(t, s, "nodes/drains/a", `{"v":1,"draining":true}`) // newer
+	put(t, s, "nodes/later/a", `{"v":2}`)
+	before := values(t, s)
+	for problem, move := range map[string][2]string{
+		`move of server "b": the fleet has no such server`:           {"b", "n1"},
+		`move of server "later": the record has version 2`:           {"later", "n1"},
+		`move of server "a": node "n" is not there`:                  {"a", "n"},
+		`move of server "a": node "drains" is draining`:              {"a", "drains"},
+		`move of server "a": node "n10" does not have the labels`:    {"a", "n10"},
+		`move of server "a": node "later": the record has version 2`: {"a", "later"},
+	} {
+		_, err := records.RequestMove(t.Context(), s, move[0], move[1])
+		require.ErrorContains(t, err, problem)
+		require.Equal(t, before, values(t, s))
+	}
+	lease, err := records.RequestMove(t.Context(), s, "a", "n1")
+	require.NoError(t, err)
+	require.Equal(t, `{"v":1,"node":"n1"}`, values(t, s)["move/a"])
+	require.NoError(t, s.Revoke(t.Context(), lease))
+	require.Equal(t, before, values(t, s), "the lease ends it")
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
@@ -58,6 +59,47 @@ func (n *Node) Apply(ctx context.Context, servers []Server) (generation uint64, 
 		return 0, err
 	}
 	return generation, n.awaitRegistered(ctx, generation, servers)
+}
+
+// Move lets a node take a server from the one that runs it: calls in flight there end first, for up
+// to 30 s. It needs no [Node], and returns when the node has the server. A move is no pin: later the
+// server goes where placement wants it. Labels are pins.
+//
+// Errors: the fleet has no such server or node, the node drains or lacks the labels of the server,
+// or it did not take the server within 30 s or before ctx ended.
+func Move(ctx context.Context, s store.Store, server, node string) error {
+	lease, err := records.RequestMove(ctx, s, server, node)
+	if err != nil {
+		return fmt.Errorf("move server %q to node %q: %w", server, node, err)
+	}
+	defer func() { // it is not tried any longer
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
+		defer cancel()
+		_ = s.Revoke(ending, lease)
+	}()
+	ctx, cancel := context.WithTimeoutCause(ctx, records.MoveTTL, errors.New("the node has not taken it in time"))
+	defer cancel()
+	for tick := time.NewTicker(movePoll); ; {
+		place, err := records.PlaceOf(ctx, s, server)
+		if err == nil && place.Node == node && !place.Released {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tick.Stop()
+			return fmt.Errorf("move server %q to node %q: %w", server, node, context.Cause(ctx))
+		}
+	}
+}
+
+// movePoll is how often Move looks.
+const movePoll = 100 * time.Millisecond
+
+// Move is the function [Move] for the fleet of this node.
+func (n *Node) Move(ctx context.Context, server, node string) error {
+	return Move(ctx, n.store, server, node)
 }
 
 // awaitRegistered waits until this node has registered the servers of a generation, or of a later

@@ -15,7 +15,7 @@ import (
 type guards struct {
 	ticket func(store.Lease) ([]byte, error) // nil: the node has no guard
 	// ready is called when there is a guard, after there was none. lost is called when the guard of
-	// the present life is gone: what runs under it must end.
+	// the present life is gone: the life must end.
 	ready, lost func()
 
 	mu       sync.Mutex
@@ -99,17 +99,14 @@ func (g *guards) start() {
 // onLost follows the end of a guard that could not be replaced.
 func (g *guards) onLost(lease store.Lease) {
 	g.mu.Lock()
-	if g.lease != lease || g.guard == nil || g.closed {
-		g.mu.Unlock()
-		return
+	lost := g.lease == lease && g.guard != nil && !g.closed
+	if lost {
+		g.work.Go(g.guard.Close)
+		g.guard = nil
 	}
-	g.guard = nil
 	g.mu.Unlock()
-	g.lost()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.lease == lease && g.guard == nil {
-		g.startLocked()
+	if lost {
+		g.lost()
 	}
 }
 

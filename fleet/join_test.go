@@ -174,3 +174,25 @@ func TestNode_Drain_loses_no_call(t *testing.T) {
 	require.NoError(t, a.Leave(ctx))
 	require.NoError(t, b.WaitReady(ctx))
 }
+
+func TestNode_Move(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.join("a"), w.join("b")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(2, 1))
+	require.NoError(t, err)
+	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(2, 1)))
+	waitReady(t, a)
+	waitReady(t, b)
+	for _, name := range a.Servers() {
+		to := map[string]string{"a": "b", "b": "a"}[nodeOf(a, name)]
+		require.NoError(t, b.Move(ctx, name, to))
+		result, err := a.CallTool(ctx, name+"/pid", nil, facade.WithWaitReady())
+		require.NoError(t, err)
+		require.False(t, result.IsError)
+		require.Eventually(t, func() bool { return nodeOf(a, name) == to && nodeOf(b, name) == to }, 20*time.Second, 5*time.Millisecond)
+	}
+	require.ErrorContains(t, a.Move(ctx, "s0", "c"), `node "c" is not there`)
+	require.ErrorContains(t, a.Move(ctx, "nothing", "b"), "no such server")
+}

@@ -103,19 +103,6 @@ func (l *local) end(cause *supervisor.Cause, now bool) {
 	l.report()
 }
 
-// restart ends the sessions without a grace; others may follow.
-func (l *local) restart(cause *supervisor.Cause) {
-	l.mu.Lock()
-	open := make([]*localSession, 0, len(l.sessions))
-	for s := range l.sessions {
-		open = append(open, s)
-	}
-	l.mu.Unlock()
-	for _, s := range open {
-		transport.Kill(s.Session, cause)
-	}
-}
-
 // report says once that nothing is left.
 func (l *local) report() {
 	l.mu.Lock()

@@ -354,10 +354,8 @@ func (n *Node) onGuardReady() {
 }
 
 func (n *Node) onGuardLost() {
-	n.log.Error().Msg("the guard of the node is gone and could not be replaced within a second; exclusive servers are restarted under another")
-	for _, l := range n.exclusives() {
-		l.restart(&supervisor.Cause{Kind: supervisor.CauseFenced, Message: "the guard of the node is gone"})
-	}
+	n.log.Error().Msg("the guard of the node is gone and could not be replaced within a second; its life ends, and the next one begins with another guard")
+	n.runner.Fence()
 }
 
 // servers is the node as its runner sees it.

@@ -79,3 +79,13 @@ func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
 	}
 	return nil
 }
+
+// PlaceOf returns who runs a name; the zero Place if nobody ever did.
+func PlaceOf(ctx context.Context, s store.Store, name string) (placement.Place, error) {
+	pair, known, err := get(ctx, s, PlaceKey(name))
+	if err != nil || !known {
+		return placement.Place{}, err
+	}
+	place, _, err := Decode[placement.Place](pair.Value)
+	return place, err
+}

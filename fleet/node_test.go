@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/fleet/store/memory"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+	"github.com/mcpvisor/mcpvisor/schema"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// epochOf asks a server for its MCPVISOR_EPOCH.
+func epochOf(t *testing.T, n *Node, server string) uint64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	result, err := n.CallTool(ctx, server+"/env", map[string]any{"name": "MCPVISOR_EPOCH"}, facade.WithWaitReady())
+	require.NoError(t, err)
+	epoch, err := strconv.ParseUint(schema.Text(result), 10, 64)
+	require.NoError(t, err, schema.Text(result))
+	return epoch
+}
+
+func TestNode_epoch_grows_with_every_incarnation_on_any_node(t *testing.T) {
+	_, a, b := onB(t, mcptest.Script{})
+	first := epochOf(t, a, "s")
+	ctx := t.Context()
+	require.NoError(t, b.Client.Restart(ctx, "s"))
+	require.NoError(t, b.WaitReady(ctx, "s"))
+	second := epochOf(t, b, "s")
+	require.Greater(t, second, first)
+	require.Equal(t, first>>epochBits, second>>epochBits)
+}
+
+func TestNode_epoch_grows_with_a_move(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.join("a"), w.join("b")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(1, 1))
+	require.NoError(t, err)
+	waitReady(t, a)
+	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(1, 1)))
+	waitReady(t, b)
+	before := epochOf(t, a, "s0")
+	require.NoError(t, a.Move(ctx, "s0", map[string]string{"a": "b", "b": "a"}[nodeOf(a, "s0")]))
+	require.Greater(t, epochOf(t, b, "s0")>>epochBits, before>>epochBits)
+}
+
+func TestNode_Close_others_take_over(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.join("a"), w.join("b")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(6, 6))
+	require.NoError(t, err)
+	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(6, 6)))
+	waitReady(t, a)
+	waitReady(t, b)
+	require.NoError(t, a.Close(ctx))
+	for _, name := range b.Servers() {
+		_, err := b.CallTool(ctx, name+"/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
+		require.NoError(t, err, name)
+		require.Equal(t, "b", nodeOf(b, name))
+	}
+	_, err = a.CallTool(ctx, "s0/echo", nil)
+	require.Error(t, err)
+	require.NoError(t, a.Close(ctx), "twice")
+}
+
+func TestNode_without_guard_refuses_exclusive_servers(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", func(c *Config) { c.AllowUnguarded = false })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(2, 1))
+	require.NoError(t, err)
+	err = a.WaitReady(ctx, "s0")
+	require.ErrorIs(t, err, mcpvisor.ErrEvicted)
+	require.ErrorContains(t, err, "Config.GuardTicket")
+	require.NoError(t, a.WaitReady(ctx, "s1"))
+}
+
+func TestNode_definition_that_one_node_cannot_use(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a")
+	b := w.join("b", func(c *Config) {
+		c.Capacity = 1
+		c.Resolve = func(string, json.RawMessage) (mcpvisor.ServerSpec, error) {
+			return mcpvisor.ServerSpec{}, errors.New("variable TOKEN is not set")
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := b.Apply(ctx, someServers(1, 0))
+	require.ErrorContains(t, err, "TOKEN", "nothing is applied")
+	_, err = a.Apply(ctx, someServers(4, 0))
+	require.NoError(t, err)
+	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(4, 0)))
+	for _, s := range a.Status().Servers {
+		if s.Node == "b" {
+			status, _ := b.ServerStatus(s.Name)
+			require.Eventually(t, func() bool {
+				status, _ = b.ServerStatus(s.Name)
+				return status.State == supervisor.StateEvicted
+			}, 20*time.Second, 5*time.Millisecond)
+			require.Contains(t, status.LastCause.Error(), "TOKEN")
+			continue
+		}
+		_, err := b.CallTool(ctx, s.Name+"/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
+		require.NoError(t, err, "it is reached on the other node")
+	}
+}
+
+func TestNode_Apply_leaves_other_servers_alone(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", func(c *Config) { c.Listener, c.ID = nil, "a" })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, a.Register(ctx, mcpvisor.ServerSpec{Name: "own", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	_, err := a.Apply(ctx, someServers(2, 0))
+	require.NoError(t, err)
+	waitReady(t, a)
+	require.ElementsMatch(t, []string{"own", "s0", "s1"}, a.Servers())
+	_, err = a.Apply(ctx, someServers(1, 0))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(a.Servers()) == 2 }, 20*time.Second, 5*time.Millisecond)
+	require.ElementsMatch(t, []string{"own", "s0"}, a.Servers())
+	require.Len(t, a.Status().Servers, 1)
+}
+
+func TestLocal_after_the_deadline_executes_nothing(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(2, 1))
+	require.NoError(t, err)
+	waitReady(t, a)
+	l := a.routes.localOf("s0")
+	inForce := true
+	l.inForce = func() bool { return inForce }
+	_, err = a.CallTool(ctx, "s0/count", map[string]any{"key": "k"})
+	require.NoError(t, err)
+	inForce = false
+	_, err = a.CallTool(ctx, "s0/count", map[string]any{"key": "k"})
+	require.ErrorIs(t, err, peer.ErrLeaseOver)
+	var e *mcpvisor.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
+}
+
+func TestJoin_bad_configuration(t *testing.T) {
+	w := newWorld(t)
+	for _, row := range []struct {
+		config Config
+		want   string
+	}{
+		{Config{}, "Config.Store is nil"},
+		{Config{Store: w.store}, "Config.ID"},
+		{Config{Store: w.store, ID: "a/b"}, "Config.ID"},
+		{Config{Store: w.store, ID: "a", TTL: time.Second}, "the least is 3s"},
+		{Config{Store: w.store, ID: "a", Weight: -1}, "must not be negative"},
+	} {
+		_, err := Join(t.Context(), row.config)
+		require.ErrorContains(t, err, row.want)
+	}
+	away := memory.New()
+	require.NoError(t, away.Close())
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := Join(ctx, Config{Store: away, ID: "a"})
+	require.ErrorContains(t, err, "the store has not answered")
+}

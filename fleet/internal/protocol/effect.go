@@ -38,11 +38,11 @@ const (
 	// if Now, at once, otherwise after what is in flight, within a bounded time. It may follow
 	// another EffectEnd that was not so urgent.
 	EffectEnd
-	// EffectSpec: the server of Name has the specification Record; not Known: it has none any
-	// longer. It comes before an EffectStart by this specification.
+	// EffectSpec: the server of Name has the specification Record; nil: it has none any longer. It
+	// comes before an EffectStart by this specification.
 	EffectSpec
-	// EffectPlace: Name has Place. If Known, the lease of its life lives, and Owner is the record of
-	// that node. It comes when any of it has changed, and not when the own life is over
+	// EffectPlace: Name has Place, and Owner is the record of its node; nil: the lease of its life
+	// does not live. It comes when any of it has changed, and not when the own life is over
 	// (EffectDeadline).
 	EffectPlace
 	// EffectDrained: the node has no name.
@@ -65,8 +65,7 @@ type Effect struct {
 	Epoch   uint64
 	Spec    placement.Spec
 	Now     bool
-	Record  records.Spec
+	Record  *records.Spec
 	Place   placement.Place
-	Owner   placement.Node
-	Known   bool
+	Owner   *placement.Node
 }

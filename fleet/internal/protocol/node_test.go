@@ -99,11 +99,18 @@ func (b *bench) note(e protocol.Effect) {
 	case protocol.EffectEnd:
 		b.seen = append(b.seen, fmt.Sprint("end ", e.Name, " ", e.Epoch, " ", e.Now))
 	case protocol.EffectSpec:
-		b.told = append(b.told, fmt.Sprintf("spec %s %t %s", e.Name, e.Known, e.Record.Definition))
-		b.order = append(b.order, "spec "+e.Name)
+		if b.order = append(b.order, "spec "+e.Name); e.Record == nil {
+			b.told = append(b.told, "no spec "+e.Name)
+		} else {
+			b.told = append(b.told, fmt.Sprintf("spec %s %s", e.Name, e.Record.Definition))
+		}
 	case protocol.EffectPlace:
-		b.told = append(b.told, fmt.Sprintf("place %s %d on %s/%s at %q, alive %t", e.Name, e.Place.Epoch, e.Place.Node, e.Place.Life, e.Owner.Address, e.Known))
 		b.order = append(b.order, "place "+e.Name)
+		told := fmt.Sprintf("place %s %d on %s/%s", e.Name, e.Place.Epoch, e.Place.Node, e.Place.Life)
+		if e.Owner != nil {
+			told += " at " + e.Owner.Address
+		}
+		b.told = append(b.told, told)
 	case protocol.EffectDrained:
 		b.seen = append(b.seen, "drained")
 	case protocol.EffectLeft:

@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"slices"
+
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
@@ -71,15 +73,20 @@ func (n *Node) release(name string) {
 // endForeign ends servers whose name has another owner, or no specification. One that was started
 // by a former life, and that nobody has claimed since, keeps running.
 func (n *Node) endForeign() {
-	for _, name := range sortedKeys(n.servers) {
-		s := n.servers[name]
+	var foreign []string
+	for name, s := range n.servers {
 		place, _ := n.view.Place(name)
 		if n.state == StateMember && place.Life == n.life && !place.Released {
 			continue
 		}
-		if _, known := n.view.Spec(name); !known || place.Epoch > s.epoch {
-			n.end(name, s, s.exclusive)
+		if _, known := n.specs[name]; !known || place.Epoch > s.epoch {
+			foreign = append(foreign, name)
 		}
+	}
+	slices.Sort(foreign)
+	for _, name := range foreign {
+		s := n.servers[name]
+		n.end(name, s, s.exclusive)
 	}
 }
 

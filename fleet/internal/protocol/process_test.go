@@ -430,7 +430,7 @@ func (p *process) powerOff() {
 func (p *process) checkTold() {
 	for _, name := range p.node.Snapshot().Names {
 		place, spec := p.told["place "+name.Name], p.told["spec "+name.Name]
-		if place.Place != name.Place || place.Known != name.Alive || spec.Known != name.Known || spec.Record.Exclusive != name.Spec.Exclusive {
+		if place.Place != name.Place || (place.Owner != nil) != name.Alive || (spec.Record != nil) != name.Known || name.Known && !spec.Record.Equal(name.Spec) {
 			p.world.fail("the servers of %s were told %+v %+v of %+v", p, place, spec, name)
 		}
 	}

@@ -93,7 +93,7 @@ func TestNode_laterRecords(t *testing.T) {
 	b.step(protocol.Input{Kind: protocol.InputWatchEnded, Watch: b.watch, Compacted: true})
 	b.run(time.Minute)
 	require.Equal(t, before.Pairs, b.engine.Read("").Pairs)
-	require.Equal(t, []string{"spec new true "}, b.heard(), "it has a place, which nobody here knows")
+	require.Equal(t, []string{"spec new "}, b.heard(), "it has a place, which nobody here knows")
 	require.Equal(t, []string{"watch"}, b.saw())
 	require.GreaterOrEqual(t, b.node.Malformed(), 14)
 	nodes := b.node.View().Nodes()

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,7 @@ func TestSimulation(t *testing.T) {
 		require.Empty(t, simulate(*seed, broken{}, t.Logf).failure)
 		return
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the fleets are small, and live for milliseconds
 	begin := time.Now()
 	failed, total := firstFailure(*seeds, broken{})
 	require.Zero(t, failed, "seed %d fails; replay it with\n\tgo test ./internal/protocol -run TestSimulation -simulation.seed %d -v\n%s",

@@ -36,8 +36,8 @@ func isCommit(e protocol.Effect) bool { return e.Kind == protocol.EffectCommit }
 func TestNode_tells(t *testing.T) {
 	b := joined(t, twoServers)
 	require.Equal(t, []string{
-		"spec lock true ", "spec shared true ",
-		`place lock 1 on a/1 at "10.0.0.1:1", alive true`, `place shared 1 on a/1 at "10.0.0.1:1", alive true`,
+		"spec lock ", "spec shared ",
+		`place lock 1 on a/1 at 10.0.0.1:1`, `place shared 1 on a/1 at 10.0.0.1:1`,
 	}, b.heard())
 	require.Equal(t, []string{"spec lock", "spec shared", "place lock", "start lock", "place shared", "start shared"}, b.order,
 		"a server starts by what was told before")
@@ -53,23 +53,23 @@ func TestNode_tells(t *testing.T) {
 	}{
 		{"a place whose owner is not there", func() {
 			b.put("place/other", records.Encode(placement.Place{Node: "b", Life: "77", Epoch: 4}, nil))
-		}, []string{`place other 4 on b/77 at "", alive false`}},
+		}, []string{`place other 4 on b/77`}},
 		{"the owner comes", func() { b.put("nodes/b/77", address("b:1", false)) },
-			[]string{`place other 4 on b/77 at "b:1", alive true`}},
+			[]string{`place other 4 on b/77 at b:1`}},
 		{"it drains", func() { b.put("nodes/b/77", address("b:1", true)) }, nil},
 		{"it has another address", func() { b.put("nodes/b/77", address("b:2", true)) },
-			[]string{`place other 4 on b/77 at "b:2", alive true`}},
-		{"it ends", func() { b.remove("nodes/b/77") }, []string{`place other 4 on b/77 at "", alive false`}},
+			[]string{`place other 4 on b/77 at b:2`}},
+		{"it ends", func() { b.remove("nodes/b/77") }, []string{`place other 4 on b/77`}},
 		{"it comes and ends between two batches", func() {
 			b.put("nodes/b/77", address("b:2", false))
 			b.remove("nodes/b/77")
 		}, nil},
 		{"a node without names", func() { b.put("nodes/c/78", address("c:1", true)) }, nil},
-		{"a definition comes", func() { b.put("spec/other", spec(`{"command":"x"}`)) }, []string{`spec other true {"command":"x"}`}},
+		{"a definition comes", func() { b.put("spec/other", spec(`{"command":"x"}`)) }, []string{`spec other {"command":"x"}`}},
 		{"it changes, and the placement does not", func() { b.put("spec/other", spec(`{"command":"y"}`)) },
-			[]string{`spec other true {"command":"y"}`}},
+			[]string{`spec other {"command":"y"}`}},
 		{"it is written again", func() { b.put("spec/other", spec(`{"command":"y"}`)) }, nil},
-		{"it goes", func() { b.remove("spec/other") }, []string{"spec other false "}},
+		{"it goes", func() { b.remove("spec/other") }, []string{"no spec other"}},
 	} {
 		c.do()
 		b.events()
@@ -97,7 +97,7 @@ func TestNode_tellsAfterSnapshot(t *testing.T) {
 	b.now += 600 * time.Millisecond
 	b.step(protocol.Input{})
 	require.Equal(t, []string{
-		`spec changed true {"a":1}`, "spec gone false ", `place other 4 on b/77 at "", alive false`,
+		`spec changed {"a":1}`, "no spec gone", `place other 4 on b/77`,
 	}, b.heard())
 }
 

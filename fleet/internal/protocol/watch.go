@@ -187,8 +187,11 @@ type told struct {
 func (n *Node) tell() {
 	if len(n.specsChanged) > 0 {
 		for _, name := range sortedKeys(n.specsChanged) {
-			record, known := n.specs[name]
-			n.do(Effect{Kind: EffectSpec, Name: name, Record: record, Known: known})
+			e := Effect{Kind: EffectSpec, Name: name}
+			if record, known := n.specs[name]; known {
+				e.Record = &record
+			}
+			n.do(e)
 		}
 		clear(n.specsChanged)
 	}
@@ -200,7 +203,11 @@ func (n *Node) tell() {
 		owner, alive := n.view.Life(place.Life)
 		if now := (told{place, owner.Address, alive}); n.told[name] != now {
 			n.told[name] = now
-			n.do(Effect{Kind: EffectPlace, Name: name, Place: place, Owner: owner, Known: alive})
+			e := Effect{Kind: EffectPlace, Name: name, Place: place}
+			if alive {
+				e.Owner = &owner
+			}
+			n.do(e)
 		}
 	}
 }

@@ -22,12 +22,14 @@ type Servers interface {
 	// servers must have ended soon after, whatever happens to this process.
 	Deadline(lease store.Lease, at time.Duration)
 	// Spec says that a server of the fleet has a specification, which it had not or which has
-	// changed; not known: it has none any longer. It comes before a Start by it.
-	Spec(name string, spec records.Spec, known bool)
-	// Place says where a name is, when that has changed: the record, or the life of its owner has
-	// begun (alive; owner is then its record), has another address, or has ended. It says nothing
-	// of names that were never placed, and nothing when the own life is over (Deadline).
-	Place(name string, place placement.Place, owner placement.Node, alive bool)
+	// changed; nil: it has none any longer. It comes before a Start by it. The record must not be
+	// changed.
+	Spec(name string, spec *records.Spec)
+	// Place says where a name is, when that has changed: the place has, or the life of its owner
+	// has begun, has another address, or has ended. owner is the record of that node; nil: its
+	// lease does not live. It says nothing of names that were never placed, and nothing when the
+	// own life is over (Deadline).
+	Place(name string, place placement.Place, owner *placement.Node)
 	// Start starts a server. An exclusive one must not start when the deadline has passed.
 	// What cannot be started has ended.
 	Start(name string, epoch uint64, spec placement.Spec)
@@ -175,9 +177,9 @@ func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
 		case protocol.EffectDeadline:
 			r.servers.Deadline(e.Lease, e.At)
 		case protocol.EffectSpec:
-			r.servers.Spec(e.Name, e.Record, e.Known)
+			r.servers.Spec(e.Name, e.Record)
 		case protocol.EffectPlace:
-			r.servers.Place(e.Name, e.Place, e.Owner, e.Known)
+			r.servers.Place(e.Name, e.Place, e.Owner)
 		case protocol.EffectStart:
 			r.servers.Start(e.Name, e.Epoch, e.Spec)
 		case protocol.EffectAdopt:

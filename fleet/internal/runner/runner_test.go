@@ -98,18 +98,18 @@ type local struct {
 	owner map[string]string // as told; "" if its life has ended
 }
 
-func (l *local) Spec(name string, spec records.Spec, known bool) {
+func (l *local) Spec(name string, spec *records.Spec) {
 	l.change(func() {
-		if delete(l.specs, name); known {
-			l.specs[name] = spec
+		if delete(l.specs, name); spec != nil {
+			l.specs[name] = *spec
 		}
 	})
 }
 
-func (l *local) Place(name string, place placement.Place, owner placement.Node, alive bool) {
+func (l *local) Place(name string, place placement.Place, owner *placement.Node) {
 	l.change(func() {
 		l.owner[name] = ""
-		if alive && !place.Released {
+		if owner != nil && !place.Released {
 			l.owner[name] = owner.ID
 		}
 	})

@@ -61,8 +61,8 @@ type Config struct {
 	// Options are those of the facade.Client.
 	Options []facade.Option
 	// Resolve makes the specification of a server from its definition, on each node; variables in it
-	// have the values of that node. An error concerns this node alone: it cannot run the server, and
-	// reaches it elsewhere. Default: an entry of a configuration file, as package config reads it.
+	// have the values of that node. An error concerns this node alone: it leaves the server to others,
+	// and reaches it there. Default: an entry of a configuration file, as package config reads it.
 	Resolve func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error)
 	// Logger gets what concerns the fleet. Default: no log.
 	Logger zerolog.Logger

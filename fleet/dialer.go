@@ -43,7 +43,7 @@ func (d *dialer) NewSession() transport.Session {
 	case here == nil && to != nil:
 		return newRemoteSession(d, *to)
 	}
-	return &nowhere{life: newLife(), name: d.spec.Name}
+	return &nowhere{life: newLife(), name: d.spec.Name, unable: d.err}
 }
 
 func (d *dialer) localSession(here *local) transport.Session {
@@ -121,6 +121,8 @@ type nowhere struct {
 	*life
 	name string
 	err  error // why it cannot be started; nil: it waits
+	// unable is why this node could not run it either; nil: it could.
+	unable error
 }
 
 var errNowhere = errors.New("no node runs the server at present")
@@ -137,6 +139,9 @@ func (s *nowhere) Open(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-s.Dead():
 			return s.Cause()
+		}
+		if s.unable != nil {
+			cause.Message += ", and this one cannot: " + s.unable.Error()
 		}
 	}
 	s.Abort(cause)

@@ -29,7 +29,7 @@ type guards struct {
 }
 
 // errNoGuard: exclusive servers need a guard.
-var errNoGuard = errors.New("exclusive servers need a guard, which ends them when this node hangs: set Config.Guard and call guard.Main first in main, or set Config.AllowUnguarded")
+var errNoGuard = errors.New("exclusive servers need a guard, which ends them when this node hangs: set Config.GuardTicket and call guard.Main first in main, or set Config.AllowUnguarded")
 
 // setDeadline says until when the life of a lease is in force.
 func (g *guards) setDeadline(lease store.Lease, deadline time.Duration) {

@@ -377,10 +377,10 @@ func (s *servers) Deadline(lease store.Lease, at time.Duration) {
 }
 
 // Spec implements [runner.Servers].
-func (s *servers) Spec(name string, record records.Spec, known bool) {
+func (s *servers) Spec(name string, record *records.Spec) {
 	var d *definition
-	if known {
-		d = &definition{record: record}
+	if record != nil {
+		d = &definition{record: *record}
 		d.spec, d.err = s.config.Resolve(name, record.Definition)
 		if d.err != nil {
 			d.spec = mcpvisor.ServerSpec{}
@@ -388,9 +388,10 @@ func (s *servers) Spec(name string, record records.Spec, known bool) {
 		}
 		d.spec.Name, d.spec.Exclusive = name, record.Exclusive
 		d.shown = shown(d.spec)
+		s.runner.Refuse(name, d.err != nil)
 	}
 	s.mu.Lock()
-	if known {
+	if d != nil {
 		s.specs[name] = d
 	} else {
 		delete(s.specs, name)
@@ -403,8 +404,8 @@ func (s *servers) Spec(name string, record records.Spec, known bool) {
 }
 
 // Place implements [runner.Servers].
-func (s *servers) Place(name string, place placement.Place, owner placement.Node, alive bool) {
-	if s.routes.place(name, place, owner, alive) {
+func (s *servers) Place(name string, place placement.Place, owner *placement.Node) {
+	if s.routes.place(name, place, owner) {
 		(*Node)(s).reroute(name)
 	}
 }

@@ -98,10 +98,11 @@ func (r *routes) locals() (all []*local) {
 	return all
 }
 
-// place notes who runs a server, and reports whether that changes the way to it.
-func (r *routes) place(name string, p placement.Place, owner placement.Node, alive bool) (changed bool) {
+// place notes who runs a server, nil if no living node does, and reports whether that changes the
+// way to it.
+func (r *routes) place(name string, p placement.Place, owner *placement.Node) (changed bool) {
 	var to *remote
-	if alive && !p.Released && owner.ID != r.self && owner.Address != "" {
+	if owner != nil && !p.Released && owner.ID != r.self && owner.Address != "" {
 		to = &remote{node: owner.ID, address: owner.Address, epoch: p.Epoch}
 	}
 	r.mu.Lock()

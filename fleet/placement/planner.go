@@ -62,6 +62,8 @@ type Planner struct {
 	// held are names whose servers run here although no living place says so: this node claims
 	// them first.
 	held map[string]bool
+	// refused are names that this node cannot run: it leaves them to others.
+	refused map[string]bool
 
 	claims map[string]bool // not answered
 	// releases are decided, and not carried out: the view has the name with this life and the epoch
@@ -89,7 +91,7 @@ type candidacy struct {
 // NewPlanner makes the planner of a life that joined at time now.
 func NewPlanner(p Policy, lifeID string, now time.Duration) *Planner {
 	return &Planner{
-		policy: p.withDefaults(), life: lifeID, joined: now, held: map[string]bool{},
+		policy: p.withDefaults(), life: lifeID, joined: now, held: map[string]bool{}, refused: map[string]bool{},
 		claims: map[string]bool{}, releases: map[string]released{}, queued: map[*name]bool{},
 	}
 }
@@ -100,6 +102,17 @@ func (p *Planner) Hold(server string, holds bool) {
 		p.held[server] = true
 	} else {
 		delete(p.held, server)
+	}
+	p.generation = 0
+}
+
+// Refuse says that this node cannot run a server, or that it can again. It does not claim it, and
+// releases it. Other nodes do not know that, and leave it the steps of a candidate.
+func (p *Planner) Refuse(server string, refuses bool) {
+	if refuses {
+		p.refused[server] = true
+	} else {
+		delete(p.refused, server)
 	}
 	p.generation = 0
 }
@@ -196,7 +209,7 @@ func (p *Planner) dueOf(v *View, n *name) (due time.Duration, candidate bool) {
 	if target := v.target(n); rank >= 0 && target != nil && target.Life != p.life {
 		rank += moveSteps
 	}
-	return n.since + time.Duration(rank)*p.policy.Step, rank >= 0
+	return n.since + time.Duration(rank)*p.policy.Step, rank >= 0 && !p.refused[n.name]
 }
 
 // moveSteps are how many steps more the others leave a name to the node on which somebody wants it.
@@ -226,14 +239,14 @@ func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Eff
 		surplus = 0
 		p.wake(settled)
 	}
-	for _, n := range v.leaving(self, surplus > 0) {
+	for _, n := range p.leaving(v, self, surplus > 0) {
 		if len(p.releases) >= p.policy.MaxReleases {
 			break
 		}
 		if _, decided := p.releases[n.name]; decided {
 			continue
 		}
-		handover := !self.Draining && n.fits(self) && !v.movesAway(n, self)
+		handover := !self.Draining && n.fits(self) && !v.movesAway(n, self) && !p.refused[n.name]
 		if handover {
 			if surplus <= 0 || !v.wanted(n, self) {
 				continue
@@ -249,9 +262,9 @@ func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Eff
 // leaving are the names of a life that it may have to release: those that do not fit or move to
 // another node, or all. Those that have been here longest come first, so that a name that somebody
 // has moved here is not the first surplus.
-func (v *View) leaving(l *life, all bool) (names []*name) {
+func (p *Planner) leaving(v *View, l *life, all bool) (names []*name) {
 	for _, n := range v.owned[l.Life] {
-		if all || l.Draining || !n.fits(l) || v.movesAway(n, l) {
+		if all || l.Draining || !n.fits(l) || v.movesAway(n, l) || p.refused[n.name] {
 			names = append(names, n)
 		}
 	}

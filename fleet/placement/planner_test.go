@@ -299,6 +299,33 @@ func TestPlanner_releasesWhatWasRemoved(t *testing.T) {
 	require.Equal(t, place.Epoch+1, again.Epoch, "epochs grow over a removal")
 }
 
+// TestPlanner_refuses: a node that cannot run a name hands it over, and never takes it; it takes it
+// again when it can.
+func TestPlanner_refuses(t *testing.T) {
+	f := newFleet(t, Policy{RebalanceAfter: time.Hour})
+	f.joinMany(2)
+	f.specs(20, Spec{})
+	f.run(10*time.Second, short)
+	first, second := f.lives[0], f.lives[1]
+	require.NotZero(t, f.loads()[first])
+	for _, name := range f.view.Names() {
+		f.planners[first].Refuse(name, true)
+	}
+	f.run(time.Minute, short)
+	require.Zero(t, f.loads()[first])
+	require.Equal(t, 20, f.loads()[second])
+	claims := f.claims[first]
+	f.die(second)
+	f.run(10*time.Second, short)
+	require.Equal(t, 20, f.view.Unplaced())
+	require.Equal(t, claims, f.claims[first])
+	for _, name := range f.view.Names() {
+		f.planners[first].Refuse(name, false)
+	}
+	f.run(10*time.Second, short)
+	require.Equal(t, 20, f.loads()[first])
+}
+
 // TestPlanner_holds: what runs here already is claimed here, whoever is the first candidate.
 func TestPlanner_holds(t *testing.T) {
 	f := newFleet(t, Policy{Settle: time.Millisecond})

@@ -29,6 +29,8 @@ const (
 	InputEnded
 	// InputFence: the life is over now, because there is no guard that would end it.
 	InputFence
+	// InputRefuse: this node cannot run the server of Name, or, unless Refuses, it can again.
+	InputRefuse
 	// InputDrain: hand everything over, and take nothing more.
 	InputDrain
 	// InputLeave: drain, then give the lease back and do nothing more.
@@ -47,4 +49,5 @@ type Input struct {
 	Compacted bool
 	Name      string
 	Epoch     uint64
+	Refuses   bool
 }

@@ -147,6 +147,9 @@ func (n *Node) join() {
 	for name := range n.servers {
 		n.planner.Hold(name, true)
 	}
+	for name := range n.refused {
+		n.planner.Refuse(name, true)
+	}
 }
 
 // keyWritten follows the own key, which somebody else may write, too.

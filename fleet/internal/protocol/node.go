@@ -97,6 +97,7 @@ type Node struct {
 	told         map[string]told
 
 	servers map[string]*server
+	refused map[string]bool // what this node cannot run
 	// ended are the highest epochs that have ended here, or never start.
 	ended map[string]uint64
 	// releasing are releases that are committed and not answered; releaseAt is when one that
@@ -138,7 +139,7 @@ type request struct {
 func New(c Config) *Node {
 	c = c.withDefaults()
 	return &Node{
-		config: c, view: placement.NewView(c.Placement), servers: map[string]*server{},
+		config: c, view: placement.NewView(c.Placement), servers: map[string]*server{}, refused: map[string]bool{},
 		ended: map[string]uint64{}, releasing: map[string]bool{}, releaseAt: map[string]time.Duration{},
 		requests: map[uint64]request{}, specs: map[string]records.Spec{}, placeRest: map[string]records.Rest{},
 		specsChanged: map[string]bool{}, told: map[string]told{},
@@ -197,6 +198,15 @@ func (n *Node) take(in Input) {
 		if n.inForce() {
 			n.fence()
 			n.retryAt = n.now + n.config.Retry
+		}
+	case InputRefuse:
+		if in.Refuses {
+			n.refused[in.Name] = true
+		} else {
+			delete(n.refused, in.Name)
+		}
+		if n.planner != nil {
+			n.planner.Refuse(in.Name, in.Refuses)
 		}
 	case InputDrain, InputLeave:
 		n.leaving = n.leaving || in.Kind == InputLeave

@@ -76,6 +76,12 @@ func (r *Runner) Ended(name string, epoch uint64) {
 	r.put(protocol.Input{Kind: protocol.InputEnded, Name: name, Epoch: epoch})
 }
 
+// Refuse says that this node cannot run a server, or that it can again. One that it has is handed over.
+// Methods of Servers may call it.
+func (r *Runner) Refuse(name string, refuses bool) {
+	r.put(protocol.Input{Kind: protocol.InputRefuse, Name: name, Refuses: refuses})
+}
+
 // Fence ends the life now, as its deadline does: there is no guard, and no other within a second.
 // The next life begins when exclusive servers have ended.
 func (r *Runner) Fence() { r.put(protocol.Input{Kind: protocol.InputFence}) }

@@ -39,6 +39,10 @@ type CallSettings struct {
 	Key    string
 	// ClientName is that of WithClientName; empty for none.
 	ClientName string
+	// TaskRelay is that of WithTaskRelay; nil for none.
+	TaskRelay *TaskRelay
+	// WithoutTasks is set by the option of that name.
+	WithoutTasks bool
 }
 
 // With returns the settings with those of the options in place. The error is that of an option
@@ -48,7 +52,8 @@ func (s CallSettings) With(opts ...CallOption) (CallSettings, error) {
 		return s, nil
 	}
 	o := callOptions{timeout: s.Timeout, waitReady: s.WaitReady, validate: !s.WithoutValidation, progress: s.Progress, meta: s.Meta,
-		handlers: s.Handlers, log: s.LogMessages, logLevel: s.LogLevel, relay: s.Relay, next: s.Continuation, hasKey: s.HasKey, key: s.Key, client: s.ClientName}
+		handlers: s.Handlers, log: s.LogMessages, logLevel: s.LogLevel, relay: s.Relay, next: s.Continuation, hasKey: s.HasKey, key: s.Key, client: s.ClientName,
+		taskRelay: s.TaskRelay, noTasks: s.WithoutTasks}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
@@ -62,7 +67,8 @@ func (s CallSettings) With(opts ...CallOption) (CallSettings, error) {
 		o.meta = mergeMeta(own, o.meta)
 	}
 	return CallSettings{Timeout: o.timeout, WaitReady: o.waitReady, WithoutValidation: !o.validate, Progress: o.progress, Meta: o.meta,
-		Handlers: o.handlers, LogMessages: o.log, LogLevel: o.logLevel, Relay: o.relay, Continuation: o.next, HasKey: o.hasKey, Key: o.key, ClientName: o.client}, o.err
+		Handlers: o.handlers, LogMessages: o.log, LogLevel: o.logLevel, Relay: o.relay, Continuation: o.next, HasKey: o.hasKey, Key: o.key, ClientName: o.client,
+		TaskRelay: o.taskRelay, WithoutTasks: o.noTasks}, o.err
 }
 
 // Options returns options that set what the settings say, whatever the defaults of the client.
@@ -94,6 +100,12 @@ func (s CallSettings) Options() []CallOption {
 	}
 	if s.ClientName != "" {
 		opts = append(opts, WithClientName(s.ClientName))
+	}
+	if s.TaskRelay != nil {
+		opts = append(opts, WithTaskRelay(s.TaskRelay))
+	}
+	if s.WithoutTasks {
+		opts = append(opts, WithoutTasks())
 	}
 	return opts
 }

@@ -24,6 +24,7 @@ func TestCallSettings(t *testing.T) {
 		facade.WithProgress(func(mcpvisor.Progress) { reported++ }), facade.WithMeta([]byte(`{"a":1,"progressToken":3}`)),
 		facade.WithCallHandlers(&facade.CallHandlers{}), facade.WithLogMessages("info", func(mcpvisor.LogMessage) { logged++ }),
 		facade.WithRelay(facade.Continuation{RequestState: []byte(`"s"`)}), facade.WithKey("k"), facade.WithClientName("c"),
+		facade.WithTaskRelay(&facade.TaskRelay{}), facade.WithoutTasks(),
 	}
 	first, err := facade.CallSettings{}.With(opts...)
 	require.NoError(t, err)

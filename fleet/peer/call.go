@@ -43,11 +43,13 @@ const (
 	methodComplete
 	// Since version 2.
 	methodCatalog // target is the digest; for no epoch
+	methodRequest // args are the method of MCP and its params
+	methodNotices // ends with the route
 )
 
 // since is the version of the protocol that a call needs.
 func (c *call) since() int {
-	if c.method > methodComplete {
+	if c.method > methodComplete || c.settings.TaskRelay != nil || c.settings.WithoutTasks {
 		return 2
 	}
 	return 1
@@ -71,12 +73,16 @@ type call struct {
 	answerer uint64              // number of the handlers of the caller; 0: none
 	answers  facade.Declared     // what they answer
 	all      bool                // they answer everything
+
+	notices   *noticeFuncs // of the caller, with methodNotices; does not travel
+	taskRelay bool         // settings has a TaskRelay, of which the TTL travels
 }
 
 // flagFields are the switches of a call, the lowest bit first. New ones are added at the end.
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
-		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots}
+		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots,
+		&c.taskRelay, &c.settings.WithoutTasks} // of version 2
 }
 
 func (c *call) flags() (flags uint64) {
@@ -97,6 +103,7 @@ func (c *call) setFlags(flags uint64) {
 // append encodes the call.
 func (c *call) append(b []byte) []byte {
 	s := &c.settings
+	c.taskRelay = s.TaskRelay != nil
 	b = append(b, byte(c.method))
 	b = appendString(b, c.server)
 	b = binary.AppendUvarint(b, c.epoch)
@@ -111,6 +118,9 @@ func (c *call) append(b []byte) []byte {
 	b = appendBytes(b, s.Meta)
 	b = appendBytes(b, s.Continuation.InputResponses)
 	b = appendBytes(b, s.Continuation.RequestState)
+	if c.taskRelay {
+		b = binary.AppendVarint(b, int64(s.TaskRelay.TTL))
+	}
 	return append(b, c.args...)
 }
 
@@ -124,11 +134,14 @@ func readCall(message []byte) (c call, err error) {
 	s.Timeout, c.answerer = time.Duration(r.int()), r.uint()
 	s.LogLevel, s.Key, s.ClientName, s.Meta = r.string(), r.string(), r.string(), r.optional()
 	s.Continuation = facade.Continuation{InputResponses: r.optional(), RequestState: r.optional()}
+	if c.taskRelay {
+		s.TaskRelay = &facade.TaskRelay{TTL: time.Duration(r.int())}
+	}
 	c.args = r.rest
 	switch {
 	case r.failed || c.method < methodTool:
 		return call{}, errors.New("a call that cannot be read")
-	case c.method > methodCatalog:
+	case c.method > methodNotices:
 		return c, errUnknownMethod
 	}
 	return c, nil

@@ -58,6 +58,9 @@ type Client struct {
 	node   string // this one
 	link   atomic.Pointer[link]
 	calls  atomic.Int64 // in flight
+	// notices counts the streams of notices, and reportBytes what has come of reports and notices
+	// and waits for its caller.
+	notices, reportBytes atomic.Int64
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when nothing is left
@@ -336,7 +339,7 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error
 		return verdictKeep, tooLong(what, total, maxHelloBytes)
 	case messageBeatBack:
 		return verdictIgnore, tooLong(what, total, 16)
-	case messageResult, messageFailure, messageProgress, messageLog, messageQuestion, messageWithdraw:
+	case messageResult, messageTask, messageFailure, messageProgress, messageLog, messageNotice, messageQuestion, messageWithdraw:
 	default:
 		return verdictIgnore, nil // of a later version
 	}
@@ -349,7 +352,9 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error
 			return verdictIgnore, fmt.Errorf("a message of kind %d about call %d, which was never made", what, number)
 		}
 		return verdictIgnore, nil
-	case what == messageResult:
+	case what == messageTask && p.relay == nil, what == messageNotice && p.notices == nil:
+		return verdictIgnore, fmt.Errorf("a message of kind %d about call %d, which does not want any", what, number)
+	case what == messageResult, what == messageTask:
 		if total > uint64(p.maxResult) {
 			p.finish(nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 				Cause: fmt.Errorf("the result has %d bytes, and %d at most are accepted", total, p.maxResult), Hint: "raise MaxResultBytes"})
@@ -392,7 +397,9 @@ func (s *clientStream) onDeliver(what byte, number uint64, body []byte) error {
 		p.finish(body, nil)
 	case messageFailure:
 		p.finish(nil, decodeFailure(body))
-	case messageProgress, messageLog:
+	case messageTask:
+		return p.finishTask(body)
+	case messageProgress, messageLog, messageNotice:
 		p.report(what, body)
 	case messageQuestion:
 		return s.question(p, body)

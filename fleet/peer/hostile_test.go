@@ -281,6 +281,8 @@ func TestClient_hostile_server(t *testing.T) {
 		"a question without anyone": {func(s rawStream, n uint64) { s.send(whole(messageQuestion, n, []byte{1, 1, 's', 1, 'm'})) }, "without handlers"},
 		"a question in pieces":      {func(s rawStream, n uint64) { s.send(whole(messageQuestion, n, []byte{1, 200})) }, "cannot be read"},
 		"a second greeting":         {func(s rawStream, _ uint64) { s.send(welcome("b"), welcome("b")) }, "second greeting"},
+		"a task of another call":    {func(s rawStream, n uint64) { s.send(whole(messageTask, n, []byte{0, 1, 'x'})) }, "does not want any"},
+		"a notice of another call":  {func(s rawStream, n uint64) { s.send(whole(messageNotice, n, []byte("{}"))) }, "does not want any"},
 		"junk":                      {func(s rawStream, _ uint64) { s.send([]byte{0}) }, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Route makes calls of one server on another node, as it was placed with one epoch. It is a
@@ -78,8 +80,12 @@ func (r Route) do(ctx context.Context, op string, c call, opts []facade.CallOpti
 // pending is a call in flight. Its caller owns it, except for what mu guards.
 type pending struct {
 	number    uint64
+	server    string
 	ctx       context.Context // of the call: ends with it
 	handlers  *facade.CallHandlers
+	relay     *facade.TaskRelay // of the caller; nil: the result is no task
+	notices   *noticeFuncs      // nil: the call has none
+	waiting   *atomic.Int64     // bytes of reports, of all calls of the client
 	maxResult int
 	wake      chan struct{} // has room for one
 
@@ -88,18 +94,26 @@ type pending struct {
 	finished bool
 	result   json.RawMessage
 	err      *mcpvisor.Error
-	reports  []report // not delivered yet
+	task     facade.TaskRelay // what the result is, if it is a task
+	reports  []report         // not delivered yet
+	bytes    int              // of reports
+	dropped  bool             // a report, since the last that was delivered
+	closed   bool             // nobody gets reports any longer
 }
 
-// report is a report of progress or a log message.
+// report is a report of progress, a log message, or a notice.
 type report struct {
 	what byte
 	body []byte
 }
 
-// maxReports bounds the reports that wait for a slow caller; further ones are dropped, as the
-// facade does.
-const maxReports = 8192
+// Bounds of the reports that wait for slow callers: those of one call, as in the facade, and of all
+// calls of a client. Further ones are dropped.
+const (
+	maxReports         = 8192
+	maxReportBytes     = 1 << 20
+	maxReportBytesLink = 32 << 20
+)
 
 func (p *pending) signal() {
 	select {
@@ -130,19 +144,37 @@ func (p *pending) finish(result json.RawMessage, err *mcpvisor.Error) {
 
 func (p *pending) report(what byte, body []byte) {
 	p.mu.Lock()
-	if len(p.reports) < maxReports {
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	if len(p.reports) < maxReports && p.bytes+len(body) <= maxReportBytes && p.waiting.Load()+int64(len(body)) <= maxReportBytesLink {
 		p.reports = append(p.reports, report{what, body})
+		p.bytes += len(body)
+		p.waiting.Add(int64(len(body)))
+	} else {
+		p.dropped = true
 	}
 	p.mu.Unlock()
 	p.signal()
 }
 
-// next returns what has come since the last call.
-func (p *pending) next() (reports []report, finished bool) {
+// next returns what has come since the last call. dropped: and more than that.
+func (p *pending) next() (reports []report, dropped, finished bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	reports, p.reports = p.reports, nil
-	return reports, p.finished
+	reports, dropped = p.reports, p.dropped
+	p.waiting.Add(-int64(p.bytes))
+	p.reports, p.bytes, p.dropped = nil, 0, false
+	return reports, dropped, p.finished
+}
+
+// close drops the reports that nobody gets any longer.
+func (p *pending) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting.Add(-int64(p.bytes))
+	p.reports, p.bytes, p.closed = nil, 0, true
 }
 
 // call makes a call and waits for its end.
@@ -161,19 +193,24 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if err != nil {
 		return nil, refused(request.server, request.epoch, fmt.Errorf("node %q cannot be reached: %w", c.config.Node, err))
 	}
+	inFlight, most := &c.calls, c.config.MaxCalls
+	if request.method == methodNotices {
+		inFlight, most = &c.notices, maxNoticeStreams
+	}
+	if inFlight.Add(1) > int64(most) {
+		inFlight.Add(-1)
+		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
+			Cause: fmt.Errorf("%d calls of node %q are in flight", most, c.config.Node)}
+	}
+	defer inFlight.Add(-1)
+	request.settings = settings
 	if since := request.since(); l.version < since {
 		return nil, refused(request.server, request.epoch, fmt.Errorf("%w: node %q speaks version %d of the protocol, and this needs %d", ErrUnsupported, c.config.Node, l.version, since))
 	}
-	if c.calls.Add(1) > int64(c.config.MaxCalls) {
-		c.calls.Add(-1)
-		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
-			Cause: fmt.Errorf("%d calls of node %q are in flight", c.config.MaxCalls, c.config.Node)}
-	}
-	defer c.calls.Add(-1)
-	request.settings, request.progress, request.logs = settings, settings.Progress != nil, settings.LogMessages != nil
+	request.progress, request.logs = settings.Progress != nil, settings.LogMessages != nil
 	number := l.next.Add(1)
 	s := l.streams[number%streamsPerLink]
-	p := &pending{number: number, ctx: ctx, handlers: settings.Handlers, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
+	p := &pending{number: number, server: request.server, ctx: ctx, handlers: settings.Handlers, relay: settings.TaskRelay, notices: request.notices, waiting: &c.reportBytes, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
 	if request.method == methodCatalog {
 		p.maxResult = catalog.MaxBytes
 	}
@@ -221,6 +258,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		s.mu.Lock()
 		delete(s.pending, p.number)
 		s.mu.Unlock()
+		p.close()
 		if !ended && !s.out.withdraw(t) {
 			s.send(messageCancel, p.number, nil)
 		}
@@ -229,13 +267,16 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	for {
 		select {
 		case <-p.wake:
-			reports, finished := p.next()
+			reports, dropped, finished := p.next()
 			for _, r := range reports {
 				r.deliver(request)
 			}
+			if dropped && p.notices != nil {
+				p.notices.notify(transport.Notice{Kind: transport.Gap})
+			}
 			if finished {
 				ended = true
-				return p.result, p.err
+				return p.take()
 			}
 		case <-ctx.Done():
 			ended = true
@@ -247,8 +288,8 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			return nil, e
 		case <-s.ended:
 			ended = true
-			if _, finished := p.next(); finished {
-				return p.result, p.err
+			if _, _, finished := p.next(); finished {
+				return p.take()
 			}
 			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.err)
 			if s.out.withdraw(t) {
@@ -272,6 +313,8 @@ func (r *report) deliver(request *call) {
 		if request.settings.LogMessages != nil && json.Unmarshal(r.body, &m) == nil {
 			request.settings.LogMessages(m)
 		}
+	case messageNotice:
+		request.notices.deliver(r.body)
 	}
 }
 

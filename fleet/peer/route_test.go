@@ -414,7 +414,8 @@ func TestRoute_result_room(t *testing.T) {
 // TestCall: a call is the same after its travel; a field that is forgotten fails.
 func TestCall(t *testing.T) {
 	settings, err := facade.CallSettings{}.With(facade.WithTimeout(-time.Second), facade.WithWaitReady(), facade.WithoutValidation(), facade.WithMeta([]byte(`{"a":1}`)),
-		facade.WithLogMessages("info", nil), facade.WithRelay(facade.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), facade.WithKey("k"), facade.WithClientName("c"))
+		facade.WithLogMessages("info", nil), facade.WithRelay(facade.Continuation{InputResponses: []byte("{}"), RequestState: []byte(`"s"`)}), facade.WithKey("k"), facade.WithClientName("c"),
+		facade.WithTaskRelay(&facade.TaskRelay{TTL: time.Minute}), facade.WithoutTasks())
 	require.NoError(t, err)
 	v := reflect.ValueOf(settings)
 	for i := range v.NumField() {
@@ -429,4 +430,8 @@ func TestCall(t *testing.T) {
 	got, err := readCall(want.append(nil))
 	require.NoError(t, err)
 	require.Equal(t, want, got)
+
+	// A call without tasks is as in version 1, which reads what follows as arguments.
+	want = call{method: methodTool, server: "s", target: "s/x", args: []byte("{}")}
+	require.Equal(t, append([]byte{1, 1, 's', 0, 0, 3, 's', '/', 'x', 0, 0, 0, 0, 0, 0, 0, 0, 0}, "{}"...), want.append(nil))
 }

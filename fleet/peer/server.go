@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // Defaults of the configurations.
@@ -45,12 +46,17 @@ type ServerConfig struct {
 	// Local executes the calls: the facade.Client of this node. Required.
 	Local Caller
 	// Check reports whether this node may execute a call of a server that was placed with this
-	// epoch: nil, ErrMoved or ErrLeaseOver. It is called when a call arrives, by the goroutine that
-	// makes it. Required.
+	// epoch: nil, ErrMoved or ErrLeaseOver. It is called when a call or request arrives, by the
+	// goroutine that makes it, and each second for each stream of notices. Required.
 	Check func(server string, epoch uint64) error
 	// Catalog returns the encoded catalog of a server by its digest. It must not change it. An error
 	// refuses the request. Default: [ErrUnsupported].
 	Catalog func(server, digest string) ([]byte, error)
+	// Request executes a request that is not a call. Default: [ErrUnsupported].
+	Request func(ctx context.Context, r Request) (json.RawMessage, error)
+	// Notices calls opened, then notify with each notice of the server, until ctx ends; it returns
+	// then, or with an error before. Neither function blocks. Default: [ErrUnsupported].
+	Notices func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error
 	// Allow reports whether a node may connect. Default: each that the authorities have signed.
 	Allow func(node string) bool
 	// RoomBytes bounds the bytes of long calls (more than 32 KiB) that are received from one peer
@@ -154,6 +160,9 @@ type serverStream struct {
 	questions map[uint64]chan reply // by their numbers
 	lastAsked uint64
 	greeted   bool
+	notices   map[uint64]*noticeStream // by the number of their call
+
+	noticeBytes atomic.Int64 // of notices that wait to be sent
 }
 
 // served is a call that is being executed.
@@ -169,7 +178,7 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	t := &serverStream{stream: newStream(grpc, s.config.RoomBytes/streamsPerLink), server: s, node: node, ctx: ctx, hello: make(chan hello, 1),
-		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}}
+		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}, notices: map[uint64]*noticeStream{}}
 	t.accept, t.deliver = t.onAccept, t.onDeliver
 	// They end when this function has returned, because the stream of gRPC ends then: a peer that
 	// does not read may block them until that.
@@ -207,6 +216,7 @@ func (t *serverStream) run() {
 			if t.silence() > silenceLimit {
 				t.end(errSilent)
 			}
+			t.checkNotices()
 		case <-t.ended:
 			tick.Stop()
 			return
@@ -321,8 +331,17 @@ func (t *serverStream) begin(number uint64, body []byte) error {
 		cancel()
 		return fmt.Errorf("call %d is made twice", number)
 	}
+	if c.method == methodNotices {
+		if len(t.notices) >= maxNoticeStreams/streamsPerLink {
+			defer t.mu.Unlock()
+			cancel()
+			return t.refuseLocked(number, tooManyNotices(&c))
+		}
+		t.notices[number] = &noticeStream{stream: t, number: number, server: c.server, epoch: c.epoch}
+	} else {
+		t.held++
+	}
 	t.calls[number] = &served{cancel}
-	t.held++
 	t.mu.Unlock()
 	t.server.running.Go(func() {
 		defer cancel()
@@ -337,13 +356,16 @@ func (t *serverStream) execute(ctx context.Context, number uint64, c *call) {
 	room := new(facade.ResultRoom)
 	answer := &transfer{call: number, done: func() {
 		room.Release()
-		t.mu.Lock()
-		t.held--
-		t.mu.Unlock()
+		if c.method != methodNotices {
+			t.mu.Lock()
+			t.held--
+			t.mu.Unlock()
+		}
 	}}
 	answer.what, answer.body = t.executeSafely(ctx, number, c, room)
 	t.mu.Lock()
 	delete(t.calls, number)
+	delete(t.notices, number)
 	t.mu.Unlock()
 	if !t.out.add(answer) {
 		answer.finish()
@@ -379,9 +401,21 @@ func (t *serverStream) executeSafely(ctx context.Context, number uint64, c *call
 		defer t.leave(c.answerer, number)
 		c.settings.Handlers = a.handlers
 	}
-	result, err := c.do(ctx, t.server.config.Local, append(c.settings.Options(), facade.WithResultRoom(room)))
-	if err != nil {
+	var result json.RawMessage
+	var err error
+	switch opts := append(c.settings.Options(), facade.WithResultRoom(room)); c.method {
+	case methodRequest:
+		result, err = t.request(ctx, c, opts)
+	case methodNotices:
+		err = t.sendNotices(ctx, number, c)
+	default:
+		result, err = c.do(ctx, t.server.config.Local, opts)
+	}
+	switch relay := c.settings.TaskRelay; {
+	case err != nil:
 		return messageFailure, encodeFailure(err)
+	case relay != nil && relay.ID != "":
+		return messageTask, encodeTask(relay, result)
 	}
 	return messageResult, result
 }

@@ -26,6 +26,9 @@ const (
 	messageAnswer              // client → server
 	messageBeat                // client → server, each second
 	messageBeatBack            // server → client, as an answer
+	// Since version 2, where they are asked for.
+	messageTask   // server → client: ends a call, whose result is a task
+	messageNotice // server → client: of a server
 )
 
 // verdict is what becomes of a message before its bytes are kept.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/transport"
 )
 
 // helloOf is a greeting with a version.
@@ -39,6 +40,10 @@ func TestVersion_older_server(t *testing.T) {
 		require.ErrorIs(t, err, ErrUnsupported, name)
 		requireNotSent(t, err, "speaks version 1")
 	}
+	for _, opt := range []facade.CallOption{facade.WithTaskRelay(&facade.TaskRelay{}), facade.WithoutTasks()} {
+		_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", nil, opt)
+		require.ErrorIs(t, err, ErrUnsupported)
+	}
 	_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", nil)
 	require.NoError(t, err)
 }
@@ -47,6 +52,13 @@ func TestVersion_older_server(t *testing.T) {
 func laterRequests(t testing.TB, c *Client) map[string]func() error {
 	return map[string]func() error{
 		"catalog": func() error { _, err := c.Catalog(within(t), "s", "digest"); return err },
+		"request": func() error {
+			_, err := c.Request(within(t), Request{Server: "s", Epoch: 1, Method: "ping"})
+			return err
+		},
+		"notices": func() error {
+			return c.Notices(within(t), "s", 1, func() {}, func(transport.Notice) {})
+		},
 	}
 }
 

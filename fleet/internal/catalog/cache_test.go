@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,7 +27,7 @@ func TestCache_single_flight(t *testing.T) {
 		for range callers {
 			wg.Go(func() {
 				got, err := c.Get(context.Background(), b.Digest(), fetch)
-				if failure == nil && (err != nil || got.Digest() != b.Digest()) || failure != nil && err != failure { //nolint:errorlint // it is passed on as it is
+				if failure == nil && (err != nil || got.Digest() != b.Digest()) || !errors.Is(err, failure) {
 					t.Errorf("%v, %v", got, err)
 				}
 			})
@@ -51,12 +52,10 @@ func TestCache_single_flight(t *testing.T) {
 func TestCache_callers_leave(t *testing.T) {
 	b := bodyOf(t, 1, "x")
 	c := NewCache(1 << 20)
-	began, ended := make(chan struct{}), make(chan struct{})
-	release := make(chan struct{})
+	began, release := make(chan context.Context, 1), make(chan struct{})
 	fetch := func(ctx context.Context) ([]byte, error) {
-		close(began)
+		began <- ctx
 		<-ctx.Done()
-		close(ended)
 		<-release
 		return nil, ctx.Err()
 	}
@@ -64,7 +63,7 @@ func TestCache_callers_leave(t *testing.T) {
 	second, leaveSecond := context.WithCancel(context.Background())
 	errs := make(chan error, 2)
 	go func() { _, err := c.Get(first, b.Digest(), fetch); errs <- err }()
-	<-began
+	fetching := <-began
 	go func() { _, err := c.Get(second, b.Digest(), fetch); errs <- err }()
 	require.Eventually(t, func() bool {
 		c.mu.Lock()
@@ -73,14 +72,10 @@ func TestCache_callers_leave(t *testing.T) {
 	}, patience, 1e6)
 	leaveFirst()
 	require.ErrorIs(t, <-errs, context.Canceled)
-	select {
-	case <-ended:
-		t.Fatal("the fetch ended although a caller waits")
-	default:
-	}
+	require.NoError(t, fetching.Err(), "a caller waits")
 	leaveSecond()
 	require.ErrorIs(t, <-errs, context.Canceled)
-	<-ended
+	require.Error(t, fetching.Err())
 	got, err := c.Get(context.Background(), b.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
 	require.NoError(t, err)
 	require.Equal(t, b.Digest(), got.Digest())

@@ -1,0 +1,205 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+const (
+	// maxNoticeStreams bounds the streams of notices that one node has open at another. They do not
+	// count as calls.
+	maxNoticeStreams = 16 << 10
+	// maxNoticesAhead and maxNoticeBytesAhead bound the notices of one server that wait to be sent,
+	// and maxNoticeBytesStream those of all servers on one stream of the link.
+	maxNoticesAhead      = 256
+	maxNoticeBytesAhead  = 256 << 10
+	maxNoticeBytesStream = 4 << 20
+)
+
+// notice is a transport.Notice as it travels.
+type notice struct {
+	Kind string               `json:"kind"`
+	URI  string               `json:"uri,omitempty"`
+	Log  *mcpvisor.LogMessage `json:"log,omitempty"`
+}
+
+const (
+	noticeOpen            = "open" // the first one
+	noticeResourceUpdated = "resource_updated"
+	noticeLog             = "log"
+	noticeGap             = "gap"
+)
+
+// noticeFuncs are the functions of a caller that get notices.
+type noticeFuncs struct {
+	opened func()
+	notify func(transport.Notice)
+}
+
+// Notices asks the node for the notices of a server that was placed with epoch: updated resources,
+// log messages, and a gap where some were dropped, because they were not sent or not handled fast
+// enough. It calls opened when the node has begun to pass them on, then notify, in the goroutine
+// that called Notices. It returns when the route ends: the server moves, the lease of its node is
+// over, the node is gone, or ctx ends. Then notices may have been lost.
+//
+// Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
+func (c *Client) Notices(ctx context.Context, server string, epoch uint64, opened func(), notify func(transport.Notice)) error {
+	_, e := c.call(ctx, &call{method: methodNotices, server: server, epoch: epoch, notices: &noticeFuncs{opened, notify}}, nil)
+	if e != nil {
+		e.Op = "notices of " + server
+		return e
+	}
+	return nil
+}
+
+// deliver calls the function for one notice. Those of a later version are left out.
+func (f *noticeFuncs) deliver(body []byte) {
+	var n notice
+	if json.Unmarshal(body, &n) != nil {
+		return
+	}
+	switch n.Kind {
+	case noticeOpen:
+		f.opened()
+	case noticeResourceUpdated:
+		f.notify(transport.Notice{Kind: transport.ResourceUpdated, URI: n.URI})
+	case noticeLog:
+		if n.Log != nil {
+			f.notify(transport.Notice{Kind: transport.LogMessage, Log: n.Log})
+		}
+	case noticeGap:
+		f.notify(transport.Notice{Kind: transport.Gap})
+	}
+}
+
+// noticeStream passes the notices of one server on to one node.
+type noticeStream struct {
+	stream *serverStream
+	number uint64
+	server string
+	epoch  uint64
+
+	mu     sync.Mutex
+	cancel context.CancelCauseFunc // nil before it has begun
+	ahead  int                     // notices that wait to be sent
+	bytes  int                     // of these
+	gap    bool                    // some were dropped, and the node was not told
+}
+
+func tooManyNotices(c *call) *mcpvisor.Error {
+	return &mcpvisor.Error{Server: c.server, Epoch: c.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: refusedRetryAfter,
+		Cause: fmt.Errorf("the node has %d streams of notices", maxNoticeStreams)}
+}
+
+// sendNotices passes notices on until the call or the route ends.
+func (t *serverStream) sendNotices(ctx context.Context, number uint64, c *call) error {
+	if t.server.config.Notices == nil {
+		return refused(c.server, c.epoch, ErrUnsupported)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t.mu.Lock()
+	n := t.notices[number]
+	t.mu.Unlock()
+	n.mu.Lock()
+	n.cancel = cancel
+	n.mu.Unlock()
+	err := t.server.config.Notices(ctx, Request{Node: t.node, Server: c.server, Epoch: c.epoch}, func() { n.send(notice{Kind: noticeOpen}) }, n.notify)
+	if cause := context.Cause(ctx); errors.Is(cause, ErrMoved) || errors.Is(cause, ErrLeaseOver) {
+		err = refused(c.server, c.epoch, cause)
+	}
+	return err
+}
+
+// checkNotices ends the streams whose route has ended.
+func (t *serverStream) checkNotices() {
+	t.mu.Lock()
+	all := make([]*noticeStream, 0, len(t.notices))
+	for _, n := range t.notices {
+		all = append(all, n)
+	}
+	t.mu.Unlock()
+	for _, n := range all {
+		n.check()
+	}
+}
+
+// check ends the stream if its route has ended. A gap that found no room is told now.
+func (n *noticeStream) check() {
+	err := n.stream.server.config.Check(n.server, n.epoch)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil && n.cancel != nil {
+		n.cancel(err)
+	}
+	n.fillGapLocked()
+}
+
+func (n *noticeStream) notify(from transport.Notice) {
+	switch from.Kind {
+	case transport.ResourceUpdated:
+		n.send(notice{Kind: noticeResourceUpdated, URI: from.URI})
+	case transport.LogMessage:
+		n.send(notice{Kind: noticeLog, Log: from.Log})
+	case transport.Gap:
+		n.send(notice{Kind: noticeGap})
+	}
+}
+
+// send queues a notice, or drops it if too many wait. A gap comes before what follows it.
+func (n *noticeStream) send(from notice) {
+	body, err := json.Marshal(from)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil || len(body) > maxChunk || from.Kind == noticeGap {
+		n.gap = true
+		body = nil
+	}
+	n.fillGapLocked()
+	if body == nil {
+		return
+	}
+	if n.gap || n.ahead >= maxNoticesAhead || n.bytes+len(body) > maxNoticeBytesAhead {
+		n.gap = true
+		return
+	}
+	n.queueLocked(body)
+}
+
+// fillGapLocked tells the node of a gap if there is room.
+func (n *noticeStream) fillGapLocked() {
+	if n.gap && n.ahead < maxNoticesAhead/2 && n.bytes < maxNoticeBytesAhead/2 {
+		n.gap = false
+		n.queueLocked([]byte(`{"kind":"gap"}`))
+	}
+}
+
+func (n *noticeStream) queueLocked(body []byte) {
+	size := len(body)
+	if n.stream.noticeBytes.Add(int64(size)) > maxNoticeBytesStream {
+		n.stream.noticeBytes.Add(-int64(size))
+		n.gap = true
+		return
+	}
+	n.ahead++
+	n.bytes += size
+	if !n.stream.out.add(&transfer{what: messageNotice, call: n.number, body: body, done: func() { n.sent(size) }}) {
+		n.stream.noticeBytes.Add(-int64(size))
+	}
+}
+
+// sent notes that a notice was sent, or given up.
+func (n *noticeStream) sent(size int) {
+	n.stream.noticeBytes.Add(-int64(size))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ahead--
+	n.bytes -= size
+	n.fillGapLocked()
+}

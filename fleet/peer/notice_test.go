@@ -1,0 +1,347 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/transport"
+)
+
+// TestClient_Request: a request arrives as it was made, with the node that its certificate names,
+// and its error comes back.
+func TestClient_Request(t *testing.T) {
+	a := newAuthority(t)
+	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo,
+		Check: func(_ string, epoch uint64) error {
+			if epoch != 7 {
+				return ErrMoved
+			}
+			return nil
+		},
+		Request: func(ctx context.Context, r Request) (json.RawMessage, error) {
+			settings, err := facade.CallSettings{}.With(r.Options...)
+			if err != nil || settings.Timeout != time.Minute {
+				return nil, fmt.Errorf("%v, %v", settings, err)
+			}
+			if r.Method == "fail" {
+				return nil, &mcpvisor.Error{Server: "s", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent}
+			}
+			if r.Method == "ask" {
+				return settings.Handlers.Raw(ctx, facade.ServerRequest{Server: "s", Method: "roots/list"})
+			}
+			r.Options = nil
+			return json.Marshal(r)
+		}})
+	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
+	request := func(r Request) (json.RawMessage, error) {
+		r.Options = append(r.Options, facade.WithTimeout(time.Minute))
+		return c.Request(within(t), r)
+	}
+	for _, r := range []Request{
+		{Node: "forged", Server: "s", Epoch: 7, Method: "m", Target: "t", Params: []byte(`{"a":1}`)},
+		{Server: "s", Epoch: 7, Method: "m"},
+	} {
+		got, err := request(r)
+		require.NoError(t, err)
+		r.Node = "a"
+		want, err := json.Marshal(r)
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(got))
+	}
+	_, err := request(Request{Server: "s", Epoch: 7, Method: "fail"})
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, "fail of s")
+	_, err = request(Request{Server: "s", Epoch: 6, Method: "m"})
+	require.ErrorIs(t, err, ErrMoved)
+	handlers := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { return []byte(`"asked"`), nil }}
+	got, err := request(Request{Server: "s", Epoch: 7, Method: "ask", Options: []facade.CallOption{facade.WithCallHandlers(handlers)}})
+	require.NoError(t, err)
+	require.Equal(t, `"asked"`, string(got))
+}
+
+// noticing serves notices by a function, and returns a client.
+func noticing(t testing.TB, check func(string, uint64) error, notices func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error) *Client {
+	t.Helper()
+	a := newAuthority(t)
+	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo, Check: check, Notices: notices})
+	return connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address, MaxCalls: 4})
+}
+
+// TestClient_Notices: notices come in order; those that cannot travel leave a gap; the end of the
+// caller reaches the node.
+func TestClient_Notices(t *testing.T) {
+	ended := make(chan error, 1)
+	long := &mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", maxChunk)}
+	short := &mcpvisor.LogMessage{Level: "info", Text: "x"}
+	c := noticing(t, nil, func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error {
+		require.Equal(t, Request{Node: "a", Server: "s", Epoch: 1}, r)
+		opened()
+		notify(transport.Notice{Kind: transport.ResourceUpdated, URI: "u"})
+		notify(transport.Notice{Kind: transport.LogMessage, Log: short})
+		notify(transport.Notice{Kind: transport.ListChanged}) // does not travel
+		notify(transport.Notice{Kind: transport.LogMessage, Log: long})
+		notify(transport.Notice{Kind: transport.ResourceUpdated, URI: "v"})
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(within(t))
+	open := false
+	var got []transport.Notice
+	err := c.Notices(ctx, "s", 1, func() { open = true }, func(n transport.Notice) {
+		if got = append(got, n); n.URI == "v" {
+			cancel()
+		}
+	})
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	require.True(t, open)
+	require.Equal(t, []transport.Notice{{Kind: transport.ResourceUpdated, URI: "u"}, {Kind: transport.LogMessage, Log: short}, {Kind: transport.Gap},
+		{Kind: transport.ResourceUpdated, URI: "v"}}, got)
+	require.ErrorIs(t, <-ended, context.Canceled)
+}
+
+// TestClient_Notices_moved: a stream ends when the server moves, although nothing comes.
+func TestClient_Notices_moved(t *testing.T) {
+	var moved atomic.Bool
+	c := noticing(t, func(string, uint64) error {
+		if moved.Load() {
+			return ErrLeaseOver
+		}
+		return nil
+	}, func(ctx context.Context, _ Request, opened func(), _ func(transport.Notice)) error {
+		opened()
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	err := c.Notices(within(t), "s", 1, func() { moved.Store(true) }, nil)
+	require.ErrorIs(t, err, ErrLeaseOver)
+	requireNotSent(t, err, "notices of s")
+	requireNotSent(t, c.Notices(within(t), "s", 1, nil, nil), "lease")
+}
+
+// TestClient_Notices_bound: streams of notices take no place of calls, and are bounded.
+func TestClient_Notices_bound(t *testing.T) {
+	c := noticing(t, nil, func(ctx context.Context, _ Request, opened func(), _ func(transport.Notice)) error {
+		opened()
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(within(t))
+	const streams = 100 // more than MaxCalls
+	opened, ended := make(chan bool, streams), make(chan error, streams)
+	for range streams {
+		go func() { ended <- c.Notices(ctx, "s", 1, func() { opened <- true }, nil) }()
+	}
+	for range streams {
+		<-opened
+	}
+	_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", []byte("1"))
+	require.NoError(t, err)
+	c.notices.Add(maxNoticeStreams)
+	require.ErrorIs(t, c.Notices(ctx, "s", 1, nil, nil), mcpvisor.ErrOverloaded)
+	c.notices.Add(-maxNoticeStreams)
+	cancel()
+	for range streams {
+		require.ErrorIs(t, <-ended, mcpvisor.ErrCanceled)
+	}
+	require.Zero(t, c.notices.Load())
+	require.Zero(t, c.reportBytes.Load())
+}
+
+// TestServer_many_notice_streams: a client that opens too many is refused, and keeps its stream.
+func TestServer_many_notice_streams(t *testing.T) {
+	a := newAuthority(t)
+	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo, Notices: func(ctx context.Context, _ Request, _ func(), _ func(transport.Notice)) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	s := dialRaw(t, identity(t, a, "a"), address)
+	s.send(greeting("a"))
+	open := call{method: methodNotices, server: "s", epoch: 1}
+	for i := range uint64(maxNoticeStreams/streamsPerLink + 1) {
+		s.send(whole(messageCall, i+1, open.append(nil)))
+	}
+	f, err := s.receive(messageFailure)
+	require.NoError(t, err)
+	require.Equal(t, mcpvisor.KindOverloaded, decodeFailure(f.payload).Kind)
+	s.send(whole(messageCall, 1<<20, callOf([]byte("1"))))
+	_, err = s.receive(messageResult)
+	require.NoError(t, err)
+}
+
+// TestClient_Notices_slow: what waits for a reader that is slow is bounded on both nodes, and a gap
+// says that some was dropped. Calls of others pass.
+func TestClient_Notices_slow(t *testing.T) {
+	text := strings.Repeat("x", 8<<10)
+	const flood = 20_000 // 160 MB
+	c := noticing(t, nil, func(ctx context.Context, _ Request, opened func(), notify func(transport.Notice)) error {
+		opened()
+		for range flood {
+			notify(transport.Notice{Kind: transport.LogMessage, Log: &mcpvisor.LogMessage{Level: "info", Text: text}})
+		}
+		notify(transport.Notice{Kind: transport.LogMessage, Log: &mcpvisor.LogMessage{Level: "info", Text: "last"}})
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(within(t))
+	calls, gaps, got := 0, 0, 0
+	err := c.Notices(ctx, "s", 1, func() {}, func(n transport.Notice) {
+		require.LessOrEqual(t, c.reportBytes.Load(), int64(maxReportBytes))
+		got++
+		if n.Kind == transport.Gap {
+			gaps++
+		}
+		if calls < 100 { // while it is slow
+			calls++
+			_, err := c.Route("s", 1).CallToolRaw(ctx, "s/x", []byte("1"))
+			require.NoError(t, err)
+		}
+		if n.Kind == transport.Gap && calls >= 100 || n.Log != nil && n.Log.Text == "last" {
+			cancel()
+		}
+	})
+	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+	require.Positive(t, gaps)
+	require.Less(t, got, flood)
+}
+
+// TestNoticeStream_bound: notices that are not sent are bounded, for one server and for all; a gap is
+// told when there is room.
+func TestNoticeStream_bound(t *testing.T) {
+	s := newStream(nil, 1)
+	server := &serverStream{stream: s, server: &Server{config: ServerConfig{Check: always}}}
+	n := &noticeStream{stream: server, number: 1}
+	for range 1000 {
+		n.notify(transport.Notice{Kind: transport.ResourceUpdated, URI: "u"})
+	}
+	require.Len(t, s.out.ready, maxNoticesAhead)
+	kinds := func() (kinds []string) {
+		for packet := s.out.take(nil); len(packet) > 0; packet = s.out.take(nil) {
+			for len(packet) > 0 {
+				f, rest, err := readFrame(packet)
+				require.NoError(t, err)
+				packet = rest
+				var got notice
+				require.NoError(t, json.Unmarshal(f.payload, &got))
+				kinds = append(kinds, got.Kind)
+			}
+		}
+		return kinds
+	}
+	sent := kinds()
+	require.Len(t, sent, maxNoticesAhead+1)
+	require.Equal(t, noticeGap, sent[maxNoticesAhead])
+	require.Equal(t, []int{0, 0}, []int{n.ahead, n.bytes})
+	require.Zero(t, server.noticeBytes.Load())
+
+	big := transport.Notice{Kind: transport.ResourceUpdated, URI: strings.Repeat("u", maxChunk-100)}
+	streams := make([]*noticeStream, 100)
+	for i := range streams {
+		streams[i] = &noticeStream{stream: server, number: uint64(i)}
+		for range 20 {
+			streams[i].notify(big)
+		}
+		require.LessOrEqual(t, streams[i].bytes, maxNoticeBytesAhead)
+	}
+	require.LessOrEqual(t, server.noticeBytes.Load(), int64(maxNoticeBytesStream))
+	kinds()
+	for _, other := range streams { // those that had no room at all
+		other.check()
+	}
+	require.Contains(t, kinds(), noticeGap)
+	for _, other := range streams {
+		require.False(t, other.gap)
+		require.Zero(t, other.ahead)
+	}
+	require.Zero(t, server.noticeBytes.Load())
+}
+
+// TestClient_Notices_hostile: a node that floods, or sends what nobody knows, costs bounded memory.
+func TestClient_Notices_hostile(t *testing.T) {
+	a := newAuthority(t)
+	entered := make(chan struct{}, 1)
+	address := hostileServer(t, identity(t, a, "b"), func(s rawStream) {
+		s.send(welcome("b"))
+		for {
+			f, err := s.receive(messageCall)
+			if err != nil {
+				return
+			}
+			if c, _ := readCall(f.payload); c.method != methodNotices {
+				s.send(whole(messageResult, f.call, []byte("1")))
+				continue
+			}
+			s.send(whole(messageNotice, f.call, []byte(`{"kind":"open"}`)))
+			<-entered
+			s.send(whole(messageNotice, f.call, []byte(`{"kind":"of a later version"}`)))
+			s.send(whole(messageNotice, f.call, []byte(`{"kind":"log"}`)))
+			s.send(whole(messageNotice, f.call, []byte(`no JSON`)))
+			large := whole(messageNotice, f.call, append([]byte(`{"kind":"gap","x":"`), strings.Repeat("x", maxChunk-100)+`"}`...))
+			for range 2000 { // 64 MB
+				s.send(large)
+			}
+			s.send(whole(messageFailure, f.call, encodeFailure(errors.New("end"))))
+		}
+	})
+	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
+	got := 0
+	var most int64
+	err := c.Notices(within(t), "s", 1, func() {
+		entered <- struct{}{}
+		require.Eventually(t, func() bool { // it is slow until there is no more room
+			most = max(most, c.reportBytes.Load())
+			return most > maxReportBytes-maxChunk
+		}, 20*time.Second, time.Millisecond)
+	}, func(n transport.Notice) {
+		require.Equal(t, transport.Gap, n.Kind)
+		got++
+	})
+	require.ErrorContains(t, err, "end")
+	require.Positive(t, got)
+	require.LessOrEqual(t, most, int64(maxReportBytes))
+	require.Zero(t, c.reportBytes.Load())
+	_, err = c.Route("s", 1).CallToolRaw(within(t), "s/x", nil)
+	require.NoError(t, err, "the link lives")
+}
+
+// TestClient_hostile_task: a task that cannot be read ends the link.
+func TestClient_hostile_task(t *testing.T) {
+	a := newAuthority(t)
+	for name, body := range map[string][]byte{
+		"nothing":      {},
+		"no id":        {0, 0},
+		"half an id":   {0, 9, 'x'},
+		"neither era":  {7, 1, 'x'},
+		"a long id":    append([]byte{0, 0x81, 0x08}, make([]byte, maxTaskID+1)...),
+		"a second end": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := hostileServer(t, identity(t, a, "b"), func(s rawStream) {
+				s.send(welcome("b"))
+				f, err := s.receive(messageCall)
+				switch {
+				case err != nil:
+				case body == nil:
+					s.send(appendBegin(nil, 1, messageTask, f.call, 2*maxChunk, make([]byte, maxChunk)), whole(messageResult, f.call, nil))
+				default:
+					s.send(whole(messageTask, f.call, body))
+				}
+			})
+			c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
+			relay := &facade.TaskRelay{}
+			_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", nil, facade.WithTaskRelay(relay))
+			require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+			require.Empty(t, relay.ID)
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// Request is a request about a server that is not a call, such as resources/subscribe, or the
+// opening of its notices.
+type Request struct {
+	// Node is the id of the node that makes the request, as its certificate names it. The client
+	// does not set it.
+	Node string
+	// Server is the name of the server, which was placed with Epoch.
+	Server string
+	Epoch  uint64
+	// Method, Target and Params are as in transport.Request. Streams of notices have none.
+	Method, Target string
+	Params         json.RawMessage
+	// Options are those of the request, as for a call: its handlers answer what a task asks for.
+	Options []facade.CallOption
+}
+
+// Request makes a request that is not a call. The node decides which methods it knows.
+//
+// Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
+func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error) {
+	args := append(appendString(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
+	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args}, r.Options)
+	if e != nil {
+		e.Op = r.Method + " of " + r.Server
+		return nil, e
+	}
+	return result, nil
+}
+
+// request executes a request of another node.
+func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallOption) (json.RawMessage, error) {
+	if t.server.config.Request == nil {
+		return nil, refused(c.server, c.epoch, ErrUnsupported)
+	}
+	args := reader{rest: c.args}
+	method := args.string()
+	if args.failed {
+		return nil, refused(c.server, c.epoch, errFrame)
+	}
+	r := Request{Node: t.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
+	if len(args.rest) > 0 {
+		r.Params = args.rest
+	}
+	return t.server.config.Request(ctx, r)
+}

@@ -3,11 +3,13 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -116,3 +118,38 @@ func answer[P any](params json.RawMessage, ask func(*P) (any, error)) (json.RawM
 	}
 	return json.Marshal(result)
 }
+
+// maxInputs bounds the inputs that a task requests at a time.
+const maxInputs = 32
+
+// answerInputs answers what a task requires (inputRequests) by handlers, one after the other, and
+// returns inputResponses.
+func answerInputs(ctx context.Context, server string, handlers *facade.CallHandlers, requests json.RawMessage) (json.RawMessage, error) {
+	required := func(err error) error {
+		return &mcpvisor.Error{Server: server, Kind: mcpvisor.KindInputRequired, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
+	}
+	if handlers.Raw == nil {
+		return nil, required(errNoHandlers)
+	}
+	var asked map[string]struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
+	if err := json.Unmarshal(requests, &asked); err != nil {
+		return nil, required(err)
+	}
+	if len(asked) > maxInputs {
+		return nil, required(fmt.Errorf("the server requests %d inputs at once; %d at most are answered", len(asked), maxInputs))
+	}
+	responses := make(map[string]json.RawMessage, len(asked))
+	for key, r := range asked {
+		result, err := handlers.Raw(ctx, facade.ServerRequest{Server: server, Method: r.Method, Params: r.Params})
+		if err != nil {
+			return nil, required(err)
+		}
+		responses[key] = result
+	}
+	return json.Marshal(responses)
+}
+
+var errNoHandlers = errors.New("neither the call nor the client has a handler for it")

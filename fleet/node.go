@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
@@ -40,6 +42,7 @@ type Node struct {
 	routes   *routes
 	peers    *peers
 	server   *peer.Server // nil without a listener
+	owner    *forward.Owner
 	guards   *guards
 	catalogs *catalogs
 	runner   *runner.Runner
@@ -92,8 +95,9 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		n.cancel()
 		return nil, err
 	}
+	n.owner = forward.NewOwner(n.Client)
 	if config.Listener != nil {
-		if n.server, err = peer.NewServer(peer.ServerConfig{Identity: config.Identity, Local: n.Client, Check: n.check, Catalog: n.catalogs.body}); err != nil {
+		if n.server, err = peer.NewServer(peer.ServerConfig{Identity: config.Identity, Local: n.Client, Check: n.check, Catalog: n.catalogs.body, Request: n.request, Notices: n.owner.Notices}); err != nil {
 			n.cancel()
 			return nil, errors.Join(err, n.Client.Close(ctx))
 		}
@@ -335,6 +339,14 @@ func (n *Node) check(server string, epoch uint64) error {
 		return peer.ErrLeaseOver
 	}
 	return nil
+}
+
+// request executes a request of another node that is not a call.
+func (n *Node) request(ctx context.Context, r peer.Request) (json.RawMessage, error) {
+	if r.Method == methodRestart {
+		return json.RawMessage(`{}`), n.Client.Restart(ctx, r.Server)
+	}
+	return n.owner.Request(ctx, r)
 }
 
 // exclusives returns the exclusive servers that run here.

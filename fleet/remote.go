@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	lists "github.com/mcpvisor/mcpvisor/internal/catalog"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -29,12 +30,13 @@ type remoteSession struct {
 	to     remote
 	ctx    context.Context // ends with the session
 	cancel context.CancelFunc
-	route  peer.Route // set by Open
+	route  peer.Route      // set by Open, as the fields below
+	reader *forward.Reader // requests that are not calls
+	client *peer.Client
 	notify func(transport.Notice)
 	body   atomic.Pointer[catalog.Body]
 	heard  atomic.Int64 // when the owner last answered, in nanoseconds since began
 	began  time.Time
-	asked  atomic.Int64 // ids of streams
 }
 
 func newRemoteSession(d *dialer, to remote) *remoteSession {
@@ -69,7 +71,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 	if err := node.peers.wait(ctx, to); err != nil {
 		return err
 	}
-	s.route = to.client.Route(name, s.to.epoch)
+	s.client, s.route, s.reader = to.client, to.client.Route(name, s.to.epoch), forward.NewReader(to.client, name, s.to.epoch, func(n transport.Notice) { s.notify(n) })
 	record, err := s.awaitRecord(ctx)
 	if err != nil {
 		return err
@@ -79,6 +81,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 	}
 	s.heard.Store(int64(time.Since(s.began)))
 	node.work.Go(func() { s.follow(to.client, record) })
+	node.work.Go(func() { _ = s.reader.Follow(s.ctx) }) // a node of the version before has none
 	return nil
 }
 
@@ -135,13 +138,35 @@ func (s *remoteSession) follow(from *peer.Client, have catalogRecord) {
 // catalogTimeout bounds how long a changed catalog may take.
 const catalogTimeout = 10 * time.Second
 
-// Abort implements [transport.Session]. The server itself is not ended.
+// Abort implements [transport.Session]. The server itself is not ended, unless somebody restarts it:
+// then its owner does that, too.
 func (s *remoteSession) Abort(cause *supervisor.Cause) {
-	if s.end(cause) {
-		s.cancel()
-		s.release()
+	if !s.end(cause) {
+		return
 	}
+	s.cancel()
+	s.release()
+	if cause.Kind != supervisor.CauseRestart || s.body.Load() == nil {
+		return
+	}
+	name, node := s.dialer.spec.Name, s.dialer.node
+	if _, to, _, _ := node.routes.current(name); to == nil || *to != s.to {
+		return // it follows its route
+	}
+	node.work.Go(func() {
+		ctx, cancel := context.WithTimeout(node.ctx, restartTimeout)
+		defer cancel()
+		if _, err := s.client.Request(ctx, peer.Request{Server: name, Epoch: s.to.epoch, Method: methodRestart}); err != nil {
+			node.log.Warn().Err(err).Str("server", name).Str("owner", s.to.node).Msg("the server could not be restarted on its node")
+		}
+	})
 }
+
+const (
+	// methodRestart is the request that restarts a server on its node.
+	methodRestart  = "mcpvisor/restart"
+	restartTimeout = 5 * time.Second
+)
 
 // OnNotice implements [transport.Session].
 func (s *remoteSession) OnNotice(notify func(transport.Notice)) { s.notify = notify }
@@ -174,7 +199,10 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		return result, nil
 	}
 	if r.Stream != nil {
-		return s.stream(ctx, r)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		return nil, s.reader.Listen(ctx, r)
 	}
 	if !r.Began.IsZero() && r.TotalTimeout > 0 {
 		var cancel context.CancelFunc
@@ -187,9 +215,9 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 	result, err := s.pass(ctx, r)
 	var e *mcpvisor.Error
 	switch {
-	case err == nil:
+	case err == nil, err == transport.ErrTask: //nolint:errorlint // it comes as it is
 		s.heard.Store(int64(time.Since(s.began)))
-		return result, nil
+		return result, err
 	case !errors.As(err, &e):
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
 	case e.Kind == mcpvisor.KindCanceled && s.Cause() != nil:
@@ -229,7 +257,13 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own
 	case "tools/call":
 		arguments, next := splitParams(r.Params)
-		return s.route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, append(opts, next.option(r.Caller)...)...)
+		opts = append(opts, next.option(r.Caller)...)
+		relay := forward.TaskRelay(r, s.Info().Era == mcpvisor.EraModern)
+		if relay != nil {
+			opts = append(opts, facade.WithTaskRelay(relay))
+		}
+		result, err := s.route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, opts...)
+		return forward.Result(relay, result, err)
 	case "completion/complete":
 		request, err := completionRequest(r.Params)
 		if err != nil {
@@ -249,7 +283,7 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		}
 		return s.route.GetPromptRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, append(opts, next.option(r.Caller)...)...)
 	}
-	return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: fmt.Errorf("%s cannot be passed on to node %q", r.Method, s.to.node)}
+	return s.reader.Request(ctx, r, opts...)
 }
 
 // completionRequest reads the params of completion/complete.
@@ -345,21 +379,9 @@ func (s *remoteSession) options(r transport.Request) (opts []facade.CallOption, 
 	return opts, done, nil
 }
 
-// stream answers a request for a stream of notifications (2026-07-28). Changes of lists come by the
-// catalog.
-func (s *remoteSession) stream(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	id := s.asked.Add(1)
-	if r.Stream.Sent != nil {
-		r.Stream.Sent(id)
-	}
-	s.notify(transport.Notice{Kind: transport.Acknowledged, Stream: id})
-	select {
-	case <-ctx.Done():
-		if r.Stream.Cancelled != nil {
-			r.Stream.Cancelled()
-		}
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeUnknown, Cause: context.Cause(ctx)}
-	case <-s.Dead():
-		return nil, s.over(mcpvisor.OutcomeUnknown)
-	}
+// AnswerInputs implements [transport.InputSource].
+func (s *remoteSession) AnswerInputs(ctx context.Context, caller *transport.Caller, requests json.RawMessage) (json.RawMessage, error) {
+	handlers, done := s.dialer.host.of(caller)
+	defer done()
+	return answerInputs(ctx, s.dialer.spec.Name, handlers, requests)
 }

@@ -101,3 +101,67 @@ func TestRemote_all_that_a_call_can_do(t *testing.T) {
 		})
 	}
 }
+
+func TestRemote_subscriptions_logs_and_restart(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			_, a, b := onB(t, mcptest.Script{Versions: []string{version}})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			events := a.Watch(ctx, mcpvisor.EventResourceUpdated, mcpvisor.EventLog)
+			uri := a.Resources()[0].URI
+			require.NoError(t, a.Subscribe(ctx, "s", uri))
+			until := func(what string, holds func(mcpvisor.Event) bool) {
+				t.Helper()
+				for {
+					select {
+					case e := <-events:
+						if holds(e) {
+							return
+						}
+					case <-ctx.Done():
+						t.Fatal("no event: " + what)
+					}
+				}
+			}
+			_, err := b.CallTool(ctx, "s/touch", map[string]any{"uri": uri})
+			require.NoError(t, err)
+			until("an update", func(e mcpvisor.Event) bool { return e.URI == uri })
+			if version == "2025-11-25" {
+				require.NoError(t, a.SetLoggingLevel(ctx, "s", "info"))
+				_, err = b.CallTool(ctx, "s/log", map[string]any{"level": "error", "text": "hello"})
+				require.NoError(t, err)
+				until("a log message", func(e mcpvisor.Event) bool { return e.Log != nil && e.Log.Text == "hello" })
+			}
+
+			before, _ := b.ServerStatus("s")
+			require.NoError(t, a.Restart(ctx, "s"))
+			require.Eventually(t, func() bool {
+				now, _ := b.ServerStatus("s")
+				return now.Session != nil && now.Session.PID != 0 && now.Session.PID != before.Session.PID
+			}, 20*time.Second, 5*time.Millisecond, "it is restarted on its node")
+			require.NoError(t, a.WaitReady(ctx, "s"))
+			_, err = a.CallTool(ctx, "s/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestRemote_tasks(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			tools := append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "echo", Task: &mcptest.TaskDef{Optional: true}})
+			_, a, _ := onB(t, mcptest.Script{Versions: []string{version}, Tools: tools})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			task, err := a.StartTask(ctx, "s/job", map[string]any{"text": "later"})
+			require.NoError(t, err)
+			result, err := task.Wait(ctx)
+			require.NoError(t, err)
+			require.Contains(t, schema.Text(result), "later")
+			result, err = a.CallTool(ctx, "s/job", map[string]any{"text": "now"})
+			require.NoError(t, err)
+			require.Contains(t, schema.Text(result), "now")
+		})
+	}
+}

@@ -168,8 +168,8 @@ func (s *nowhere) LastReceived() time.Time         { return time.Time{} }
 // shown is how the spec of a server is registered: as a transport of the host, so that a server that
 // is elsewhere takes no turn among the processes that start.
 func shown(spec mcpvisor.ServerSpec) mcpvisor.ServerSpec {
-	real := spec
-	spec.Transport = &mcpvisor.Transport{Kind: real.TransportKind(), Target: real.Target(), New: noTransport}
+	actual := spec
+	spec.Transport = &mcpvisor.Transport{Kind: actual.TransportKind(), Target: actual.Target(), New: noTransport}
 	spec.Stdio, spec.HTTP, spec.InMemory = nil, nil, nil
 	spec.StartSupervised, spec.Standby = true, false
 	if spec.Policy.MaxAttempts != supervisor.Unlimited {

@@ -215,7 +215,7 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 	result, err := s.pass(ctx, r)
 	var e *mcpvisor.Error
 	switch {
-	case err == nil, err == transport.ErrTask: //nolint:errorlint // it comes as it is
+	case err == nil, err == transport.ErrTask:
 		s.heard.Store(int64(time.Since(s.began)))
 		return result, err
 	case !errors.As(err, &e):

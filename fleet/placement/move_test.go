@@ -47,6 +47,17 @@ func TestPlanner_moves(t *testing.T) {
 	require.Equal(t, to, f.owner(server), "it stays")
 }
 
+// TestView_moveTarget: it is the first candidate, once.
+func TestView_moveTarget(t *testing.T) {
+	f, server, _, _ := moved(t)
+	for _, n := range f.view.Nodes() {
+		f.view.SetMove(server, n.ID)
+		candidates := f.view.candidatesOf(f.view.names[server])
+		require.Len(t, candidates, 3)
+		require.Equal(t, n.ID, candidates[0].ID)
+	}
+}
+
 // TestPlanner_movesToFullNode: the bound does not keep a name away. What is surplus then is another
 // name, which has been there longer.
 func TestPlanner_movesToFullNode(t *testing.T) {

@@ -222,7 +222,7 @@ func (p *Planner) hasRoom(v *View, self *life, n *name) bool {
 	if self.Capacity > 0 && load >= self.Capacity {
 		return false
 	}
-	return self.full || load < v.bound(self) || p.held[n.name] || v.target(n) == self
+	return self.full || load < v.bound(self) || p.held[n.name]
 }
 
 func (p *Planner) release(now time.Duration, v *View, self *life) (effects []Effect) {

@@ -31,6 +31,8 @@ const (
 	// mostBytes are how many bytes its values have, roughly; etcd allows 1.5 MiB, by default.
 	mostBytes = 1 << 20
 	maxName   = 256
+	// maxTotal bounds all definitions together: a node reads them at once when it joins.
+	maxTotal = 64 << 20
 )
 
 // Apply makes servers the servers of the fleet, and returns the generation of the configuration.
@@ -96,7 +98,7 @@ func Apply(ctx context.Context, s store.Store, servers []Server) (generation uin
 
 // check returns the servers by name.
 func check(servers []Server) (map[string]Server, error) {
-	wanted := make(map[string]Server, len(servers))
+	wanted, total := make(map[string]Server, len(servers)), 0
 	for _, server := range servers {
 		switch _, twice := wanted[server.Name]; {
 		case server.Name == "" || len(server.Name) > maxName || strings.Contains(server.Name, "/"):
@@ -115,6 +117,9 @@ func check(servers []Server) (map[string]Server, error) {
 			return nil, fmt.Errorf("server %q: its definition has %d bytes, and %d are allowed", server.Name, size, MaxDefinitionBytes)
 		}
 		wanted[server.Name] = server
+		if total += len(server.Definition); total > maxTotal {
+			return nil, fmt.Errorf("the definitions of all servers have more than %d bytes", maxTotal)
+		}
 	}
 	return wanted, nil
 }

@@ -133,7 +133,9 @@ func TestApply_refuses(t *testing.T) {
 		require.ErrorContains(t, err, problem)
 		require.Equal(t, before, values(t, s))
 	}
-	_, err := records.Apply(t.Context(), s, []records.Server{
+	_, err := records.Apply(t.Context(), s, many(257, `"`+strings.Repeat("x", 256<<10-2)+`"`))
+	require.ErrorContains(t, err, "the definitions of all servers have more than 67108864 bytes")
+	_, err = records.Apply(t.Context(), s, []records.Server{
 		{Name: "lock", Spec: placement.Spec{Exclusive: true}}, server("a", `"`+strings.Repeat("<", 256<<10-2)+`"`),
 	})
 	require.NoError(t, err, "as much as is allowed")

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 
 func TestRequestMove(t *testing.T) {
@@ -36,4 +37,12 @@ func TestRequestMove(t *testing.T) {
 	require.Equal(t, `{"v":1,"node":"n1"}`, values(t, s)["move/a"])
 	require.NoError(t, s.Revoke(t.Context(), lease))
 	require.Equal(t, before, values(t, s), "the lease ends it")
+
+	s.before = func(int) error {
+		_, err := s.Store.Commit(t.Context(), store.Txn{Then: []store.Change{store.Remove("spec/a")}})
+		return err
+	}
+	_, err = records.RequestMove(t.Context(), s, "a", "n1")
+	require.ErrorContains(t, err, `move of server "a": it was removed`)
+	require.NotContains(t, values(t, s), "move/a")
 }

@@ -60,8 +60,12 @@ type Runner struct {
 	ended     chan struct{} // closed when Run returns
 }
 
-// requestTimeout ends each request to the store.
-const requestTimeout = 2 * time.Second
+const (
+	// requestTimeout ends each request to the store, except that which reads everything: it may have
+	// 64 MiB of definitions.
+	requestTimeout = 2 * time.Second
+	readTimeout    = 10 * time.Second
+)
 
 // New makes a node that does nothing before [Runner.Run].
 func New(c protocol.Config, s store.Store, servers Servers) *Runner {
@@ -203,7 +207,11 @@ func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
 
 // ask does one request, and returns the input that answers it.
 func (r *Runner) ask(ctx context.Context, e protocol.Effect) (in protocol.Input) {
-	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	timeout := r.timeout
+	if e.Kind == protocol.EffectRead {
+		timeout = max(timeout, readTimeout)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	in.Request = e.Request
 	var err error

@@ -181,6 +181,8 @@ func (p *schedulePlayer) operate(rnd *rand.Rand, id string) {
 		p.crashManager()
 	case n == 25:
 		p.crashInside(name, rnd.IntN(2) == 0)
+	case n == 26:
+		p.fence(ctx, name)
 	default:
 		p.call(ctx, name, id, time.Duration(1+rnd.IntN(4))*500*time.Millisecond)
 	}
@@ -217,6 +219,25 @@ func (p *schedulePlayer) crashInside(name string, port bool) {
 		return
 	}
 	p.send(pid(p.rt, id), (*messages.Failed)(nil))
+}
+
+// fence fences a server: when that has succeeded, its registration has no session and never gets
+// another one.
+func (p *schedulePlayer) fence(ctx context.Context, name string) {
+	err := p.rt.Fence(ctx, name, "scripted")
+	p.report(err)
+	v := p.rt.Snapshot().Server(name)
+	if err != nil || v == nil || v.Cause == nil || v.Cause.Kind != supervisor.CauseFenced {
+		return // it was registered again meanwhile
+	}
+	if v.State == supervisor.StateEvicted && v.current != nil && !isClosed(v.current.session.Released()) {
+		p.fail("%s was fenced, and its session is not released", name)
+	}
+	began := len(p.sessions(name))
+	time.Sleep(3 * time.Second)
+	if now := p.rt.Snapshot().Server(name); now != nil && now.Gen == v.Gen && (now.State != supervisor.StateEvicted && now.State != supervisor.StateStopping || len(p.sessions(name)) != began) {
+		p.fail("%s was fenced, and is %s", name, now.State)
+	}
 }
 
 // call makes a call with the current view, and records how it ended.

@@ -224,19 +224,22 @@ func (p *schedulePlayer) crashInside(name string, port bool) {
 // fence fences a server: when that has succeeded, its registration has no session and never gets
 // another one.
 func (p *schedulePlayer) fence(ctx context.Context, name string) {
+	before := p.rt.Snapshot().Server(name)
 	err := p.rt.Fence(ctx, name, "scripted")
 	p.report(err)
 	v := p.rt.Snapshot().Server(name)
-	if err != nil || v == nil || v.Cause == nil || v.Cause.Kind != supervisor.CauseFenced {
-		return // it was registered again meanwhile
+	if err != nil || before == nil || v == nil || v.Gen != before.Gen {
+		return // it is another registration, or none
 	}
-	if v.State == supervisor.StateEvicted && v.current != nil && !isClosed(v.current.session.Released()) {
-		p.fail("%s was fenced, and its session is not released", name)
+	over := func(s supervisor.State) bool {
+		return s == supervisor.StateEvicted || s == supervisor.StateStopping || s == supervisor.StateStopped
 	}
-	began := len(p.sessions(name))
+	if !over(v.State) || v.State == supervisor.StateEvicted && v.current != nil && !isClosed(v.current.session.Released()) {
+		p.fail("%s was fenced, and is %s", name, v.State)
+	}
 	time.Sleep(3 * time.Second)
-	if now := p.rt.Snapshot().Server(name); now != nil && now.Gen == v.Gen && (now.State != supervisor.StateEvicted && now.State != supervisor.StateStopping || len(p.sessions(name)) != began) {
-		p.fail("%s was fenced, and is %s", name, now.State)
+	if now := p.rt.Snapshot().Server(name); now != nil && now.Gen == v.Gen && (!over(now.State) || now.Epoch != v.Epoch) {
+		p.fail("%s was fenced, and later is %s, epoch %d after %d", name, now.State, now.Epoch, v.Epoch)
 	}
 }
 

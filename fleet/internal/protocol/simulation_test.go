@@ -118,6 +118,7 @@ func simulate(seed uint64, b broken, trace func(string, ...any)) *world {
 	if w.failure == "" {
 		w.checkPlaced()
 		w.checkMove()
+		w.checkDrain()
 	}
 	return w
 }

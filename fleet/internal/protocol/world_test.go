@@ -181,6 +181,20 @@ func (w *world) checkMove() {
 	}
 }
 
+// checkDrain drains one node while nothing fails, and checks that it has no server then.
+func (w *world) checkDrain() {
+	p := w.machines[w.random.IntN(len(w.machines))].process
+	if p == nil || w.failure != "" {
+		return
+	}
+	w.log("%s: drains", p)
+	p.input(protocol.Input{Kind: protocol.InputDrain})
+	w.run(w.now + 5*time.Second)
+	if !p.node.Snapshot().Drained || len(p.servers) > 0 {
+		w.fail("%s has not drained: %v", p, p.servers)
+	}
+}
+
 var leave = protocol.Input{Kind: protocol.InputLeave}
 
 // rate is that of a clock: any two differ by 5 % at most.

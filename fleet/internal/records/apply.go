@@ -47,7 +47,8 @@ const (
 // or another configuration, completes it.
 //
 // A server must not become exclusive, or stop being so, under its name: a node that is cut off
-// still runs it as it was. Apply refuses that before it writes anything.
+// still runs it as it was. Apply refuses that before it writes anything. It also refuses to change a
+// record that it cannot read, but removes one of a server that is not in the configuration.
 func Apply(ctx context.Context, s store.Store, servers []Server) (generation uint64, err error) {
 	wanted, err := check(servers)
 	if err != nil {

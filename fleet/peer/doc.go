@@ -30,9 +30,19 @@
 // its deadline. The node that executes it compares the epoch, and whether its lease holds, when the
 // call arrives: [ErrMoved] and [ErrLeaseOver] are errors of calls that were not executed.
 //
+// # Other requests
+//
+// Since version 2 of the protocol a client also gets catalogs ([Client.Catalog]), makes requests that are
+// not calls ([Client.Request]), and hears the notices of a server ([Client.Notices]). They travel as calls
+// of other kinds, so that deadlines, cancellation, chunks and errors are the same. A node speaks its
+// version and the one before: what the other node does not know is [ErrUnsupported].
+//
 // # Bounds
 //
 // The peers of a fleet are authenticated, and not trusted with memory: the length of a packet, of a
-// message, the number of calls, of questions and of waiting answers are bounded, and a peer that
+// message, the number of calls, of questions, of waiting answers and of notices are bounded, and a peer that
 // breaks the protocol loses its streams.
+//
+// This package is large because both ends of a stream are in it: they share frames, messages and
+// bounds.
 package peer

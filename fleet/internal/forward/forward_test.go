@@ -223,7 +223,11 @@ func TestReader_log_level(t *testing.T) {
 	a, b := f.read("a"), f.read("b")
 	require.NoError(t, a.request(t, "logging/setLevel", "", `{"level":"error"}`))
 	require.NoError(t, b.request(t, "logging/setLevel", "", `{"level":"info"}`))
-	require.NoError(t, a.request(t, "logging/setLevel", "", `{"level":"warning"}`))
+	for i := range 50 {
+		require.NoError(t, a.request(t, "logging/setLevel", "", `{"level":"warning"}`))
+		f.log("info", fmt.Sprint(i))
+		require.Empty(t, b.until(t, fmt.Sprint(i)))
+	}
 	f.log("debug", "d")
 	f.log("info", "i")
 	f.log("warning", "w")
@@ -426,11 +430,12 @@ func TestOwner_many(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	f.touch(text, "end")
-	require.Equal(t, []string{text}, stays.until(t, "end"))
 	require.Eventually(t, func() bool {
 		f.owner.mu.Lock()
 		defer f.owner.mu.Unlock()
-		return len(f.owner.servers["s"].nodes) == 1
+		at := f.owner.servers["s"]
+		return len(at.nodes) == 1 && at.leaving == 0
 	}, 20*time.Second, time.Millisecond)
+	f.touch(text, "end")
+	require.Equal(t, []string{text}, stays.until(t, "end"))
 }

@@ -340,10 +340,14 @@ func (o *Owner) endSubscriptions(name string, s *server, left *node) {
 func (o *Owner) watch(ctx context.Context, events <-chan mcpvisor.Event) {
 	for e := range events {
 		o.mu.Lock()
-		for name, s := range o.servers {
-			if ctx.Err() == nil && (name == e.Server || e.Kind == mcpvisor.EventMissed) {
+		switch s := o.servers[e.Server]; {
+		case ctx.Err() != nil:
+		case e.Kind == mcpvisor.EventMissed:
+			for _, s := range o.servers {
 				s.notify(e)
 			}
+		case s != nil:
+			s.notify(e)
 		}
 		o.mu.Unlock()
 	}
@@ -364,21 +368,22 @@ func (o *Owner) watch(ctx context.Context, events <-chan mcpvisor.Event) {
 // notify tells the nodes what concerns them. The mutex of the owner is held.
 func (s *server) notify(e mcpvisor.Event) {
 	for _, n := range s.nodes {
-		notice := transport.Notice{Kind: transport.Gap}
-		switch e.Kind {
-		case mcpvisor.EventResourceUpdated: // a part of a resource has a URI of its own, so that the URIs are not compared
-			if len(n.uris) == 0 {
-				continue
+		if notice, ok := n.noticeOf(e); ok {
+			for l := range n.listeners {
+				l.notify(notice)
 			}
-			notice = transport.Notice{Kind: transport.ResourceUpdated, URI: e.URI}
-		case mcpvisor.EventLog:
-			if e.Log == nil || slices.Index(levels, e.Log.Level) < slices.Index(levels, n.level) && n.level != "" {
-				continue
-			}
-			notice = transport.Notice{Kind: transport.LogMessage, Log: e.Log}
-		}
-		for l := range n.listeners {
-			l.notify(notice)
 		}
 	}
+}
+
+// noticeOf returns what a node is told of an event; ok is false for nothing.
+func (n *node) noticeOf(e mcpvisor.Event) (notice transport.Notice, ok bool) {
+	if e.Kind == mcpvisor.EventResourceUpdated { // a part of a resource has a URI of its own, so that the URIs are not compared
+		return transport.Notice{Kind: transport.ResourceUpdated, URI: e.URI}, len(n.uris) > 0
+	}
+	if e.Kind == mcpvisor.EventLog {
+		wanted := n.level == "" || e.Log != nil && slices.Index(levels, e.Log.Level) >= slices.Index(levels, n.level)
+		return transport.Notice{Kind: transport.LogMessage, Log: e.Log}, wanted && e.Log != nil
+	}
+	return transport.Notice{Kind: transport.Gap}, true // EventMissed
 }

@@ -93,13 +93,9 @@ func (r *Reader) Request(ctx context.Context, q transport.Request, opts ...facad
 
 // failureOf returns the error of a task that has failed; nil if it has not.
 func failureOf(answer json.RawMessage) error {
-	t, err := task.Read(answer)
-	if err != nil || t.Status != task.Failed || len(t.Failure) == 0 {
-		return nil //nolint:nilerr // whoever asked reads the answer
-	}
 	rpc := new(jsonrpc.Error)
-	if json.Unmarshal(t.Failure, rpc) != nil {
-		return nil
+	if t, err := task.Read(answer); err != nil || t.Status != task.Failed || json.Unmarshal(t.Failure, rpc) != nil {
+		return nil //nolint:nilerr // whoever asked reads the answer
 	}
 	return &mcpvisor.Error{Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered, Cause: &transport.TaskFailure{Err: rpc}}
 }

@@ -34,7 +34,7 @@ func (r rawStream) send(frames ...[]byte) {
 	_ = r.SendMsg(&packet) // the other end may have closed it already
 }
 
-// receive returns the next message of a kind, or the error that ends the stream.
+// receive returns the next message of a kind, or the error that ends the stream. It answers beats.
 func (r rawStream) receive(what byte) (frame, error) {
 	var packet []byte
 	for {
@@ -46,6 +46,9 @@ func (r rawStream) receive(what byte) (frame, error) {
 			require.NoError(r.t, err)
 			if rest = next; f.what == what {
 				return f, nil
+			}
+			if f.what == messageBeat {
+				r.send(whole(messageBeatBack, 0, nil))
 			}
 		}
 	}

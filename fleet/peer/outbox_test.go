@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,4 +117,35 @@ func TestRoom(t *testing.T) {
 	r.release(e)
 	require.Zero(t, r.used)
 	require.Empty(t, r.queue)
+}
+
+// capacities is a connection that tells the length and the capacity of what is sent.
+type capacities struct {
+	packets
+	sent chan [2]int
+}
+
+func (c capacities) SendMsg(m any) error {
+	packet := m.(*[]byte)
+	c.sent <- [2]int{len(*packet), cap(*packet)}
+	if cap(*packet) > smallPacket {
+		packetPool.Put(packet)
+	}
+	return nil
+}
+
+// TestStream_small_packets: a short packet, which gRPC may keep for long, holds no long buffer.
+func TestStream_small_packets(t *testing.T) {
+	to := capacities{sent: make(chan [2]int, 10)}
+	s := newStream(to, 1)
+	var writing sync.WaitGroup
+	writing.Go(s.write)
+	for _, row := range []struct{ message, most int }{{10, 2 * smallPacket}, {maxChunk, maxPacket}, {smallPacket - 10, 2 * smallPacket}, {2 * smallPacket, maxPacket}, {0, 2 * smallPacket}} {
+		s.send(messageBeat, 0, make([]byte, row.message))
+		got := <-to.sent
+		require.Greater(t, got[0], row.message)
+		require.LessOrEqual(t, got[1], row.most)
+	}
+	s.end(errSilent)
+	writing.Wait()
 }

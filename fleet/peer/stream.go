@@ -106,10 +106,10 @@ func (s *stream) send(what byte, call uint64, body []byte) {
 // write sends packets until the stream ends. A peer that does not read blocks it; whoever owns the
 // connection closes that then.
 func (s *stream) write() {
+	buffer := packetPool.Get(0)
+	defer func() { packetPool.Put(buffer) }()
 	for {
-		buffer := packetPool.Get(0)
-		if *buffer = s.out.take(*buffer); len(*buffer) == 0 {
-			packetPool.Put(buffer)
+		if *buffer = s.out.take((*buffer)[:0]); len(*buffer) == 0 {
 			select {
 			case <-s.out.wake:
 			case <-s.ended:
@@ -117,7 +117,14 @@ func (s *stream) write() {
 			}
 			continue
 		}
-		switch err := s.grpc.SendMsg(buffer); {
+		packet := buffer
+		if len(*buffer) <= smallPacket {
+			small := bytes.Clone(*buffer)
+			packet = &small
+		} else {
+			buffer = packetPool.Get(0)
+		}
+		switch err := s.grpc.SendMsg(packet); {
 		case errors.Is(err, io.EOF):
 			return // the stream has ended, and read finds out why
 		case err != nil:
@@ -126,6 +133,10 @@ func (s *stream) write() {
 		}
 	}
 }
+
+// smallPacket is the longest packet that is sent from a buffer of its own length. gRPC queues packets by
+// the sum of their lengths, so that many short ones would hold as many long buffers.
+const smallPacket = 1 << 10
 
 // read handles packets until the stream ends.
 func (s *stream) read() {

@@ -236,6 +236,22 @@ func TestReader_log_level(t *testing.T) {
 	require.Equal(t, []string{"info i", "warning w"}, b.until(t, "end"))
 }
 
+// TestReader_SetLevel: the level of a session since 2026-07-28 is that of the requests of the owner,
+// and is said once.
+func TestReader_SetLevel(t *testing.T) {
+	f := newFleet(t, mcptest.Script{Versions: []string{modern}})
+	a := f.read("a")
+	require.NoError(t, a.SetLevel(within(t), "info"))
+	f.log("debug", "d")
+	f.log("info", "i")
+	require.Empty(t, a.until(t, "i"))
+	require.ErrorIs(t, a.SetLevel(within(t), "loud"), mcpvisor.ErrInvalid)
+	a.leave()
+	<-a.left
+	require.NoError(t, a.SetLevel(within(t), "info"), "nothing is sent")
+	require.ErrorIs(t, a.SetLevel(within(t), "error"), mcpvisor.ErrUnavailable)
+}
+
 // TestReader_route_ends: notices end when the server moves, and the subscriptions with them.
 func TestReader_route_ends(t *testing.T) {
 	f := newFleet(t, mcptest.Script{Versions: []string{legacy}})

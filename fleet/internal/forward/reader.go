@@ -29,9 +29,10 @@ type Reader struct {
 
 	opened   chan struct{} // closed when the owner passes notices on
 	openOnce sync.Once
-	over     chan struct{} // closed when it does not any longer
-	why      error         // set before over is closed
-	streams  atomic.Int64  // the id of the last one
+	over     chan struct{}          // closed when it does not any longer
+	why      error                  // set before over is closed
+	streams  atomic.Int64           // the id of the last one
+	level    atomic.Pointer[string] // that the owner was asked for last
 }
 
 // NewReader makes a reader of a server that was placed on the node of the client with epoch. notify
@@ -89,6 +90,22 @@ func (r *Reader) Request(ctx context.Context, q transport.Request, opts ...facad
 		return result, failureOf(result)
 	}
 	return result, err
+}
+
+// SetLevel has the owner send log messages of a level and above, unless it was asked for that before:
+// since 2026-07-28 the level is part of each request (transport.Request.LogLevel), and nobody sets it.
+func (r *Reader) SetLevel(ctx context.Context, level string) error {
+	if last := r.level.Load(); last != nil && *last == level {
+		return nil
+	}
+	params, err := json.Marshal(map[string]string{"level": level})
+	if err == nil {
+		_, err = r.Request(ctx, transport.Request{Method: "logging/setLevel", Params: params})
+	}
+	if err == nil {
+		r.level.Store(&level)
+	}
+	return err
 }
 
 // failureOf returns the error of a task that has failed; nil if it has not.

@@ -204,14 +204,9 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		defer context.AfterFunc(s.ctx, cancel)()
 		return nil, s.reader.Listen(ctx, r)
 	}
-	if !r.Began.IsZero() && r.TotalTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, r.Began.Add(r.TotalTimeout), errTotal)
-		defer cancel()
+	if r.LogLevel != "" && s.Info().Era == mcpvisor.EraModern { // nobody sets it for a session of this version
+		_ = s.reader.SetLevel(ctx, r.LogLevel)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	result, err := s.pass(ctx, r)
 	var e *mcpvisor.Error
 	switch {
@@ -220,18 +215,11 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		return result, err
 	case !errors.As(err, &e):
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown, Cause: err}
-	case e.Kind == mcpvisor.KindCanceled && s.Cause() != nil:
+	case e.Kind == mcpvisor.KindCanceled && ctx.Err() == nil && s.Cause() != nil:
 		return nil, s.over(e.Outcome)
-	case e.Kind == mcpvisor.KindCanceled && errors.Is(context.Cause(ctx), errTotal):
-		own := *e
-		own.Kind = mcpvisor.KindTimeout
-		return nil, &own
 	}
 	return nil, e
 }
-
-// errTotal is the cause of a context that ends with the time for the whole call.
-var errTotal = errors.New("the call takes too long as a whole")
 
 // over is the error of a request that ends with the session.
 func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
@@ -251,7 +239,10 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		return nil, err
 	}
 	defer done()
-	name := s.dialer.spec.Name
+	name, route := s.dialer.spec.Name, s.route.Within(s.Dead(), time.Time{})
+	if !r.Began.IsZero() && r.TotalTimeout > 0 {
+		route = s.route.Within(s.Dead(), r.Began.Add(r.TotalTimeout))
+	}
 	switch r.Method {
 	case "ping":
 		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own
@@ -262,17 +253,17 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		if relay != nil {
 			opts = append(opts, facade.WithTaskRelay(relay))
 		}
-		result, err := s.route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, opts...)
+		result, err := route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, opts...)
 		return forward.Result(relay, result, err)
 	case "completion/complete":
 		request, err := completionRequest(r.Params)
 		if err != nil {
 			return nil, err
 		}
-		return s.route.CompleteRaw(ctx, name, request, opts...)
+		return route.CompleteRaw(ctx, name, request, opts...)
 	case "resources/read":
 		_, next := splitParams(r.Params)
-		return s.route.ReadResourceRaw(ctx, name, r.Target, append(opts, next.option(r.Caller)...)...)
+		return route.ReadResourceRaw(ctx, name, r.Target, append(opts, next.option(r.Caller)...)...)
 	case "prompts/get":
 		encoded, next := splitParams(r.Params)
 		var arguments map[string]string
@@ -281,8 +272,11 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 				return nil, err
 			}
 		}
-		return s.route.GetPromptRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, append(opts, next.option(r.Caller)...)...)
+		return route.GetPromptRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, append(opts, next.option(r.Caller)...)...)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	return s.reader.Request(ctx, r, opts...)
 }
 

@@ -67,12 +67,16 @@ type call struct {
 	target string        // the tool or prompt as the caller named it, or the URI
 	args   []byte        // JSON: of the tool, of the prompt, or the completion request
 
+	over  <-chan struct{} // of Route.Within; they do not travel
+	until time.Time
+
 	settings facade.CallSettings // without functions and handlers
 	progress bool                // the caller wants the reports of progress
 	logs     bool                // the caller wants the log messages, from settings.LogLevel
 	answerer uint64              // number of the handlers of the caller; 0: none
 	answers  facade.Declared     // what they answer
 	all      bool                // they answer everything
+	refuses  bool                // it has handlers, and they answer nothing
 
 	notices   *noticeFuncs // of the caller, with methodNotices; does not travel
 	taskRelay bool         // settings has a TaskRelay, of which the TTL travels
@@ -82,7 +86,7 @@ type call struct {
 func (c *call) flagFields() []*bool {
 	return []*bool{&c.settings.WaitReady, &c.settings.WithoutValidation, &c.settings.Relay, &c.settings.HasKey, &c.progress, &c.logs,
 		&c.all, &c.answers.Sampling, &c.answers.SamplingTools, &c.answers.Elicitation, &c.answers.URLElicitation, &c.answers.Roots,
-		&c.taskRelay, &c.settings.WithoutTasks} // of version 2
+		&c.taskRelay, &c.settings.WithoutTasks, &c.refuses} // of version 2
 }
 
 func (c *call) flags() (flags uint64) {

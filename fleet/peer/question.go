@@ -38,6 +38,9 @@ type reply struct {
 	err    error
 }
 
+// refusing are the handlers of all calls whose callers answer nothing.
+var refusing facade.CallHandlers
+
 // answererOf returns the handlers that stand for those of the caller, and notes the call.
 func (t *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
 	t.mu.Lock()

@@ -26,12 +26,24 @@ type Route struct {
 	client *Client
 	server string
 	epoch  uint64
+	over   <-chan struct{}
+	until  time.Time
+}
+
+// Within returns the route for calls that end when over is closed, with ErrCanceled, and at a time,
+// with ErrTimeout, as well as with their contexts. nil and the zero time are never. It costs less
+// than a context for each call.
+func (r Route) Within(over <-chan struct{}, until time.Time) Route {
+	r.over, r.until = over, until
+	return r
 }
 
 var _ Caller = Route{}
 
 // Route returns the route to a server that was placed on the node of the client with this epoch.
-func (c *Client) Route(server string, epoch uint64) Route { return Route{c, server, epoch} }
+func (c *Client) Route(server string, epoch uint64) Route {
+	return Route{client: c, server: server, epoch: epoch}
+}
 
 // CallToolRaw implements [Caller].
 func (r Route) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...facade.CallOption) (json.RawMessage, error) {
@@ -68,7 +80,7 @@ func (r Route) CompleteRaw(ctx context.Context, server string, request facade.Co
 
 // do makes a call and completes its error.
 func (r Route) do(ctx context.Context, op string, c call, opts []facade.CallOption) (json.RawMessage, error) {
-	c.server, c.epoch = r.server, r.epoch
+	c.server, c.epoch, c.over, c.until = r.server, r.epoch, r.over, r.until
 	result, e := r.client.call(ctx, &c, opts)
 	if e == nil {
 		return result, nil
@@ -189,6 +201,9 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if deadline, ok := ctx.Deadline(); ok {
 		request.left = max(time.Until(deadline), time.Nanosecond)
 	}
+	if left := time.Until(request.until); !request.until.IsZero() && (request.left == 0 || left < request.left) {
+		request.left = max(left, time.Nanosecond)
+	}
 	l, err := c.current()
 	if err != nil {
 		return nil, refused(request.server, request.epoch, fmt.Errorf("node %q cannot be reached: %w", c.config.Node, err))
@@ -214,12 +229,17 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if request.method == methodCatalog {
 		p.maxResult = catalog.MaxBytes
 	}
+	if p.handlers != nil {
+		request.answers, request.all = declared(p.handlers)
+		if request.refuses = request.answers == (facade.Declared{}) && !request.all && l.version >= 2; request.refuses {
+			p.handlers = nil
+		}
+	}
 	if p.handlers != nil { // their calls share a stream, where the server knows them by their number
 		var leave func()
 		request.answerer, leave = l.join(p.handlers)
 		defer leave()
 		s = l.streams[request.answerer%streamsPerLink]
-		request.answers, request.all = declared(p.handlers)
 		var cancel context.CancelFunc
 		p.ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
@@ -264,6 +284,20 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		}
 	}()
 	s.out.add(t) // if the stream has ended, it is found below
+	var expired <-chan time.Time
+	if !request.until.IsZero() {
+		timer := time.NewTimer(time.Until(request.until))
+		defer timer.Stop()
+		expired = timer.C
+	}
+	giveUp := func(kind mcpvisor.ErrorKind, why error) *mcpvisor.Error {
+		e := &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: why}
+		if !s.out.withdraw(t) {
+			s.send(messageCancel, p.number, nil)
+			e.Outcome = mcpvisor.OutcomeUnknown
+		}
+		return e
+	}
 	for {
 		select {
 		case <-p.wake:
@@ -280,12 +314,13 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			}
 		case <-ctx.Done():
 			ended = true
-			e := &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
-			if !s.out.withdraw(t) {
-				s.send(messageCancel, p.number, nil)
-				e.Outcome = mcpvisor.OutcomeUnknown
-			}
-			return nil, e
+			return nil, giveUp(mcpvisor.KindCanceled, context.Cause(ctx))
+		case <-request.over:
+			ended = true
+			return nil, giveUp(mcpvisor.KindCanceled, errOver)
+		case <-expired:
+			ended = true
+			return nil, giveUp(mcpvisor.KindTimeout, errUntil)
 		case <-s.ended:
 			ended = true
 			if _, _, finished := p.next(); finished {
@@ -299,6 +334,11 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		}
 	}
 }
+
+var (
+	errOver  = errors.New("the session of the caller is over")
+	errUntil = errors.New("the call takes too long as a whole")
+)
 
 // deliver calls the function of the caller.
 func (r *report) deliver(request *call) {

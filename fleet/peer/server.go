@@ -393,6 +393,9 @@ func (t *serverStream) executeSafely(ctx context.Context, number uint64, c *call
 	if c.logs {
 		c.settings.LogMessages = func(m mcpvisor.LogMessage) { reports.send(messageLog, m) }
 	}
+	if c.refuses {
+		c.settings.Handlers = &refusing
+	}
 	if c.answerer != 0 {
 		a, err := t.answererOf(c, number)
 		if err != nil {

@@ -24,7 +24,7 @@ type connection struct {
 	cancel   context.CancelCauseFunc
 	requests *requests
 	notify   *notifier // what the session as a whole is told
-	out      *outbox   // what Read takes, with notify
+	out      *outbox   // what Read takes, with notify; nil over HTTP, where each request has its own
 
 	questions    questions   // of servers, to the peer
 	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
@@ -50,11 +50,15 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.notify = newNotifier()
-	c.out = newOutbox(limits, c.notify)
-	c.out.asks = true
 	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
 	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
+}
+
+// readable gives the session what Read takes. It is called before the session is used.
+func (c *connection) readable() {
+	c.out = newOutbox(c.opts.limits, c.notify)
+	c.out.asks = true
 }
 
 // follow lets the session be told what happens to the client.
@@ -62,7 +66,9 @@ func (c *connection) follow() { c.hub.join(c.notify, c.drain) }
 
 // close frees what the session holds, when it has ended.
 func (c *connection) close() {
-	c.out.close()
+	if c.out != nil {
+		c.out.close()
+	}
 	c.hub.leave(c.notify)
 	if c.connected {
 		c.peer.Connect(-1)

@@ -90,37 +90,56 @@ func (x *exchange) write(parts ...[]byte) bool {
 
 // stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
 // session takes the place of the first, which may be the rest of a broken connection.
+//
+// An idle stream costs little more than the buffers of its connection and the stack of its
+// goroutine, which waits in deliver. While the frames down to there are small, 8 KB of stack are
+// enough to write the header, and otherwise each stream keeps 16 KB. So all that precedes the
+// wait has functions of its own.
 func (x *exchange) stream() {
-	s := x.server
+	hs := x.streamSession()
+	if hs == nil {
+		return
+	}
+	defer x.server.closeSession(hs)
+	defer x.endWithToken()()
+	hs.peer.Stream(1)
+	defer hs.peer.Stream(-1)
+	x.deliver(hs)
+}
+
+// streamSession returns the session of a request for a stream, which the caller closes. It
+// returns nil after it has answered a request that gets none.
+func (x *exchange) streamSession() *httpSession {
 	if x.r.Header.Get(versionHeader) >= modernVersion {
 		x.w.Header().Set("Allow", "POST")
 		http.Error(x.w, "version "+modernVersion+" has no stream of its own; use subscriptions/listen", http.StatusMethodNotAllowed)
-		return
+		return nil
 	}
 	if !acceptsStream(x.r) {
 		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
-		return
+		return nil
 	}
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
 		http.Error(x.w, "the header "+sessionHeader+" is missing", http.StatusBadRequest)
-		return
+		return nil
 	}
 	hs, err := x.openSession(id)
 	switch {
 	case errors.Is(err, errManySessions):
 		x.busy(err.Error())
-		return
+		return nil
 	case err != nil:
 		x.refuse(clients.RefusedSession)
 		http.Error(x.w, err.Error(), http.StatusNotFound)
-		return
+		return nil
 	}
-	defer s.closeSession(hs)
-	defer x.endWithToken()()
-	hs.peer.Stream(1)
-	defer hs.peer.Stream(-1)
+	return hs
+}
 
+// deliver writes the notifications of a session to its stream, until one of the two ends.
+func (x *exchange) deliver(hs *httpSession) {
+	s := x.server
 	wake := make(chan struct{}, 1)
 	signal := func() {
 		select {
@@ -131,18 +150,8 @@ func (x *exchange) stream() {
 	mine := s.takeStream(hs, signal)
 	defer s.leaveStream(hs, mine)
 	hs.notify.wakeWith(signal)
-	hs.follow()
-	hs.notify.startSession()
-	known := x.gateway.catalog.get().digests()
-	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
-		hs.notify.reportLists(changedDigests(told, known))
-		known = told
-	}
-	var prime []byte
-	if hs.version >= "2025-11-25" { // older ones take an event without data for a message
-		prime = []byte("id: " + eventID(known) + "\ndata: \n\n")
-	}
-	if !x.write(prime) {
+	known := x.startDelivery(hs)
+	if !x.prime(hs, &known) {
 		return
 	}
 	// A Ticker, with its channel, would be a part of what each idle stream costs.
@@ -151,8 +160,7 @@ func (x *exchange) stream() {
 	defer keepAlive.Stop()
 	for {
 		if m := hs.notify.next(); m != nil {
-			known = toldOf(m, known, x.gateway.catalog.get().digests())
-			if !x.event(m, eventID(known)) {
+			if !x.notification(m, &known) {
 				return
 			}
 			continue
@@ -175,6 +183,34 @@ func (x *exchange) stream() {
 			return
 		}
 	}
+}
+
+// startDelivery lets the session be told what happens from now on, and what has changed since
+// the last event that the client has seen. It returns what the session knows.
+func (x *exchange) startDelivery(hs *httpSession) (known [3]string) {
+	hs.follow()
+	hs.notify.startSession()
+	known = x.gateway.catalog.get().digests()
+	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
+		hs.notify.reportLists(changedDigests(told, known))
+		known = told
+	}
+	return known
+}
+
+// prime begins the stream with an event without data, so that the client has an id to come back
+// with.
+func (x *exchange) prime(hs *httpSession, known *[3]string) bool {
+	if hs.version < "2025-11-25" { // these take an event without data for a message
+		return x.write()
+	}
+	return x.write([]byte("id: " + eventID(*known) + "\ndata: \n\n"))
+}
+
+// notification writes a notification to the stream, and notes what the session knows after it.
+func (x *exchange) notification(m jsonrpc.Message, known *[3]string) bool {
+	*known = toldOf(m, *known, x.gateway.catalog.get().digests())
+	return x.event(m, eventID(*known))
 }
 
 // endWithToken ends a request that lasts when the token of its client expires. The client continues with

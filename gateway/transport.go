@@ -134,6 +134,7 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *r
 // Connect implements [mcp.Transport]. It does not wait for any server.
 func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c := newConnection(context.Background(), g)
+	c.readable()
 	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)

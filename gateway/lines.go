@@ -48,59 +48,27 @@ type lineTransport struct {
 // Connect implements [mcp.Transport].
 func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
 	c := &lineConn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), buffer: bufio.NewWriter(t.writer),
-		incoming: make(chan jsonrpc.Message), closed: make(chan struct{}), ended: make(chan struct{})}
+		closed: make(chan struct{})}
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
 	}
 	c.lines = linereader.New(c.reader, c.maxLine).Ahead(c.refuseAll)
-	go c.readLines()
 	return c, nil
 }
 
-// lineConn is a connection of a stream. Goroutines read it until it ends or is closed: a read that does not
-// end with Close keeps one.
+// lineConn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
+// end with Close keeps it.
 type lineConn struct {
 	lines    *linereader.Ahead
 	reader   io.ReadCloser
 	writer   io.WriteCloser
 	maxLine  int
-	incoming chan jsonrpc.Message
-	ended    chan struct{} // closed when nothing more comes
-	err      error         // why; set before ended is closed
-	closed   chan struct{} // by Close
+	incoming []jsonrpc.Message // what is left of the last line; owned by the goroutine that calls Read
+	closed   chan struct{}     // by Close
 	close    sync.Once
 
 	mu     sync.Mutex // held while a message is written
 	buffer *bufio.Writer
-}
-
-// readLines passes the messages of the stream to Read.
-func (c *lineConn) readLines() {
-	defer close(c.ended)
-	for {
-		line, err := c.lines.Next()
-		if errors.Is(err, linereader.ErrTooLong) {
-			c.refuse(invalidRequest("the message is longer than %d bytes", c.maxLine))
-			continue
-		}
-		if err != nil {
-			c.err = err
-			return
-		}
-		messages, _, wrong := readMessages(line)
-		if wrong != nil {
-			c.refuse(wrong)
-			continue
-		}
-		for _, m := range messages {
-			select {
-			case c.incoming <- m:
-			case <-c.closed:
-				c.err = io.EOF
-				return
-			}
-		}
-	}
 }
 
 // refuse answers a line of which not even the id is known. While the peer does not read the answer, nothing
@@ -122,18 +90,29 @@ func (c *lineConn) refuseAll(line []byte) {
 	}
 }
 
-// Read implements [mcp.Connection].
+// Read implements [mcp.Connection]. One goroutine calls it.
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
-	select {
-	case m := <-c.incoming:
-		return m, nil
-	case <-c.ended:
-		return nil, c.err
-	case <-c.closed:
-		return nil, io.EOF
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	for len(c.incoming) == 0 {
+		line, err := c.lines.Next(ctx)
+		switch {
+		case errors.Is(err, linereader.ErrTooLong):
+			c.refuse(invalidRequest("the message is longer than %d bytes", c.maxLine))
+			continue
+		case errors.Is(err, linereader.ErrClosed):
+			return nil, io.EOF
+		case err != nil:
+			return nil, err
+		}
+		messages, _, wrong := readMessages(line)
+		if wrong != nil {
+			c.refuse(wrong)
+			continue
+		}
+		c.incoming = messages
 	}
+	m := c.incoming[0]
+	c.incoming = c.incoming[1:]
+	return m, nil
 }
 
 // Write implements [mcp.Connection]. It ends when the message is written, or with Close.

@@ -1,7 +1,9 @@
 package linereader
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -57,6 +59,7 @@ func (a *Ahead) read(from *Reader) {
 		if !added {
 			a.refuse(line)
 		}
+		runtime.Gosched() // whoever takes the line runs first: the next read may block a thread, with the processor
 	}
 }
 
@@ -96,19 +99,24 @@ func (a *Ahead) stopLocked() {
 // Ended is closed when nothing more is read. There may be lines that were not taken.
 func (a *Ahead) Ended() <-chan struct{} { return a.ended }
 
-// errClosed is the error of Next after Close.
-var errClosed = errors.New("the reader was closed")
+// ErrClosed is the error of Next after Close.
+var ErrClosed = errors.New("the reader was closed")
 
-// Next is [Reader.Next]. It waits for a line, the end, or Close.
-func (a *Ahead) Next() ([]byte, error) {
+// Next is [Reader.Next]. It waits for a line, the end, Close, or the end of ctx.
+func (a *Ahead) Next(ctx context.Context) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for len(a.lines) == 0 && a.err == nil && !a.closed {
+	if a.emptyLocked() && ctx.Done() != nil {
+		defer context.AfterFunc(ctx, a.broadcast)()
+	}
+	for a.emptyLocked() && ctx.Err() == nil {
 		a.change.Wait()
 	}
 	switch {
+	case a.emptyLocked():
+		return nil, ctx.Err()
 	case a.closed:
-		return nil, errClosed
+		return nil, ErrClosed
 	case len(a.lines) == 0:
 		return nil, a.err
 	}
@@ -125,6 +133,15 @@ func (a *Ahead) Next() ([]byte, error) {
 		return nil, ErrTooLong
 	}
 	return line, nil
+}
+
+// emptyLocked reports whether Next has to wait.
+func (a *Ahead) emptyLocked() bool { return len(a.lines) == 0 && a.err == nil && !a.closed }
+
+func (a *Ahead) broadcast() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.change.Broadcast()
 }
 
 // Close drops the lines that were not taken. It does not end a read of the reader.

@@ -1,6 +1,7 @@
 package linereader
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -44,13 +45,13 @@ func TestAhead(t *testing.T) {
 	a := New(strings.NewReader(text.String()), 1500).Ahead(nil)
 	<-a.Ended()
 	for i := range 1000 {
-		line, err := a.Next()
+		line, err := a.Next(t.Context())
 		require.NoError(t, err)
 		require.True(t, strings.HasPrefix(string(line), fmt.Sprint(i, " ")))
 	}
-	_, err := a.Next()
+	_, err := a.Next(t.Context())
 	require.ErrorIs(t, err, ErrTooLong)
-	_, err = a.Next()
+	_, err = a.Next(t.Context())
 	require.ErrorIs(t, err, io.EOF)
 
 	in, out := io.Pipe()
@@ -65,11 +66,11 @@ func TestAhead(t *testing.T) {
 		}
 		written <- n
 	}()
-	_, err = a.Next()
+	_, err = a.Next(t.Context())
 	require.NoError(t, err)
 	a.Close()
-	_, err = a.Next()
-	require.ErrorIs(t, err, errClosed)
+	_, err = a.Next(t.Context())
+	require.ErrorIs(t, err, ErrClosed)
 	<-a.Ended()
 	require.NoError(t, in.Close())
 	require.LessOrEqual(t, <-written, 6, "more was read than there is room for")
@@ -87,11 +88,32 @@ func TestAhead_refuses(t *testing.T) {
 		require.Equal(t, stallTimeout, time.Since(began), "all of them together")
 		require.Equal(t, n-2, refused)
 		for range 2 {
-			got, err := a.Next()
+			got, err := a.Next(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, line, string(got))
 		}
-		_, err := a.Next()
+		_, err := a.Next(t.Context())
+		require.ErrorIs(t, err, io.EOF)
+	})
+}
+
+// The end of a context ends a wait, and the next one gets the line.
+func TestAhead_context_ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		a := New(in, MaxAhead).Ahead(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := a.Next(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		go func() {
+			_, _ = io.WriteString(out, "late\n")
+			_ = out.Close()
+		}()
+		line, err := a.Next(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "late\n", string(line))
+		_, err = a.Next(t.Context())
 		require.ErrorIs(t, err, io.EOF)
 	})
 }

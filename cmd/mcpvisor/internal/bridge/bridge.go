@@ -169,7 +169,7 @@ func (l *link) write(line []byte) (sent bool, err error) {
 // readHost handles the messages of the host until in ends.
 func (b *bridge) readHost(lines *linereader.Ahead) error {
 	for {
-		line, err := lines.Next()
+		line, err := lines.Next(context.Background())
 		switch {
 		case errors.Is(err, linereader.ErrTooLong):
 			b.refuse(nil, codeInvalidRequest, fmt.Sprintf("the message is longer than %d bytes", maxHostLine))

@@ -94,7 +94,10 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if err != nil {
 		return response{}, err
 	}
-	o := c.callOptions(opts)
+	o := c.defaultOptions()
+	if len(opts) > 0 {
+		o = *c.chosenOptions(opts)
+	}
 	q.record.Client = o.client
 	if o.room != nil && share == nil {
 		share = &o.room.share
@@ -107,12 +110,11 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 		}
 		defer k.release()
 		if k.known {
-			return k.again(ctx, q, view, o, share)
+			return k.again(ctx, q, view, &o, share)
 		}
 		o.keyed = k
 	}
-	_, listed := view.Catalog.Tool(name)
-	ctx = c.begin(ctx, q, view, "tools/call", name, listed)
+	ctx = c.begin(ctx, q, view, "tools/call", name, view.Catalog.FindTool(name) != nil)
 	switch {
 	case o.relay && (o.hasKey || o.detached):
 		o.err = errRelayOnly
@@ -122,14 +124,14 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	if o.err != nil {
 		return response{}, invalidRequest(o.err)
 	}
-	if view, err = c.awaitServer(ctx, view, o); err != nil {
+	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
 	offered, err := c.checkTool(view, tool, name)
 	if err != nil {
 		return response{}, err
 	}
-	q.listed = offered.Definition != nil
+	q.listed = offered != nil
 	buffer := paramsPool.Get().(*[]byte)
 	params, start, err := appendToolCallParams((*buffer)[:0], name, args)
 	if err == nil && o.validate {
@@ -140,15 +142,15 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 	}
 	params = o.next.appendTo(params)
 	request := transport.Request{Method: "tools/call", Target: name, Params: params, Held: share}
-	if offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, o) {
+	if offered != nil && offered.TaskSupport != "" && wantsTask(view, offered.TaskSupport, &o) {
 		params = asTask(params, o.taskRelay)
 		request.Params, request.AsTask = params, true
 	}
 	var r response
 	if o.keyed == nil {
-		r, err = c.sendWhenReady(ctx, q, view, request, o)
+		r, err = c.sendWhenReady(ctx, q, view, &request, &o)
 	} else {
-		r, err = o.keyed.send(ctx, q, view, request, o)
+		r, err = o.keyed.send(ctx, q, view, &request, &o)
 	}
 	if cap(params) <= maxPooledParams { // a call that panics gives nothing back
 		*buffer = params
@@ -160,7 +162,7 @@ func (c *Client) callTool(ctx context.Context, q *tracked, tool string, args too
 // wantsTask reports whether a call asks for a task, as servers of 2025-11-25 want it: the tool
 // requires that, or allows it to a call that is worth it: one of StartTask, with a key, or whose
 // caller takes the task.
-func wantsTask(v *actors.View, support string, o callOptions) bool {
+func wantsTask(v *actors.View, support string, o *callOptions) bool {
 	return !v.Modern() && (support == "required" || o.detached || o.keyed != nil || o.taskRelay != nil)
 }
 
@@ -199,12 +201,13 @@ func (c *Client) splitTool(tool string) (v *actors.View, name string, err error)
 	return v, name, nil
 }
 
-// checkTool refuses a call of a tool that the server does not list, and returns the tool. While
-// the server is down its tools are not known, and any name is accepted: then the tool is empty.
-func (c *Client) checkTool(v *actors.View, tool, name string) (mcpvisor.Tool, error) {
-	t, listed := v.Catalog.Tool(name)
+// checkTool refuses a call of a tool that the server does not list, and returns the tool, which
+// belongs to the catalog. While the server is down its tools are not known, and any name is
+// accepted: then the tool is nil.
+func (c *Client) checkTool(v *actors.View, tool, name string) (*mcpvisor.Tool, error) {
+	t := v.Catalog.FindTool(name)
 	switch {
-	case listed:
+	case t != nil:
 	case !v.Spec.Tools.Allows(name):
 		return t, hiddenTool(v.Name)
 	case v.Catalog != nil:
@@ -286,15 +289,25 @@ func WithTimeout(d time.Duration) CallOption { return func(o *callOptions) { o.t
 // callOptions are the options of one call over those of the client.
 func (c *Client) callOptions(opts []CallOption) callOptions {
 	if len(opts) == 0 { // without an option that could keep them, they stay on the stack
-		return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady, validate: c.opts.validation}
+		return c.defaultOptions()
 	}
-	o := callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady, validate: c.opts.validation}
+	return *c.chosenOptions(opts)
+}
+
+// defaultOptions are the options of a call without any of its own.
+func (c *Client) defaultOptions() callOptions {
+	return callOptions{timeout: c.opts.callTimeout, waitReady: c.opts.waitReady, validate: c.opts.validation}
+}
+
+// chosenOptions are the options of a call that has some of its own.
+func (c *Client) chosenOptions(opts []CallOption) *callOptions {
+	o := c.defaultOptions()
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
-	return o
+	return &o
 }
 
 // maxArgumentDepth is how deep arguments may be nested. The message around them adds

@@ -225,13 +225,13 @@ func (k *keyedCall) release() {
 }
 
 // again answers a call whose key the journal knows. Nothing is sent but for a task.
-func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o callOptions, share *budget.Share) (response, error) {
+func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *callOptions, share *budget.Share) (response, error) {
 	if k.entry.State != mcpvisor.JournalTask {
 		q.replayed = true
 		raw, err := k.answer()
 		return response{raw: raw, view: v, began: time.Now(), timeout: o.timeout, share: share}, err
 	}
-	f, err := k.resume(o)
+	f, err := k.resume(*o)
 	if err != nil || o.detached {
 		q.replayed = true
 		return response{task: f}, err
@@ -282,7 +282,7 @@ func (k *keyedCall) resume(o callOptions) (*follower, error) {
 
 // send makes the call: it is written down before it is sent, and so is its answer before it is
 // returned.
-func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions) (response, error) {
+func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
 	k.entry.Began = time.Now()
 	k.entry.State = mcpvisor.JournalSent
 	if k.c.opts.journal.keep == mcpvisor.JournalKeepAll {

@@ -45,13 +45,13 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 		return response{}, invalidRequest(o.err)
 	}
 	r.Params = o.next.appendTo(r.Params)
-	if view, err = c.awaitServer(ctx, view, o); err != nil {
+	if view, err = c.awaitServer(ctx, view, &o); err != nil {
 		return response{}, err
 	}
 	if r.Held = new(budget.Share); o.room != nil {
 		r.Held = &o.room.share
 	}
-	got, err := c.sendWhenReady(ctx, q, view, r, o)
+	got, err := c.sendWhenReady(ctx, q, view, &r, &o)
 	if err != nil {
 		r.Held.Release()
 		return response{}, err
@@ -64,7 +64,7 @@ func (c *Client) sendTo(ctx context.Context, q *tracked, server string, r transp
 
 // awaitServer waits until a server is ready, with WithWaitReady; without it, it returns
 // the view at once.
-func (c *Client) awaitServer(ctx context.Context, v *actors.View, o callOptions) (*actors.View, error) {
+func (c *Client) awaitServer(ctx context.Context, v *actors.View, o *callOptions) (*actors.View, error) {
 	if !o.waitReady {
 		return v, nil
 	}
@@ -75,7 +75,7 @@ func (c *Client) awaitServer(ctx context.Context, v *actors.View, o callOptions)
 }
 
 // checkBounded refuses a call that nothing would end: neither its context nor a timeout.
-func checkBounded(ctx context.Context, v *actors.View, o callOptions) error {
+func checkBounded(ctx context.Context, v *actors.View, o *callOptions) error {
 	if _, bounded := ctx.Deadline(); bounded {
 		return nil
 	}
@@ -90,8 +90,8 @@ func checkBounded(ctx context.Context, v *actors.View, o callOptions) error {
 var errUnbounded = errors.New("nothing would end the call if the server does not: its timeout and Timeouts.CallTotal are negative, and its context has no deadline")
 
 // sendWhenReady sends one request. With WithWaitReady it sends it again if nothing was
-// sent because the server was down or was being replaced, and only then.
-func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions) (response, error) {
+// sent because the server was down or was being replaced, and only then. It completes r.
+func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions) (response, error) {
 	if err := checkBounded(ctx, v, o); err != nil {
 		return response{}, err
 	}
@@ -108,7 +108,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 			return response{}, invalidRequest(errEarlierVersion)
 		}
 		r.Began = time.Now()
-		raw, spent, err := c.rt.Request(ctx, v, r, o.timeout)
+		raw, spent, err := c.rt.Request(ctx, v, *r, o.timeout)
 		q.view, q.record.Began, q.record.Took = v, r.Began, spent.Took
 		switch err {
 		case nil:
@@ -141,7 +141,7 @@ func (c *Client) sendWhenReady(ctx context.Context, q *tracked, v *actors.View, 
 }
 
 // begun continues a call after the server has made a task of it.
-func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r transport.Request, o callOptions, result json.RawMessage) (response, error) {
+func (c *Client) begun(ctx context.Context, q *tracked, v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (response, error) {
 	if o.taskRelay != nil {
 		err := o.taskRelay.take(v, result)
 		if err == nil {

@@ -55,13 +55,13 @@ type follower struct {
 }
 
 // newFollower begins to follow the task in result, the answer to a call.
-func (c *Client) newFollower(v *actors.View, r transport.Request, o callOptions, result json.RawMessage) (*follower, error) {
+func (c *Client) newFollower(v *actors.View, r *transport.Request, o *callOptions, result json.RawMessage) (*follower, error) {
 	t, err := task.Read(result)
 	if err != nil {
 		return nil, unreadableTask(err)
 	}
 	now := time.Now()
-	f := &follower{c: c, o: o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v}
+	f := &follower{c: c, o: *o, server: v.Name, tool: strings.Clone(r.Target), began: r.Began, since: r.Began, answered: now, view: v}
 	f.note(t, now)
 	return f, nil
 }

@@ -118,14 +118,23 @@ func warn(warnings *[]mcpvisor.Warning, list, format string, args ...any) {
 
 // Tool returns the tool that the server calls originalName. A nil catalog has none.
 func (c *Catalog) Tool(originalName string) (mcpvisor.Tool, bool) {
+	if t := c.FindTool(originalName); t != nil {
+		return *t, true
+	}
+	return mcpvisor.Tool{}, false
+}
+
+// FindTool is Tool without a copy: the tool belongs to the catalog, and must not be changed. It
+// is nil if the server lists no such tool.
+func (c *Catalog) FindTool(originalName string) *mcpvisor.Tool {
 	if c == nil {
-		return mcpvisor.Tool{}, false
+		return nil
 	}
 	i, ok := c.byName[originalName]
 	if !ok {
-		return mcpvisor.Tool{}, false
+		return nil
 	}
-	return c.Tools[i], true
+	return &c.Tools[i]
 }
 
 // HasPrompt reports whether the server lists a prompt that it calls originalName. A nil

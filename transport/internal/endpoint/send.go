@@ -159,6 +159,9 @@ func (r *OutgoingRequest) newAttempt() *attempt {
 	return &r.Trace.attempt
 }
 
+// blankRequest has what all requests have. WithContext copies it.
+var blankRequest = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+
 // sendTo makes one round trip. It repeats a request with a body only if the server has
 // certainly not begun to work on it.
 //
@@ -179,8 +182,8 @@ func (e *Endpoint) sendTo(ctx context.Context, address *url.URL, r OutgoingReque
 				return nil, e.notSentError("the request was not sent: "+err.Error(), "", err)
 			}
 		}
-		req := (&http.Request{Method: r.Method, URL: address, Host: e.host, Header: header,
-			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
+		req := blankRequest.WithContext(ctx)
+		req.Method, req.URL, req.Host, req.Header = r.Method, address, e.host, header
 		a := r.newAttempt()
 		if r.Body != nil {
 			// net/http recognises NopCloser, and sends header and body in one write.

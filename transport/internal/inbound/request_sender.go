@@ -45,20 +45,26 @@ func OffersTasks(info mcpvisor.SessionInfo) bool {
 // A legacy request is sent once. Its error is observed, because a wrapper may have
 // restarted the server, which then does not know its handshake. A modern request is
 // repeated with the input that the server requires (2026-07-28, SEP-2322).
-func (s *RequestSender) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+func (s *RequestSender) Request(ctx context.Context, r *transport.Request) (json.RawMessage, error) {
 	if !s.Modern {
-		result, err := s.Send(ctx, r)
-		if list := s.Handshake.Observe(r.Method, err); list != "" {
-			s.Go(func(ctx context.Context) { s.checkHandshake(ctx, list) })
-		}
-		return s.checkTask(&r, result, err)
+		result, err := s.Send(ctx, *r)
+		return s.ObserveLegacy(r, result, err)
 	}
 	began := time.Now()
-	result, err := s.Send(ctx, r)
+	result, err := s.Send(ctx, *r)
 	if err == nil && NeedsInput(r.Method, result) && (r.Caller == nil || !r.Caller.ReturnInput) {
-		result, err = s.Handler.ContinueWithInput(ctx, r, began, result, s.Send)
+		result, err = s.Handler.ContinueWithInput(ctx, *r, began, result, s.Send)
 	}
-	return s.checkTask(&r, result, err)
+	return s.checkTask(r, result, err)
+}
+
+// ObserveLegacy observes how a legacy request ended, and returns what its caller gets. It is
+// for a transport that sends such requests itself.
+func (s *RequestSender) ObserveLegacy(r *transport.Request, result json.RawMessage, err error) (json.RawMessage, error) {
+	if list := s.Handshake.Observe(r.Method, err); list != "" {
+		s.Go(func(ctx context.Context) { s.checkHandshake(ctx, list) })
+	}
+	return s.checkTask(r, result, err)
 }
 
 // checkTask looks at results that are about tasks (MCP 2025-11-25, tasks; since 2026-07-28

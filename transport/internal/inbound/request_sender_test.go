@@ -33,7 +33,7 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 		for _, isModern := range []bool{false, true} {
 			s := RequestSender{Modern: isModern, Handshake: new(jsonrpc.HandshakeWatch),
 				Send: func(context.Context, transport.Request) (json.RawMessage, error) { return json.RawMessage(result), nil }}
-			got, err := s.Request(t.Context(), transport.Request{Method: "tools/call"})
+			got, err := s.Request(t.Context(), &transport.Request{Method: "tools/call"})
 			if era == either || era == modern && isModern {
 				var e *mcpvisor.Error
 				require.ErrorAs(t, err, &e, "%s, modern %v", result, isModern)
@@ -42,7 +42,7 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 				require.Equal(t, mcpvisor.OutcomeUnknown, e.Outcome)
 				require.ErrorContains(t, err, "began a task")
 				s.Tasks = isModern
-				got, err = s.Request(t.Context(), transport.Request{Method: "tools/call", AsTask: !isModern})
+				got, err = s.Request(t.Context(), &transport.Request{Method: "tools/call", AsTask: !isModern})
 				require.Equal(t, transport.ErrTask, err)
 				require.Equal(t, result, string(got))
 				continue
@@ -55,6 +55,6 @@ func TestRequest_taskInsteadOfResult(t *testing.T) {
 		Send: func(context.Context, transport.Request) (json.RawMessage, error) {
 			return json.RawMessage(`{"task":{}}`), nil
 		}}
-	_, err := s.Request(t.Context(), transport.Request{Method: "tasks/get"})
+	_, err := s.Request(t.Context(), &transport.Request{Method: "tasks/get"})
 	require.NoError(t, err)
 }

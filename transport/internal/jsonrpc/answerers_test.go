@@ -23,7 +23,7 @@ func entryOf(t *Table, method string, sent bool, h *transport.CallHandlers) *Ent
 	if h != nil {
 		r.Caller = &transport.Caller{Handlers: h}
 	}
-	t.Add(e, true, r)
+	t.Add(e, true, &r)
 	return e
 }
 

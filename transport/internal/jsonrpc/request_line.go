@@ -60,7 +60,7 @@ func trimBraces(object json.RawMessage) json.RawMessage {
 // AppendRequest appends a request as one line, with the line break. It puts _meta before
 // the members of r.Params, which it copies verbatim except for line breaks (see [OneLine]).
 // meta is the result of [RequestMeta].
-func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage) []byte {
+func AppendRequest(b []byte, id int64, r *transport.Request, meta json.RawMessage) []byte {
 	b = append(b, `{"jsonrpc":"2.0","id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"method":"`...)
@@ -70,7 +70,7 @@ func AppendRequest(b []byte, id int64, r transport.Request, meta json.RawMessage
 	switch {
 	case len(meta) > 0 || r.Track || len(trimBraces(r.Meta)) > 0:
 		b = append(b, `,"params":{"_meta":`...)
-		b = appendMeta(b, &r, id, meta)
+		b = appendMeta(b, r, id, meta)
 		if rest := bytes.TrimSpace(bytes.TrimPrefix(params, []byte("{"))); len(rest) > 1 {
 			b = append(b, ',')
 			b = append(b, rest...)

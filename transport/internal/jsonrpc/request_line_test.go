@@ -15,7 +15,7 @@ import (
 func TestAppendRequest_one_line(t *testing.T) {
 	for _, text := range []string{"{\n", "{\r}", `{"a":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "\r\n}"} {
 		params := json.RawMessage(text)
-		line := AppendRequest(nil, 7, transport.Request{Method: "m", Params: params}, nil)
+		line := AppendRequest(nil, 7, &transport.Request{Method: "m", Params: params}, nil)
 		require.Equal(t, len(line)-1, bytes.IndexAny(line, "\r\n"))
 		require.Equal(t, text, string(params), "the slice of the caller is not changed")
 	}
@@ -55,7 +55,7 @@ func TestAppendRequest(t *testing.T) {
 		"breaks and meta":  {"{\n\"a\":1}\n", meta, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"v":"2026-07-28"},"a":1}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			line := AppendRequest([]byte("left alone "), 7, transport.Request{Method: "m", Params: json.RawMessage(c.params)}, c.meta)
+			line := AppendRequest([]byte("left alone "), 7, &transport.Request{Method: "m", Params: json.RawMessage(c.params)}, c.meta)
 			require.Equal(t, "left alone "+c.want+"\n", string(line))
 			require.True(t, json.Valid(line[len("left alone "):]))
 		})
@@ -65,7 +65,7 @@ func TestAppendRequest(t *testing.T) {
 // The log level in _meta exists in the modern era only.
 func TestAppendRequest_no_log_level_in_the_legacy_era(t *testing.T) {
 	for _, track := range []bool{false, true} {
-		line := AppendRequest(nil, 7, transport.Request{Method: "m", LogLevel: "debug", Track: track}, nil)
+		line := AppendRequest(nil, 7, &transport.Request{Method: "m", LogLevel: "debug", Track: track}, nil)
 		require.NotContains(t, string(line), "debug")
 	}
 }
@@ -77,7 +77,7 @@ func TestAppendRequest_progress_token(t *testing.T) {
 		`{"_meta":{"progressToken":7,"v":"x"},"a":1}`:   {params: `{"a":1}`, meta: `{"v":"x"}`},
 		`{"_meta":{"progressToken":7},"longer":[2, 3]}`: {params: `{"longer":[2, 3]}`, meta: `{}`},
 	} {
-		line := AppendRequest(nil, 7, transport.Request{Method: "m", Track: true, Params: json.RawMessage(c.params)}, json.RawMessage(c.meta))
+		line := AppendRequest(nil, 7, &transport.Request{Method: "m", Track: true, Params: json.RawMessage(c.params)}, json.RawMessage(c.meta))
 		require.Equal(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}\n", string(line))
 	}
 }
@@ -93,12 +93,12 @@ func TestAppendRequest_meta_of_the_host(t *testing.T) {
 		`{"_meta":{"progressToken":7}}`:                                {Meta: json.RawMessage(` { } `), Track: true},
 	} {
 		r.Method = "m"
-		line := string(AppendRequest(nil, 7, r, nil))
+		line := string(AppendRequest(nil, 7, &r, nil))
 		require.JSONEq(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":`+want+"}", line)
 		require.Equal(t, len(line)-1, strings.IndexAny(line, "\r\n"), "it is one line")
 	}
-	line := string(AppendRequest(nil, 7, transport.Request{Method: "m", Meta: json.RawMessage(`{"t":"x"}`), Track: true, LogLevel: "info"}, json.RawMessage(`{"v":"y"}`)))
+	line := string(AppendRequest(nil, 7, &transport.Request{Method: "m", Meta: json.RawMessage(`{"t":"x"}`), Track: true, LogLevel: "info"}, json.RawMessage(`{"v":"y"}`)))
 	require.JSONEq(t, `{"jsonrpc":"2.0","id":7,"method":"m","params":{"_meta":{"progressToken":7,"io.modelcontextprotocol/logLevel":"info","t":"x","v":"y"}}}`, line)
-	bare := string(AppendRequest(nil, 7, transport.Request{Method: "m", Meta: json.RawMessage(`{}`)}, nil))
+	bare := string(AppendRequest(nil, 7, &transport.Request{Method: "m", Meta: json.RawMessage(`{}`)}, nil))
 	require.NotContains(t, bare, "_meta")
 }

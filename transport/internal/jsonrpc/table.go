@@ -84,8 +84,8 @@ func (t *Table) AddLocked(e *Entry) {
 // Add starts the clocks of an exchange, assigns its id and adds it: a request gets a
 // request id, anything else a negative number. If the session has ended, Add returns why
 // and adds nothing.
-func (t *Table) Add(e *Entry, request bool, r transport.Request) (ended error) {
-	e.Start(&r)
+func (t *Table) Add(e *Entry, request bool, r *transport.Request) (ended error) {
+	e.Start(r)
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	e.ID = t.nextIDLocked(request)

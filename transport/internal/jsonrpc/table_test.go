@@ -36,7 +36,7 @@ func addRequest(t *testing.T, table *Table, r transport.Request) (*Entry, *table
 	t.Helper()
 	owner := new(tableOwner)
 	e := &Entry{Owner: owner}
-	require.NoError(t, table.Add(e, true, r))
+	require.NoError(t, table.Add(e, true, &r))
 	return e, owner
 }
 
@@ -70,7 +70,7 @@ func TestTable_Add(t *testing.T) {
 		var table Table
 		for want := int64(-1); want >= -3; want-- {
 			e := &Entry{Owner: new(tableOwner)}
-			require.NoError(t, table.Add(e, false, transport.Request{}))
+			require.NoError(t, table.Add(e, false, &transport.Request{}))
 			require.Equal(t, want, e.ID)
 			require.Equal(t, want, table.Newest())
 			require.Same(t, e, table.Open.Get(want))
@@ -87,7 +87,7 @@ func TestTable_Add(t *testing.T) {
 		kept, _ := addRequest(t, &table, transport.Request{})
 		endTable(&table, errTableEnded)
 		require.ErrorIs(t, table.Ended(), errTableEnded)
-		require.ErrorIs(t, table.Add(&Entry{Owner: new(tableOwner)}, true, transport.Request{Timeout: time.Minute}), errTableEnded)
+		require.ErrorIs(t, table.Add(&Entry{Owner: new(tableOwner)}, true, &transport.Request{Timeout: time.Minute}), errTableEnded)
 		require.ElementsMatch(t, []*Entry{kept}, slices.Collect(table.Open.All()), "the refused entry is not added, the others stay")
 		require.True(t, table.TimerStopped())
 	})
@@ -242,7 +242,7 @@ func TestTable_Progressed(t *testing.T) {
 		queued, owner := addRequest(t, &table, transport.Request{})
 		owner.notSent = true
 		other := &Entry{Owner: new(tableOwner)}
-		require.NoError(t, table.Add(other, false, transport.Request{}))
+		require.NoError(t, table.Add(other, false, &transport.Request{}))
 		for name, id := range map[string]int64{"unknown id": EndID, "not sent": queued.ID, "not a request": other.ID} {
 			_, found = table.Progressed(id)
 			require.False(t, found, name)
@@ -289,7 +289,7 @@ func TestTable_CountRequest(t *testing.T) {
 	})
 	t.Run("no call in flight", func(t *testing.T) {
 		var table Table
-		require.NoError(t, table.Add(&Entry{Owner: new(tableOwner)}, false, transport.Request{}))
+		require.NoError(t, table.Add(&Entry{Owner: new(tableOwner)}, false, &transport.Request{}))
 		for range 2 * MaxRequestsPerCall {
 			require.True(t, table.CountRequest(0))
 		}
@@ -352,7 +352,7 @@ func TestTable_PauseClocks(t *testing.T) {
 			restart := table.PauseClocks(e.ID)
 			table.Remove(e)
 			*e = Entry{Owner: owner}
-			require.NoError(t, table.Add(e, true, transport.Request{Timeout: time.Minute}))
+			require.NoError(t, table.Add(e, true, &transport.Request{Timeout: time.Minute}))
 			table.PauseClocks(e.ID)
 			restart(true)
 			require.True(t, e.Clocks.Paused(), "the pause of the other request stays")
@@ -380,7 +380,7 @@ func TestTable_InFlight(t *testing.T) {
 		began := time.Now().Add(-time.Minute)
 		e, _ := addRequest(t, &table, transport.Request{Method: "tools/call", Target: "x", Began: began, RoundBegan: time.Now(), Timeout: time.Second})
 		addRequest(t, &table, transport.Request{Method: "subscriptions/listen", Stream: new(transport.Stream)})
-		require.NoError(t, table.Add(&Entry{Owner: new(tableOwner)}, false, transport.Request{Timeout: time.Hour}))
+		require.NoError(t, table.Add(&Entry{Owner: new(tableOwner)}, false, &transport.Request{Timeout: time.Hour}))
 		require.Equal(t, []transport.InFlight{{Method: "tools/call", Target: "x", Began: began}}, table.InFlight())
 		require.Equal(t, time.Now().Add(time.Second), e.Deadline, "the clocks count from the round")
 		ping, _ := addRequest(t, &table, transport.Request{Method: "ping"})

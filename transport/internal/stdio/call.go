@@ -99,7 +99,7 @@ func (c *conn) encodeAndLock(p *pending, r transport.Request, meta json.RawMessa
 	for {
 		id, used := c.table.IDs.Next()
 		p.entry.ID = id
-		p.line.text = jsonrpc.AppendRequest(p.line.text[:0], id, r, meta)
+		p.line.text = jsonrpc.AppendRequest(p.line.text[:0], id, &r, meta)
 		jsonrpc.NotifySent(&r, id)
 		c.table.Mu.Lock()
 		if !used || c.table.Open.Get(id) == nil {

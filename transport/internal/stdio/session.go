@@ -61,7 +61,7 @@ func (o *openState) send(ctx context.Context, r transport.Request) (json.RawMess
 // Request implements [transport.Session].
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
 	if o := s.open.Load(); o != nil {
-		return o.sender.Request(ctx, r)
+		return o.sender.Request(ctx, &r)
 	}
 	if cause := s.Cause(); cause != nil {
 		return nil, jsonrpc.DeathError(cause, mcpvisor.OutcomeNotSent)

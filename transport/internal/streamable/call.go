@@ -37,7 +37,10 @@ type calls struct {
 // request sends a request of the caller. "Every JSON-RPC message sent from the client MUST
 // be a new HTTP POST request to the MCP endpoint" (MCP 2025-11-25, Streamable HTTP, "Sending
 // Messages to the Server").
-func (c *calls) request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+//
+// A legacy request is sent from here, and is not copied on the way. With many callers, most of what
+// a call costs here is memory that is not in the cache: each copy makes its stack larger.
+func (c *calls) request(ctx context.Context, r *transport.Request) (json.RawMessage, error) {
 	if died := c.life.cause(); died != nil {
 		return nil, jsonrpc.DeathError(died, mcpvisor.OutcomeNotSent)
 	}
@@ -48,17 +51,26 @@ func (c *calls) request(ctx context.Context, r transport.Request) (json.RawMessa
 	if err := ctx.Err(); err != nil {
 		return nil, jsonrpc.RequestError(ctx, nil, mcpvisor.OutcomeNotSent, err)
 	}
-	return a.sender.Request(ctx, r)
+	if a.modern {
+		return a.sender.Request(ctx, r)
+	}
+	result, err := c.sendOnce(ctx, r)
+	return a.sender.ObserveLegacy(r, result, err)
 }
 
 // send sends a request once and returns its result. The shutdown of the session waits for
 // the exchange, but not for the caller's Progress function.
 func (c *calls) send(ctx context.Context, r transport.Request) (json.RawMessage, error) {
+	return c.sendOnce(ctx, &r)
+}
+
+// sendOnce is send without a copy of the request.
+func (c *calls) sendOnce(ctx context.Context, r *transport.Request) (json.RawMessage, error) {
 	if !c.life.startTask() {
 		return nil, jsonrpc.DeathError(c.life.cause(), mcpvisor.OutcomeNotSent)
 	}
 	ex := c.exchanger.table.startRequest(ctx, r)
-	jsonrpc.NotifySent(&r, ex.id())
+	jsonrpc.NotifySent(r, ex.id())
 	if ex.entry.Progress != nil {
 		return c.sendWithProgress(ex, r)
 	}
@@ -71,7 +83,7 @@ func (c *calls) send(ctx context.Context, r transport.Request) (json.RawMessage,
 
 // sendExchange runs the exchange of a request, and turns its answer into a result or an
 // error.
-func (c *calls) sendExchange(ex *exchange, r transport.Request) (json.RawMessage, error) {
+func (c *calls) sendExchange(ex *exchange, r *transport.Request) (json.RawMessage, error) {
 	a := c.server.agreed.Load()
 	header, err := c.header(a, r)
 	if err != nil {
@@ -88,7 +100,7 @@ func (c *calls) sendExchange(ex *exchange, r transport.Request) (json.RawMessage
 }
 
 // requestBody returns a request as the body of a POST, in one allocation.
-func requestBody(id int64, r transport.Request, meta json.RawMessage) []byte {
+func requestBody(id int64, r *transport.Request, meta json.RawMessage) []byte {
 	const rest = 128 // enough for the other members and the progress token
 	return jsonrpc.AppendRequest(make([]byte, 0, len(r.Method)+len(r.Params)+len(r.Meta)+len(meta)+rest), id, r, meta)
 }
@@ -96,20 +108,21 @@ func requestBody(id int64, r transport.Request, meta json.RawMessage) []byte {
 // sendWithProgress sends a request whose caller gets progress reports. The exchange runs
 // in its own goroutine. The calling goroutine only calls the caller's Progress function,
 // which may block. If that function panics, the exchange is canceled.
-func (c *calls) sendWithProgress(ex *exchange, r transport.Request) (result json.RawMessage, err error) {
+func (c *calls) sendWithProgress(ex *exchange, of *transport.Request) (result json.RawMessage, err error) {
+	r := *of // the goroutine's own: of stays on the stack
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer c.life.tasks.Done()
 		defer ex.finish()
-		result, err = c.sendExchange(ex, r)
+		result, err = c.sendExchange(ex, &r)
 	}()
 	finished := false
 	defer func() {
 		if !finished {
 			ex.end(context.Canceled, context.Canceled)
 			<-done
-			ex.handOverBuffer(r, context.Canceled)
+			ex.handOverBuffer(&r, context.Canceled)
 		}
 	}()
 	for answered := false; !answered; {
@@ -121,7 +134,7 @@ func (c *calls) sendWithProgress(ex *exchange, r transport.Request) (result json
 		ex.entry.Progress.Deliver()
 	}
 	finished = true
-	ex.handOverBuffer(r, err)
+	ex.handOverBuffer(&r, err)
 	return result, err
 }
 
@@ -129,7 +142,7 @@ func (c *calls) sendWithProgress(ex *exchange, r transport.Request) (result json
 // be changed: a header for each call would allocate on the hot path. Only a modern session
 // needs one, because its headers repeat the method, the name and arguments of the call (MCP
 // 2026-07-28, Streamable HTTP). header fails if these arguments do not fit into headers.
-func (c *calls) header(a *agreement, r transport.Request) (http.Header, error) {
+func (c *calls) header(a *agreement, r *transport.Request) (http.Header, error) {
 	if !a.modern {
 		return a.header, nil
 	}
@@ -197,11 +210,11 @@ func (c *calls) ping() {
 	if a.modern {
 		r.Method = "server/discover"
 	}
-	ex := c.exchanger.table.startRequest(ctx, r)
+	ex := c.exchanger.table.startRequest(ctx, &r)
 	defer ex.finish()
 	defer ex.reserver.share.Release()
-	header, _ := c.header(a, r) // it fails for tools only
-	_, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), r, a.meta), header)
+	header, _ := c.header(a, &r) // it fails for tools only
+	_, httpErr := c.exchanger.roundTrip(ex, ex.id(), requestBody(ex.id(), &r, a.meta), header)
 	if httpErr != nil && (httpErr.SessionLost || httpErr.ServerGone) {
 		c.life.lose(httpErr)
 	}

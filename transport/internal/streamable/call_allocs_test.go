@@ -124,6 +124,6 @@ func TestRequest_allocations(t *testing.T) {
 func TestCallHeader_shared(t *testing.T) {
 	s := openSession(t, specFor(newHTTPServer(t).URL))
 	a := s.server.agreed.Load()
-	allocs := testing.AllocsPerRun(100, func() { _, _ = s.calls.header(a, transporttest.ToolCall) })
+	allocs := testing.AllocsPerRun(100, func() { _, _ = s.calls.header(a, &transporttest.ToolCall) })
 	require.Zero(t, allocs)
 }

@@ -283,9 +283,9 @@ func TestCallError_answerAfterCallerLeft(t *testing.T) {
 		s := openSession(t, newMemoryTransport(t).spec())
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		canceled := s.exchanger.table.startRequest(ended, transporttest.ToolCall)
+		canceled := s.exchanger.table.startRequest(ended, new(transporttest.ToolCall))
 		defer canceled.finish()
-		open := s.exchanger.table.startRequest(t.Context(), transporttest.ToolCall)
+		open := s.exchanger.table.startRequest(t.Context(), new(transporttest.ToolCall))
 		defer open.finish()
 		<-canceled.ctx.Done()
 		answered := &endpoint.HTTPError{Message: "no", Kind: mcpvisor.KindRPC, Outcome: mcpvisor.OutcomeAnswered}

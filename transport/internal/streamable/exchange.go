@@ -117,20 +117,20 @@ type exchange struct {
 
 // start begins an exchange that is not on the call channel. The caller must call finish.
 func (t *exchangeTable) start(parent context.Context, timeout time.Duration) *exchange {
-	return t.add(parent, false, transport.Request{Timeout: timeout})
+	return t.add(parent, false, &transport.Request{Timeout: timeout})
 }
 
 // startRequest begins the exchange of a request on the call channel, and assigns the id of
 // the request. The caller must call finish.
-func (t *exchangeTable) startRequest(parent context.Context, r transport.Request) *exchange {
+func (t *exchangeTable) startRequest(parent context.Context, r *transport.Request) *exchange {
 	return t.add(parent, true, r)
 }
 
 // add begins an exchange. Its context is not derived from the caller's context: it ends
 // when that ends, unless detach was called. request says whether the exchange is a request
 // on the call channel.
-func (t *exchangeTable) add(parent context.Context, request bool, r transport.Request) *exchange {
-	ex := &exchange{table: t, reserver: replyReserver{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(&r)}}
+func (t *exchangeTable) add(parent context.Context, request bool, r *transport.Request) *exchange {
+	ex := &exchange{table: t, reserver: replyReserver{share: t.buffer.Share()}, entry: jsonrpc.Entry{Progress: jsonrpc.NewProgressQueue(r)}}
 	ex.ctx, ex.cancel = context.WithCancelCause(ex.trace.Context(parent))
 	ex.entry.Owner, ex.reserver.ctx = ex, ex.ctx
 	if ended := t.requests.Add(&ex.entry, request, r); ended != nil {
@@ -253,7 +253,7 @@ func (m *replyReserver) Release() { m.share.Release() }
 
 // handOverBuffer ends the reservation of a call. If the call succeeded and the caller has
 // set Held, the caller becomes the owner of the reservation. Otherwise it is released.
-func (ex *exchange) handOverBuffer(r transport.Request, err error) {
+func (ex *exchange) handOverBuffer(r *transport.Request, err error) {
 	if r.Held != nil && err == nil {
 		r.Held.TakeOver(&ex.reserver.share)
 		return

@@ -179,8 +179,8 @@ func TestExchangeTable_progress(t *testing.T) {
 			var table exchangeTable
 			reports := 0
 			report := func(mcpvisor.Progress) { reports++ }
-			died := table.startRequest(context.Background(), transport.Request{Progress: report})
-			overdue := table.startRequest(context.Background(), transport.Request{Progress: report, Timeout: time.Second})
+			died := table.startRequest(context.Background(), &transport.Request{Progress: report})
+			overdue := table.startRequest(context.Background(), &transport.Request{Progress: report, Timeout: time.Second})
 			<-overdue.ctx.Done()
 			table.endAll(errors.New("the session died"))
 			<-died.ctx.Done()
@@ -227,7 +227,7 @@ func TestExchange_failAfterGrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var table exchangeTable
-				x := table.startRequest(t.Context(), transport.Request{Timeout: time.Minute})
+				x := table.startRequest(t.Context(), &transport.Request{Timeout: time.Minute})
 				defer x.finish()
 				var failed atomic.Bool
 				fail := func() { failed.Store(true) }

@@ -139,7 +139,7 @@ func TestUseTools(t *testing.T) {
 	_, err := s.Request(transporttest.Context(t), transport.Request{Method: "tools/list"})
 	require.NoError(t, err)
 	headers := func() []string {
-		h, err := s.calls.header(s.server.agreed.Load(), transport.Request{Method: "tools/call", Target: "marked",
+		h, err := s.calls.header(s.server.agreed.Load(), &transport.Request{Method: "tools/call", Target: "marked",
 			Params: json.RawMessage(`{"name":"marked","arguments":{"region":"x"}}`)})
 		require.NoError(t, err)
 		return h["Mcp-Param-Region"]

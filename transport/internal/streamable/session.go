@@ -141,7 +141,7 @@ func (s *session) Open(ctx context.Context) error {
 
 // Request implements Session.
 func (s *session) Request(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	return s.calls.request(ctx, r)
+	return s.calls.request(ctx, &r)
 }
 
 // AnswerInputs implements [transport.InputSource].

@@ -119,6 +119,9 @@
 //	    (boolean; default false) At most one process of this server may exist
 //	    among all hosts of a fleet. It has no effect on a single host, and
 //	    excludes standby.
+//	node_labels
+//	    (object of strings) The labels that a node of a fleet must have to run
+//	    this server. It has no effect on a single host. Also written nodeLabels.
 //	url → HTTP.URL
 //	    (URL) The endpoint of a server over HTTP. An address with ws:// or
 //	    wss:// is that of a WebSocket. Also written serverUrl.

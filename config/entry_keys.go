@@ -50,6 +50,11 @@ var entryRows = []row{
 		read: intoBool(func(e *entry) *bool { return &e.spec.Exclusive }),
 	},
 	{
+		Key: Key{Name: "node_labels", Aliases: []string{"nodeLabels"}, Type: "object of strings", Example: `{"zone": "north"}`,
+			Meaning: "The labels that a node of a fleet must have to run this server. It has no effect on a single host."},
+		read: func(e *entry, v *hujson.Value) { e.nodeLabels = e.readMap(v) },
+	},
+	{
 		Key: Key{Name: "url", Aliases: []string{"serverUrl"}, Type: "URL", Field: "HTTP.URL", Example: `"https://example.com/mcp"`,
 			Meaning: "The endpoint of a server over HTTP. An address with ws:// or wss:// is that of a WebSocket."},
 		read: func(e *entry, v *hujson.Value) { e.readText(v, &e.http.URL) },

@@ -20,6 +20,13 @@ func WithKeyring(lookup func(service, account string) (string, error)) Option {
 	return func(p *parser) { p.keyring = lookup }
 }
 
+// WithFiles sets how ${file:path} is found, by the path as it is written. The error of lookup becomes
+// part of a problem, so it must not hold the value. The default, also for nil, reads the file. A
+// program that only checks a configuration, which another machine uses, needs it.
+func WithFiles(lookup func(path string) (string, error)) Option {
+	return func(p *parser) { p.files = lookup }
+}
+
 // WithServers limits what is read to some entries: those whose server has one of the names, or
 // whose name in the file is one of them. The others are not read, and are [Server.Skipped]: the
 // user is not asked for their inputs, no keyring is opened for them, and their mistakes are not

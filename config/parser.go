@@ -18,6 +18,7 @@ type parser struct {
 	lookup    func(string) (string, bool)
 	ask       func(Input) (string, error)                   // nil if the user cannot be asked
 	keyring   func(service, account string) (string, error) // nil without a keyring
+	files     func(path string) (string, error)             // nil: they are read
 	webSocket func(WebSocket) *mcpvisor.Transport           // nil if WebSockets are not reached
 	workspace string                                        // empty for the directory of each file
 	only      []string                                      // the servers or entries to read, if limited

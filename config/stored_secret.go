@@ -29,6 +29,12 @@ func (p *parser) fileValue(shown string) (string, error) {
 	switch {
 	case path == "":
 		return "", errors.New("${file:} names no file; write ${file:/path/of/the/secret}")
+	case p.files != nil:
+		value, err := p.files(shown)
+		if err != nil {
+			return "", fmt.Errorf("${file:%s}: %w", shown, err)
+		}
+		return value, nil
 	case path == "~" || strings.HasPrefix(path, "~/"):
 		dir, err := homeDir()
 		if err != nil {

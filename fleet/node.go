@@ -113,6 +113,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		_ = n.runner.Run(n.ctx)
 	})
 	n.work.Go(func() { n.register(n.ctx) })
+	n.work.Go(func() { n.followDrain(n.ctx) })
 	n.work.Go(func() { n.catalogs.publish(n.ctx) })
 	n.work.Go(func() { n.catalogs.watchEvents(n.ctx) })
 	n.work.Go(func() { n.catalogs.follow(n.ctx) })
@@ -259,7 +260,7 @@ func (n *Node) register(ctx context.Context) {
 			d.registered = true
 		}
 		for name := range n.ours {
-			if n.specs[name] == nil {
+			if wanted[name] == nil && n.specs[name] == nil { // one that was removed meanwhile is still registered
 				delete(n.ours, name)
 			}
 		}

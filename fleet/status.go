@@ -32,6 +32,7 @@ type Status struct {
 // NodeStatus is one node of the fleet.
 type NodeStatus struct {
 	ID       string            `json:"id"`
+	Life     string            `json:"life"` // the lease that it has now
 	Address  string            `json:"address,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Weight   float64           `json:"weight,omitempty"`
@@ -80,7 +81,7 @@ func (n *Node) Status() Status {
 		if last := len(s.Nodes) - 1; last >= 0 && s.Nodes[last].ID == life.ID {
 			s.Nodes = s.Nodes[:last] // the newer life of the same node
 		}
-		s.Nodes = append(s.Nodes, NodeStatus{ID: life.ID, Address: life.Address, Labels: life.Labels, Weight: life.Weight, Capacity: life.Capacity,
+		s.Nodes = append(s.Nodes, NodeStatus{ID: life.ID, Life: life.Life, Address: life.Address, Labels: life.Labels, Weight: life.Weight, Capacity: life.Capacity,
 			Draining: life.Draining, Unreachable: unreachable[life.ID]})
 		places[life.Life] = len(s.Nodes) - 1
 	}

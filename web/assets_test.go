@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// Keys, filters, small lines of usage, the search for tools and the login made the page grow.
-	maxAssetBytes      = 112 << 10
+	// Keys, filters, small lines of usage, the search for tools, the login and the nodes of a fleet made
+	// the page grow.
+	maxAssetBytes      = 116 << 10
 	maxCompressedBytes = 42 << 10
 )
 

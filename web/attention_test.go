@@ -148,8 +148,8 @@ func TestAttention_of_each_kind(t *testing.T) {
 
 // Every kind has a place in the order, and a row above.
 func TestAttention_order(t *testing.T) {
-	require.Len(t, attentionOrder, 16)
-	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 16)
+	require.Len(t, attentionOrder, 17)
+	require.Len(t, slices.Compact(slices.Sorted(slices.Values(attentionOrder))), 17)
 	all := []api.Attention{{Kind: api.AttentionDeprecated, Severity: api.SeverityNotice}, {Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "b"},
 		{Kind: api.AttentionQueued, Severity: api.SeverityWarning, Server: "c"}, {Kind: api.AttentionFlapping, Severity: api.SeverityWarning}, {Kind: api.AttentionEvicted, Severity: api.SeverityError}}
 	sortAttention(all)

@@ -115,6 +115,7 @@ func (h *Handler) operations() []route {
 		{"GET /api/search", h.getSearch},
 		{"GET /api/calls", h.getCalls},
 		{"GET /api/clients", h.getClients},
+		{"GET /api/nodes", h.getNodes},
 		{"GET /api/usage", h.getUsage},
 		{"GET /api/events", h.getEvents},
 		{"GET /api/events/summaries", h.getSummaries},

@@ -30,7 +30,7 @@ import (
 var updateOpenAPI = flag.Bool("update-openapi", false, "write the schemas of openapi.json from the types of package api")
 
 // answerTypes are the types that the paths of openapi.json name.
-var answerTypes = []any{api.Status{}, api.Server{}, api.Tools{}, api.Stderr{}, api.ToolUse{}, api.Search{}, api.Calls{}, api.Usage{}, api.Clients{}, api.Events{}, api.EventSummaries{}, api.Event{}, api.Hello{}, api.Missed{},
+var answerTypes = []any{api.Status{}, api.Server{}, api.Tools{}, api.Stderr{}, api.ToolUse{}, api.Search{}, api.Calls{}, api.Usage{}, api.Clients{}, api.Nodes{}, api.Events{}, api.EventSummaries{}, api.Event{}, api.Hello{}, api.Missed{},
 	api.CallRequest{}, api.CallAnswer{}, api.Tasks{}, api.TaskRequest{}, api.CancelAnswer{}, api.RestartAnswer{}, api.Health{}, api.Readiness{}, api.ErrorAnswer{}}
 
 // Every operation of the handler is in openapi.json, and the reverse.

@@ -29,6 +29,14 @@ type options struct {
 	attention   func() []api.Attention
 	terms       func(string) string
 	gateway     func() clients.Status
+	fleet       func() api.FleetStatus
+}
+
+// WithFleet shows the fleet that the client is a node of: which nodes there are, and which of them
+// runs each server. status is called for each request that asks for it, by several goroutines at
+// once, and must not block. Default, and for nil: the client is no node of a fleet.
+func WithFleet(status func() api.FleetStatus) Option {
+	return func(o *options) { o.fleet = status }
 }
 
 // WithGateway shows the clients of a gateway of the same program: status is called for each

@@ -59,6 +59,17 @@ func (h *Handler) getClients(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+func (h *Handler) getNodes(w http.ResponseWriter, r *http.Request) {
+	answerValue(h, w, r, func() api.Nodes {
+		answer := api.Nodes{Instance: h.instance}
+		if h.opts.fleet != nil {
+			answer.Fleet, answer.FleetStatus = true, h.opts.fleet()
+		}
+		answer.Nodes, answer.Placements = orEmpty(answer.Nodes), orEmpty(answer.Placements)
+		return answer
+	})
+}
+
 // number returns a query parameter that is a number, 0 if it is not set. If it is not a
 // number, the request is answered and ok is false.
 func number(w http.ResponseWriter, r *http.Request, name string) (n uint64, ok bool) {

@@ -25,6 +25,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/daemon"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/doctor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/edit"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/fleetcmd"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/presets"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
@@ -54,37 +55,39 @@ type commandLine struct {
 	Add     edit.Add     `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`
 
-	Status    statusCmd      `cmd:"" help:"Show the states of the servers."`
-	Tools     toolsCmd       `cmd:"" help:"List the tools of all servers."`
-	Resources resourcesCmd   `cmd:"" help:"List the resources and resource templates of all servers."`
-	Prompts   promptsCmd     `cmd:"" help:"List the prompts of all servers."`
-	Call      callCmd        `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
-	Read      readCmd        `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
-	Prompt    promptCmd      `cmd:"" help:"Get a prompt."`
-	Run       daemon.Command `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
-	Stdio     stdioCmd       `cmd:"" help:"Serve all servers of mcpvisor run to the host that has started this command, as one MCP server on stdin and stdout. Starts mcpvisor run if it is not running; several hosts share it. The session outlives a restart of mcpvisor run."`
-	Wrap      wrapCmd        `cmd:"" help:"Start one server, given as a command after -- or as an address, and serve it to the host that has started this command: it is supervised, and the host does not notice its restarts."`
-	Token     tokenCmd       `cmd:"" help:"Make a token for clients of mcpvisor run --mcp, and print the line for the file of --mcp-tokens."`
-	Top       topCmd         `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
-	Logs      logsCmd        `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
-	Tasks     tasksCmd       `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
-	Restart   restartCmd     `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
-	Reload    reloadCmd      `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
-	Authorize authorizeCmd   `cmd:"" help:"Authorize this program at a server, in a browser."`
-	Doctor    doctor.Command `cmd:"" help:"Start a copy of each server once and explain why it fails."`
-	Chaos     chaosCmd       `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and say what each makes of it. Remote servers get no flood: only their sessions and connections end, on this side."`
-	Show      configCmd      `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
-	Schema    schemaCmd      `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
-	Version   versionCmd     `cmd:"" help:"Print the version and the revision."`
-	Complete  completionCmd  `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
-	Man       manCmd         `cmd:"" help:"Print the manual page."`
-	Help      helpCmd        `cmd:"" help:"Show help, also about one command."`
+	Status    statusCmd        `cmd:"" help:"Show the states of the servers."`
+	Tools     toolsCmd         `cmd:"" help:"List the tools of all servers."`
+	Resources resourcesCmd     `cmd:"" help:"List the resources and resource templates of all servers."`
+	Prompts   promptsCmd       `cmd:"" help:"List the prompts of all servers."`
+	Call      callCmd          `cmd:"" help:"Call a tool. A terminal gets its texts without control characters, a file or a program gets them as the server sent them."`
+	Read      readCmd          `cmd:"" help:"Read a resource. A terminal gets its text without control characters, a file or a program gets it as the server sent it."`
+	Prompt    promptCmd        `cmd:"" help:"Get a prompt."`
+	Run       daemon.Command   `cmd:"" help:"Keep the servers running and print what happens to them, until interrupted. It follows changes of the configuration. Other commands attach to it."`
+	Stdio     stdioCmd         `cmd:"" help:"Serve all servers of mcpvisor run to the host that has started this command, as one MCP server on stdin and stdout. Starts mcpvisor run if it is not running; several hosts share it. The session outlives a restart of mcpvisor run."`
+	Wrap      wrapCmd          `cmd:"" help:"Start one server, given as a command after -- or as an address, and serve it to the host that has started this command: it is supervised, and the host does not notice its restarts."`
+	Token     tokenCmd         `cmd:"" help:"Make a token for clients of mcpvisor run --mcp, and print the line for the file of --mcp-tokens."`
+	Top       topCmd           `cmd:"" help:"Show the servers live in this terminal: states, causes, stderr, tools, calls in flight."`
+	Logs      logsCmd          `cmd:"" help:"Print what a server of mcpvisor run writes to its stderr."`
+	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
+	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
+	Reload    reloadCmd        `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
+	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them exactly once, with etcd: certificates, nodes, and what operators do."`
+	Authorize authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
+	Doctor    doctor.Command   `cmd:"" help:"Start a copy of each server once and explain why it fails."`
+	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and say what each makes of it. Remote servers get no flood: only their sessions and connections end, on this side."`
+	Show      configCmd        `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
+	Schema    schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
+	Version   versionCmd       `cmd:"" help:"Print the version and the revision."`
+	Complete  completionCmd    `cmd:"" name:"completion" help:"Print a script that completes commands, flags, servers and tools in a shell: source <(mcpvisor completion bash)."`
+	Man       manCmd           `cmd:"" help:"Print the manual page."`
+	Help      helpCmd          `cmd:"" help:"Show help, also about one command."`
 }
 
 // invocation is one run of the program, for the commands that talk to servers.
 type invocation struct{ servers.Opener }
 
 func main() {
+	fleetcmd.GuardMain() // first of all: the process may be the guard of a node
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the process
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
@@ -121,7 +124,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	case err != nil:
 		inv.JSON = slices.Contains(args, "--json") // line was not filled: parsing failed
 		err = cli.UsageError("%v; see mcpvisor --help", err)
-	case inv.WaitFor != "" && parsed.Selected().Name != "status":
+	case inv.WaitFor != "" && (parsed.Selected().Name != "status" || parsed.Selected().Parent.Type != kong.ApplicationNode):
 		err = cli.UsageError("--wait %s is for status only; write a duration such as --wait 30s", inv.WaitFor)
 	default:
 		if err = refuseBytes(parsed.Selected().Name, args); err == nil {

@@ -11,10 +11,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/fleetcmd"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
 func TestMain(m *testing.M) {
+	fleetcmd.GuardMain()
 	mcptest.Main()
 	testscript.Main(ownCache{m}, map[string]func(){"mcpvisor": main})
 }

@@ -32,6 +32,7 @@ var manSections = []commandline.Section{
 	{Title: "ENVIRONMENT", Items: [][2]string{
 		{cli.ConfigVariable, "Configuration files, as PATH lists directories. --config replaces it."},
 		{daemon.TokenVariable, "The token that the page of run requires, unless --token-file names a file with it."},
+		{"MCPVISOR_FLEET_ETCD", "The addresses of etcd for mcpvisor fleet, unless --etcd names them. MCPVISOR_FLEET_PREFIX, MCPVISOR_FLEET_ETCD_CA, MCPVISOR_FLEET_ETCD_CERT, MCPVISOR_FLEET_ETCD_KEY, MCPVISOR_FLEET_ETCD_USER, MCPVISOR_FLEET_ETCD_PASSWORD_FILE, MCPVISOR_FLEET_NODE and MCPVISOR_FLEET_CERTS are further options of it."},
 		{"NO_COLOR", "If it is set, tables and top have no colours."},
 		{"XDG_RUNTIME_DIR", "The directory below which run makes its unix socket. Without it, that is in the user's cache directory."},
 	}},
@@ -51,6 +52,7 @@ var manSections = []commandline.Section{
 		{"mcpvisor call fs/list_directory path=/tmp", "Call it."},
 		{"mcpvisor run --http 127.0.0.1:7777", "Keep the servers running, with a page. Other commands attach to it."},
 		{"mcpvisor status --wait ready --timeout 30s", "Wait until all servers of run are ready."},
+		{"mcpvisor --config fleet:a top", "Show the servers of a fleet, as node a on this machine sees them."},
 		{"source <(mcpvisor completion bash)", "Complete commands, servers and tools in bash."},
 	}},
 }

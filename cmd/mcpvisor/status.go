@@ -152,9 +152,12 @@ func (cmd *statusCmd) runningEntries(inv *invocation, c *servers.Set) (all []sta
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
+	now, none := time.Now(), c.OnNoNode(inv.Context)
 	for _, s := range servers {
 		e := statusEntry{ServerStatus: s, Entry: c.Run.Entries[s.Name], Reason: runningReason(s, now)}
+		if why := none[s.Name]; why != "" && s.State != supervisor.StateReady {
+			e.Reason = "no node runs it: " + why
+		}
 		for _, u := range c.Run.Unusable {
 			if u.Name == s.Name {
 				e = unusableEntries([]control.Unusable{u})[0]
@@ -336,6 +339,8 @@ func (e *statusEntry) note() string {
 		return display.Count(n, "warning") + "; see --json"
 	case e.Entry != "":
 		return fmt.Sprintf("entry %q of the file", e.Entry)
+	case e.Session != nil && e.Session.Node != "":
+		return "on node " + e.Session.Node
 	}
 	return ""
 }

@@ -90,6 +90,7 @@ var arrows = map[string]arrow{
 	"cmd/mcpvisor/internal/servers":           {". supervisor facade web web/api config internal/ cmd/mcpvisor/internal/attach cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/contents cmd/mcpvisor/internal/control cmd/mcpvisor/internal/form cmd/mcpvisor/internal/table cmd/mcpvisor/internal/websocket", []string{"golang.org/x/term", keyring, sdk}},
 	"cmd/mcpvisor/internal/daemon":            {". supervisor facade gateway gateway/clients web web/api telemetry journal config internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/control cmd/mcpvisor/internal/oidcauth cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/socket cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk, otel, "github.com/prometheus/client_golang/", "github.com/fsnotify/fsnotify", "golang.org/x/term"}},
 	"cmd/mcpvisor/internal/doctor":            {". supervisor config oauth internal/ cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/configfile cmd/mcpvisor/internal/servers cmd/mcpvisor/internal/table cmd/mcpvisor/internal/plaintext", []string{sdk}},
+	"cmd/mcpvisor/internal/fleetcmd":          {". facade web/api config fleet fleet/certs fleet/guard fleet/peer fleet/store fleet/store/etcd internal/backoff internal/display cmd/mcpvisor/internal/cli cmd/mcpvisor/internal/daemon cmd/mcpvisor/internal/hosts cmd/mcpvisor/internal/servers", []string{"github.com/rs/zerolog", "github.com/tailscale/hujson"}},
 	"cmd/mcpvisor/internal/socket":            {folders: "internal/filelock"},
 	"cmd/mcpvisor/internal/form":              {"facade internal/display cmd/mcpvisor/internal/params", []string{sdk}},
 	"cmd/mcpvisor/internal/contents":          {". internal/display cmd/mcpvisor/internal/plaintext", []string{sdk}},
@@ -210,8 +211,8 @@ func TestOAuthIsOptional(t *testing.T) {
 	}
 }
 
-// TestFleetIsOptional: only the module fleet links and requires etcd and gRPC. Its parts that
-// decide are pure.
+// TestFleetIsOptional: only the module fleet, and the program with its commands for fleets, link
+// and require etcd and gRPC. The parts that decide are pure.
 func TestFleetIsOptional(t *testing.T) {
 	engine := func(dep string) bool {
 		return strings.HasPrefix(dep, "go.etcd.io/etcd/") || strings.HasPrefix(dep+"/", "google.golang.org/grpc/")
@@ -221,7 +222,7 @@ func TestFleetIsOptional(t *testing.T) {
 		require.True(t, slices.ContainsFunc(packages[module+"fleet/store/etcd"].Deps, engine), "the engine is found")
 		for path, p := range packages {
 			folder, ours := p.folder()
-			if ours && folder != "fleet" && !strings.HasPrefix(folder, "fleet/") {
+			if ours && folder != "fleet" && !strings.HasPrefix(folder, "fleet/") && folder != "cmd/mcpvisor" && folder != "cmd/mcpvisor/internal/fleetcmd" {
 				require.False(t, slices.ContainsFunc(p.Deps, engine), "%s (%s) depends on etcd or gRPC", path, platform)
 			}
 		}

@@ -3,6 +3,7 @@ package packaging
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -64,16 +65,7 @@ func TestUnit(t *testing.T) {
 // The example for Kubernetes runs the image with what it needs, and its configuration and
 // its probes are those that the program has.
 func TestSidecar(t *testing.T) {
-	var all []map[string]any
-	for d := yaml.NewDecoder(strings.NewReader(read(t, "deploy", "kubernetes", "sidecar.yaml"))); ; {
-		var one map[string]any
-		err := d.Decode(&one)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		all = append(all, one)
-	}
+	all := documents(t, "deploy", "kubernetes", "sidecar.yaml")
 	require.Len(t, all, 3)
 	data, ok := all[0]["data"].(map[string]any)
 	require.True(t, ok)
@@ -91,6 +83,96 @@ func TestSidecar(t *testing.T) {
 	require.Equal(t, true, at(t, sidecar, "securityContext", "readOnlyRootFilesystem"))
 	require.Equal(t, true, at(t, all[2], "spec", "template", "spec", "securityContext", "runAsNonRoot"))
 	require.Equal(t, 65532, at(t, all[2], "spec", "template", "spec", "securityContext", "runAsUser"), "the user of the image")
+}
+
+// documents reads a file of YAML documents.
+func documents(t *testing.T, parts ...string) (all []map[string]any) {
+	t.Helper()
+	for d := yaml.NewDecoder(strings.NewReader(read(t, parts...))); ; {
+		var one map[string]any
+		err := d.Decode(&one)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		require.NoError(t, err)
+		all = append(all, one)
+	}
+}
+
+// kind returns the documents of a kind.
+func kind(all []map[string]any, wanted string) (found []map[string]any) {
+	for _, one := range all {
+		if one["kind"] == wanted {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// The manifests of a fleet fit together: names, ports, certificates, and the time that an end takes.
+// Package main of the program tests the arguments.
+func TestFleetManifests(t *testing.T) {
+	nodes, etcd := documents(t, "deploy", "kubernetes", "fleet", "nodes.yaml"), documents(t, "deploy", "kubernetes", "fleet", "etcd.yaml")
+	for _, all := range [][]map[string]any{nodes, etcd} {
+		set := kind(all, "StatefulSet")[0]
+		spec := at(t, set, "spec", "template", "spec")
+		container := at(t, spec, "containers", 0)
+		require.Equal(t, 3, at(t, set, "spec", "replicas"))
+		require.Equal(t, at(t, set, "spec", "selector", "matchLabels"), at(t, set, "spec", "template", "metadata", "labels"))
+		require.Equal(t, true, at(t, spec, "securityContext", "runAsNonRoot"))
+		require.Equal(t, true, at(t, container, "securityContext", "readOnlyRootFilesystem"))
+		require.Equal(t, 1, at(t, kind(all, "PodDisruptionBudget")[0], "spec", "maxUnavailable"), "a majority stays")
+		// Peers are found by name before they are ready: a node that waits for others would never be.
+		headless := kind(all, "Service")[0]
+		require.Equal(t, "None", at(t, headless, "spec", "clusterIP"))
+		require.Equal(t, true, at(t, headless, "spec", "publishNotReadyAddresses"))
+		require.Equal(t, at(t, headless, "metadata", "name"), at(t, set, "spec", "serviceName"))
+		for _, service := range kind(all, "Service") {
+			require.Equal(t, at(t, set, "spec", "template", "metadata", "labels"), at(t, service, "spec", "selector"))
+			for _, port := range at(t, service, "spec", "ports").([]any) {
+				require.True(t, hasPort(t, container, at(t, port, "name"), at(t, port, "port")), "%v", port)
+			}
+		}
+		for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
+			name := at(t, container, probe, "httpGet", "port")
+			require.True(t, hasPort(t, container, name, nil), "%v", name)
+		}
+		volumes := map[any]bool{}
+		for _, v := range at(t, spec, "volumes").([]any) {
+			volumes[at(t, v, "name")] = true
+		}
+		if claims, ok := at(t, set, "spec").(map[string]any)["volumeClaimTemplates"].([]any); ok {
+			volumes[at(t, claims[0], "metadata", "name")] = true
+		}
+		for _, m := range at(t, container, "volumeMounts").([]any) {
+			require.True(t, volumes[at(t, m, "name")], "%v", m)
+		}
+	}
+	set := kind(nodes, "StatefulSet")[0]
+	require.Equal(t, "/healthz", at(t, set, "spec", "template", "spec", "containers", 0, "livenessProbe", "httpGet", "path"))
+	require.Equal(t, "/readyz", at(t, set, "spec", "template", "spec", "containers", 0, "readinessProbe", "httpGet", "path"))
+	require.Greater(t, at(t, set, "spec", "template", "spec", "terminationGracePeriodSeconds"), 40+15, "--leave-timeout, and the end of servers")
+	text := read(t, "deploy", "kubernetes", "fleet", "nodes.yaml")
+	members := kind(etcd, "StatefulSet")[0]
+	for i := range 3 {
+		require.Contains(t, text, fmt.Sprintf("https://%s-%d.%s:2379", at(t, members, "metadata", "name"), i, at(t, members, "spec", "serviceName")))
+		require.Contains(t, text, fmt.Sprintf("fleet certs certs mcpvisor-0 mcpvisor-1 mcpvisor-2 etcd operator --host '*.%s'", at(t, members, "spec", "serviceName")))
+	}
+	for _, all := range [][]map[string]any{nodes, etcd} {
+		secret := at(t, kind(all, "StatefulSet")[0], "spec", "template", "spec", "volumes", 0, "secret", "secretName")
+		require.Contains(t, text, fmt.Sprintf("kubectl create secret generic %s ", secret), "nodes.yaml says how it is made")
+	}
+}
+
+// hasPort reports whether a container has a port of a name and, unless that is nil, of a number.
+func hasPort(t *testing.T, container, name, number any) bool {
+	t.Helper()
+	for _, port := range at(t, container, "ports").([]any) {
+		if at(t, port, "name") == name && (number == nil || at(t, port, "containerPort") == number) {
+			return true
+		}
+	}
+	return false
 }
 
 // at returns a part of a YAML document.

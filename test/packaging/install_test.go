@@ -17,7 +17,7 @@ import (
 const modulePath = "github.com/mcpvisor/mcpvisor"
 
 // released are the folders of the modules that `go install` of the program needs.
-var released = []string{".", "telemetry", "journal", "cmd/mcpvisor"}
+var released = []string{".", "telemetry", "journal", "fleet", "cmd/mcpvisor"}
 
 // go install of a released version works for someone who has no clone: the modules are
 // served as a proxy serves them, with the requirements that docs/releasing.md sets.

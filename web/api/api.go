@@ -86,6 +86,9 @@ const (
 	// AttentionConfiguration: a configuration file, or an entry of it, cannot be used, and what
 	// runs is that of an earlier one. Hosts report it; see web.WithAttention.
 	AttentionConfiguration AttentionKind = "configuration"
+	// AttentionFleet: this node has no lease in its fleet, or no node of the fleet runs the server.
+	// Hosts report it; see web.WithAttention.
+	AttentionFleet AttentionKind = "fleet"
 	// AttentionParked: the attempts are spent; the server is tried again slowly.
 	AttentionParked AttentionKind = "parked"
 	// AttentionBackoff: the server waits for its next attempt.

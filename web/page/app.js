@@ -4,6 +4,7 @@ import { fill, h, head } from "./dom.js";
 import { at, count, fits, plural, setClock, span, stateOf, tell, tick, tickCountdowns, took } from "./format.js";
 import { arrange, byName, byPlace, showAttention, showRows, showSummary, showTree } from "./servers.js";
 import { showClients } from "./clients.js";
+import { showNodes } from "./nodes.js";
 import { showEvents, takeSummaries } from "./events.js";
 import { showCalls, showFound, showInFlight, showUnfinished, showTools } from "./traffic.js";
 import { followStderr, showDetail } from "./detail.js";
@@ -14,7 +15,7 @@ import { takeUsage } from "./usage.js";
 function none() { return { of: new Map(), seq: 0, started: null, dropped: 0 }; }
 
 const $ = (id) => document.getElementById(id);
-const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
+const app = { loaded: false, instance: "", servers: new Map(), attention: [], inFlight: [], tasks: [], unfinished: [], moreUnfinished: 0, recent: [], unknown: [], tools: null, events: [], summaries: none(), pick: { group: "", server: "" }, single: false, clients: null, fleet: null, placed: null, usage: new Map(), usageSeq: 0, lost: null, controls: false, call };
 const view = { name: null, tool: null, detail: null, catalog: null, key: "", state: null, follow: true, wrap: true };
 const refreshEvery = 100, refreshBurst = 5, pollEvery = 1000, usageEvery = 5000, keptEvents = 400, keptCalls = 500, firstRows = 40;
 
@@ -70,7 +71,7 @@ function takeStatus(s) {
 	if (app.instance && app.instance !== s.instance) { // another process: its numbers begin again
 		app.events = [];
 		app.summaries = none();
-		app.clients = null;
+		app.clients = app.fleet = app.placed = null;
 		app.lost = null;
 		app.recent = [];
 		app.usage.clear();
@@ -144,6 +145,11 @@ async function poll() {
 		if (view.name === null && (app.clients?.gateway ?? true)) {
 			app.clients = await get("clients");
 			if (app.clients.total) render();
+		}
+		if (app.fleet?.fleet ?? true) {
+			app.fleet = await get("nodes");
+			app.placed = app.fleet.fleet ? new Map(app.fleet.placements.map((p) => [p.server, p])) : null;
+			if (app.fleet.fleet) render();
 		}
 		const first = !app.tools;
 		if (c.recent.length || !app.tools?.length) app.tools = (await get("tools?limit=20")).tools;
@@ -300,7 +306,7 @@ function paint() {
 	const first = !document.documentElement.dataset.loaded; // what is on the screen comes first
 	const wanted = app.wanted = $("filter").value.trim().toLowerCase();
 	const filtered = view.name === null && Boolean(wanted || view.state);
-	const shown = filtered ? servers.filter((s) => (!view.state || s.state === view.state) && fits(wanted, s.name, s.state, s.target, s.transport)) : servers;
+	const shown = filtered ? servers.filter((s) => (!view.state || s.state === view.state) && fits(wanted, s.name, s.state, s.target, s.transport, app.placed?.get(s.name)?.node ?? "")) : servers;
 	app.ofState = view.state ? new Set(servers.filter((s) => s.state === view.state).map((s) => s.name)) : null;
 	showSummary($("summary"), servers, view.state);
 	showTree($("tree"), (first ? shown.slice(0, firstRows) : shown).toSorted(byName), view.name);
@@ -320,7 +326,7 @@ function paint() {
 	const attention = only ? app.attention.filter((a) => (a.servers ?? [a.server]).some((name) => only.has(name)) || wanted && !view.state && fits(wanted, a.text)) : app.attention;
 	if (app.loaded && attention.length < app.attention.length && !attention.length) fill($("attention"), head("Needs attention"), h("p", "calm", "Nothing that fits the filter. " + (app.attention.length > 1 ? count(app.attention.length) + " entries are" : "One entry is") + " about other servers."));
 	else if (app.loaded) showAttention($("attention"), attention, app.controls && !lostSince, servers, lostSince > 0);
-	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value), app.usage);
+	const seconds = showRows($("server-rows"), first ? shown.slice(0, firstRows) : shown, Number($("window").value), app.usage, app.placed);
 	$("servers-note").textContent = filtered ? count(shown.length) + " of " + plural(servers.length, "server") + (view.state ? ", " + stateOf(view.state)[1] : "") : servers.length ? plural(servers.length, "server") : "";
 	$("show-all").hidden = !filtered;
 	$("window").options[0].textContent = "auto (" + span(seconds * 1000) + ")";
@@ -328,6 +334,7 @@ function paint() {
 	showFound($("found"), wanted && app.found?.wanted === wanted ? app.found : null);
 	showInFlight($("flight"), app, null, only);
 	showUnfinished($("unfinished"), app, null, only);
+	showNodes($("nodes"), wanted || view.state ? null : app.fleet);
 	showClients($("clients"), wanted || view.state ? null : app.clients);
 	showCalls($("calls"), app, null, only);
 	showTools($("tools"), app.tools, only);

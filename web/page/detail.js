@@ -1,6 +1,6 @@
 import { fill, h, head, num, td } from "./dom.js";
 import { age, at, badge, count, plural, serverNow, span, stateOf, tell, took, tokens, troubles } from "./format.js";
-import { kind, lane, link, restartButton, when } from "./servers.js";
+import { kind, lane, link, nodeOf, restartButton, when } from "./servers.js";
 import { addedTo, showEvents } from "./events.js";
 import { failures, showCalls, showInFlight, showUnfinished, table } from "./traffic.js";
 import { toolForm } from "./form.js";
@@ -53,6 +53,7 @@ function facts(s, used, app) {
 	const end = s.totals?.ends ? null : earlier.filter((e) => ends.has(e.last.kind)).sort((a, b) => a.last.seq - b.last.seq).at(-1)?.last;
 	const rows = [
 		["Transport", [s.transport, h("span", "sub mono", s.target)]],
+		["Node", app.placed?.has(s.name) && [nodeOf(app.placed, s.name), h("span", "sub", ["epoch " + app.placed.get(s.name).epoch + " of its place", app.placed.get(s.name).exclusive ? "exclusive" : null, app.placed.get(s.name).reason].filter(Boolean).join(", "))]],
 		["Configured in", s.origin],
 		["Speaks", s.session?.protocolVersion && [s.session.protocolVersion, h("span", "sub", [s.session.serverName, s.session.serverVersion].filter(Boolean).join(" "))]],
 		["Incarnation", ["epoch " + s.epoch + (s.session?.pid ? ", pid " + s.session.pid : ""), s.standby ? h("span", "sub good", "standby ready" + (s.standby.pid ? ", pid " + s.standby.pid : "")) : null]],

@@ -112,12 +112,12 @@ export function byPlace(a, b) {
 
 export function byName(a, b) { return a.name < b.name ? -1 : a.name > b.name ? 1 : 0; }
 
-export function showRows(el, servers, seconds, usage) {
+export function showRows(el, servers, seconds, usage, placed) {
 	const period = seconds || autoWindow(servers);
 	el.classList.toggle("many", servers.length > 100);
 	const now = serverNow(), step = period * 10; // 100 steps: a lane moves when it has to
-	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.totals?.toolErrors, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step), changed(usage.get(s.name))]),
-		(s) => row(s, now - period * 1000, now, usage.get(s.name)));
+	list(el, servers, (s) => s.name, (s) => JSON.stringify([s.state, s.since, s.epoch, s.attempt, s.retryAt, s.restarts, s.session?.pid, s.calls, s.totals?.toolErrors, s.catalog, s.history?.length, s.lastCause, s.standby?.pid, s.session?.stderr, period, Math.floor(now / step), changed(usage.get(s.name)), nodeOf(placed, s.name)]),
+		(s) => row(s, now - period * 1000, now, usage.get(s.name), nodeOf(placed, s.name)));
 	return period;
 }
 
@@ -129,12 +129,12 @@ function autoWindow(servers) {
 	return [60, 300, 900].find((size) => seen <= size) ?? 3600;
 }
 
-function row(s, from, to, used) {
+function row(s, from, to, used, node) {
 	const tone = stateOf(s.state)[2];
 	const why = reason(s);
 	return h("div", { role: "row", class: "row is-" + tone, key: s.name },
 		cell(null, badge(s.state)),
-		cell("who", nameOf(s.name), h("span", "sub mono", s.target)),
+		cell("who", nameOf(s.name), node ? h("span", "sub", node) : null, h("span", "sub mono", s.target)),
 		cell("when", when(s)),
 		cell("lane-cell", lane(s, from, to)),
 		cell("num" + (s.calls.total ? "" : " off"), count(s.calls.total), s.calls.inFlight || s.calls.queued ? h("span", "sub busy", count(s.calls.inFlight) + " now" + (s.calls.queued ? ", " + count(s.calls.queued) + " queued" : "")) :
@@ -144,6 +144,12 @@ function row(s, from, to, used) {
 		cell("num load" + (used ? "" : " off"), load(used)),
 		h("div", { role: "cell", class: "few" }, few(s, used)),
 		why ? h("div", { role: "cell", class: "why" }, why) : null);
+}
+
+// nodeOf tells where a server runs, in place of its target. It is null without a fleet.
+export function nodeOf(placed, name) {
+	const p = placed?.get(name);
+	return p ? (p.node ? "on " + p.node : "on no node") : null;
 }
 
 // few are the numbers of a row in one line, for a window that is too narrow for their columns.

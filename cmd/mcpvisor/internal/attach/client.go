@@ -134,6 +134,15 @@ func (c *Client) Clients(ctx context.Context) (s api.Clients, err error) {
 	return s, c.get(ctx, "api/clients", &s)
 }
 
+// Nodes returns the fleet that the running process is a node of.
+func (c *Client) Nodes(ctx context.Context) (n api.Nodes, err error) {
+	err = c.get(ctx, "api/nodes", &n)
+	if e := (*Error)(nil); errors.As(err, &e) && e.Kind == "" { // an older version, which has no such page and no fleet
+		return api.Nodes{}, nil
+	}
+	return n, err
+}
+
 // Summaries returns what has happened in short, as far as it has changed since the event of a
 // number.
 func (c *Client) Summaries(ctx context.Context, after uint64) (s api.EventSummaries, err error) {

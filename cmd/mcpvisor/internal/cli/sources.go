@@ -62,6 +62,18 @@ func NewSources(named []string) Sources {
 	return s
 }
 
+// nodePrefix begins the name by which --config means a node of a fleet on this machine.
+const nodePrefix = "fleet:"
+
+// NodeSources stand for a node of a fleet in place of files.
+func NodeSources(id string) Sources {
+	name := nodePrefix + id
+	return Sources{Paths: []string{name}, Key: name, Chosen: true}
+}
+
+// Node returns the id of the node of a fleet that these sources stand for; false for files.
+func (s Sources) Node() (id string, ok bool) { return strings.CutPrefix(s.Key, nodePrefix) }
+
 // DefaultFiles returns the files that are read if the user names none, as far as they exist.
 func DefaultFiles() []string {
 	return slices.DeleteFunc([]string{UserConfig(), config.DefaultPath}, func(path string) bool { return path == "" })

@@ -150,7 +150,7 @@ func (b *builder) flags(flags []*kong.Flag) {
 	b.line(".El")
 }
 
-// command writes one command with its arguments and flags.
+// command writes one command with its arguments and flags, and then the commands below it.
 func (b *builder) command(program string, command *kong.Node) {
 	b.macro("Ss", program+" "+command.Name)
 	synopsis := ".Ic " + escape(program+" "+command.Name)
@@ -184,6 +184,11 @@ func (b *builder) command(program string, command *kong.Node) {
 	}
 	if visible > 0 {
 		b.flags(command.Flags)
+	}
+	for _, below := range command.Children {
+		if !below.Hidden {
+			b.command(program+" "+command.Name, below)
+		}
 	}
 }
 

@@ -77,6 +77,7 @@ type Handler struct {
 	routes   *http.ServeMux
 	reload   func(dryRun bool) Reload // nil if there is nothing to read again
 	withheld func() []gateway.Withheld
+	inFleet  bool
 
 	mu    sync.Mutex
 	info  Info
@@ -108,6 +109,10 @@ type Reloading struct {
 	Withheld func() []gateway.Withheld
 	// Hosts counts the MCP sessions over the socket. nil: a registry of its own does.
 	Hosts *clients.Registry
+	// Attention lists what needs attention beside the servers. nil: what the configuration has.
+	// Fleet is what the client's node knows of its fleet. nil: it is no node of one.
+	Attention func() []api.Attention
+	Fleet     func() api.FleetStatus
 	// Key is the session key of the MCP sessions. nil: a random one.
 	Key []byte
 }
@@ -122,13 +127,16 @@ func newHandler(client *facade.Client, again Reloading, info Info, specs []mcpvi
 	if again.Hosts == nil {
 		again.Hosts = clients.New()
 	}
-	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld,
+	h := &Handler{client: client, sessions: newSessions(client, again), routes: http.NewServeMux(), reload: again.Reload, withheld: again.Withheld, inFleet: again.Fleet != nil,
 		answers: jsonanswer.NewRoom(maxAnswerBytes), bodies: jsonanswer.NewRoom(maxBodiesBytes)}
 	h.Update(info, specs...)
-	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(func() []api.Attention {
-		present := h.full()
-		return present.Attention()
-	}))
+	if again.Attention == nil {
+		again.Attention = func() []api.Attention {
+			present := h.full()
+			return present.Attention()
+		}
+	}
+	page, err := web.New(client, web.WithControls(), web.WithGateway(again.Hosts.Status), web.WithAttention(again.Attention), web.WithFleet(again.Fleet))
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +180,12 @@ func (h *Handler) full() Info {
 	info := h.present()
 	if h.withheld != nil {
 		info.Withheld = h.withheld()
+	}
+	if h.inFleet { // its servers come and go
+		info.Servers = []string{}
+		for _, s := range h.client.Status() {
+			info.Servers = append(info.Servers, s.Name)
+		}
 	}
 	return info
 }

@@ -28,6 +28,19 @@ type changePrinter struct {
 	servers int
 	width   int             // of the column of names
 	ready   map[string]bool // servers that are ready
+
+	// In a fleet, node is the id of this node, and registered counts the servers, which change.
+	// Otherwise they are zero.
+	node       string
+	registered func() int
+}
+
+// count returns how many servers there are.
+func (p *changePrinter) count() int {
+	if p.registered != nil {
+		return p.registered()
+	}
+	return p.servers
 }
 
 func newChangePrinter(inv *servers.Opener, specs []mcpvisor.ServerSpec) *changePrinter {
@@ -136,7 +149,7 @@ func (p *changePrinter) begin(info control.Info) error {
 		}
 		return nil
 	}
-	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.servers, "server"), table.OneLine(info.Config, table.MaxText), info.PID)
+	text := fmt.Sprintf("%s of %s, pid %d\n", display.Count(p.count(), "server"), table.OneLine(info.Config, table.MaxText), info.PID)
 	if info.URL != "" {
 		text += "page: " + info.URL + "\n"
 	}
@@ -152,7 +165,7 @@ func (p *changePrinter) end(took time.Duration) error {
 	if p.inv.JSON {
 		return nil
 	}
-	_, err := fmt.Fprintf(p.inv.Out, "stopped %s in %s\n", display.Count(p.servers, "server"), plaintext.Duration(took))
+	_, err := fmt.Fprintf(p.inv.Out, "stopped %s in %s\n", display.Count(p.count(), "server"), plaintext.Duration(took))
 	return err
 }
 
@@ -174,9 +187,10 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 	if word == "" || p.interrupted() {
 		return nil
 	}
+	p.width = max(p.width, utf8.RuneCountInString(ev.Server))
 	line := strings.TrimSpace(fmt.Sprintf("%s  %-*s  %-14s  %s", ev.Time.Format("15:04:05.000"), p.width, ev.Server, word, table.OneLine(text, table.MaxText)))
 	if len(p.ready) != before {
-		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.servers)
+		line += fmt.Sprintf("  (%d of %d ready)", len(p.ready), p.count())
 	}
 	_, err := fmt.Fprintln(p.inv.Out, line)
 	return err
@@ -185,7 +199,14 @@ func (p *changePrinter) print(ev mcpvisor.Event) error {
 func (p *changePrinter) interrupted() bool { return p.inv.Context.Err() != nil }
 
 func (p *changePrinter) printObject(ev mcpvisor.Event) error {
-	data, err := json.Marshal(ev)
+	object := any(ev)
+	if p.node != "" {
+		object = struct {
+			Node string `json:"node"`
+			mcpvisor.Event
+		}{p.node, ev}
+	}
+	data, err := json.Marshal(object)
 	if err != nil {
 		return err
 	}

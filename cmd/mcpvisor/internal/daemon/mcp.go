@@ -32,7 +32,7 @@ type endpoint struct {
 // listenMCP listens at the address of --mcp, unless the page has the same. It returns nil without
 // one. An address that other machines can reach is refused without tokens, before it is
 // listened at.
-func (cmd *Command) listenMCP() (*endpoint, error) {
+func (cmd *Serving) listenMCP() (*endpoint, error) {
 	if cmd.MCP == "" {
 		if cmd.MCPTokens != "" || cmd.hasOIDC() || cmd.MCPURL != "" {
 			return nil, cli.UsageError("--mcp-tokens, --mcp-url and --mcp-oidc-… are about the MCP server; set its address with --mcp")

@@ -28,12 +28,13 @@ type clientMetrics struct {
 	registry *prometheus.Registry
 }
 
-// newMetrics measures a client, in a registry of its own, the hosts that use it, and whether its
-// configuration is usable.
-func newMetrics(c *facade.Client, usableConfig func() float64, hosts *clients.Registry) (*clientMetrics, error) {
+// newMetrics measures a client, in a registry of its own, the hosts that use it, whether its
+// configuration is usable, and what more collects.
+func newMetrics(c *facade.Client, usableConfig func() float64, hosts *clients.Registry, more ...prometheus.Collector) (*clientMetrics, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mcpvisor_config_usable",
 		Help: "1 if the files and all their entries could be used when they were read last, else 0."}, usableConfig))
+	registry.MustRegister(more...)
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
 	if err != nil {
 		return nil, err

@@ -12,13 +12,13 @@ import (
 )
 
 // hasOIDC reports whether tokens of an issuer are asked for.
-func (cmd *Command) hasOIDC() bool {
+func (cmd *Serving) hasOIDC() bool {
 	return cmd.MCPOIDCIssuer != "" || cmd.MCPOIDCAudience != "" || len(cmd.MCPOIDCScopes) > 0 || cmd.MCPOIDCProfile != ""
 }
 
 // useOIDC makes the MCP server accept the tokens of an issuer, and say where clients get one. An
 // issuer that cannot be reached is asked again when a token comes.
-func (cmd *Command) useOIDC(inv *servers.Opener, e *endpoint, p *page) error {
+func (cmd *Serving) useOIDC(inv *servers.Opener, e *endpoint, p *page) error {
 	switch {
 	case !cmd.hasOIDC() && cmd.MCPURL != "":
 		return cli.UsageError("--mcp-url is for clients that get their tokens from an issuer; set --mcp-oidc-issuer")
@@ -46,7 +46,7 @@ func (cmd *Command) useOIDC(inv *servers.Opener, e *endpoint, p *page) error {
 }
 
 // publicURL is the address at which clients reach the MCP server.
-func (cmd *Command) publicURL(e *endpoint, p *page) (*url.URL, error) {
+func (cmd *Serving) publicURL(e *endpoint, p *page) (*url.URL, error) {
 	text := cmd.MCPURL
 	if audience, err := url.Parse(cmd.MCPOIDCAudience); text == "" && err == nil && isAddress(audience) {
 		text = cmd.MCPOIDCAudience

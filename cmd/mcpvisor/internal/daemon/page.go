@@ -13,13 +13,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/socket"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
-	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/web"
+	"github.com/mcpvisor/mcpvisor/web/api"
 )
 
 // TokenVariable is the environment variable with the token of the page.
@@ -44,7 +46,7 @@ type page struct {
 
 // listen listens at the address of --http. It returns nil without one. An address that
 // other machines can reach is refused without a token, before it is listened at.
-func (cmd *Command) listen() (*page, error) {
+func (cmd *Serving) listen() (*page, error) {
 	if cmd.HTTP == "" {
 		if cmd.TokenFile != "" || cmd.Controls || len(cmd.Require) > 0 {
 			return nil, cli.UsageError("--token-file, --controls and --require are about the page; set its address with --http")
@@ -82,7 +84,7 @@ func (cmd *Command) listen() (*page, error) {
 
 // token returns the token of the page: of the file, or else of the variable. It is empty
 // without both.
-func (cmd *Command) token() (string, error) {
+func (cmd *Serving) token() (string, error) {
 	if cmd.TokenFile == "" {
 		return strings.TrimSpace(os.Getenv(TokenVariable)), nil
 	}
@@ -119,41 +121,72 @@ type serving struct {
 	wg       sync.WaitGroup
 }
 
-// serve serves a client of servers on its socket, at the address of the page, and as an MCP server.
-// All three may be nil.
-func serve(c *facade.Client, hosts *clients.Registry, r *reloader, own *socket.Listener, p *page, e *endpoint) (*serving, error) {
-	s := new(serving)
-	if own != nil {
-		key, _ := gateway.LoadSessionKey(own.KeyPath()) // without one a call that waits for a host is lost with this process
-		h, err := control.NewReloading(c, control.Reloading{Reload: r.reload, Settings: r.settings, Withheld: r.withheld, Hosts: hosts, Key: key}, r.info, r.all()...)
+// served is what is served of a client of servers.
+type served struct {
+	reload       func(dryRun bool) control.Reload
+	settings     *gateway.SettingsVar
+	withheld     func() []gateway.Withheld
+	attention    func() []api.Attention
+	usableConfig func() float64
+	// fleet is what the client's node knows; nil without a fleet. collectors are its metrics.
+	fleet      func() api.FleetStatus
+	collectors []prometheus.Collector
+	// onSocket is called with the handler of the socket, if there is one, before that is served.
+	onSocket func(*control.Handler)
+	info     control.Info
+	specs    []mcpvisor.ServerSpec
+}
+
+// serve serves a client of servers on its socket, at the address of the page, and as an MCP server,
+// as far as these were opened. closeMetrics is called after the client was closed.
+func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics func(), err error) {
+	closeMetrics = func() {}
+	if p := o.page; p != nil { // metrics are read from the page only
+		measured, err := newMetrics(c, of.usableConfig, o.hosts, of.collectors...)
 		if err != nil {
-			return nil, err
+			return nil, closeMetrics, err
 		}
-		r.socket = h
+		closeMetrics = func() { _ = measured.Close() }
+		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithAttention(of.attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.fleet))
+	}
+	s = new(serving)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+			closeMetrics()
+		}
+	}()
+	if o.own != nil {
+		key, _ := gateway.LoadSessionKey(o.own.KeyPath()) // without one a call that waits for a host is lost with this process
+		h, err := control.NewReloading(c, control.Reloading{Reload: of.reload, Settings: of.settings, Withheld: of.withheld, Hosts: o.hosts, Key: key, Attention: of.attention, Fleet: of.fleet}, of.info, of.specs...)
+		if err != nil {
+			return s, closeMetrics, err
+		}
+		of.onSocket(h)
 		s.handlers = append(s.handlers, h)
-		s.start(own, h)
+		s.start(o.own, h)
 	}
 	var mcp *mcpServer
-	if e != nil {
-		mcp = e.handler(c, r.settings, hosts, r.info.Servers)
+	if e := o.endpoint; e != nil {
+		mcp = e.handler(c, of.settings, o.hosts, of.info.Servers)
 		s.handlers = append(s.handlers, mcp)
 		if e.Listener != nil {
 			s.start(e, e.atPath(mcp, nil))
 		}
 	}
-	if p != nil {
+	if p := o.page; p != nil {
 		h, err := web.New(c, p.options...)
 		if err != nil {
-			return nil, errors.Join(err, s.close())
+			return s, closeMetrics, err
 		}
 		s.handlers = append(s.handlers, h)
-		if mcp != nil && e.Listener == nil {
-			s.start(p, e.atPath(mcp, h))
+		if mcp != nil && o.endpoint.Listener == nil {
+			s.start(p, o.endpoint.atPath(mcp, h))
 		} else {
 			s.start(p, h)
 		}
 	}
-	return s, nil
+	return s, closeMetrics, nil
 }
 
 // start serves a handler on a listener until close.

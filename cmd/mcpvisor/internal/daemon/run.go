@@ -22,11 +22,18 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/journal"
-	"github.com/mcpvisor/mcpvisor/web"
 )
 
 // Command is `mcpvisor run`.
 type Command struct {
+	Serving
+
+	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts its runs with this flag."`
+}
+
+// Serving are the options of commands that keep servers running: how their servers are served, and
+// what is kept.
+type Serving struct {
 	HTTP      string   `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
 	TokenFile string   `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
 	Controls  bool     `help:"Allow users of the page to call tools and restart servers."`
@@ -45,8 +52,6 @@ type Command struct {
 
 	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
 
-	UntilUnused bool `help:"End when no MCP session over the socket has been open for 10 seconds. mcpvisor stdio starts its runs with this flag."`
-
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
 
@@ -54,8 +59,7 @@ type Command struct {
 func (cmd *Command) Run(inv *servers.Opener) error {
 	signals := watchHangups(inv)
 	defer signals.stop()
-	info := control.Info{PID: os.Getpid(), Version: facade.Version(), Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
-	info.Read = info.Started
+	info := newInfo(inv)
 	file, err := inv.LoadConfig()
 	if err != nil {
 		return err
@@ -67,85 +71,130 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}
-	own, err := cmd.listenOnSocket(inv)
+	o, err := cmd.open(inv)
 	if err != nil {
 		return err
 	}
-	if own != nil {
-		defer func() { _ = own.Close() }() // after the servers: until then the configuration is in use
-	}
-	page, err := cmd.listen()
-	if err != nil {
-		return err
-	}
-	if page != nil {
-		info.URL = page.url()
-		defer func() { _ = page.Close() }()
-	}
-	endpoint, err := cmd.listenMCP()
-	if err != nil {
-		return err
-	}
-	if endpoint != nil {
-		if err := cmd.useOIDC(inv, endpoint, page); err != nil {
-			return err
-		}
-		info.MCP = endpoint.url(page)
-		if endpoint.Listener != nil {
-			defer func() { _ = endpoint.Close() }()
-		}
-	}
+	defer o.close()
+	info.URL, info.MCP = o.urls()
 	c, closeJournal, err := cmd.newClient(cmp.Or(cmd.Journal, file.Journal))
 	if err != nil {
 		return err
 	}
 	defer closeJournal()
 	r := newReloader(inv, c, info, file)
-	hosts := clients.New()
-	if page != nil { // metrics are read from the page only
-		measured, err := newMetrics(c, r.usableConfig, hosts)
-		if err != nil {
-			_ = c.Close(context.Background()) // it has no servers yet
-			return err
-		}
-		defer func() { _ = measured.Close() }()
-		page.options = append(page.options, web.WithMetrics(measured.Handler()), web.WithAttention(r.attention), web.WithGateway(hosts.Status))
-	}
-	serving, err := serve(c, hosts, r, own, page, endpoint)
+	serving, closeMetrics, err := o.serve(c, served{reload: r.reload, settings: r.settings, withheld: r.withheld, attention: r.attention, usableConfig: r.usableConfig,
+		onSocket: func(h *control.Handler) { r.socket = h }, info: r.info, specs: r.all()})
 	if err != nil {
 		_ = c.Close(context.Background()) // it has no servers yet
 		return err
 	}
+	defer closeMetrics()
 	if cmd.UntilUnused {
 		if err := endUnused(inv, r.socket); err != nil {
 			_ = c.Close(context.Background()) // it has no servers yet
 			return errors.Join(err, serving.close())
 		}
 	}
-	return errors.Join(supervise(inv, c, r, signals), serving.close())
+	err = supervise(inv, c, r.printer, r.info, c.Close, func(ready func()) error {
+		if err := r.start(inv.Context); err != nil {
+			return err
+		}
+		ready()
+		followChanges(inv, r, signals)
+		return nil
+	})
+	return errors.Join(err, serving.close())
+}
+
+// newInfo describes this process, before its configuration is read.
+func newInfo(inv *servers.Opener) control.Info {
+	info := control.Info{PID: os.Getpid(), Version: facade.Version(), Started: time.Now().Round(0), Config: inv.Sources.String(), Digest: inv.Sources.Digest()}
+	info.Read = info.Started
+	return info
+}
+
+// opened are the sockets of a command that keeps servers running.
+type opened struct {
+	own      *socket.Listener // for other commands; nil without one
+	page     *page            // nil without one
+	endpoint *endpoint        // nil without one
+	hosts    *clients.Registry
+}
+
+// open listens at all addresses that the options name.
+func (cmd *Serving) open(inv *servers.Opener) (o *opened, err error) {
+	o = &opened{hosts: clients.New()}
+	defer func() {
+		if err != nil {
+			o.close()
+		}
+	}()
+	if o.own, err = cmd.listenOnSocket(inv); err != nil {
+		return o, err
+	}
+	if o.page, err = cmd.listen(); err != nil {
+		return o, err
+	}
+	if o.endpoint, err = cmd.listenMCP(); err != nil || o.endpoint == nil {
+		return o, err
+	}
+	return o, cmd.useOIDC(inv, o.endpoint, o.page)
+}
+
+// close closes them: after the servers, because until then the configuration is in use.
+func (o *opened) close() {
+	if o.endpoint != nil && o.endpoint.Listener != nil {
+		_ = o.endpoint.Close()
+	}
+	if o.page != nil {
+		_ = o.page.Close()
+	}
+	if o.own != nil {
+		_ = o.own.Close()
+	}
+}
+
+// urls are the addresses of the page and of the MCP server; empty without one.
+func (o *opened) urls() (page, mcp string) {
+	if o.page != nil {
+		page = o.page.url()
+	}
+	if o.endpoint != nil {
+		mcp = o.endpoint.url(o.page)
+	}
+	return page, mcp
 }
 
 // newClient makes the client with its journal, which is closed after the client.
-func (cmd *Command) newClient(journalPath string) (c *facade.Client, closeJournal func(), err error) {
-	starts := facade.WithMaxStarts(cmd.MaxStarts)
+func (cmd *Serving) newClient(journalPath string) (c *facade.Client, closeJournal func(), err error) {
+	options, closeJournal, err := cmd.clientOptions(journalPath)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c, err = facade.New(options...); err != nil {
+		closeJournal()
+	}
+	return c, closeJournal, err
+}
+
+// clientOptions are those of the client. Its journal is closed after it.
+func (cmd *Serving) clientOptions(journalPath string) (options []facade.Option, closeJournal func(), err error) {
+	options = []facade.Option{facade.WithMaxStarts(cmd.MaxStarts), control.Declared}
 	if journalPath == "" {
-		c, err = facade.New(starts, control.Declared)
-		return c, func() {}, err
+		return options, func() {}, nil
 	}
 	calls, err := journal.Open(journalPath, journal.Options{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("the calls with a key: %w", err)
 	}
 	closeJournal = func() { _ = calls.Close() } // all that was written is on the disk
-	if c, err = facade.New(starts, control.Declared, facade.WithJournal(calls, mcpvisor.JournalKeepAll)); err != nil {
-		closeJournal()
-	}
-	return c, closeJournal, err
+	return append(options, facade.WithJournal(calls, mcpvisor.JournalKeepAll)), closeJournal, nil
 }
 
 // warnRequired warns of required servers that the files do not have, because no probe would
 // ever find them ready.
-func (cmd *Command) warnRequired(inv *servers.Opener, file *config.File) {
+func (cmd *Serving) warnRequired(inv *servers.Opener, file *config.File) {
 	for _, name := range cmd.Require {
 		if !slices.ContainsFunc(file.Servers, func(s config.Server) bool { return s.Spec.Name == name }) && !slices.Contains(file.Broken(), name) {
 			inv.Warn(name, "--require %s: config %s has no server of that name, so /readyz answers 503 until it has one", name, file.Path)
@@ -153,40 +202,37 @@ func (cmd *Command) warnRequired(inv *servers.Opener, file *config.File) {
 	}
 }
 
-// supervise runs the servers until the command is interrupted, and prints what happens to
-// them.
-func supervise(inv *servers.Opener, c *facade.Client, r *reloader, signals *hangups) error {
+// supervise runs the servers until run returns, which the end of the command's context causes, and
+// prints what happens to them. run calls ready when the servers are supervised. end ends them, and
+// the client.
+func supervise(inv *servers.Opener, c *facade.Client, printer *changePrinter, info control.Info, end func(context.Context) error, run func(ready func()) error) error {
 	service := newService(inv, c)
 	defer service.close()
 	// The watch outlives the interrupt, so that events of the end are printed too.
 	events := c.Watch(context.WithoutCancel(inv.Context))
 	printed := make(chan error, 1)
-	failed := r.printer.begin(r.info)
+	failed := printer.begin(info)
 	go func() {
-		printed <- r.printer.run(events, func(ev mcpvisor.Event) {
+		printed <- printer.run(events, func(ev mcpvisor.Event) {
 			if !ev.Kind.FromServer() {
 				service.update()
 			}
 		})
 	}()
-	applied := r.start(inv.Context)
-	if applied == nil {
-		service.ready()
-		followChanges(inv, r, signals)
-	}
+	ran := run(service.ready)
 	service.stopping()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
 	defer cancel()
-	closed := c.Close(ctx)
+	closed := end(ctx)
 	failed = errors.Join(failed, closed)
 	if closed == nil { // otherwise the watch may never end
-		failed = errors.Join(failed, <-printed, r.printer.end(time.Since(began)))
+		failed = errors.Join(failed, <-printed, printer.end(time.Since(began)))
 	}
 	if failed != nil {
 		return failed
 	}
-	return applied
+	return ran
 }
 
 // followChanges reads the configuration again when its files change and at each SIGHUP, until
@@ -214,7 +260,7 @@ func followChanges(inv *servers.Opener, r *reloader, signals *hangups) {
 // listenOnSocket makes the socket for other commands. Without one, which it warns of, the
 // servers run anyway. It is an error if the configuration has a `mcpvisor run`
 // already, or if the group of the socket cannot be set.
-func (cmd *Command) listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
+func (cmd *Serving) listenOnSocket(inv *servers.Opener) (*socket.Listener, error) {
 	path, err := socket.Path(inv.Sources.Key)
 	if err == nil {
 		var l *socket.Listener

@@ -41,7 +41,10 @@ func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {
 	if o.inputInterrupted { // what the file lacks is not a problem of the file
 		return nil, cli.ErrInterrupted
 	}
+	id, isNode := o.Sources.Node()
 	switch {
+	case errors.Is(err, os.ErrNotExist) && isNode:
+		return nil, cli.UsageError("no node %s of a fleet is running on this machine; start it with mcpvisor fleet run --node %s", id, id)
 	case errors.Is(err, os.ErrNotExist) && !o.Sources.Chosen:
 		return nil, cli.UsageError("%v; mcpvisor init makes one, and mcpvisor import takes servers from other hosts", err)
 	case err != nil:

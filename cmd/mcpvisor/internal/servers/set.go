@@ -269,10 +269,29 @@ func (o *Opener) AwaitStatus(c *Set, settled func(api.Status) bool) error {
 // without names.
 func (o *Opener) AwaitSettled(c *Set, names []string) error {
 	return o.AwaitStatus(c, func(status api.Status) bool {
-		return !slices.ContainsFunc(status.Servers, func(s mcpvisor.ServerStatus) bool {
-			return IsOnItsWay(s.State) && (len(names) == 0 || slices.Contains(names, s.Name))
+		waiting := slices.DeleteFunc(slices.Clone(status.Servers), func(s mcpvisor.ServerStatus) bool {
+			return !IsOnItsWay(s.State) || len(names) > 0 && !slices.Contains(names, s.Name)
 		})
+		if len(waiting) == 0 || len(names) > 0 {
+			return len(waiting) == 0
+		}
+		none := c.OnNoNode(o.Context)
+		return !slices.ContainsFunc(waiting, func(s mcpvisor.ServerStatus) bool { return none[s.Name] == "" })
 	})
+}
+
+// OnNoNode returns the servers of a fleet that no node runs, with the reasons: nobody knows when they
+// start. It is empty without a fleet.
+func (c *Set) OnNoNode(ctx context.Context) map[string]string {
+	none := map[string]string{}
+	if nodes, err := c.Nodes(ctx); err == nil {
+		for _, p := range nodes.Placements {
+			if p.Node == "" {
+				none[p.Server] = p.Reason
+			}
+		}
+	}
+	return none
 }
 
 // IsOnItsWay reports whether a restart has neither succeeded nor failed.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // maxPathLength is the longest path of a socket that all systems accept, in bytes. Darwin
@@ -30,6 +31,9 @@ func Path(config string) (string, error) {
 	whole, err := filepath.Abs(config)
 	if err != nil {
 		return "", err
+	}
+	if strings.HasPrefix(config, "fleet:") { // a node of a fleet, and no file
+		whole = config
 	}
 	if target, err := filepath.EvalSymlinks(whole); err == nil {
 		whole = target

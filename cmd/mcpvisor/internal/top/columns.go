@@ -29,6 +29,7 @@ type column struct {
 // shown.
 var allColumns = []column{
 	{"STATE", 14, false, func(m *model, s *mcpvisor.ServerStatus) string { text, _ := m.stateOf(s); return text }},
+	{"NODE", 10, false, func(m *model, s *mcpvisor.ServerStatus) string { return m.placement(s.Name).Node }},
 	{"FOR", 7, true, func(m *model, s *mcpvisor.ServerStatus) string {
 		if m.flapping(s) {
 			return "·" // no state lasts
@@ -79,7 +80,7 @@ var allColumns = []column{
 
 // dropped is the order in which columns are left out where the names would be cut: the least
 // important first. The state is always shown.
-var dropped = []string{"PID", "TOOLS", "P95", "CALLS/M", "MEMORY", "CPU", "FAILED", "RESTARTS", "BUSY", "NEXT", "FOR"}
+var dropped = []string{"PID", "TOOLS", "P95", "CALLS/M", "MEMORY", "CPU", "FAILED", "RESTARTS", "BUSY", "NEXT", "NODE", "FOR"}
 
 // minCause is the least width of the column with causes.
 const minCause = 20

@@ -30,6 +30,8 @@ func (m *model) lines() []string {
 		return m.entryLines(m.screen)
 	case screenClients:
 		return m.clientLines()
+	case screenNodes:
+		return m.nodeLines()
 	case screenEntry:
 		return m.openedLines()
 	default:
@@ -96,6 +98,16 @@ func (m *model) detailLines() (lines []string) {
 			}
 			add("do", plain, m.opts.Text(a.Action))
 		}
+	}
+	if p := m.placement(s.Name); p.Server != "" {
+		text, style := fmt.Sprintf("%s, epoch %d of its place", p.Node, p.Epoch), plain
+		if p.Node == "" {
+			text, style = "none: "+p.Reason, warning
+		}
+		if p.Exclusive {
+			text += ", exclusive"
+		}
+		add("node", style, text)
 	}
 	add("target", plain, strings.TrimSpace(s.Transport+"  "+s.Target))
 	add("origin", plain, s.Origin)
@@ -363,6 +375,9 @@ func (m *model) helpLines() (lines []string) {
 		{"FOR", "how long it has been in its state"}, {"NEXT", "time until the next attempt to start it"},
 		{"CPU", "of its processes; 100% is one processor"}, {"CALLS/M", "calls a minute, over the last one"}, {"FAILED", "share of the calls of the last 5 minutes"},
 		{"BUSY", "calls in flight and queued"}, {"P95", "slowest tool: 95% of calls took at most this"}, {"TOOL ERR", "the tool ran and reports an error: that is no failed call"}, {"UNKNOWN", "failed calls that the server may have executed"},
+	}
+	if m.data.nodes.Fleet {
+		rows = slices.Insert(rows, 6, [2]string{"n", "nodes of the fleet, and what runs on none"})
 	}
 	if v := m.data.status.Version; v != "" {
 		rows = append(rows, [2]string{"version", v})

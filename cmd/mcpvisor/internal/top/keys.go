@@ -53,6 +53,10 @@ func (m *model) press(key tea.KeyPressMsg) tea.Cmd {
 		return m.show(screenAttention)
 	case "h":
 		return m.show(screenClients)
+	case "n":
+		if m.data.nodes.Fleet {
+			return m.show(screenNodes)
+		}
 	case "c":
 		return m.show(screenCalls)
 	}

@@ -28,13 +28,14 @@ const (
 	screenAttention
 	screenCalls
 	screenClients
+	screenNodes
 	screenEntry // one of a list
 	screenHelp
 )
 
 // aboutAll reports whether a screen is about all servers.
 func (s screen) aboutAll() bool {
-	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients || s == screenEntry
+	return s == screenHelp || s == screenEvents || s == screenAttention || s == screenCalls || s == screenClients || s == screenNodes || s == screenEntry
 }
 
 // model is the state of the view. The goroutine of the program owns it; what is read in
@@ -88,7 +89,8 @@ type data struct {
 	// summaries are those that have changed since the read before; only for the screen of events.
 	summaries api.EventSummaries
 	clients   api.Clients // only for their screen
-	server    api.Server  // of the selected server, on screens about one
+	nodes     api.Nodes
+	server    api.Server // of the selected server, on screens about one
 	tools     api.Tools
 }
 
@@ -158,6 +160,7 @@ func (m *model) read() tea.Cmd {
 			func() (err error) { d.status, err = source.Status(ctx); return err },
 			func() (err error) { d.use, err = source.ToolUse(ctx); return err },
 			func() (err error) { d.usage, err = source.Usage(ctx); return err },
+			func() (err error) { d.nodes, err = source.Nodes(ctx); return err },
 			func() (err error) {
 				after := d.status.Stats.Calls // no ended calls
 				if on == screenCalls {
@@ -258,7 +261,7 @@ func (m *model) servers() (all []*mcpvisor.ServerStatus) {
 	for i := range m.data.status.Servers {
 		s := &m.data.status.Servers[i]
 		shown, _ := m.stateOf(s)
-		if strings.Contains(strings.ToLower(s.Name+" "+shown+" "+string(s.State)), wanted) {
+		if strings.Contains(strings.ToLower(s.Name+" "+shown+" "+string(s.State)+" "+m.placement(s.Name).Node), wanted) {
 			all = append(all, s)
 		}
 	}

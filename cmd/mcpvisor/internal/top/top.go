@@ -21,7 +21,7 @@ import (
 )
 
 // Source is where the view reads. Its methods are called in goroutines of the view.
-type Source interface {
+type Source interface { //nolint:interfacebloat // one method for each request of the view
 	Status(ctx context.Context) (api.Status, error)
 	Server(ctx context.Context, name string) (api.Server, error)
 	Catalog(ctx context.Context, name string) (api.Tools, error)
@@ -29,6 +29,7 @@ type Source interface {
 	Usage(ctx context.Context) (api.Usage, error)
 	Calls(ctx context.Context, after uint64) (api.Calls, error)
 	Clients(ctx context.Context) (api.Clients, error)
+	Nodes(ctx context.Context) (api.Nodes, error)
 	Summaries(ctx context.Context, after uint64) (api.EventSummaries, error)
 	Restart(ctx context.Context, name string) error
 	Events(ctx context.Context, after uint64, each func(api.Event) bool, kinds ...mcpvisor.EventKind) error

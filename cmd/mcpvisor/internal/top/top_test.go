@@ -51,6 +51,7 @@ type fakeSource struct {
 
 	summaries api.EventSummaries
 	clients   api.Clients
+	nodes     api.Nodes
 
 	mu        sync.Mutex
 	failure   error
@@ -77,6 +78,7 @@ func (f *fakeSource) ToolUse(context.Context) (api.ToolUse, error)       { retur
 func (f *fakeSource) Usage(context.Context) (api.Usage, error)           { return f.usage, nil }
 func (f *fakeSource) Calls(context.Context, uint64) (api.Calls, error)   { return f.calls, nil }
 func (f *fakeSource) Clients(context.Context) (api.Clients, error)       { return f.clients, nil }
+func (f *fakeSource) Nodes(context.Context) (api.Nodes, error)           { return f.nodes, nil }
 func (f *fakeSource) Summaries(context.Context, uint64) (api.EventSummaries, error) {
 	return f.summaries, nil
 }

@@ -74,6 +74,8 @@ func (m *model) titleLine(place string) string {
 		title = strong.Render(cell(m.opened.title, min(ansi.StringWidth(m.opened.title), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenCalls: "one call", screenEvents: "one event"}[m.openedIn])
 	case screenClients:
 		title = strong.Render("clients") + "  " + quiet.Render("of the gateway, within 15 minutes")
+	case screenNodes:
+		title = strong.Render("nodes") + "  " + quiet.Render(display.Line(m.nodesTitle()))
 	case screenDetails, screenTools, screenStderr:
 		title = strong.Render(cell(m.selected, min(ansi.StringWidth(m.selected), m.width/2), false)) + "  " + quiet.Render(map[screen]string{screenDetails: "details", screenTools: "tools", screenStderr: "stderr"}[m.screen])
 	case screenCall:
@@ -128,13 +130,13 @@ func (m *model) footer() string {
 	case m.screen == screenServers && m.filter.Value() != "":
 		return m.fitKeys("esc", "clear filter "+m.filter.Value(), "↵", "details", "r", "restart", "l", "stderr", "t", "tools", "e", "events")
 	case m.screen == screenServers:
-		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "s", "sort", "R", "restart all")
+		return m.fitKeys("↵", "details", "r", "restart", "l", "stderr", "t", "tools", "/", "filter", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "n", "nodes", "s", "sort", "R", "restart all")
 	case m.screen == screenEvents:
 		return m.eventKeys()
 	case m.screen == screenCalls:
-		return m.fitKeys("↑↓", "select", "↵", "about it", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts")
+		return m.fitKeys("↑↓", "select", "↵", "about it", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "n", "nodes")
 	case m.screen.aboutAll():
-		return m.fitKeys("↑↓", "scroll", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts")
+		return m.fitKeys("↑↓", "scroll", "esc", "back", "e", "events", "c", "calls", "a", "attention", "h", "hosts", "n", "nodes")
 	}
 	if m.screen == screenTools {
 		return m.fitKeys("↑↓", "select", "↵", "call", "esc", "back", "r", "restart", "l", "stderr", "e", "events")
@@ -150,7 +152,7 @@ func (m *model) eventKeys() string {
 	if m.group > 0 || m.filter.Value() != "" {
 		back = "show all"
 	}
-	pairs := []string{"↑↓", "select", "↵", "about it", "f", "kind", "/", "filter", "o", single, "esc", back, "c", "calls", "a", "attention", "h", "hosts"}
+	pairs := []string{"↑↓", "select", "↵", "about it", "f", "kind", "/", "filter", "o", single, "esc", back, "c", "calls", "a", "attention", "h", "hosts", "n", "nodes"}
 	if m.eventsOf != "" {
 		pairs = slices.Insert(pairs, 4, "e", "all servers")
 	}
@@ -188,6 +190,9 @@ func (m *model) inFlight(server string) (n int) {
 // fitKeys renders the pairs that fit, the first ones first, and the two that always do. Where
 // some do not fit it says that there are more: the help has all.
 func (m *model) fitKeys(pairs ...string) string {
+	if i := slices.Index(pairs, "nodes"); i > 0 && !m.data.nodes.Fleet {
+		pairs = slices.Delete(pairs, i-1, i+1)
+	}
 	always := []string{"?", "help", "q", "quit"}
 	for ; len(pairs) > 0; pairs = pairs[:len(pairs)-2] {
 		if text := keys(append(slices.Clone(pairs), always...)...); ansi.StringWidth(text) <= m.width {

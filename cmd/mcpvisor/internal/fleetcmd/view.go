@@ -1,0 +1,174 @@
+package fleetcmd
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/fleet"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// viewInterval is how often the status of the node is read.
+const viewInterval = 500 * time.Millisecond
+
+// view is what a node knows of its fleet, read now and then, with the times since when something is
+// so. Safe for concurrent use.
+type view struct {
+	node *fleet.Node
+	stop chan struct{}
+	done chan struct{}
+
+	mu          sync.Mutex
+	last        api.FleetStatus // replaced as a whole; guarded by mu, as the fields below
+	unreachable map[string]since
+	stale       time.Time
+	applying    time.Time // since when a configuration is applied in part
+	unplaced    map[string]time.Time
+}
+
+type since struct {
+	at  time.Time
+	why string
+}
+
+func newView(node *fleet.Node) *view {
+	v := &view{node: node, stop: make(chan struct{}), done: make(chan struct{}), unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	v.read(time.Now())
+	go v.run()
+	return v
+}
+
+func (v *view) run() {
+	defer close(v.done)
+	for tick := time.NewTicker(viewInterval); ; {
+		select {
+		case now := <-tick.C:
+			v.read(now)
+		case <-v.stop:
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// close ends the reading. It may be called again.
+func (v *view) close() {
+	v.mu.Lock()
+	select {
+	case <-v.stop:
+	default:
+		close(v.stop)
+	}
+	v.mu.Unlock()
+	<-v.done
+}
+
+func (v *view) read(now time.Time) { v.take(v.node.Status(), now.Round(0)) }
+
+// take takes what the node knows at a time.
+func (v *view) take(s fleet.Status, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	next := api.FleetStatus{Node: s.Node, Generation: s.Generation, Fences: v.last.Fences, CutOffSince: v.last.CutOffSince,
+		Nodes: make([]api.Node, 0, len(s.Nodes)+1), Placements: make([]api.Placement, 0, len(s.Servers))}
+	switch cutOff := !s.Member || s.LeaseEnds.IsZero(); {
+	case !cutOff:
+		next.CutOffSince = nil
+	case v.last.CutOffSince == nil:
+		if v.last.Node != "" {
+			next.Fences++
+		}
+		next.CutOffSince = &now
+	}
+	v.stale = s.StaleSince
+	if !s.Applying {
+		v.applying = time.Time{}
+	} else if v.applying.IsZero() {
+		v.applying = now
+	}
+	own := false
+	for _, n := range s.Nodes {
+		one := api.Node{ID: n.ID, Life: n.Life, Address: n.Address, Labels: n.Labels, Weight: cmp.Or(n.Weight, 1), Capacity: n.Capacity, Draining: n.Draining, Servers: n.Servers}
+		if n.Unreachable == "" {
+			delete(v.unreachable, n.ID)
+		} else {
+			if _, known := v.unreachable[n.ID]; !known {
+				v.unreachable[n.ID] = since{now, n.Unreachable}
+			}
+			at := v.unreachable[n.ID].at
+			one.UnreachableSince = &at
+		}
+		own = own || n.ID == s.Node
+		next.Nodes = append(next.Nodes, one)
+	}
+	if !own {
+		next.Nodes = append(next.Nodes, api.Node{ID: s.Node, Weight: 1})
+	}
+	slices.SortFunc(next.Nodes, func(a, b api.Node) int { return cmp.Compare(a.ID, b.ID) })
+	for id := range v.unreachable {
+		if !hasNode(s.Nodes, id) {
+			delete(v.unreachable, id)
+		}
+	}
+	known := map[string]bool{}
+	for _, one := range s.Servers {
+		next.Placements = append(next.Placements, api.Placement{Server: one.Name, Exclusive: one.Exclusive, Node: one.Node, Epoch: one.Epoch, Reason: one.Unplaced})
+		if one.Node == "" {
+			if known[one.Name] = true; v.unplaced[one.Name].IsZero() {
+				v.unplaced[one.Name] = now
+			}
+		}
+	}
+	for name := range v.unplaced {
+		if !known[name] {
+			delete(v.unplaced, name)
+		}
+	}
+	v.last = next
+}
+
+// status is what was read last.
+func (v *view) status() api.FleetStatus {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last
+}
+
+// unplacedAfter is how long no node may run a server before that needs attention: a server that
+// moves is on none for a moment.
+const unplacedAfter = 15 * time.Second
+
+// attention is what an operator should look at.
+func (v *view) attention() (all []api.Attention) { return v.attentionAt(time.Now()) }
+
+func (v *view) attentionAt(now time.Time) (all []api.Attention) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	add := func(severity api.Severity, server string, at time.Time, text, action string) {
+		all = append(all, api.Attention{Server: server, Kind: api.AttentionFleet, Severity: severity, Text: text, Action: action, Since: &at})
+	}
+	if at := v.last.CutOffSince; at != nil {
+		add(api.SeverityError, "", *at, "this node has no lease: it runs no exclusive servers, and others take its servers over", "check whether etcd can be reached from here and has a majority; the node joins again by itself")
+	} else if !v.stale.IsZero() {
+		add(api.SeverityWarning, "", v.stale, "etcd has told this node nothing new, so what it shows of the fleet may be old", "check whether etcd can be reached from here")
+	}
+	for id, one := range v.unreachable {
+		add(api.SeverityWarning, "", one.at, fmt.Sprintf("node %s has a lease and cannot be reached from here, so calls of its servers fail here: %s", id, one.why), "check the network between the two nodes, the address that it was given, and its certificate")
+	}
+	if at := v.applying; !at.IsZero() && now.Sub(at) > unplacedAfter {
+		add(api.SeverityWarning, "", at, "a configuration of the fleet was applied in part", "run mcpvisor fleet apply again")
+	}
+	for _, p := range v.last.Placements {
+		if at := v.unplaced[p.Server]; !at.IsZero() && now.Sub(at) > unplacedAfter {
+			add(api.SeverityError, p.Server, at, "no node of the fleet runs it: "+p.Reason, "start a node that may run it, or change its node_labels and apply the configuration")
+		}
+	}
+	return all
+}
+
+func hasNode(nodes []fleet.NodeStatus, id string) bool {
+	return slices.ContainsFunc(nodes, func(n fleet.NodeStatus) bool { return n.ID == id })
+}

@@ -1,0 +1,63 @@
+package fleetcmd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/fleet"
+	"github.com/mcpvisor/mcpvisor/web/api"
+)
+
+// The view says since when something is so, counts the ends of leases, and names what needs
+// attention.
+func TestView(t *testing.T) {
+	v := &view{unreachable: map[string]since{}, unplaced: map[string]time.Time{}}
+	start := time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	good := fleet.Status{Node: "a", Member: true, LeaseEnds: at(100), Generation: 4,
+		Nodes:   []fleet.NodeStatus{{ID: "b", Life: "2", Servers: 1}, {ID: "a", Life: "1", Servers: 1, Weight: 2}},
+		Servers: []fleet.ServerStatus{{Name: "files", Node: "a", Epoch: 3}, {Name: "search", Node: "b", Epoch: 1, Exclusive: true}}}
+	v.take(good, at(0))
+	s := v.status()
+	require.Equal(t, []api.Node{{ID: "a", Life: "1", Weight: 2, Servers: 1}, {ID: "b", Life: "2", Weight: 1, Servers: 1}}, s.Nodes)
+	require.Equal(t, api.Placement{Server: "search", Node: "b", Epoch: 1, Exclusive: true}, s.Placements[1])
+	require.EqualValues(t, 4, s.Generation)
+	require.Nil(t, s.CutOffSince)
+	require.Empty(t, v.attentionAt(at(100)))
+
+	lost := good
+	lost.Nodes = []fleet.NodeStatus{{ID: "b", Servers: 1, Unreachable: "connection refused"}}
+	lost.Servers = []fleet.ServerStatus{{Name: "files", Unplaced: "no node has taken it yet", Epoch: 3}, good.Servers[1]}
+	lost.LeaseEnds, lost.Applying = time.Time{}, true
+	v.take(lost, at(10))
+	v.take(lost, at(20))
+	s = v.status()
+	require.Equal(t, at(10), *s.CutOffSince, "the first time")
+	require.EqualValues(t, 1, s.Fences, "once")
+	require.Equal(t, "a", s.Nodes[0].ID, "this node is listed without a lease, too")
+	require.Equal(t, at(10), *s.Nodes[1].UnreachableSince)
+	kinds := func(all []api.Attention) (texts []string) {
+		for _, one := range all {
+			require.Equal(t, api.AttentionFleet, one.Kind)
+			require.Equal(t, at(10), *one.Since)
+			require.NotEmpty(t, one.Action)
+			texts = append(texts, one.Server+": "+one.Text)
+		}
+		return texts
+	}
+	require.Len(t, kinds(v.attentionAt(at(20))), 2, "a server that moves is on no node for a moment")
+	texts := kinds(v.attentionAt(at(40)))
+	require.Len(t, texts, 4)
+	require.Contains(t, texts[0], "this node has no lease")
+	require.Contains(t, texts[1], "node b has a lease and cannot be reached from here, so calls of its servers fail here: connection refused")
+	require.Contains(t, texts[2], "applied in part")
+	require.Contains(t, texts[3], "files: no node of the fleet runs it: no node has taken it yet")
+
+	v.take(good, at(50))
+	require.Empty(t, v.attentionAt(at(500)))
+	require.Nil(t, v.status().CutOffSince)
+	v.take(lost, at(60))
+	require.EqualValues(t, 2, v.status().Fences)
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -51,5 +52,17 @@ func TestOverlap(t *testing.T) {
 	}
 	if names := on(lives, "b"); len(names) != 1 || len(on(lives, "a")) != 0 {
 		t.Errorf("on b: %v", names)
+	}
+}
+
+func TestShow(t *testing.T) {
+	for want, got := range map[string]string{
+		"2.0 s (1.0–3.0)":   show([]float64{3, 1, 2}, "%.1f s"),
+		" of 7":             show([]float64{7, 7, 7}, " of %.0f"),
+		"never (1.0–never)": show([]float64{1, math.Inf(1), math.Inf(1)}, "%.1f s"),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -123,12 +123,12 @@ var rows = [][3]string{
 	{"kill -9 of a node: names alive twice, of those that moved", "kill", twiceCell},
 	{"… calls that failed, to their timeout, certainly not sent", "kill", failedCell},
 	{"… until each name has answered a new call", "kill", "%.1f s:KEY back"},
-	{"a node is stopped for 10 s: names alive twice, of those that moved", "stop", twiceCell},
+	{"a node is stopped, and continues: names alive twice, of those that moved", "stop", twiceCell},
 	{"… for at most", "stop", "%.2f s:KEY longest"},
 	{"… calls that an old life carried out afterwards", "stop", "%.0f:KEY late"},
 	{"… calls that failed, to their timeout, certainly not sent", "stop", failedCell},
-	{"… until the node is a member again, once it continues", "stop", "%.1f s:KEY rejoined"},
-	{"the same, each server a process (15): alive twice, of those that moved", "processes stop", twiceCell},
+	{"… from then until the node is a member again", "stop", "%.1f s:KEY rejoined"},
+	{"the same, each server a process: names alive twice, of those that moved", "processes stop", twiceCell},
 	{"… for at most", "processes stop", "%.2f s:KEY longest"},
 	{"… calls that an old life carried out afterwards", "processes stop", "%.0f:KEY late"},
 	{"100 B, one caller, calls/s", "small 1", "%.0f:KEY"},
@@ -165,18 +165,26 @@ func (v values) cell(key, cell string) (text string) {
 	return text
 }
 
-// show shows values as their median, and their range if it has one.
+// show shows values as their median, and their range if it has one. A format has text, a verb, and
+// after a space the unit.
 func show(v []float64, format string) string {
-	prefix, format := format[:strings.Index(format, "%")], format[strings.Index(format, "%"):]
+	before, verb, _ := strings.Cut(format, "%")
+	verb, unit, has := strings.Cut("%"+verb, " ")
+	if has {
+		unit = " " + unit
+	}
 	text := func(v float64) string {
 		if math.IsInf(v, 1) {
 			return "never"
 		}
-		return fmt.Sprintf(format, v)
+		return fmt.Sprintf(verb, v)
 	}
 	middle, least, most := text(median(v)), text(slices.Min(v)), text(slices.Max(v))
-	if least == most {
-		return prefix + middle
+	if middle == "never" {
+		unit = ""
 	}
-	return fmt.Sprintf("%s%s (%s–%s)", prefix, middle, least, most)
+	if least == most {
+		return before + middle + unit
+	}
+	return fmt.Sprintf("%s%s%s (%s–%s)", before, middle, unit, least, most)
 }

@@ -69,7 +69,7 @@ type figures map[string]values
 // compare runs the scenarios, in each round with one system after the other.
 func compare(ctx context.Context, s sizes, rounds int, only string) figures {
 	folder := must(os.MkdirTemp("", "bench-cluster"))
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	endpoint, stop := startEtcd(ctx, filepath.Join(folder, "etcd"))
 	defer stop()
 	f := figures{theirs: {}, ours: {}, unguarded: {}}

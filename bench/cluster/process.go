@@ -159,6 +159,6 @@ func startEtcd(ctx context.Context, folder string) (endpoint string, stop func()
 
 func freeAddress() string {
 	l := must(net.Listen("tcp", "127.0.0.1:0"))
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	return l.Addr().String()
 }

@@ -45,14 +45,15 @@ type connection struct {
 
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
-	limits := g.opts.limits
+	limits := &g.opts.limits
 	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)
 	c.out.asks = true
-	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
+	c.out.stalled = func() { c.cancel(limits.stallError()) }
+	c.requests = newRequests(*limits, func(r *request) { go c.serve(r) }, c.end)
 	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
 }
@@ -178,8 +179,13 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	case r.canceled.Load():
 		r.out.drop(r)
 		c.endRequest(r)
-	case !r.out.addAnswer(r, response):
+	case r.out.addAnswer(r, response):
+	case r.out == c.out:
 		c.cancel(c.opts.limits.unreadError())
+	default: // of one HTTP request; its session continues
+		r.out.overflow()
+		r.out.drop(r)
+		c.endRequest(r)
 	}
 }
 

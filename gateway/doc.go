@@ -119,7 +119,7 @@
 // flight and waiting, their bytes, unread answers, subscriptions, and subscriptions/listen
 // requests. A request beyond them waits in Write, so nothing more is read from a peer behind a
 // stream. A request that is refused gets a JSON-RPC error that names the bound. A session whose unread
-// answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no bound of their
+// answers exceed their bound ends with [ErrPeerDoesNotRead]; the bound is lower for a peer that reads nothing. Notifications need no bound of their
 // own: equal ones are merged, updates of many parts of a resource become one of the whole, and
 // only the newest log messages are kept. Lists are made one at a time. When events of the client
 // were lost, the lists are compared, and subscribed resources count as changed. Nothing that a

@@ -32,7 +32,7 @@ type HTTPLimits struct {
 	// ReadTimeout is how long the body of a request may take. Default 30 s. The header is
 	// read by the http.Server: set its ReadHeaderTimeout.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds each write to a peer, and so how long the peer may take to read it. A
+	// WriteTimeout is how long a peer may take to read a message, or 64 KiB of a larger one. A
 	// peer that takes longer is disconnected, and its requests are canceled. Default 30 s.
 	WriteTimeout time.Duration
 	// KeepAlive is the interval between the comments that keep a stream without messages open.

@@ -208,10 +208,10 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 		h.send(toolCallOf(1, "fixture__big", `{"bytes":10000000}`))
 		until(h.t, func() bool { return h.client.Stats().Calls > 0 && len(h.client.CallsInFlight()) == 0 })
 	},
-	"deaf/queue": func(h *hostileStream) { // 4 MiB here
+	"deaf/queue": func(h *hostileStream) {
 		go func() {
-			for i := range 100 {
-				if h.write(toolCallOf(i, "fixture__big", `{"bytes":500000}`)+"\n") != nil {
+			for i := range 14 { // hostileLimits.MaxUnreadBytes would take more
+				if h.write(toolCallOf(i, "fixture__big", `{"bytes":100000}`)+"\n") != nil {
 					return
 				}
 			}

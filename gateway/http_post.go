@@ -461,24 +461,27 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		c.hub.join(notify, notify.endListeners)
 		defer c.hub.leave(notify)
 	}
-	out := newOutbox(c.opts.limits, notify)
+	out := newOutbox(&c.opts.limits, notify)
 	out.asks = acceptsStream(x.r)
 	made := make([]*request, 0, len(requests))
-	admitted := 0
 	for _, r := range requests {
 		one := newRequest(c.ctx, r, out)
 		one.turn = newTurn(one)
 		made = append(made, one)
+	}
+	out.overflow = func() {
+		for _, r := range made {
+			r.abandon()
+		}
+	}
+	admitted := 0
+	for _, one := range made {
 		if err := c.requests.admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++
 	}
-	gone := context.AfterFunc(x.r.Context(), func() {
-		for _, r := range made {
-			r.abandon()
-		}
-	})
+	gone := context.AfterFunc(x.r.Context(), out.overflow)
 	defer gone()
 	x.pass(c, out, admitted, len(requests) > 1)
 }

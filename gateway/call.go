@@ -92,6 +92,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 		return nil, err
 	}
 	modern := t.version >= modernVersion
+	c.noteVersion(modern)
 	if t.hasKey { // the handlers of the client answer: the call may outlive this one
 		t.rounds = rounds{}
 	}

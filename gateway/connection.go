@@ -65,6 +65,7 @@ func (c *connection) follow() { c.hub.join(c.notify, c.drain) }
 func (c *connection) close() {
 	c.out.close()
 	c.hub.leave(c.notify)
+	c.opts.standalone.remove(c)
 	if c.connected {
 		c.peer.Connect(-1)
 	}

@@ -26,7 +26,8 @@ type question struct {
 	server string
 	answer chan *jsonrpc.Response // has room for one
 
-	carrier *request // in whose outbox it is; guarded by questions.mu
+	out     *outbox  // that it is in; guarded by questions.mu, as carrier is
+	carrier *request // because of which it is asked; nil if that is not known
 	sent    bool     // it was read; guarded by outbox.mu
 }
 
@@ -93,7 +94,7 @@ func (q *questions) end(r *request) {
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
 	for _, one := range q.open {
-		if one.carrier != r {
+		if one.carrier != r || r == nil {
 			continue
 		}
 		next := q.carrierLocked(one.server)
@@ -102,9 +103,9 @@ func (q *questions) end(r *request) {
 			q.withdrawLocked(one)
 			close(one.answer)
 		case !r.out.moveQuestion(one, next.out):
-			one.carrier = next
+			one.carrier, one.out = next, next.out
 		default:
-			one.carrier = next
+			one.carrier, one.out = next, next.out
 			next.out.addQuestion(next, one)
 		}
 	}
@@ -114,7 +115,7 @@ func (q *questions) end(r *request) {
 // cancellation).
 func (q *questions) withdrawLocked(one *question) {
 	delete(q.open, one.ID.Raw().(int64))
-	one.carrier.out.withdrawQuestion(one.carrier, one)
+	one.out.withdrawQuestion(one.carrier, one)
 }
 
 var (
@@ -123,7 +124,8 @@ var (
 	errCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
 )
 
-// ask passes a request of a server on to the peer, and returns its answer as it is.
+// ask passes a request of a server on to the peer, and returns its answer as it is. Without a call in flight
+// it is asked only if there is no other client that it could be for.
 func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	q := &c.questions
 	if err := checkDeclared(q.declared, r); err != nil {
@@ -132,7 +134,11 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
-	if carrier == nil {
+	out := c.out
+	switch {
+	case carrier != nil:
+		out = carrier.out
+	case !c.opts.standalone.isOnly(c):
 		q.mu.Unlock()
 		return nil, errNotAsked
 	}
@@ -140,8 +146,8 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	id := q.nextID
 	number, _ := jsonrpc.MakeID(float64(id))
 	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: c.sealQuestion(r)}
-	one.carrier = carrier
-	if !carrier.out.addQuestion(carrier, one) {
+	one.carrier, one.out = carrier, out
+	if !out.addQuestion(carrier, one) {
 		q.mu.Unlock()
 		return nil, errNotRead
 	}
@@ -156,6 +162,11 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 			return nil, a.Error
 		}
 		return a.Result, nil
+	case <-c.ctx.Done(): // which ends the calls, too
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.open, id)
+		return nil, errCallEnded
 	case <-ctx.Done():
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -201,7 +212,7 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one := q.open[id]
-	if !ok || one == nil || !one.carrier.out.isSent(one) {
+	if !ok || one == nil || !one.out.isSent(one) {
 		return
 	}
 	delete(q.open, id)

@@ -34,6 +34,7 @@ type options struct {
 	profile       string // that is offered; empty: everything
 	maxResult     int    // 0: results are not shortened
 	clients       *clients.Registry
+	standalone    *StandaloneQuestions // nil: they are not asked
 
 	key []byte // signs and seals; random by default
 
@@ -138,6 +139,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
 	c.connected = true
+	c.opts.standalone.set(c, eraUnknown)
 	c.follow()
 	return c, nil
 }

@@ -85,6 +85,8 @@ func New(opts ...Option) (*Client, error) {
 			opt(&o)
 		}
 	}
+	o.elicitations = new(elicitationFollowers)
+	o.elicitations.addTo(&o)
 	if o.err == nil {
 		o.err = o.journal.check()
 	}

@@ -66,6 +66,7 @@ func (c *connection) close() {
 	c.out.close()
 	c.hub.leave(c.notify)
 	c.opts.standalone.remove(c)
+	c.elicitations.endSession(c)
 	if c.connected {
 		c.peer.Connect(-1)
 	}

@@ -159,6 +159,10 @@ func (s *Server) Close() {
 	for _, hs := range s.sessions {
 		s.dropLocked(hs)
 	}
+	s.gateway.elicitations.close()
+	for _, g := range s.profiles {
+		g.elicitations.close()
+	}
 }
 
 // ServeHTTP implements [http.Handler].

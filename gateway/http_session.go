@@ -104,6 +104,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		hs.owner = x.owner
 		hs.speak(hs.version)
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
+		hs.notify.key = sessionKey{nonce: said.Nonce}
 		s.sessions[said.Nonce] = hs
 	}
 	if hs.idle != nil {

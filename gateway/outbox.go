@@ -164,6 +164,16 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.signal()
 }
 
+// addNote adds a notification because of a request. Servers bound how many there are: see elicitations.
+func (o *outbox) addNote(r *request, note jsonrpc.Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed && !r.canceled.Load() {
+		o.queue = append(o.queue, outgoing{request: r, note: note})
+		o.signal()
+	}
+}
+
 // addLog adds a log message about a request. Of those that are not read the newest stay.
 func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
 	note := notification("notifications/message", logParams(m))

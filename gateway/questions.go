@@ -132,6 +132,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
+	params := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	out := c.out
@@ -145,7 +146,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	q.nextID++
 	id := q.nextID
 	number, _ := jsonrpc.MakeID(float64(id))
-	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: c.sealQuestion(r)}
+	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: params}
 	one.carrier, one.out = carrier, out
 	if !out.addQuestion(carrier, one) {
 		q.mu.Unlock()

@@ -114,6 +114,7 @@ type gateway struct {
 	results       *results       // of all profiles
 	tasks         *taskHandles   // of all profiles
 	holds         *holds         // of all profiles
+	elicitations  *elicitations  // of the profile
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
@@ -126,6 +127,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
+	g.elicitations = &elicitations{client: client, open: map[elicitationName]*elicitation{}}
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	o.clients.OfferTo(o.profile, g.offer)
@@ -138,6 +140,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
+	c.notify.key = sessionKey{conn: c}
 	c.connected = true
 	c.opts.standalone.set(c, eraUnknown)
 	c.follow()

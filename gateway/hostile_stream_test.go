@@ -241,12 +241,26 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 		until(h.t, func() bool { return hanging(h.client) == 0 })
 	},
 	"task/of-another": func(h *hostileStream) {
-		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} {
-			for _, id := range []string{"", "1", "the-task-of-another", strings.Repeat("x", 1<<16)} {
-				h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
-				a := h.next()
-				require.NotNil(h.t, a.Error, "%s %.20s", method, id)
-				require.Less(h.t, len(a.Error.Message), 2_000)
+		methods := []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"}
+		ids := []string{"1", "the-task-of-another", strings.Repeat("x", 1<<16)}
+		ask := func(method, id string) (code int, message string) {
+			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
+			a := h.next()
+			require.NotNil(h.t, a.Error, "%s %.20s", method, id)
+			return a.Error.Code, a.Error.Message
+		}
+		for _, method := range methods { // before it has declared tasks
+			code, message := ask(method, ids[0])
+			require.Equal(h.t, -32601, code)
+			require.Equal(h.t, "method not found: "+method, message)
+		}
+		h.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{}},"clientInfo":{"name":"x","version":"1"}}}`)
+		require.Nil(h.t, h.next().Error)
+		for _, method := range methods[:3] {
+			for _, id := range ids {
+				code, message := ask(method, id)
+				require.Equal(h.t, -32602, code, "%s %.20s", method, id)
+				require.Equal(h.t, errUnknownTask.Message, message, "%s %.20s", method, id)
 			}
 		}
 	},

@@ -60,7 +60,10 @@ func startHostileStdio(t *testing.T, dir, tool string, env []string, command ...
 type stdioAnswer struct {
 	ID     json.RawMessage
 	Result json.RawMessage
-	Error  *struct{ Message string }
+	Error  *struct {
+		Code    int
+		Message string
+	}
 }
 
 func (h *hostileStdio) write(text string) error {
@@ -284,8 +287,11 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 		}
 	},
 	"task/of-another": func(h *hostileStdio) {
-		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} {
-			require.NotNil(h.t, h.exchange(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":"the-task-of-another"}}`, method)).Error)
+		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} { // it has declared no tasks
+			e := h.exchange(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":"the-task-of-another"}}`, method)).Error
+			require.NotNil(h.t, e)
+			require.Equal(h.t, -32601, e.Code)
+			require.Equal(h.t, "method not found: "+method, e.Message)
 		}
 	},
 	"end/idle":              func(*hostileStdio) {},

@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -78,6 +80,13 @@ type openTask struct {
 	used   time.Time // when the client last said something about it
 	shown  taskSummary
 	held   *heldTask // nil: no tasks/result waits for it
+	seen   *clients.Task
+}
+
+// taskMaker is who has made a task, for those who look at the gateway.
+type taskMaker struct {
+	peer *clients.Client
+	tool string // qualified; empty if it is not known any more
 }
 
 // taskSummary is what tasks/list says about a task.
@@ -152,7 +161,7 @@ func (h *taskHandles) release(principal string) {
 
 // said notes what a server has said about a task whose id the client knows as sealed. text is what it
 // has said; nil for nothing new.
-func (h *taskHandles) said(principal string, name taskName, sealed string, text []byte, ended bool) {
+func (h *taskHandles) said(principal string, by taskMaker, name taskName, sealed string, text []byte, ended bool) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,12 +175,14 @@ func (h *taskHandles) said(principal string, name taskName, sealed string, text 
 	case one == nil && !h.hasRoomLocked(p, now) && len(p.open) >= h.max: // from an earlier process; its id works
 		return
 	case one == nil:
-		one = &openTask{sealed: sealed, shown: taskSummary{ID: sealed, Status: task.Working, TTL: json.RawMessage("null")}}
+		_, tool, _ := mcpvisor.SplitName(by.tool)
+		one = &openTask{sealed: sealed, seen: by.peer.OpenTask(name.server, tool), shown: taskSummary{ID: sealed, Status: task.Working, TTL: json.RawMessage("null")}}
 		p.open[name] = one
 	}
 	one.used = now
 	if text != nil {
 		one.shown.read(text)
+		one.seen.SetState(string(one.shown.Status))
 	}
 }
 

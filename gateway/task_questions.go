@@ -195,8 +195,11 @@ func (h *taskHandles) stopHolding() {
 
 // forgetLocked removes a task that is not open any more.
 func (p *principalTasks) forgetLocked(name taskName) {
-	if one := p.open[name]; one != nil && one.held != nil {
-		one.held.cancel()
+	if one := p.open[name]; one != nil {
+		one.seen.End()
+		if one.held != nil {
+			one.held.cancel()
+		}
 	}
 	delete(p.open, name)
 }

@@ -81,12 +81,13 @@ func methodNotFound(method string) *jsonrpc.Error {
 type taskCall struct {
 	c      *connection
 	modern bool
+	tool   string
 	relay  *facade.TaskRelay // nil: the client gets no task
 }
 
 // beginTaskCall adds the options of a call for tasks, and of its key. Each needs one end.
 func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
-	made := &taskCall{c: c, modern: t.version >= modernVersion}
+	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
 	switch {
 	case t.hasKey: // the journal follows the task
 		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
@@ -123,7 +124,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	c, name := t.c, taskName{t.relay.Server, t.relay.ID}
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
-	c.tasks.said(c.owner, name, sealed, raw, said.Status.Final() && t.modern)
+	c.tasks.said(c.owner, taskMaker{c.peer, t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
 		c.watchLegacyTask(name, sealed)
 	}
@@ -233,7 +234,9 @@ func (h *taskHandle) failure(err error) error {
 }
 
 // forget notes that the task has ended.
-func (h *taskHandle) forget() { h.c.tasks.said(h.c.owner, h.name, h.sealed, nil, true) }
+func (h *taskHandle) forget() {
+	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, nil, true)
+}
 
 // ask asks the server for the task.
 func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *facade.Task, err error) {
@@ -245,7 +248,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.tasks.said(h.c.owner, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	return answer, asked, nil
 }
 
@@ -353,7 +356,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.server}, nil); err != nil {
 		return nil, err
 	}
-	c.tasks.said(c.owner, h.name, h.sealed, nil, false) // so that questions name it
+	c.tasks.said(c.owner, taskMaker{peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
 	t, err := c.client.TaskOf(h.name.server, h.name.id, h.opts...)
 	if err != nil {
 		return nil, h.failure(err)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 const (
@@ -22,6 +20,8 @@ const (
 	maxListed = 200
 	// maxText is the longest text that a client says of itself, in bytes.
 	maxText = 100
+	// maxTasks is how many tasks of a client a [Status] lists.
+	maxTasks = 20
 	// Window is how long a client is shown after its last request.
 	Window = 15 * time.Minute
 )
@@ -102,6 +102,9 @@ type SessionStatus struct {
 	// InFlight counts the requests in flight, Streams the open streams.
 	InFlight int `json:"inFlight"`
 	Streams  int `json:"streams"`
+	// Tasks counts the tasks that it has open, and OpenTasks are the newest 20 of them.
+	Tasks     int          `json:"tasks"`
+	OpenTasks []TaskStatus `json:"openTasks"`
 }
 
 // Offer is what the clients of one profile can see and call.
@@ -166,7 +169,8 @@ type Client struct {
 	key      string
 	place    *list.Element // nil for the rest
 	open     int           // connections
-	session  SessionStatus
+	session  SessionStatus // without the tasks
+	tasks    map[*Task]bool
 }
 
 // Open returns the client of a key, which it makes if there is none. What info says is taken over;
@@ -260,7 +264,7 @@ func (c *Client) takeLocked(info Info) {
 		said  string
 	}{{&mine.Name, info.Name}, {&mine.Version, info.Version}, {&mine.Protocol, info.Protocol}, {&mine.Principal, info.Principal}, {&mine.Profile, info.Profile}, {&mine.Transport, info.Transport}} {
 		if f.said != "" && f.said != *f.field {
-			*f.field = strings.Clone(display.Prefix(display.Line(display.Prefix(f.said, 2*maxText)), maxText))
+			*f.field = oneLine(f.said)
 		}
 	}
 }
@@ -402,12 +406,12 @@ func (r *Registry) counts() (s Status, offers []func() Offer) {
 	for _, active := range []bool{true, false} {
 		for e := r.idle.Front(); e != nil && len(s.Sessions) < maxListed; e = e.Next() {
 			if c := clientOf(e); c.isActiveLocked() == active {
-				s.Sessions = append(s.Sessions, c.session)
+				s.Sessions = append(s.Sessions, c.statusLocked())
 			}
 		}
 	}
 	if r.rest.session.InFlight+r.rest.session.Streams > 0 {
-		s.Sessions = append(s.Sessions, r.rest.session)
+		s.Sessions = append(s.Sessions, r.rest.statusLocked())
 	}
 	for _, offer := range r.offers {
 		offers = append(offers, offer)

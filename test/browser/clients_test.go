@@ -51,4 +51,16 @@ func TestClients(t *testing.T) {
 	}
 	claude.Done(clients.OutcomeAnswered)
 	p.has("#clients", "idle")
+
+	opened := claude.OpenTask("files", "reindex")
+	p.has("#clients", "1 open task")
+	eval[bool](p, `([...document.querySelectorAll("#clients summary")].find((s) => s.textContent == "Open tasks").click(), true)`)
+	p.has("#clients details[open]", "reindex")
+	for _, look := range looks(t) {
+		p.media(look.scheme, look.width)
+		p.wait(`[...document.querySelectorAll("#clients .scroll")].every((e) => e.scrollWidth <= e.clientWidth)`)
+		checkAccess(p, "tasks of clients, "+look.suffix)
+	}
+	opened.End()
+	p.wait(`!document.querySelector("#clients").textContent.includes("open task")`)
 }

@@ -84,7 +84,7 @@ type pieces struct{ *lineConn }
 
 func (p pieces) Write(b []byte) (written int, err error) {
 	for len(b) > written && err == nil {
-		n := 0
+		var n int
 		n, err = p.writer.Write(b[written:min(len(b), written+pieceBytes)])
 		written += n
 		if p.taken != nil {

@@ -118,7 +118,7 @@ func eagerServer(n int) *mcpvisor.InMemory {
 func asksFirst(ask <-chan struct{}) rawHandler {
 	waiting := map[string]string{} // the beginning of an answer, by the id of the question
 	return func(m rawMessage, send func(string, ...any)) (string, error) {
-		begin := ""
+		var begin string
 		switch m.Method {
 		case "initialize":
 			return `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"raw","version":"1"}}`, nil

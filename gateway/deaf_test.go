@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,8 +116,8 @@ func (s slowly) Read(b []byte) (int, error) {
 func TestOutbox_stalls_after_it_was_read(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newOutbox(defaultLimits(), nil)
-		stalled := false
-		out.stalled = func() { stalled = true }
+		var stalled atomic.Bool
+		out.stalled = func() { stalled.Store(true) }
 		add := func(n int) {
 			for i := range n {
 				r := newRequest(t.Context(), numbered("tools/call", "")(i), out)
@@ -128,20 +129,20 @@ func TestOutbox_stalls_after_it_was_read(t *testing.T) {
 			time.Sleep(DefaultStallTimeout - time.Second)
 			m, _ := out.next()
 			require.NotNil(t, m)
-			require.False(t, stalled)
+			require.False(t, stalled.Load())
 		}
 		time.Sleep(2 * DefaultStallTimeout)
-		require.True(t, stalled)
+		require.True(t, stalled.Load())
 
-		stalled = false
+		stalled.Store(false)
 		add(1) // it is watched again
 		time.Sleep(DefaultStallTimeout + time.Second)
-		require.True(t, stalled)
-		stalled = false
+		require.True(t, stalled.Load())
+		stalled.Store(false)
 		add(1)
 		out.close()
 		time.Sleep(2 * DefaultStallTimeout)
-		require.False(t, stalled)
+		require.False(t, stalled.Load())
 	})
 }
 

@@ -411,14 +411,6 @@ func TestShare_questions_without_a_call(t *testing.T) {
 	p.do(t.Context(), http.MethodDelete, "")
 }
 
-// askingSessionOf is askingSession of a transport.
-func askingSessionOf(t *testing.T, transport mcp.Transport) raw {
-	t.Helper()
-	s := openRaw(t, transport)
-	require.NoError(t, s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}`).Error)
-	return s
-}
-
 // The calls of two clients at a server on a pipe are of two copies, so each client is asked because of its own.
 func TestShare_questions_of_calls(t *testing.T) {
 	c := newAskingClient(t, nil, legacyFixture("a"))

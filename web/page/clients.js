@@ -13,8 +13,11 @@ function state(s) {
 	return s.streams ? tell("●", "good", plural(s.streams, "stream")) : tell("○", "off", "idle");
 }
 
+// shorten lists a few names.
+function shorten(names) { return names.slice(0, 5).join(", ") + (names.length > 5 ? " and " + count(names.length - 5) + " more" : ""); }
+
 function row(s) {
-	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", "))),
+	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", ")), s.copies?.length ? h("span", "sub", "own " + plural(s.copies.length, "server") + ": " + shorten(s.copies)) : null),
 		td(s.principal || "–"), td(s.profile || "everything"), td(state(s)), num(count(s.calls)), num(s.failed ? h("strong", "warn", count(s.failed)) : "0"),
 		td(s.requests || s.streams ? age(s.last) : "–"), td(age(s.since)));
 }

@@ -80,6 +80,9 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 			opt(&o)
 		}
 	}
+	if o.err == nil {
+		o.err = o.journal.check()
+	}
 	if o.err != nil {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}

@@ -150,7 +150,13 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 // qualifiedOf returns a name that only the client knows as it is, unless a server has copies: then it must
 // be known which server has it.
 func (c *connection) qualifiedOf(name string) (string, error) {
-	if c.opts.sharesAll() || serverOf(name) != "" || len(name) > toolname.MaxAliasBytes {
+	if c.opts.sharesAll() || len(name) > toolname.MaxAliasBytes {
+		return name, nil
+	}
+	if _, _, ok := mcpvisor.SplitName(name); ok {
+		return name, nil
+	}
+	if _, _, ok := mcpvisor.SplitAlias(name); ok {
 		return name, nil
 	}
 	var found []string

@@ -217,6 +217,25 @@ func (p *peer) copies(s *Server) []string {
 	return nil
 }
 
+// A name that does not say the server, because it was changed to fit, leads to the copy, too.
+func TestShare_changed_name(t *testing.T) {
+	long := strings.Repeat("long_", 15)
+	c := newClient(t, fixture("a", mcptest.Script{Tools: []mcptest.ToolDef{{Name: long, Text: "x"}}}))
+	alias := mcpvisor.Alias("a", long)
+	_, _, plain := mcpvisor.SplitAlias(alias)
+	require.False(t, plain)
+	_, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
+	p := openUser(t, url, "")
+	result, failure := p.user(false)("tools/call", `{"name":"`+alias+`"}`)
+	require.Empty(t, failure)
+	require.Contains(t, result, `"text":"x"`)
+	calls, _ := c.RecentCalls(0)
+	require.Empty(t, calls)
+	_, failure = p.user(false)("tools/call", `{"name":"`+mcpvisor.Alias("b", long)+`"}`)
+	require.Contains(t, failure, "unknown tool")
+	p.do(t.Context(), http.MethodDelete, "")
+}
+
 // What a copy reports goes to its client only: updates, also after a restart of the copy, and log messages.
 func TestShare_reports(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
@@ -254,8 +273,12 @@ func TestShare_reports(t *testing.T) {
 	require.Empty(t, heard[bob])
 	touch(bob)
 	require.Contains(t, receive(t, heard[bob]), "resources/updated")
-	_, err := c.CallTool(t.Context(), "a/touch", map[string]any{"uri": "mcptest://text"})
+	require.NoError(t, c.Restart(t.Context(), "a")) // the one of the lists, of which nobody has subscribed to anything
+	require.NoError(t, c.WaitReady(t.Context(), "a"))
+	_, err := c.CallTool(t.Context(), "a/add_tool", map[string]any{"name": "fresh"})
 	require.NoError(t, err)
+	require.Contains(t, receive(t, heard[ann]), "tools/list_changed")
+	require.Contains(t, receive(t, heard[bob]), "tools/list_changed")
 	require.Empty(t, heard[ann])
 	for _, p := range peers {
 		p.do(t.Context(), http.MethodDelete, "")

@@ -29,7 +29,7 @@ func TestClient_CopyServer(t *testing.T) {
 	}
 	require.NotEqual(t, pid(c), pid(copied))
 	require.Equal(t, 2, mcptest.Starts(dir))
-	require.Equal(t, len(c.Tools()), len(copied.Tools()), "the filter is part of the spec")
+	require.Len(t, copied.Tools(), len(c.Tools()), "the filter is part of the spec")
 	_, err = copied.CallTool(ctx, "a/count", map[string]any{"key": "k"})
 	require.NoError(t, err)
 	calls, _ := c.RecentCalls(0)

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,7 +68,7 @@ func newTenant(g *gateway, key, principal string) *tenant {
 func (t *tenant) client(server string) (*facade.Client, error) {
 	status, known := t.gateway.client.ServerStatus(server)
 	if !known { // nothing is kept of names that clients invent
-		return nil, t.gateway.client.WaitReady(context.Background(), server)
+		return nil, errNoServer(server)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,6 +89,10 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 		}
 	}
 	return s.copy.Client, nil
+}
+
+func errNoServer(name string) error {
+	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
 }
 
 // isGivenUp reports whether a server that is registered does not run, and its copies must not.
@@ -428,7 +433,7 @@ func (c *connection) subscriptionsOf(server string) (*subscriptions, error) {
 		return c.subscriptions, nil
 	}
 	if _, known := c.client.ServerStatus(server); !known {
-		return nil, c.client.WaitReady(c.ctx, server)
+		return nil, errNoServer(server)
 	}
 	t := c.tenantOf()
 	if t == nil {

@@ -184,10 +184,11 @@ func TestShare_of_every_request(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s, url := serveHTTP(t, c, WithShare(ShareClient))
 	template := c.ResourceTemplates()[0].URITemplate
+	_, argument, _ := strings.Cut(template, "{")
 	for method, params := range map[string]string{
 		"resources/read":      `{"uri":"mcptest://text"}`,
 		"prompts/get":         `{"name":"a__` + c.Prompts()[0].OriginalName + `","arguments":{"text":"x","topic":"x","name":"x"}}`,
-		"completion/complete": `{"ref":{"type":"ref/resource","uri":"` + template + `"},"argument":{"name":"` + strings.Trim(template[strings.Index(template, "{"):], "{}") + `","value":""}}`,
+		"completion/complete": `{"ref":{"type":"ref/resource","uri":"` + template + `"},"argument":{"name":"` + strings.Trim(argument, "{}") + `","value":""}}`,
 		"resources/subscribe": `{"uri":"mcptest://text"}`,
 	} {
 		p := openUser(t, url, "")
@@ -339,7 +340,7 @@ func (a *asker) serve(_ context.Context, in io.ReadCloser, out io.WriteCloser, _
 	for lines := bufio.NewReader(in); ; {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return nil //nolint:nilerr // the end
+			return nil
 		}
 		var m struct {
 			ID     json.RawMessage `json:"id"`
@@ -618,6 +619,32 @@ func TestShare_fence(t *testing.T) {
 	require.Empty(t, failure)
 	require.Contains(t, result, `"isError":true`)
 	require.Equal(t, 2, mcptest.Starts(dir))
+}
+
+// A copy that its policy has given up stays so for its client, and for nobody else, until the server is started again.
+func TestShare_given_up(t *testing.T) {
+	spec := fixture("a", mcptest.Script{})
+	spec.Policy = supervisor.NoRetry()
+	c := newClient(t, spec)
+	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
+	ann, bob := openRaw(t, transport).user(true), openRaw(t, transport).user(true)
+	pid := func(u user) string {
+		result, failure := u("tools/call", `{"name":"a__pid"}`)
+		require.Empty(t, failure)
+		return result
+	}
+	first := pid(bob)
+	_, failure := ann("tools/call", `{"name":"a__crash"}`)
+	require.Empty(t, failure)
+	require.Contains(t, pid(ann), `"isError":true`)
+	require.Contains(t, pid(ann), `given up`)
+	require.Equal(t, first, pid(bob))
+	require.NoError(t, c.Restart(t.Context(), "a"))
+	require.NoError(t, c.WaitReady(t.Context(), "a"))
+	require.NotContains(t, pid(ann), `"isError":true`)
+	require.Equal(t, first, pid(bob), "a copy that runs is left alone")
+	_, failure = bob("resources/read", `{"uri":"mcpvisor://nothing/x"}`)
+	require.Contains(t, failure, "nothing")
 }
 
 // Two copies give the same id to two tasks: each session has its own, and not that of the other one.

@@ -35,6 +35,7 @@ type entry struct {
 	skipped      bool
 
 	onDown *OnDown // of the gateway; nil without it
+	share  Share   // of the gateway; empty without it
 
 	// Of "gateway", which is read as an entry without a server.
 	strict         bool // unknown keys are errors
@@ -96,7 +97,7 @@ func (e *entry) add() { e.p.file.Servers = append(e.p.file.Servers, e.server()) 
 
 func (e *entry) server() Server {
 	return Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
-		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown}
+		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown, Share: e.share}
 }
 
 // readMembers reads an object by the table of its keys, each key once.

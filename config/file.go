@@ -53,6 +53,8 @@ type Server struct {
 	// OnDown is what happens to the tools of the server in the lists of a gateway while it is down.
 	// nil: what [Gateway.OnDown] says.
 	OnDown *OnDown
+	// Share is for how many clients of a gateway one process of the server runs. Empty: for all.
+	Share Share
 	// Skipped entries are those that [WithServers] does not name. Only the name of their Spec is
 	// set; whether they are usable is not known.
 	Skipped bool

@@ -29,6 +29,15 @@ type connection struct {
 	questions    questions   // of servers, to the peer
 	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
 
+	// Of servers that run once for each client; see tenant. The functions are set before the first
+	// request; without newTenant nobody knows whose requests these are.
+	newTenant   func() *tenant
+	leaveTenant func(*tenant)
+	tenantKey   string     // tenant.key
+	tenantMu    sync.Mutex // held while the tenant is made
+	tenant      atomic.Pointer[tenant]
+	legacy      atomic.Bool // the session speaks a version before 2026-07-28
+
 	peer       *clients.Client // whose connection it is; nil: nobody counts it. Set before the first request
 	connected  bool            // the end of the connection is that of its client; set before it is used
 	introduced atomic.Bool     // the client has said its name
@@ -49,6 +58,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
+	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
 	c.out = newOutbox(limits, c.notify)
 	c.out.asks = true
@@ -73,6 +83,7 @@ func (c *connection) close() {
 	for _, r := range c.notify.close() {
 		c.releaseSubscription(r)
 	}
+	c.closeTenant()
 }
 
 // errEnded is the cause of a session that has ended as it should.

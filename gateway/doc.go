@@ -104,6 +104,14 @@
 // the client does not answer is answered by the handlers of the facade.Client. A question ends with
 // its call.
 //
+// # Servers that run once for each client
+//
+// With [WithShare] or [Settings] a server runs once for each client: a session, a connection or, over HTTP
+// since 2026-07-28, a principal. The lists are those of the server that is registered, the same for
+// all. A copy (facade.Client.CopyServer) starts with the first request of its client that needs it,
+// and ends with the client. What it asks, reports and logs is of that client, also while no call is in
+// flight. See [ShareClient].
+//
 // # Tasks
 //
 // A task that a server makes of a call is handed to a client that follows tasks: one of 2026-07-28

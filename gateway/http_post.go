@@ -374,6 +374,10 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
 	c.holdContext, c.holdOwner = x.server.ctx, x.principal.name // a held call outlives its request
+	if x.principal.name != "" {
+		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
+		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
+	}
 	defer c.end()
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()

@@ -142,6 +142,10 @@ func (x *exchange) stream() {
 	hs.notify.wakeWith(signal)
 	hs.follow()
 	hs.notify.startSession()
+	asked := &request{Request: new(jsonrpc.Request), ctx: hs.ctx, out: newOutbox(&hs.opts.limits, nil)}
+	asked.out.wake, asked.out.asks = wake, true
+	hs.questions.stand(asked)
+	defer hs.questions.fall(asked)
 	known := x.gateway.catalog.get().digests()
 	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
 		hs.notify.reportLists(changedDigests(told, known))
@@ -161,6 +165,12 @@ func (x *exchange) stream() {
 	for {
 		if m := hs.notify.next(); m != nil {
 			known = toldOf(m, known, x.gateway.catalog.get().digests())
+			if !x.event(m, eventID(known)) {
+				return
+			}
+			continue
+		}
+		if m, _ := asked.out.next(); m != nil {
 			if !x.event(m, eventID(known)) {
 				return
 			}

@@ -26,8 +26,7 @@ type question struct {
 	server string
 	answer chan *jsonrpc.Response // has room for one
 
-	out     *outbox  // that it is in; guarded by questions.mu, as carrier is
-	carrier *request // because of which it is asked; nil if that is not known
+	carrier *request // in whose outbox it is; guarded by questions.mu
 	sent    bool     // it was read; guarded by outbox.mu
 }
 
@@ -35,11 +34,36 @@ type question struct {
 type questions struct {
 	handlers atomic.Pointer[facade.CallHandlers] // with which the calls are made; nil: the peer answers nothing
 	declared uint16                              // what it answers, as bits; not changed after handlers is set
+	isAlone  func(server string) bool            // read only: what the server asks can be for this peer only
 
 	mu     sync.Mutex // guards the fields below
 	nextID int64      // begins at random, so that an answer to another question of an earlier process fits none
 	open   map[int64]*question
 	calls  []*request // in flight, the newest last
+	// standing stands for a call in whose outbox the peer is asked while none is in flight; nil: it reads
+	// no stream. A server that other peers share needs a call, which says who is asked.
+	standing *request
+}
+
+// stand sets the request that stands for a call; nil: there is none any more. What was asked because of
+// the one before it is asked on the new one, or withdrawn.
+func (q *questions) stand(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.standing
+	if q.standing = r; before != nil {
+		q.moveLocked(before)
+	}
+}
+
+// fall ends what stand began, if no other request has taken its place.
+func (q *questions) fall(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.standing == r {
+		q.standing = nil
+	}
+	q.moveLocked(r)
 }
 
 // declare sets what the peer answers. It comes before the first call.
@@ -73,12 +97,16 @@ func (q *questions) begin(r *request, server string) {
 	q.calls = append(q.calls, r)
 }
 
-// carrierLocked returns the newest call at a server, on whose stream its questions go.
+// carrierLocked returns the newest call at a server, on whose stream its questions go; without one, what
+// stands for it.
 func (q *questions) carrierLocked(server string) *request {
 	for _, r := range slices.Backward(q.calls) {
 		if (r.server == server || r.server == "") && r.out.asks && !r.canceled.Load() {
 			return r
 		}
+	}
+	if q.isAlone(server) {
+		return q.standing
 	}
 	return nil
 }
@@ -93,8 +121,13 @@ func (q *questions) end(r *request) {
 		return
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
+	q.moveLocked(r)
+}
+
+// moveLocked moves the questions of a request that has ended to another one.
+func (q *questions) moveLocked(r *request) {
 	for _, one := range q.open {
-		if one.carrier != r || r == nil {
+		if one.carrier != r {
 			continue
 		}
 		next := q.carrierLocked(one.server)
@@ -103,9 +136,9 @@ func (q *questions) end(r *request) {
 			q.withdrawLocked(one)
 			close(one.answer)
 		case !r.out.moveQuestion(one, next.out):
-			one.carrier, one.out = next, next.out
+			one.carrier = next
 		default:
-			one.carrier, one.out = next, next.out
+			one.carrier = next
 			next.out.addQuestion(next, one)
 		}
 	}
@@ -115,11 +148,12 @@ func (q *questions) end(r *request) {
 // cancellation).
 func (q *questions) withdrawLocked(one *question) {
 	delete(q.open, one.ID.Raw().(int64))
-	one.out.withdrawQuestion(one.carrier, one)
+	one.carrier.out.withdrawQuestion(one.carrier, one)
 }
 
 var (
 	errNotAsked  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight on whose stream it could be asked; nobody was asked"}
+	errNoStream  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight, and it reads no stream on which it could be asked; nobody was asked"}
 	errNotRead   = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
 	errCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
 )
@@ -135,20 +169,19 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	params := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
-	out := c.out
-	switch {
-	case carrier != nil:
-		out = carrier.out
-	case !c.opts.standalone.isOnly(c):
+	if carrier == nil {
 		q.mu.Unlock()
+		if q.isAlone(r.Server) {
+			return nil, errNoStream
+		}
 		return nil, errNotAsked
 	}
 	q.nextID++
 	id := q.nextID
 	number, _ := jsonrpc.MakeID(float64(id))
 	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: params}
-	one.carrier, one.out = carrier, out
-	if !out.addQuestion(carrier, one) {
+	one.carrier = carrier
+	if !carrier.out.addQuestion(carrier, one) {
 		q.mu.Unlock()
 		return nil, errNotRead
 	}
@@ -213,7 +246,7 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	one := q.open[id]
-	if !ok || one == nil || !one.out.isSent(one) {
+	if !ok || one == nil || !one.carrier.out.isSent(one) {
 		return
 	}
 	delete(q.open, id)

@@ -22,8 +22,16 @@ import (
 // server's id and an expiry, so another process with the same key can answer for the task. What is
 // kept of open tasks bounds how many a principal has, and is what tasks/list lists.
 
-// taskName names a task at its server.
-type taskName struct{ server, id string }
+// taskName names a task at its server. copy is tenant.key if the server runs once for each client: its
+// copies may give the same id to several tasks.
+type taskName struct{ server, id, copy string }
+
+func (c *connection) taskName(server, id string) taskName {
+	if !c.isCopied(server) {
+		return taskName{server: server, id: id}
+	}
+	return taskName{server, id, c.tenantKey}
+}
 
 // taskKind is the kind of sealed text that an id is.
 const taskKind = "task"
@@ -33,7 +41,11 @@ const maxSealedTask = 4 << 10
 
 // sealTask returns the id of a task for the client.
 func (c *connection) sealTask(name taskName, expiry time.Time) string {
-	return seal(c.opts.key, taskKind, string(principalDigest(c.owner)), name.server, name.id, timeField(expiry))
+	fields := []string{string(principalDigest(c.owner)), name.server, name.id, timeField(expiry)}
+	if name.copy != "" {
+		fields = append(fields, name.copy)
+	}
+	return seal(c.opts.key, taskKind, fields...)
 }
 
 func principalDigest(principal string) []byte {
@@ -50,13 +62,17 @@ func (c *connection) openTask(sealed string) (taskName, error) {
 		return taskName{}, errUnknownTask
 	}
 	fields, err := openSeal(c.opts.key, taskKind, sealed)
-	if err != nil || len(fields) != 4 || fields[0] != string(principalDigest(c.owner)) {
+	if err != nil || len(fields) < 4 || fields[0] != string(principalDigest(c.owner)) {
 		return taskName{}, errUnknownTask
 	}
 	if expiry := readTimeField(fields[3]); !time.Now().Before(expiry) {
 		return taskName{}, invalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	return taskName{fields[1], fields[2]}, nil
+	name := c.taskName(fields[1], fields[2])
+	if copied := append(fields, "")[4]; name.copy != copied {
+		return taskName{}, errTaskGone
+	}
+	return name, nil
 }
 
 // taskHandles are the tasks that the clients of a gateway have open. Safe for concurrent use.
@@ -220,14 +236,17 @@ func (s *taskSummary) read(text []byte) {
 	})
 }
 
-// list returns the open tasks of a principal, sorted by when they were made as far as that is known.
-func (h *taskHandles) list(principal string) []taskSummary {
+// list returns the open tasks of a principal, sorted by when they were made as far as that is known; of
+// copies only those of one tenant.
+func (h *taskHandles) list(principal, tenant string) []taskSummary {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := []taskSummary{}
 	if p := h.of[principal]; p != nil {
-		for _, one := range p.open {
-			all = append(all, one.shown)
+		for name, one := range p.open {
+			if name.copy == "" || name.copy == tenant {
+				all = append(all, one.shown)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b taskSummary) int {

@@ -71,7 +71,7 @@ func (h *taskHandle) hold(bits uint16) *heldTask {
 	go func() {
 		defer q.idle.Stop()
 		defer cancel()
-		t, err := h.c.client.TaskOf(h.name.server, h.name.id, q.handlers(bits)...)
+		t, err := h.find(q.handlers(bits)...)
 		if err == nil {
 			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
 		}

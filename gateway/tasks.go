@@ -121,7 +121,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, taskName{t.relay.Server, t.relay.ID}
+	c, name := t.c, t.c.taskName(t.relay.Server, t.relay.ID)
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
 	c.tasks.said(c.owner, taskMaker{c.peer, t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
@@ -197,8 +197,8 @@ func (h *taskHandle) text() taskText {
 // about makes a request about the task, also at the next incarnation of the server if that is down or
 // ends meanwhile: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
-	return h.c.whenUp(ctx, func() error {
-		t, err := h.c.client.TaskOf(h.name.server, h.name.id, h.opts...)
+	return h.c.whenUp(ctx, h.name.server, func(client *facade.Client) error {
+		t, err := client.TaskOf(h.name.server, h.name.id, h.opts...)
 		if err == nil {
 			err = request(t)
 		}
@@ -210,6 +210,15 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 		}
 		return err
 	})
+}
+
+// find returns the task at its server.
+func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
+	client, err := h.c.clientOf(h.name.server)
+	if err != nil {
+		return nil, err
+	}
+	return client.TaskOf(h.name.server, h.name.id, opts...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
@@ -357,7 +366,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	c.tasks.said(c.owner, taskMaker{peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
-	t, err := c.client.TaskOf(h.name.server, h.name.id, h.opts...)
+	t, err := h.find(h.opts...)
 	if err != nil {
 		return nil, h.failure(err)
 	}
@@ -389,5 +398,5 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	}
 	return struct {
 		Tasks []taskSummary `json:"tasks"`
-	}{c.tasks.list(c.owner)}, nil
+	}{c.tasks.list(c.owner, c.tenantKey)}, nil
 }

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -28,6 +30,8 @@ type options struct {
 	limits        Limits
 	onDown        OnDown
 	onDownOf      map[string]OnDown
+	share         Share
+	shareOf       map[string]Share
 	maxWait       time.Duration
 	names         *Names // nil: aliases
 	settings      *SettingsVar
@@ -118,7 +122,12 @@ type gateway struct {
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	made := &subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
+	made := newSubscriptions(func(ctx context.Context, r resource, on bool) error {
+		if on {
+			return client.Subscribe(ctx, r.server, r.uri)
+		}
+		return client.Unsubscribe(ctx, r.server, r.uri)
+	})
 	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
 }
 
@@ -143,6 +152,8 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.notify.key = sessionKey{conn: c}
 	c.connected = true
 	c.opts.standalone.set(c, eraUnknown)
+	c.ownTenant(rand.Text(), "")
+	c.questions.stand(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out})
 	c.follow()
 	return c, nil
 }

@@ -105,6 +105,9 @@ type SessionStatus struct {
 	// Tasks counts the tasks that it has open, and OpenTasks are the newest 20 of them.
 	Tasks     int          `json:"tasks"`
 	OpenTasks []TaskStatus `json:"openTasks"`
+	// Copies are the servers that run for this client alone, sorted; one for each process or
+	// connection. Clients of 2026-07-28 over HTTP share those of their principal.
+	Copies []string `json:"copies,omitempty"`
 }
 
 // Offer is what the clients of one profile can see and call.
@@ -167,9 +170,10 @@ func New() *Registry {
 type Client struct {
 	registry *Registry
 	key      string
-	place    *list.Element // nil for the rest
-	open     int           // connections
-	session  SessionStatus // without the tasks
+	place    *list.Element   // nil for the rest
+	open     int             // connections
+	copies   func() []string // the servers that run for it alone; nil: none
+	session  SessionStatus
 	tasks    map[*Task]bool
 }
 
@@ -311,6 +315,17 @@ func (c *Client) Connect(n int) {
 	}
 }
 
+// ShowCopies says which servers run for the client alone. names must not call the registry; it is called
+// until another one is set.
+func (c *Client) ShowCopies(names func() []string) {
+	if c == nil || c == c.registry.rest {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	c.copies = names
+}
+
 // End says that the session of a key has ended.
 func (r *Registry) End(key string) {
 	r.mu.Lock()
@@ -384,7 +399,10 @@ func (r *Registry) OfferTo(profile string, offer func() Offer) {
 
 // Status says what the clients do.
 func (r *Registry) Status() Status {
-	s, offers := r.counts()
+	s, offers, copies := r.counts()
+	for i, names := range copies {
+		s.Sessions[i].Copies = names()
+	}
 	for _, offer := range offers {
 		s.Offers = append(s.Offers, offer())
 	}
@@ -392,10 +410,12 @@ func (r *Registry) Status() Status {
 	return s
 }
 
-func (r *Registry) counts() (s Status, offers []func() Offer) {
+// counts returns the functions to be called without the lock; copies by the index of the session.
+func (r *Registry) counts() (s Status, offers []func() Offer, copies map[int]func() []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetLocked(r.now())
+	copies = map[int]func() []string{}
 	s = Status{Total: len(r.byKey), InFlight: r.inFlight, Streams: r.streams, Requests: map[Outcome]int64{}, Refused: map[Refusal]int64{}, Offers: []Offer{}, Sessions: make([]SessionStatus, 0, min(len(r.byKey), maxListed))}
 	for _, o := range Outcomes() {
 		s.Requests[o] = r.requests[o]
@@ -406,6 +426,9 @@ func (r *Registry) counts() (s Status, offers []func() Offer) {
 	for _, active := range []bool{true, false} {
 		for e := r.idle.Front(); e != nil && len(s.Sessions) < maxListed; e = e.Next() {
 			if c := clientOf(e); c.isActiveLocked() == active {
+				if c.copies != nil {
+					copies[len(s.Sessions)] = c.copies
+				}
 				s.Sessions = append(s.Sessions, c.statusLocked())
 			}
 		}
@@ -416,5 +439,5 @@ func (r *Registry) counts() (s Status, offers []func() Offer) {
 	for _, offer := range r.offers {
 		offers = append(offers, offer)
 	}
-	return s, offers
+	return s, offers, copies
 }

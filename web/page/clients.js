@@ -20,8 +20,11 @@ function task(s, t, i) {
 	return h("tr", { key: "task " + s.number + " " + i }, h("td", "name", label(s)), h("td", null, h("a", { href: link(t.server), class: "name" }, t.server)), td(t.tool || "not known"), td(t.state), td(age(t.since)));
 }
 
+// shorten lists a few names.
+function shorten(names) { return names.slice(0, 5).join(", ") + (names.length > 5 ? " and " + count(names.length - 5) + " more" : ""); }
+
 function row(s) {
-	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", "))),
+	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", ")), s.copies?.length ? h("span", "sub", "own " + plural(s.copies.length, "server") + ": " + shorten(s.copies)) : null),
 		td(s.principal || "–"), td(s.profile || "everything"), h("td", null, state(s), tasks(s)), num(count(s.calls)), num(s.failed ? h("strong", "warn", count(s.failed)) : "0"),
 		td(s.requests || s.streams ? age(s.last) : "–"), td(age(s.since)));
 }

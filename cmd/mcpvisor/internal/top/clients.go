@@ -75,6 +75,9 @@ func (m *model) clientLine(s *clients.SessionStatus) string {
 		last = plaintext.Duration(m.opts.Now().Sub(s.Last))
 	}
 	from := strings.Join(slices.DeleteFunc([]string{s.Principal, s.Transport, s.Protocol, s.Profile}, func(text string) bool { return text == "" }), ", ")
+	if len(s.Copies) > 0 {
+		from += ", own " + strings.Join(s.Copies, " ")
+	}
 	return m.clientRow(name, style, state, number(s.Calls), number(s.Failed), last, from)
 }
 

@@ -185,7 +185,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	if t.stop == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		t.stop = cancel
-		changes := t.gateway.client.Watch(ctx, mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventEvicted)
+		changes := t.gateway.client.Watch(ctx, mcpvisor.EventRegistered, mcpvisor.EventUnregistered, mcpvisor.EventReady, mcpvisor.EventEvicted)
 		settings.watch(t)
 		go func() {
 			for range changes {
@@ -249,21 +249,17 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 func (t *tenant) settingsChanged() { t.review() }
 
 // review ends the copies of servers that were replaced, given up or removed, or that all clients share
-// now. One that the client has subscriptions at is started again.
+// now. Where the client has subscriptions, a copy starts as soon as there may be one.
 func (t *tenant) review() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for server, s := range t.seats {
-		if s.copy == nil {
-			continue
-		}
 		status, known := t.gateway.client.ServerStatus(server)
 		copied := known && t.gateway.opts.shareNow(server) == ShareClient
-		if copied && !s.isStaleLocked(&status) {
-			continue
+		if !copied || s.isStaleLocked(&status) {
+			s.endLocked()
 		}
-		s.endLocked()
-		if copied && !isGivenUp(&status) && s.subscriptions.areHeld() {
+		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.areHeld() {
 			_ = s.startLocked(&status) // the next request says why it fails
 		}
 	}

@@ -601,6 +601,17 @@ func TestShare_reload(t *testing.T) {
 	require.Equal(t, host, pidOf(t, idle.user(true), "a__pid"))
 	share(ShareClient)
 	require.NotEqual(t, host, pidOf(t, idle.user(true), "a__pid"))
+	awaitUpdate := func() {
+		for {
+			if m, ok := s.read().(*jsonrpc.Request); ok && m.Method == "notifications/resources/updated" {
+				return
+			}
+		}
+	}
+	awaitUpdate()
+	require.NoError(t, c.Unregister(t.Context(), "a"))
+	require.NoError(t, c.Register(t.Context(), next))
+	awaitUpdate()
 	require.NoError(t, c.Apply(t.Context(), nil))
 	requireEnded(t, dir)
 	_, failure := idle.user(true)("tools/call", `{"name":"a__pid"}`)

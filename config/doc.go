@@ -337,6 +337,11 @@
 //	    happens to the tools, resources and prompts of this server in the lists
 //	    of a gateway (run --mcp, stdio) while it is down: see on_down of
 //	    gateway. Also written onDown.
+//	share
+//	    ("shared" or "client"; default "shared") For how many clients of a
+//	    gateway (run --mcp, stdio) one process of this server runs: for all, or
+//	    for one, so that each client has a process of its own. It is for servers
+//	    that keep something for their client, such as an open page.
 //	era → Era
 //	    ("auto", "legacy" or "modern"; default "auto") Fixes the generation of
 //	    the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28

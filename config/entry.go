@@ -35,6 +35,7 @@ type entry struct {
 	skipped      bool
 
 	onDown *OnDown // of the gateway; nil without it
+	share  Share   // of the gateway; empty without it
 
 	nodeLabels map[string]string
 
@@ -98,7 +99,7 @@ func (e *entry) add() { e.p.file.Servers = append(e.p.file.Servers, e.server()) 
 
 func (e *entry) server() Server {
 	return Server{Spec: e.spec, Entry: e.name, Path: e.p.text.path, Line: e.line,
-		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown, NodeLabels: e.nodeLabels}
+		Replaces: e.p.origins[e.name], Disabled: e.disabled, Skipped: e.skipped, OnDown: e.onDown, NodeLabels: e.nodeLabels, Share: e.share}
 }
 
 // readMembers reads an object by the table of its keys, each key once.

@@ -140,6 +140,11 @@ var entryRows = []row{
 		read: func(e *entry, v *hujson.Value) { e.readOnDown(v, &e.onDown) },
 	},
 	{
+		Key: Key{Name: "share", Type: `"shared" or "client"`, Default: `"shared"`, Example: `"client"`,
+			Meaning: "For how many clients of a gateway (run --mcp, stdio) one process of this server runs: for all, or for one, so that each client has a process of its own. It is for servers that keep something for their client, such as an open page."},
+		read: (*entry).readShare,
+	},
+	{
 		Key: Key{Name: "era", Type: `"auto", "legacy" or "modern"`, Default: `"auto"`, Field: "Era", Example: `"legacy"`,
 			Meaning: "Fixes the generation of the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28 and newer."},
 		read: (*entry).readEra,

@@ -55,6 +55,8 @@ type Server struct {
 	OnDown *OnDown
 	// NodeLabels are those that a node of a fleet must have to run the server. nil: none.
 	NodeLabels map[string]string
+	// Share is for how many clients of a gateway one process of the server runs. Empty: for all.
+	Share Share
 	// Skipped entries are those that [WithServers] does not name. Only the name of their Spec is
 	// set; whether they are usable is not known.
 	Skipped bool

@@ -25,6 +25,9 @@ type Gateway struct {
 	HostPrefix *string
 	// MaxResultBytes is the length above which the text of a result is shortened. 0: never.
 	MaxResultBytes int
+	// MaxCopies and MaxCopiesOfPrincipal are how many processes of servers with ShareClient run for all
+	// clients, and for one principal. 0: gateway.DefaultMaxCopies, DefaultMaxCopiesOfPrincipal.
+	MaxCopies, MaxCopiesOfPrincipal int
 	// Broken: a problem says why none of this may be used.
 	Broken bool
 }
@@ -45,6 +48,15 @@ type OnDown time.Duration
 
 // OnDownKeep keeps the entries as long as the server may return.
 const OnDownKeep OnDown = -1
+
+// Share says for how many clients of a gateway one process of a server runs.
+type Share string
+
+// The values of Share.
+const (
+	ShareAll    Share = "shared"
+	ShareClient Share = "client"
+)
 
 // Profile is a part of the servers; see gateway.Profile.
 type Profile struct {
@@ -176,6 +188,20 @@ func (e *entry) readOnDown(v *hujson.Value, into **OnDown) {
 		policy = OnDown(grace)
 	}
 	*into = &policy
+}
+
+// readShare reads "share" of an entry.
+func (e *entry) readShare(v *hujson.Value) {
+	text, ok := e.readString(v)
+	if !ok {
+		return
+	}
+	switch share := Share(text); share {
+	case ShareAll, ShareClient:
+		e.share = share
+	default:
+		e.fail(v, "%q is %q; use \"shared\" or \"client\"", e.key, text)
+	}
 }
 
 // readProfiles reads the profiles of the gateway.

@@ -28,6 +28,16 @@ var gatewayRows = []row{
 			Meaning: "The bytes above which the text in the result of a tool is shortened: the client gets its beginning, and a link to all of it."},
 		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxResultBytes) },
 	},
+	{
+		Key: Key{Name: "max_copies", Type: "number", Default: "64", Example: `100`,
+			Meaning: `How many processes of servers with "share": "client" run for all clients. A request that needs one more is refused.`},
+		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxCopies) },
+	},
+	{
+		Key: Key{Name: "max_copies_per_principal", Type: "number", Default: "32", Example: `10`,
+			Meaning: "How many of them run for one principal. All clients without a token are one."},
+		read: func(e *entry, v *hujson.Value) { e.readCount(v, &e.gateway.MaxCopiesOfPrincipal) },
+	},
 }
 
 // nameRows are the keys of "names" of the gateway.

@@ -16,7 +16,7 @@ import (
 
 func parseGateway(t *testing.T, gateway string) *File {
 	t.Helper()
-	text := `{"servers": {"files": {"command": "x"}, "git": {"command": "y", "on_down": "withdraw"}}, "gateway": ` + gateway + `}`
+	text := `{"servers": {"files": {"command": "x"}, "git": {"command": "y", "on_down": "withdraw", "share": "client"}}, "gateway": ` + gateway + `}`
 	f, err := Parse([]byte(text), "mcp.json", env(map[string]string{"T": "read_*"}))
 	require.NoError(t, err)
 	checkSchema(t, []byte(text), f)
@@ -25,7 +25,7 @@ func parseGateway(t *testing.T, gateway string) *File {
 
 func TestGateway(t *testing.T) {
 	f := parseGateway(t, `{
-		"on_down": "30s", "result_max": 50000, "names": {"prefix": "conflict", "host_prefix": ""},
+		"on_down": "30s", "result_max": 50000, "max_copies": 9, "max_copies_per_principal": 3, "names": {"prefix": "conflict", "host_prefix": ""},
 		"profiles": {
 			"review": {"servers": ["git", "f*"], "tools": {"allow": ["${T}"], "deny": ["files/*"]}, "prompts": [], "resources": null,
 				"annotations": {"readOnlyHint": true, "destructiveHint": false}},
@@ -33,16 +33,22 @@ func TestGateway(t *testing.T) {
 		}}`)
 	require.Empty(t, f.Problems)
 	yes, no, empty, grace, withdraw := true, false, "", OnDown(30*time.Second), OnDown(0)
-	require.Equal(t, &Gateway{OnDown: &grace, Prefix: PrefixOnConflict, HostPrefix: &empty, MaxResultBytes: 50000, Profiles: map[string]Profile{
+	require.Equal(t, &Gateway{OnDown: &grace, Prefix: PrefixOnConflict, HostPrefix: &empty, MaxResultBytes: 50000, MaxCopies: 9, MaxCopiesOfPrincipal: 3, Profiles: map[string]Profile{
 		"review": {Servers: mcpvisor.ToolFilter{Allow: []string{"git", "f*"}}, Tools: mcpvisor.ToolFilter{Allow: []string{"read_*"}, Deny: []string{"files/*"}},
 			Prompts: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*"}}, ReadOnly: &yes, Destructive: &no},
 		"all": {Tools: mcpvisor.ToolFilter{Allow: []string{}, Deny: []string{"*", "x"}}},
 	}}, f.Gateway)
 	require.Nil(t, f.Servers[0].OnDown)
 	require.Equal(t, &withdraw, f.Servers[1].OnDown)
+	require.Equal(t, []Share{"", ShareClient}, []Share{f.Servers[0].Share, f.Servers[1].Share})
+	require.Equal(t, ShareClient, parseEntry(t, t.TempDir(), map[string]any{"command": "x", "share": "client"}).Share)
 	require.Nil(t, parseEntry(t, t.TempDir(), map[string]any{"command": "x"}).OnDown)
 
-	f, err := Parse([]byte(`{"servers": {}}`), "mcp.json")
+	f, err := Parse([]byte(`{"servers": {"x": {"command": "x", "share": "all"}}}`), "mcp.json")
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(f.Problems), `"share" is "all"; use "shared" or "client"`)
+	require.Len(t, f.Unusable, 1)
+	f, err = Parse([]byte(`{"servers": {}}`), "mcp.json")
 	require.NoError(t, err)
 	require.Nil(t, f.Gateway)
 }
@@ -89,7 +95,7 @@ func TestGateway_problems(t *testing.T) {
 func TestGateway_unknown_server(t *testing.T) {
 	f := parseGateway(t, `{"profiles": {"p": {"servers": ["gti", "x*"]}}}`)
 	require.Len(t, f.Problems, 1)
-	require.Equal(t, `config mcp.json:1:133: warning: no server is called "gti", which "gateway.profiles.p.servers[0]" names; did you mean "git"?`, f.Problems[0].String())
+	require.Equal(t, `config mcp.json:1:152: warning: no server is called "gti", which "gateway.profiles.p.servers[0]" names; did you mean "git"?`, f.Problems[0].String())
 	require.False(t, f.Gateway.Broken)
 }
 

@@ -73,6 +73,7 @@ var typeSchemas = map[string]jsonSchema{
 	`"keep", "withdraw", or duration`: anyOf(oneOfTexts("keep", "withdraw"), jsonSchema{Type: []string{"string"}, Pattern: graceLengths},
 		jsonSchema{Type: []string{"number"}, Minimum: number(0), Maximum: number(maxSeconds)}),
 	`"always", "conflict" or "never"`:            oneOfTexts(string(PrefixAlways), string(PrefixOnConflict), string(PrefixNever)),
+	`"shared" or "client"`:                       oneOfTexts(string(ShareAll), string(ShareClient)),
 	"list of strings":                            listSchema,
 	"list of patterns":                           {Type: []string{"array"}, Items: patternSchema},
 	"object of strings":                          {Type: []string{"object"}, Additional: &scalarSchema},

@@ -68,6 +68,19 @@ type ServerRequest struct {
 // of the client, and by [WithDeclared].
 func WithCallHandlers(h *CallHandlers) CallOption { return func(o *callOptions) { o.handlers = h } }
 
+// WithUnaskedHandlers lets h answer the requests of servers before 2026-07-28 that belong to no call
+// with handlers of its own, for example because no call is in flight. What h does not answer
+// (RawAnswers) is left to the handlers of the client. Only what the client declares is answered: use
+// it with [WithDeclared]. It is for a client that has all its servers for one peer, such as one of
+// [Client.CopyServer]. Default, and for nil: the handlers of the client.
+func WithUnaskedHandlers(h *CallHandlers) Option {
+	return func(o *options) {
+		if o.handlers.Unasked = nil; h != nil {
+			o.handlers.Unasked = h.transport()
+		}
+	}
+}
+
 // caller returns for whom the requests of a call are made; nil: the host.
 func (o *callOptions) caller(host *transport.Handlers) *transport.Caller {
 	if o.handlers == nil && !o.relay && o.log == nil && !o.noTasks {

@@ -31,7 +31,7 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, RegisterAll, Apply, Unregister, Restart, Fence, WaitReady, Close
+//	servers    Register, RegisterAll, Apply, Unregister, Restart, Fence, WaitReady, CopyServer, Close
 //	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
 //	state      Servers, Status, ServerStatus, Watch, Closed
@@ -66,11 +66,14 @@ type Client struct {
 
 	authorizers authorizers
 	openTasks   openTasks
-	keys        keys      // of the calls with a key that are made now
-	endings     keys      // of those of which a task has ended, and that the journal is told of
+	keys        *keyLocks // of the journal; shared with the copies
 	validator   validator // used with opts.validation only
 	// intercepted bounds what is decoded of the results of interceptors.
 	intercepted *budget.Budget
+	buffer      *budget.Budget // bounds what all servers and interceptors hold, those of the copies included
+
+	copies   copies  // of servers, by CopyServer
+	original *Client // that this one is a copy of; nil: none
 }
 
 // New makes a client without servers. Without options it logs nothing, declares no
@@ -85,6 +88,8 @@ func New(opts ...Option) (*Client, error) {
 			opt(&o)
 		}
 	}
+	o.elicitations = new(elicitationFollowers)
+	o.elicitations.addTo(&o)
 	if o.err == nil {
 		o.err = o.journal.check()
 	}
@@ -94,8 +99,12 @@ func New(opts ...Option) (*Client, error) {
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaultClientBufferBytes
 	}
-	buffer := budget.New(o.maxBufferBytes, nil)
-	c := &Client{opts: o, applying: make(chan struct{}, 1), intercepted: budget.New(o.maxBufferBytes, buffer)}
+	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks)), nil
+}
+
+// newClient makes a client with checked options.
+func newClient(o options, buffer *budget.Budget, locks *keyLocks) *Client {
+	c := &Client{opts: o, applying: make(chan struct{}, 1), keys: locks, buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	c.rt = actors.New(actors.Options{
 		Logger:    o.logger,
 		Observer:  o.observer,
@@ -108,7 +117,7 @@ func New(opts ...Option) (*Client, error) {
 			return dial.ByHook(o.dialer, spec, transport.Options{ClientInfo: o.clientInfo, Handlers: o.handlers, Logger: o.logger, Buffer: buffer})
 		},
 	})
-	return c, nil
+	return c
 }
 
 // Register adds a server. It returns when the server is ready: started or connected, protocol
@@ -225,9 +234,9 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 	return withOp(c.rt.Ping(ctx, view), "ping "+server)
 }
 
-// Close stops all servers in parallel and ends the client. It takes at most a little longer than
-// the longest Timeouts.Shutdown, whatever the servers do. It may be called more than once, and each
-// call waits for the end. Pass context.Background(): if ctx has ended, such as that of
+// Close stops all servers in parallel, with their copies ([Client.CopyServer]), and ends the client.
+// It takes at most a little longer than the longest Timeouts.Shutdown, whatever the servers do. It
+// may be called more than once, and each call waits for the end. Pass context.Background(): if ctx has ended, such as that of
 // signal.NotifyContext after the signal, Close returns at once, and a program that then exits
 // leaves servers behind.
 //
@@ -237,7 +246,16 @@ func (c *Client) Ping(ctx context.Context, server string) error {
 func (c *Client) Close(ctx context.Context) error {
 	c.closing.Store(true)
 	c.authorizers.close()
-	return withOp(c.rt.Close(ctx), "close")
+	copies := make(chan error, 1)
+	go func() { copies <- c.copies.close(ctx) }()
+	err := withOp(c.rt.Close(ctx), "close")
+	if failed := <-copies; failed != nil {
+		err = errors.Join(err, failed)
+	}
+	if c.original != nil && ctx.Err() == nil { // otherwise it may not have ended yet
+		c.original.copies.remove(c)
+	}
+	return err
 }
 
 // Closed reports whether [Client.Close] has begun. Readiness probes use it: a program that is

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -101,6 +104,46 @@ func WithElicitationCompleteHandler(f func(ctx context.Context, done Elicitation
 			return
 		}
 		o.handlers.Elicited = func(ctx context.Context, server, id string) { f(ctx, ElicitationComplete{server, id}) }
+	}
+}
+
+// elicitationFollowers are the functions that [Client.FollowElicitations] has added. Safe for concurrent use.
+type elicitationFollowers struct {
+	mu  sync.Mutex
+	all map[*func(ElicitationComplete)]struct{}
+}
+
+// addTo lets the followers learn what the handler of the host learns.
+func (e *elicitationFollowers) addTo(o *options) {
+	host := o.handlers.Elicited
+	o.handlers.Elicited = func(ctx context.Context, server, id string) {
+		e.mu.Lock()
+		all := slices.Collect(maps.Keys(e.all))
+		e.mu.Unlock()
+		for _, f := range all {
+			(*f)(ElicitationComplete{server, id})
+		}
+		if host != nil {
+			host(ctx, server, id)
+		}
+	}
+}
+
+// FollowElicitations calls f when a server reports that the interaction at a URL has ended, until stop is
+// called, beside the handler of [WithElicitationCompleteHandler]. A gateway uses it to pass that on to its own
+// client. f must not wait, and may be called once more after stop.
+func (c *Client) FollowElicitations(f func(done ElicitationComplete)) (stop func()) {
+	e := c.opts.elicitations
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.all == nil {
+		e.all = map[*func(ElicitationComplete)]struct{}{}
+	}
+	e.all[&f] = struct{}{}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.all, &f)
 	}
 }
 

@@ -118,8 +118,13 @@ func (c *Client) resumeTask(ctx context.Context, key string, opts []CallOption) 
 	return t, nil
 }
 
-// keys are the keys of the calls that are made now. The zero value is empty. Safe for
-// concurrent use.
+// keyLocks are those of a client and of its copies, which have one journal.
+type keyLocks struct {
+	calls   keys // that are made now
+	endings keys // of which a task has ended, and that the journal is told of
+}
+
+// keys are the keys that are in use. The zero value is empty. Safe for concurrent use.
 type keys struct {
 	mu   sync.Mutex
 	open map[string]chan struct{} // closed when the call has ended
@@ -173,13 +178,13 @@ func (c *Client) lockKey(ctx context.Context, key string) (*keyedCall, error) {
 	if err := checkKey(key); err != nil {
 		return nil, invalidRequest(err)
 	}
-	if err := c.keys.lock(ctx, key); err != nil {
+	if err := c.keys.calls.lock(ctx, key); err != nil {
 		return nil, &mcpvisor.Error{Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
 	}
 	k := &keyedCall{c: c}
 	var err error
 	if k.entry, k.known, err = c.opts.journal.store.Get(ctx, key); err != nil {
-		c.keys.unlock(key)
+		c.keys.calls.unlock(key)
 		return nil, journalError(ctx, err)
 	}
 	k.entry.Key = key
@@ -220,7 +225,7 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 // release lets other calls with the key go on.
 func (k *keyedCall) release() {
 	if !k.forgetting {
-		k.c.keys.unlock(k.entry.Key)
+		k.c.keys.calls.unlock(k.entry.Key)
 	}
 }
 
@@ -293,7 +298,7 @@ func (k *keyedCall) send(ctx context.Context, q *tracked, v *actors.View, r *tra
 		k.forgetting = true // the entry may be stored: until it is gone, the key stays taken
 		go func() {
 			k.forget()
-			k.c.keys.unlock(k.entry.Key)
+			k.c.keys.calls.unlock(k.entry.Key)
 		}()
 		return response{}, journalError(ctx, err)
 	}
@@ -328,8 +333,8 @@ const maxJournalErrorBytes = 4 << 10
 func (k *keyedCall) taskEnded(v *actors.View, result json.RawMessage, err error) (earlier json.RawMessage, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), journalTimeout)
 	defer cancel()
-	if k.c.endings.lock(ctx, k.entry.Key) == nil {
-		defer k.c.endings.unlock(k.entry.Key)
+	if k.c.keys.endings.lock(ctx, k.entry.Key) == nil {
+		defer k.c.keys.endings.unlock(k.entry.Key)
 	}
 	stored, found, getErr := k.c.opts.journal.store.Get(ctx, k.entry.Key)
 	if getErr == nil && found && stored.State == mcpvisor.JournalEnded {

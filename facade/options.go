@@ -29,6 +29,7 @@ type options struct {
 	maxBufferBytes   int
 	maxStarts        int // 0: actors.DefaultMaxStarts
 	handlers         transport.Handlers
+	elicitations     *elicitationFollowers
 	observer         mcpvisor.Observer // nil: none
 	interceptors     []Interceptor     // nil: none; the first is the outermost
 	readInterceptors []ReadInterceptor // the same

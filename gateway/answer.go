@@ -77,6 +77,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	if err := checkVersion(p.Meta.ProtocolVersion); err != nil {
 		return nil, err
 	}
+	c.noteVersion(p.modern())
 	if strings.HasSuffix(r.Method, "/list") {
 		if err := r.acquire(c.listing); err != nil {
 			return nil, err
@@ -173,6 +174,9 @@ func (c *connection) receiveNotification(r *jsonrpc.Request) {
 	switch r.Method {
 	case "notifications/initialized":
 		c.notify.startSession()
+		if c.connected {
+			c.opts.standalone.set(c, eraLegacy)
+		}
 	case "notifications/cancelled":
 		if len(r.Params) > maxNotificationBytes {
 			return

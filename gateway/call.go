@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
 // toolCall are the params of tools/call.
@@ -91,20 +92,21 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	modern := t.version >= modernVersion
+	modern, server := t.version >= modernVersion, serverOf(tool)
+	c.noteVersion(modern)
 	if t.hasKey { // the handlers of the client answer: the call may outlive this one
 		t.rounds = rounds{}
 	}
 	return c.perform(r, &upstreamRequest{
-		server: serverOf(tool), meta: t.meta, of: t.of, modern: modern, rounds: t.rounds,
+		server: server, meta: t.meta, of: t.of, modern: modern, rounds: t.rounds,
 		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
 			tasks, opts, err := c.beginTaskCall(&t, tool, opts)
 			if err != nil {
 				return nil, err
 			}
 			defer tasks.end()
-			err = c.whenUp(ctx, func() (err error) {
-				result, err = c.client.CallToolRaw(ctx, tool, t.arguments, opts...)
+			err = c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err
 			})
 			if err != nil {
@@ -113,7 +115,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			return c.shortenResult(t.name, tasks.result(result)), nil
 		},
 		failed: func(err error) (json.RawMessage, error) {
-			if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall
+			if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall, or because there is no copy for it
 				return nil, wire
 			}
 			if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
@@ -140,10 +142,36 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 		}
 	}
 	if c.profile() == nil {
-		return name, nil
+		return c.qualifiedOf(name)
 	}
 	o, err := c.findOffered(ctx, "tool", name, c.offeredTool)
 	return o.qualified(), err
+}
+
+// qualifiedOf returns a name that only the client knows as it is, unless a server has copies: then it must
+// be known which server has it.
+func (c *connection) qualifiedOf(name string) (string, error) {
+	if c.opts.sharesAll() || len(name) > toolname.MaxAliasBytes {
+		return name, nil
+	}
+	if _, _, ok := mcpvisor.SplitName(name); ok {
+		return name, nil
+	}
+	if _, _, ok := mcpvisor.SplitAlias(name); ok {
+		return name, nil
+	}
+	var found []string
+	for known := range c.client.Catalogs() {
+		for i := range known.Tools {
+			if t := &known.Tools[i]; mcpvisor.Alias(t.Server, t.OriginalName) == name {
+				found = append(found, mcpvisor.Qualify(t.Server, t.OriginalName))
+			}
+		}
+	}
+	if len(found) != 1 {
+		return "", unknown("tool", name)
+	}
+	return found[0], nil
 }
 
 // serverOf is the server of a tool; empty for a name that only the client knows.

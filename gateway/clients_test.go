@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -119,4 +121,39 @@ func TestClients_profiles(t *testing.T) {
 	code, _ := p.post(initializeRequest("2025-11-25"))
 	require.Equal(t, http.StatusForbidden, code)
 	require.EqualValues(t, 1, server.Status().Clients.Refused[clients.RefusedToken])
+}
+
+// The tasks of a client are counted, with server, tool and state, and without their ids.
+func TestClients_tasks(t *testing.T) {
+	c := newClient(t, jobServer("2025-11-25", mcptest.TaskDef{Takes: time.Hour}))
+	registry := clients.New()
+	_, url := serveHTTP(t, c, WithClients(registry))
+	p := follower(t, url, true)
+	tasks := func() (n int, open []clients.TaskStatus) {
+		for _, s := range registry.Status().Sessions {
+			n += s.Tasks
+			open = append(open, s.OpenTasks...)
+		}
+		return n, open
+	}
+	ids := []string{p.begin("one"), p.begin("two")}
+	n, open := tasks()
+	require.Equal(t, 2, n)
+	for _, one := range open {
+		require.Equal(t, clients.TaskStatus{Server: "s", Tool: "job", State: "working", Since: one.Since}, one)
+	}
+	shown, err := json.Marshal(registry.Status())
+	require.NoError(t, err)
+	for _, id := range ids {
+		require.NotContains(t, string(shown), id)
+	}
+	require.Nil(t, p.ask("tasks/cancel", about(ids[0])).Error)
+	p.get(ids[0])
+	n, _ = tasks()
+	require.Equal(t, 1, n)
+	require.NoError(t, c.Unregister(t.Context(), "s"))
+	require.NotNil(t, p.ask("tasks/get", about(ids[1])).Error)
+	n, open = tasks()
+	require.Zero(t, n)
+	require.Empty(t, open)
 }

@@ -50,8 +50,8 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(),
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var details *mcp.CompletionResultDetails
-			err := c.whenUp(ctx, func() (err error) {
-				details, err = c.client.Complete(ctx, server, request, opts...)
+			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				details, err = client.Complete(ctx, server, request, opts...)
 				return err
 			})
 			if err != nil {

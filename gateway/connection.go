@@ -29,6 +29,15 @@ type connection struct {
 	questions    questions   // of servers, to the peer
 	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
 
+	// Of servers that run once for each client; see tenant. The functions are set before the first
+	// request; without newTenant nobody knows whose requests these are.
+	newTenant   func() *tenant
+	leaveTenant func(*tenant)
+	tenantKey   string     // tenant.key
+	tenantMu    sync.Mutex // held while the tenant is made
+	tenant      atomic.Pointer[tenant]
+	legacy      atomic.Bool // the session speaks a version before 2026-07-28
+
 	peer       *clients.Client // whose connection it is; nil: nobody counts it. Set before the first request
 	connected  bool            // the end of the connection is that of its client; set before it is used
 	introduced atomic.Bool     // the client has said its name
@@ -45,20 +54,23 @@ type connection struct {
 
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
-	limits := g.opts.limits
+	limits := &g.opts.limits
 	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
+	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
-	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
+	c.requests = newRequests(*limits, func(r *request) { go c.serve(r) }, c.end)
 	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
 }
 
 // readable gives the session what Read takes. It is called before the session is used.
 func (c *connection) readable() {
-	c.out = newOutbox(c.opts.limits, c.notify)
+	limits := &c.opts.limits
+	c.out = newOutbox(limits, c.notify)
 	c.out.asks = true
+	c.out.stalled = func() { c.cancel(limits.stallError()) }
 }
 
 // follow lets the session be told what happens to the client.
@@ -70,12 +82,15 @@ func (c *connection) close() {
 		c.out.close()
 	}
 	c.hub.leave(c.notify)
+	c.opts.standalone.remove(c)
+	c.elicitations.endSession(c)
 	if c.connected {
 		c.peer.Connect(-1)
 	}
 	for _, r := range c.notify.close() {
 		c.releaseSubscription(r)
 	}
+	c.closeTenant()
 }
 
 // errEnded is the cause of a session that has ended as it should.
@@ -184,8 +199,13 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	case r.canceled.Load():
 		r.out.drop(r)
 		c.endRequest(r)
-	case !r.out.addAnswer(r, response):
+	case r.out.addAnswer(r, response):
+	case r.out == c.out:
 		c.cancel(c.opts.limits.unreadError())
+	default: // of one HTTP request; its session continues
+		r.out.overflow()
+		r.out.drop(r)
+		c.endRequest(r)
 	}
 }
 

@@ -21,47 +21,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// reportingServer is a server whose calls of x report their text as progress, and answer with it.
-func reportingServer() *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		lines := bufio.NewReader(in)
-		w := bufio.NewWriter(out)
-		for {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return nil //nolint:nilerr // the end
-			}
-			var m struct {
-				ID     json.RawMessage `json:"id"`
-				Method string          `json:"method"`
-				Params struct {
-					Arguments struct{ Text string }
-					Meta      struct{ ProgressToken json.RawMessage } `json:"_meta"`
-				} `json:"params"`
-			}
-			if json.Unmarshal(line, &m) != nil || m.ID == nil {
-				continue
-			}
-			answer := `"result":{}`
-			switch m.Method {
-			case "initialize":
-				answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
-			case "tools/list":
-				answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
-			case "server/discover":
-				answer = `"error":{"code":-32601,"message":"no"}`
-			case "tools/call":
-				_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"message":%q}}`+"\n", m.Params.Meta.ProgressToken, m.Params.Arguments.Text)
-				answer = fmt.Sprintf(`"result":{"content":[{"type":"text","text":%q}]}`, m.Params.Arguments.Text)
-			}
-			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer)
-			if err := w.Flush(); err != nil {
-				return err
-			}
-		}
-	}}
-}
-
 // 50 clients of both eras, over HTTP and as sessions of a Transport, use the same ids and progress tokens: each
 // gets its own progress and its own results.
 func TestCalls_do_not_cross(t *testing.T) {
@@ -252,30 +211,6 @@ func TestQuestions_client_is_gone_server_is_told(t *testing.T) {
 			})
 		})
 	}
-}
-
-// cancelableServer asks for a form because of each call, and tells when the call is canceled.
-func cancelableServer(told chan<- time.Time) *mcpvisor.InMemory {
-	inner := waitingServer(nil)
-	return &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, errs io.Writer) error {
-		r, w := io.Pipe()
-		go func() {
-			for lines := bufio.NewReader(in); ; {
-				line, err := lines.ReadBytes('\n')
-				if strings.Contains(string(line), `"notifications/cancelled"`) {
-					told <- time.Now()
-				}
-				if err == nil {
-					_, err = w.Write(line)
-				}
-				if err != nil {
-					_ = w.CloseWithError(err)
-					return
-				}
-			}
-		}()
-		return inner.Serve(ctx, r, out, errs)
-	}}
 }
 
 // Two requests subscriptions/listen of one session both keep delivering, and so they do when a third one has ended.

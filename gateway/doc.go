@@ -104,6 +104,14 @@
 // the client does not answer is answered by the handlers of the facade.Client. A question ends with
 // its call.
 //
+// # Servers that run once for each client
+//
+// With [WithShare] or [Settings] a server runs once for each client: a session, a connection or, over HTTP
+// since 2026-07-28, a principal. The lists are those of the server that is registered, the same for
+// all. A copy (facade.Client.CopyServer) starts with the first request of its client that needs it,
+// and ends with the client. What it asks, reports and logs is of that client, also while no call is in
+// flight. See [ShareClient].
+//
 // # Tasks
 //
 // A task that a server makes of a call is handed to a client that follows tasks: one of 2026-07-28
@@ -119,7 +127,7 @@
 // flight and waiting, their bytes, unread answers, subscriptions, and subscriptions/listen
 // requests. A request beyond them waits in Write, so nothing more is read from a peer behind a
 // stream. A request that is refused gets a JSON-RPC error that names the bound. A session whose unread
-// answers exceed their bound ends with [ErrPeerDoesNotRead]. Notifications need no bound of their
+// answers exceed their bound ends with [ErrPeerDoesNotRead]; the bound is lower for a peer that reads nothing. Notifications need no bound of their
 // own: equal ones are merged, updates of many parts of a resource become one of the whole, and
 // only the newest log messages are kept. Lists are made one at a time. When events of the client
 // were lost, the lists are compared, and subscribed resources count as changed. Nothing that a

@@ -18,6 +18,9 @@ func invalidParams(text string) *jsonrpc.Error {
 // the error of the server, if it answered with one, and otherwise the text for a model, with
 // a facade.ModelError as data.
 func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
+	if refused, ok := err.(*jsonrpc.Error); ok { // no server was asked
+		return refused
+	}
 	var wire *jsonrpc.Error
 	if errors.Is(err, mcpvisor.ErrRPC) && errors.As(err, &wire) {
 		same := *wire
@@ -30,7 +33,7 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}
 	var failed *mcpvisor.Error
 	if errors.As(err, &failed) && failed.Kind == mcpvisor.KindUnavailable {
-		if status, ok := c.client.ServerStatus(failed.Server); ok {
+		if status, ok := c.statusOf(failed.Server); ok {
 			e.Message += " (Server " + failed.Server + " is " + string(status.State) + ".)"
 		}
 	}

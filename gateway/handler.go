@@ -32,7 +32,7 @@ type HTTPLimits struct {
 	// ReadTimeout is how long the body of a request may take. Default 30 s. The header is
 	// read by the http.Server: set its ReadHeaderTimeout.
 	ReadTimeout time.Duration
-	// WriteTimeout bounds each write to a peer, and so how long the peer may take to read it. A
+	// WriteTimeout is how long a peer may take to read a message, or 64 KiB of a larger one. A
 	// peer that takes longer is disconnected, and its requests are canceled. Default 30 s.
 	WriteTimeout time.Duration
 	// KeepAlive is the interval between the comments that keep a stream without messages open.
@@ -40,9 +40,10 @@ type HTTPLimits struct {
 	KeepAlive time.Duration
 	// SessionLifetime is how long the id of a session is valid after initialize. Default 30 days.
 	SessionLifetime time.Duration
-	// SessionIdle is how long subscriptions and the log level of a session are kept while it has
-	// no request in flight and no stream. Default 30 minutes. Without them a session costs
-	// nothing between its requests.
+	// SessionIdle is how long subscriptions, the log level and the copies of servers ([ShareClient]) of
+	// a session are kept while it has no request in flight and no stream, and the copies of a
+	// principal while that has no request in flight. Default 30 minutes. Without them a session
+	// costs nothing between its requests.
 	SessionIdle time.Duration
 
 	// MaxInFlight is how many requests of one principal may be in flight at once. Without tokens
@@ -50,7 +51,7 @@ type HTTPLimits struct {
 	// 1,024.
 	MaxInFlight int
 	// MaxSessions is how many sessions of one principal may be active at once: have a request in
-	// flight, a stream, a subscription or a log level. A request that needs one more is answered
+	// flight, a stream, a subscription, a log level or a copy of a server. A request that needs one more is answered
 	// with 429. Default 10,000.
 	MaxSessions int
 	// MaxBytes bounds the bodies of the requests in flight of one principal, in bytes. A request
@@ -115,6 +116,7 @@ type Server struct {
 	profiles   map[string]*gateway // those that a client has had
 	principals map[string]*principal
 	sessions   map[nonce]*httpSession // that cost something
+	tenants    map[string]*tenant     // principals with copies of servers, by owner
 	ended      map[nonce]time.Time    // by DELETE, until they expire
 }
 
@@ -140,7 +142,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	if o.names == nil {
 		o.names = &Names{}
 	}
-	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, ended: map[nonce]time.Time{}}
+	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, tenants: map[string]*tenant{}, ended: map[nonce]time.Time{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {
@@ -159,6 +161,11 @@ func (s *Server) Close() {
 	for _, hs := range s.sessions {
 		s.dropLocked(hs)
 	}
+	s.gateway.elicitations.close()
+	for _, g := range s.profiles {
+		g.elicitations.close()
+	}
+	s.closeTenantsLocked()
 }
 
 // ServeHTTP implements [http.Handler].
@@ -226,8 +233,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // Status is what a [Server] does at one moment.
 type Status struct {
-	// Sessions counts the sessions with a request in flight, a stream, a subscription or a log
-	// level; Streams counts those with a stream.
+	// Sessions counts the sessions with a request in flight, a stream, a subscription, a log
+	// level or a copy of a server; Streams counts those with a stream.
 	Sessions int `json:"sessions"`
 	Streams  int `json:"streams"`
 	// InFlight counts the requests in flight.

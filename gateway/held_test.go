@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -343,44 +342,6 @@ func TestHeld_limits(t *testing.T) {
 	_, _ = required(t, result)
 }
 
-// eagerServer is a server before 2026-07-28 whose calls of x ask for a form. It answers the call at once with n
-// bytes of text, or, for n = 0, dies.
-func eagerServer(n int) *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		lines := bufio.NewReader(in)
-		for {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return nil //nolint:nilerr // the end
-			}
-			var m struct {
-				ID     json.RawMessage `json:"id"`
-				Method string          `json:"method"`
-			}
-			if json.Unmarshal(line, &m) != nil || m.ID == nil || m.Method == "" {
-				continue
-			}
-			answer := `"result":{}`
-			switch m.Method {
-			case "initialize":
-				answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
-			case "tools/list":
-				answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
-			case "server/discover":
-				answer = `"error":{"code":-32601,"message":"no"}`
-			case "tools/call":
-				if _, err := io.WriteString(out, `{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":`+wantsText+`}`+"\n"); err != nil || n == 0 {
-					return fmt.Errorf("it dies: %w", err)
-				}
-				answer = `"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", n) + `"}]}`
-			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer); err != nil {
-				return err
-			}
-		}
-	}}
-}
-
 // The server ends the call while the client answers: the client gets what became of it.
 func TestHeld_server_ends_the_call(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -451,62 +412,6 @@ func heldHasEnded(g *gateway) bool {
 	held[0].peer.mu.Lock()
 	defer held[0].peer.mu.Unlock()
 	return held[0].done
-}
-
-// waitingServer is a server before 2026-07-28 that asks for a form because of each request, and answers it when
-// it has the answer, whose text is in the answer. It waits for a value of ask, unless that is nil.
-func waitingServer(ask <-chan struct{}) *mcpvisor.InMemory {
-	return &mcpvisor.InMemory{Serve: func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
-		waiting := map[string]string{} // the beginning of an answer, by the id of the question
-		for lines := bufio.NewScanner(in); lines.Scan(); {
-			var m struct {
-				ID     json.RawMessage `json:"id"`
-				Method string          `json:"method"`
-				Result json.RawMessage `json:"result"`
-			}
-			if json.Unmarshal(lines.Bytes(), &m) != nil || m.ID == nil {
-				continue
-			}
-			answer, begin := `"result":{}`, ""
-			switch m.Method {
-			case "initialize":
-				answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"raw","version":"1"}}`
-			case "tools/list":
-				answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
-			case "prompts/list":
-				answer = `"result":{"prompts":[{"name":"x"}]}`
-			case "resources/list":
-				answer = `"result":{"resources":[{"name":"x","uri":"x:y"}]}`
-			case "server/discover", "resources/templates/list":
-				answer = `"error":{"code":-32601,"message":"no"}`
-			case "tools/call":
-				begin = `{"content":[{"type":"text","text":`
-			case "prompts/get":
-				begin = `{"messages":[{"role":"user","content":{"type":"text","text":`
-			case "resources/read":
-				begin = `{"contents":[{"uri":"x:y","text":`
-			case "":
-				id, _ := strconv.Unquote(string(m.ID))
-				text, _ := json.Marshal(string(m.Result))
-				end := map[byte]string{'c': "}]}", 'm': "}}]}"}[waiting[id][2]]
-				m.ID, answer = json.RawMessage(id), `"result":`+waiting[id]+string(text)+end
-			}
-			if begin != "" {
-				if ask != nil {
-					<-ask
-				}
-				waiting[string(m.ID)] = begin
-				if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":%s}`+"\n", m.ID, wantsText); err != nil {
-					return err
-				}
-				continue
-			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, answer); err != nil {
-				return err
-			}
-		}
-		return nil
-	}}
 }
 
 // Prompts and resources are held as calls of tools are.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/test/gatewaytest"
 	"github.com/mcpvisor/mcpvisor/test/testutil"
@@ -428,14 +429,44 @@ var hostileHTTPRows = map[string]func(t *testing.T, h hostileHost){
 		require.Equal(t, []int{404, 404, 404}, statusesOf(h.peer))
 	},
 	"task/of-another": func(t *testing.T, h hostileHost) {
-		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} {
-			for _, id := range []string{"", "1", "the-task-of-another", strings.Repeat("x", 1<<16)} {
-				status, answer := h.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
-				require.Contains(t, []int{200, 400, 404}, status)
-				require.Contains(t, answer, `"error"`, "%s %.20s", method, id)
-				require.Less(t, len(answer), 2_000)
+		require.NoError(t, h.client.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Takes: time.Hour})))
+		defer func() { require.NoError(t, h.client.Unregister(context.Background(), "s")) }()
+		owner := follower(t, h.url, false, "Authorization", "Bearer b")
+		id := owner.begin("of another")
+		unknown := fmt.Sprintf(`"error":{"code":-32602,"message":%q}`, errUnknownTask.Message)
+		notThere := func(method string) string {
+			return fmt.Sprintf(`"error":{"code":-32601,"message":"method not found: %s"}`, method)
+		}
+		for _, modern := range []bool{false, true} {
+			evil := follower(t, h.url, modern, "Authorization", "Bearer a")
+			for method, want := range map[string]string{
+				"tasks/get": unknown, "tasks/cancel": unknown,
+				"tasks/result": map[bool]string{false: unknown, true: notThere("tasks/result")}[modern],
+				"tasks/update": map[bool]string{false: notThere("tasks/update"), true: unknown}[modern],
+			} {
+				status := http.StatusOK
+				if modern && want != unknown {
+					status = http.StatusNotFound
+				}
+				for _, asked := range []string{id, "1", "the-task-of-another", id[:len(id)-2], strings.Repeat("x", 1<<12)} {
+					got, next := evil.open(t.Context(), method, `{"taskId":"`+asked+`","inputResponses":{}}`)
+					answer, ok := next()
+					require.True(t, ok)
+					require.Equal(t, status, got, "%s %.20s", method, asked)
+					require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, evil.id, want), string(answer), "%s %.20s", method, asked)
+				}
+			}
+			if !modern {
+				require.JSONEq(t, `{"tasks":[]}`, string(evil.ask("tasks/list", `{}`).Result))
 			}
 		}
+		require.Equal(t, task.Working, owner.get(id).Status, "nobody has canceled it")
+		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} { // a client that has declared no tasks
+			status, answer := h.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
+			require.Equal(t, http.StatusOK, status)
+			require.Equal(t, `{"jsonrpc":"2.0","id":1,`+notThere(method)+`}`, answer)
+		}
+		require.Nil(t, owner.ask("tasks/cancel", about(id)).Error)
 	},
 }
 

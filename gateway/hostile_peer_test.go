@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,7 +22,7 @@ import (
 )
 
 // hostileLimits are those of the rows of TestHostilePeer.
-var hostileLimits = Limits{MaxRequests: 16, MaxWaiting: 64, MaxRequestBytes: 4 << 20, MaxUnreadBytes: 4 << 20, MaxSubscriptions: 50, MaxListens: 4}
+var hostileLimits = Limits{MaxRequests: 16, MaxWaiting: 64, MaxRequestBytes: 4 << 20, MaxUnreadBytes: 4 << 20, MaxSubscriptions: 50, MaxListens: 4, StallTimeout: time.Second}
 
 // idleGoroutines may begin after a server has become ready, without any peer. TestMain finds
 // what stays for good.

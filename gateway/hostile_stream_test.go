@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"runtime"
@@ -27,101 +26,32 @@ type hostileStream struct {
 	t      *testing.T
 	client *facade.Client
 	conn   net.Conn
-	lines  *bufio.Reader
-	ended  <-chan error // of Serve
-}
-
-func (h *hostileStream) write(text string) error {
-	_, err := io.WriteString(h.conn, text)
-	return err
-}
-
-// send writes a line.
-func (h *hostileStream) send(line string) {
-	h.t.Helper()
-	require.NoError(h.t, h.write(line+"\n"))
-}
-
-// streamAnswer is a line of the gateway.
-type streamAnswer struct {
-	ID     json.RawMessage
-	Method string
-	Result json.RawMessage
-	Error  *struct {
-		Code    int
-		Message string
-	}
-}
-
-// next reads the next line.
-func (h *hostileStream) next() (a streamAnswer) {
-	h.t.Helper()
-	line, err := h.lines.ReadBytes('\n')
-	require.NoError(h.t, err)
-	require.NoError(h.t, json.Unmarshal(line, &a), "%s", line)
-	return a
-}
-
-// requireServed requires that the session continues.
-func (h *hostileStream) requireServed() {
-	h.t.Helper()
-	h.send(`{"jsonrpc":"2.0","id":"last","method":"ping"}`)
-	for {
-		if a := h.next(); string(a.ID) == `"last"` {
-			require.Nil(h.t, a.Error)
-			return
-		}
-	}
-}
-
-// sendWhileReading writes lines while the answers are read, and ends with an answer to a ping.
-func (h *hostileStream) sendWhileReading(lines func(send func(line string)), answered func(streamAnswer)) {
-	h.t.Helper()
-	written := make(chan error, 1)
-	go func() {
-		var failed error
-		lines(func(line string) {
-			if failed == nil {
-				failed = h.write(line + "\n")
-			}
-		})
-		if failed == nil {
-			failed = h.write(`{"jsonrpc":"2.0","id":"last","method":"ping"}` + "\n")
-		}
-		written <- failed
-	}()
-	for {
-		a := h.next()
-		if string(a.ID) == `"last"` {
-			require.NoError(h.t, receive(h.t, written))
-			return
-		}
-		answered(a)
-	}
+	*gatewaytest.LineHost
+	ended <-chan error // of Serve
 }
 
 var hostileStreamRows = map[string]func(h *hostileStream){
 	"frame/malformed": func(h *hostileStream) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			for _, frame := range gatewaytest.Frames(*hostileFrames, 2) {
 				send(string(frame))
 			}
-		}, func(streamAnswer) {})
+		}, func(gatewaytest.Answer) {})
 	},
 	"frame/64-mib": func(h *hostileStream) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 64<<20) + `"}}`)
-		}, func(a streamAnswer) { require.NotNil(h.t, a.Error) })
+		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 	},
 	"frame/nested": func(h *hostileStream) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			send(gatewaytest.Nested(100_000))
 			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":` + gatewaytest.Nested(100_000) + `}`)
 			send(strings.Repeat("[", 15<<20))
-		}, func(a streamAnswer) { require.NotNil(h.t, a.Error) })
+		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 	},
 	"frame/cut": func(h *hostileStream) {
-		require.NoError(h.t, h.write(toolCallOf(1, "fixture__echo", `{"text":"x"}`)[:20]))
+		require.NoError(h.t, h.Write(toolCallOf(1, "fixture__echo", `{"text":"x"}`)[:20]))
 		require.NoError(h.t, h.conn.Close())
 		receive(h.t, h.ended)
 	},
@@ -131,51 +61,51 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 			calls[i] = toolCallOf(i, "fixture__echo", `{"text":"x"}`)
 		}
 		ids := map[string]bool{}
-		h.sendWhileReading(func(send func(string)) { send("[" + strings.Join(calls, ",") + "]") }, func(a streamAnswer) {
+		h.SendWhileReading(func(send func(string)) { send("[" + strings.Join(calls, ",") + "]") }, func(a gatewaytest.Answer) {
 			require.Nil(h.t, a.Error)
 			ids[string(a.ID)] = true
 		})
 		until(h.t, func() bool {
 			for len(ids) < len(calls) {
-				ids[string(h.next().ID)] = true
+				ids[string(h.Next().ID)] = true
 			}
 			return true
 		})
 	},
 	"batch/nothing": func(h *hostileStream) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			for _, line := range []string{"[]", "[[]]", "[1,2]", "[null]", `["x"]`, "[{}]"} {
 				send(line)
 			}
-		}, func(a streamAnswer) { require.NotNil(h.t, a.Error) })
+		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 	},
 	"batch/too-many": func(h *hostileStream) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			send("[" + strings.Repeat(pingRequest+",", 99_999) + pingRequest + "]")
-		}, func(streamAnswer) {})
+		}, func(gatewaytest.Answer) {})
 	},
 	"batch/one-id": func(h *hostileStream) {
 		hang := toolCallOf(1, "fixture__hang", `{}`)
-		h.send("[" + hang + "," + hang + "]")
-		require.Contains(h.t, h.next().Error.Message, "a request with this id is in flight")
+		h.Send("[" + hang + "," + hang + "]")
+		require.Contains(h.t, h.Next().Error.Message, "a request with this id is in flight")
 	},
 	"id/duplicate": func(h *hostileStream) {
-		h.send(toolCallOf(7, "fixture__hang", `{}`))
+		h.Send(toolCallOf(7, "fixture__hang", `{}`))
 		until(h.t, func() bool { return hanging(h.client) == 1 })
-		h.send(`{"jsonrpc":"2.0","id":7,"method":"ping"}`)
-		require.Contains(h.t, h.next().Error.Message, "a request with this id is in flight")
+		h.Send(`{"jsonrpc":"2.0","id":7,"method":"ping"}`)
+		require.Contains(h.t, h.Next().Error.Message, "a request with this id is in flight")
 		require.Equal(h.t, 1, hanging(h.client))
 	},
 	"id/reused": func(h *hostileStream) {
 		for range 500 {
-			h.send(pingRequest)
-			require.Nil(h.t, h.next().Error)
+			h.Send(pingRequest)
+			require.Nil(h.t, h.Next().Error)
 		}
 	},
 	"id/strange": func(h *hostileStream) {
 		for id, bad := range gatewaytest.StrangeIDs() {
-			h.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
-			a := h.next()
+			h.Send(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+			a := h.Next()
 			require.Equal(h.t, bad, a.Error != nil, "%.100s", id)
 			if !bad {
 				require.Equal(h.t, id, string(a.ID))
@@ -184,18 +114,18 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 	},
 	"answer/never-asked": func(h *hostileStream) {
 		for i := range 500 {
-			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
+			h.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
 		}
 	},
 	"cancel/never-asked": func(h *hostileStream) {
 		for i := range 500 {
-			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+			h.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
 		}
 	},
 	"flood/calls": func(h *hostileStream) {
 		go func() { // nothing further is read of it
 			for i := range 20_000 {
-				if h.write(toolCallOf(i, "fixture__hang", `{}`)+"\n") != nil {
+				if h.Write(toolCallOf(i, "fixture__hang", `{}`)+"\n") != nil {
 					return
 				}
 			}
@@ -205,13 +135,13 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 		receive(h.t, h.ended)
 	},
 	"deaf/answer": func(h *hostileStream) {
-		h.send(toolCallOf(1, "fixture__big", `{"bytes":10000000}`))
+		h.Send(toolCallOf(1, "fixture__big", `{"bytes":10000000}`))
 		until(h.t, func() bool { return h.client.Stats().Calls > 0 && len(h.client.CallsInFlight()) == 0 })
 	},
-	"deaf/queue": func(h *hostileStream) { // 4 MiB here
+	"deaf/queue": func(h *hostileStream) {
 		go func() {
-			for i := range 100 {
-				if h.write(toolCallOf(i, "fixture__big", `{"bytes":500000}`)+"\n") != nil {
+			for i := range 14 { // hostileLimits.MaxUnreadBytes would take more
+				if h.Write(toolCallOf(i, "fixture__big", `{"bytes":100000}`)+"\n") != nil {
 					return
 				}
 			}
@@ -219,8 +149,8 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 		require.ErrorIs(h.t, receive(h.t, h.ended), ErrPeerDoesNotRead)
 	},
 	"deaf/stream": func(h *hostileStream) {
-		h.send(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`)
-		require.Nil(h.t, h.next().Error)
+		h.Send(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"debug"}}`)
+		require.Nil(h.t, h.Next().Error)
 		text, _ := json.Marshal(map[string]any{"text": strings.Repeat("x", 60_000)})
 		for range 100 {
 			_, err := h.client.CallTool(h.t.Context(), "fixture/log", json.RawMessage(text))
@@ -229,24 +159,38 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 	},
 	"slow/frame": func(h *hostileStream) {
 		for _, b := range []byte(pingRequest + "\n") {
-			require.NoError(h.t, h.write(string(b)))
+			require.NoError(h.t, h.Write(string(b)))
 		}
-		require.Equal(h.t, "1", string(h.next().ID))
+		require.Equal(h.t, "1", string(h.Next().ID))
 	},
 	"gone/in-a-call": func(h *hostileStream) {
-		h.send(toolCallOf(1, "fixture__hang", `{}`))
+		h.Send(toolCallOf(1, "fixture__hang", `{}`))
 		until(h.t, func() bool { return hanging(h.client) == 1 })
 		require.NoError(h.t, h.conn.Close())
 		receive(h.t, h.ended)
 		until(h.t, func() bool { return hanging(h.client) == 0 })
 	},
 	"task/of-another": func(h *hostileStream) {
-		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} {
-			for _, id := range []string{"", "1", "the-task-of-another", strings.Repeat("x", 1<<16)} {
-				h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
-				a := h.next()
-				require.NotNil(h.t, a.Error, "%s %.20s", method, id)
-				require.Less(h.t, len(a.Error.Message), 2_000)
+		methods := []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"}
+		ids := []string{"1", "the-task-of-another", strings.Repeat("x", 1<<16)}
+		ask := func(method, id string) (code int, message string) {
+			h.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":%q}}`, method, id))
+			a := h.Next()
+			require.NotNil(h.t, a.Error, "%s %.20s", method, id)
+			return a.Error.Code, a.Error.Message
+		}
+		for _, method := range methods { // before it has declared tasks
+			code, message := ask(method, ids[0])
+			require.Equal(h.t, -32601, code)
+			require.Equal(h.t, "method not found: "+method, message)
+		}
+		h.Send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{}},"clientInfo":{"name":"x","version":"1"}}}`)
+		require.Nil(h.t, h.Next().Error)
+		for _, method := range methods[:3] {
+			for _, id := range ids {
+				code, message := ask(method, id)
+				require.Equal(h.t, -32602, code, "%s %.20s", method, id)
+				require.Equal(h.t, errUnknownTask.Message, message, "%s %.20s", method, id)
 			}
 		}
 	},
@@ -255,9 +199,9 @@ var hostileStreamRows = map[string]func(h *hostileStream){
 		require.NoError(h.t, receive(h.t, h.ended))
 	},
 	"end/in-a-frame": func(h *hostileStream) {
-		h.send(toolCallOf(1, "fixture__hang", `{}`))
+		h.Send(toolCallOf(1, "fixture__hang", `{}`))
 		until(h.t, func() bool { return hanging(h.client) == 1 })
-		require.NoError(h.t, h.write(`{"jsonrpc":"2.0"`))
+		require.NoError(h.t, h.Write(`{"jsonrpc":"2.0"`))
 		require.NoError(h.t, h.conn.Close())
 		receive(h.t, h.ended)
 	},
@@ -313,13 +257,13 @@ func TestHostileStream(t *testing.T) {
 			near, far := net.Pipe()
 			ended := make(chan error, 1)
 			go func() { ended <- Serve(t.Context(), transport, &mcp.IOTransport{Reader: near, Writer: near}) }()
-			h := &hostileStream{t: t, client: c, conn: far, lines: bufio.NewReader(far), ended: ended}
+			h := &hostileStream{t: t, client: c, conn: far, LineHost: &gatewaytest.LineHost{T: t, In: far, Out: bufio.NewReader(far)}, ended: ended}
 			hostileStreamRows[name](h)
 			require.Less(t, heapBytes()-heap, hostileHeap)
 			seen := served.Load()
 			until(t, func() bool { return served.Load() >= seen+20 })
 			if !slices.Contains([]string{"frame/cut", "flood/calls", "deaf/answer", "deaf/queue", "gone/in-a-call", "end/idle", "end/in-a-frame"}, name) {
-				h.requireServed()
+				h.SendWhileReading(func(func(string)) {}, func(gatewaytest.Answer) {})
 			}
 			_ = far.Close()
 			close(stop)

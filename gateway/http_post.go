@@ -374,6 +374,10 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
 	c.holdContext, c.holdOwner = x.server.ctx, x.principal.name // a held call outlives its request
+	if x.principal.name != "" {
+		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
+		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
+	}
 	defer c.end()
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()
@@ -461,24 +465,27 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		c.hub.join(notify, notify.endListeners)
 		defer c.hub.leave(notify)
 	}
-	out := newOutbox(c.opts.limits, notify)
+	out := newOutbox(&c.opts.limits, notify)
 	out.asks = acceptsStream(x.r)
 	made := make([]*request, 0, len(requests))
-	admitted := 0
 	for _, r := range requests {
 		one := newRequest(c.ctx, r, out)
 		one.turn = newTurn(one)
 		made = append(made, one)
+	}
+	out.overflow = func() {
+		for _, r := range made {
+			r.abandon()
+		}
+	}
+	admitted := 0
+	for _, one := range made {
 		if err := c.requests.admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++
 	}
-	gone := context.AfterFunc(x.r.Context(), func() {
-		for _, r := range made {
-			r.abandon()
-		}
-	})
+	gone := context.AfterFunc(x.r.Context(), out.overflow)
 	defer gone()
 	x.pass(c, out, admitted, len(requests) > 1)
 }

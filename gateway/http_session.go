@@ -61,7 +61,7 @@ func (s *Server) reserve(p *principal, requests, bytes int) bool {
 }
 
 // httpSession is a session of a version before 2026-07-28 that costs something: it has a
-// request in flight, a stream, a subscription or a log level. Any other session is its id only.
+// request in flight, a stream, a subscription, a log level or a copy of a server. Any other session is its id only.
 type httpSession struct {
 	*connection
 	nonce     nonce
@@ -102,8 +102,11 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.declare(said.Capabilities)
 		hs.owner = x.owner
+		hs.legacy.Store(true)
 		hs.speak(hs.version)
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
+		hs.notify.key = sessionKey{nonce: said.Nonce}
+		hs.ownTenant(string(said.Nonce[:]), p.name)
 		s.sessions[said.Nonce] = hs
 	}
 	if hs.idle != nil {
@@ -122,7 +125,7 @@ func (s *Server) closeSession(hs *httpSession) {
 	if hs.users--; hs.users > 0 || s.sessions[hs.nonce] != hs {
 		return
 	}
-	if !hs.notify.isNeeded() {
+	if !hs.notify.isNeeded() && !hs.hasCopies() {
 		s.dropLocked(hs)
 		return
 	}

@@ -18,12 +18,26 @@ import (
 func (x *exchange) writeJSON(status int, m encodedMessage) bool {
 	x.w.Header().Set("Content-Type", "application/json")
 	x.w.Header().Set("Content-Length", strconv.Itoa(m.len()))
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
 	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
 	x.w.WriteHeader(status)
-	for _, part := range [][]byte{m.head, m.body, m.tail} {
-		if _, err := x.w.Write(part); err != nil {
-			return false
+	return x.writePieces(m.head, m.body, m.tail)
+}
+
+// writePieces writes to the peer. Each piece has WriteTimeout, so that a large answer may take longer. It reports
+// false if the peer does not read.
+func (x *exchange) writePieces(parts ...[]byte) bool {
+	room := 0 // of the piece
+	for _, part := range parts {
+		for len(part) > 0 {
+			if room == 0 {
+				room = pieceBytes
+				_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
+			}
+			n, err := x.w.Write(part[:min(len(part), room)])
+			if err != nil {
+				return false
+			}
+			part, room = part[n:], room-n
 		}
 	}
 	return true
@@ -78,14 +92,9 @@ func (x *exchange) keepAlive() bool { return x.write([]byte(": \n\n")) }
 // write writes to the stream, which it begins. What is written arrives at once.
 func (x *exchange) write(parts ...[]byte) bool {
 	x.begin()
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
-	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
-	for _, part := range parts {
-		if _, err := x.w.Write(part); err != nil {
-			return false
-		}
-	}
-	return x.control.Flush() == nil
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout)) // of the headers, if nothing follows
+	defer x.control.SetWriteDeadline(time.Time{})                                //nolint:errcheck // the server sets its own, or the connection is broken
+	return x.writePieces(parts...) && x.control.Flush() == nil
 }
 
 // stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
@@ -151,6 +160,8 @@ func (x *exchange) deliver(hs *httpSession) {
 	defer s.leaveStream(hs, mine)
 	hs.notify.wakeWith(signal)
 	known := x.startDelivery(hs)
+	asked := hs.askable(wake)
+	defer hs.questions.fall(asked)
 	if !x.prime(hs, &known) {
 		return
 	}
@@ -161,6 +172,12 @@ func (x *exchange) deliver(hs *httpSession) {
 	for {
 		if m := hs.notify.next(); m != nil {
 			if !x.notification(m, &known) {
+				return
+			}
+			continue
+		}
+		if m, _ := asked.out.next(); m != nil {
+			if !x.event(m, eventID(known)) {
 				return
 			}
 			continue
@@ -183,6 +200,14 @@ func (x *exchange) deliver(hs *httpSession) {
 			return
 		}
 	}
+}
+
+// askable lets questions that belong to no call come on the stream of the session, which wake wakes.
+func (hs *httpSession) askable(wake chan struct{}) *request {
+	asked := &request{Request: new(jsonrpc.Request), ctx: hs.ctx, out: newOutbox(&hs.opts.limits, nil)}
+	asked.out.wake, asked.out.asks = wake, true
+	hs.questions.stand(asked)
+	return asked
 }
 
 // startDelivery lets the session be told what happens from now on, and what has changed since

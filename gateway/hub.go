@@ -76,21 +76,24 @@ func (h *hub) follow(ctx context.Context, events <-chan mcpvisor.Event) {
 // report tells the members about an event.
 func (h *hub) report(e mcpvisor.Event) {
 	g := h.gateway
+	copied := g.opts.shareNow(e.Server) == ShareClient
 	switch e.Kind {
 	case mcpvisor.EventUnregistered:
 		g.subscriptions.forget(e.Server, e.Gen)
 		h.reportLists()
 	case mcpvisor.EventReady:
 		h.reportLists()
-		h.renew(e.Server, e.Gen)
+		if !copied { // copies report their own
+			h.renew(e.Server, e.Gen)
+		}
 	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
-		if g.view.offersUpdate(e.Server, e.URI) {
+		if !copied && g.view.offersUpdate(e.Server, e.URI) {
 			h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
 		}
 	case mcpvisor.EventLog:
-		if g.view.rules().offersServer(e.Server) {
+		if !copied && g.view.rules().offersServer(e.Server) {
 			h.each(func(n *notifier) { n.reportLog(*e.Log) })
 		}
 	case mcpvisor.EventMissed:
@@ -100,6 +103,9 @@ func (h *hub) report(e mcpvisor.Event) {
 	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // not watched
 	}
 }
+
+// settingsChanged implements settingsWatcher.
+func (h *hub) settingsChanged() { h.reportLists() }
 
 // each calls f for each member. f does not wait.
 func (h *hub) each(f func(*notifier)) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Limits bound what one peer, which has one session, may cost this process and the other
@@ -22,6 +23,13 @@ type Limits struct {
 	// MaxUnreadBytes bounds the answers that the peer has not read, in bytes. Beyond it the
 	// session ends: the peer does not read. One answer may exceed it. Default 64 MiB.
 	MaxUnreadBytes int
+	// MaxQueuedBytes is how many bytes of answers and questions may wait behind the message that is
+	// being written, while the peer reads nothing. If more of them wait for StallTimeout, and the peer
+	// has read nothing meanwhile, not even 64 KiB of the message, the session ends. A peer that reads
+	// slowly keeps its session. Default 1 MiB.
+	MaxQueuedBytes int
+	// StallTimeout is how long the peer may read nothing while more than MaxQueuedBytes wait. Default 10 s.
+	StallTimeout time.Duration
 	// MaxSubscriptions is how many subscriptions to resources the session has at once. Further
 	// ones are refused. A subscription counts until its server has been told that it ended.
 	// Default 1,000.
@@ -44,6 +52,8 @@ const (
 	DefaultMaxWaiting       = 1_024
 	DefaultMaxRequestBytes  = 16 << 20
 	DefaultMaxUnreadBytes   = 64 << 20
+	DefaultMaxQueuedBytes   = 1 << 20
+	DefaultStallTimeout     = 10 * time.Second
 	DefaultMaxSubscriptions = 1_000
 	DefaultMaxListens       = 16
 	DefaultMaxHeld          = 64
@@ -63,17 +73,23 @@ func (l Limits) withDefaults() Limits {
 		otherwise int
 	}{
 		{&l.MaxRequests, DefaultMaxRequests}, {&l.MaxWaiting, DefaultMaxWaiting}, {&l.MaxRequestBytes, DefaultMaxRequestBytes},
-		{&l.MaxUnreadBytes, DefaultMaxUnreadBytes}, {&l.MaxSubscriptions, DefaultMaxSubscriptions}, {&l.MaxListens, DefaultMaxListens},
+		{&l.MaxUnreadBytes, DefaultMaxUnreadBytes}, {&l.MaxQueuedBytes, DefaultMaxQueuedBytes}, {&l.MaxSubscriptions, DefaultMaxSubscriptions}, {&l.MaxListens, DefaultMaxListens},
 		{&l.MaxHeld, DefaultMaxHeld}, {&l.MaxHeldBytes, DefaultMaxHeldBytes},
 	} {
 		if *field.value <= 0 {
 			*field.value = field.otherwise
 		}
 	}
+	setDefault(&l.StallTimeout, DefaultStallTimeout)
 	return l
 }
 
-// unreadError ends a session.
+// unreadError ends a session whose peer has too much unread, even if it reads.
 func (l Limits) unreadError() error {
 	return fmt.Errorf("gateway: %w: more than %d bytes wait for it; read faster, or raise Limits.MaxUnreadBytes", ErrPeerDoesNotRead, l.MaxUnreadBytes)
+}
+
+// stallError ends a session whose peer reads nothing.
+func (l Limits) stallError() error {
+	return fmt.Errorf("gateway: %w: more than %d bytes wait for it, and it has read nothing for %v; read, or raise Limits.MaxQueuedBytes or StallTimeout", ErrPeerDoesNotRead, l.MaxQueuedBytes, l.StallTimeout)
 }

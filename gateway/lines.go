@@ -47,8 +47,8 @@ type lineTransport struct {
 
 // Connect implements [mcp.Transport].
 func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
-	c := &lineConn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), buffer: bufio.NewWriter(t.writer),
-		closed: make(chan struct{})}
+	c := &lineConn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
+	c.buffer = bufio.NewWriter(pieces{c})
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
 	}
@@ -67,8 +67,34 @@ type lineConn struct {
 	closed   chan struct{}     // by Close
 	close    sync.Once
 
-	mu     sync.Mutex // held while a message is written
+	mu     sync.Mutex // held while a message is written; guards the fields below
 	buffer *bufio.Writer
+	taken  func() // called for each piece of a message that the peer has read, or may read; may be nil
+}
+
+// pieceBytes is how much of a message is written at once: who reads that much is not deaf.
+const pieceBytes = 64 << 10
+
+// pieces writes to the stream of a lineConn in pieces.
+type pieces struct{ *lineConn }
+
+func (p pieces) Write(b []byte) (written int, err error) {
+	for len(b) > written && err == nil {
+		var n int
+		n, err = p.writer.Write(b[written:min(len(b), written+pieceBytes)])
+		written += n
+		if p.taken != nil {
+			p.taken()
+		}
+	}
+	return written, err
+}
+
+// onTaken sets what is called when the peer has read a piece of a message.
+func (c *lineConn) onTaken(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken = f
 }
 
 // refuse answers a line of which not even the id is known. While the peer does not read the answer, nothing

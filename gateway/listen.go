@@ -37,13 +37,26 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]resource{}
+	at := map[*subscriptions]map[string]resource{} // those of wanted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
-		if _, twice := wanted[uri]; err == nil && !twice && r.ctx.Err() == nil && c.holdSubscription(found) {
-			wanted[uri] = found
+		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
+			continue
 		}
+		of, err := c.subscriptionsOf(found.server)
+		if err != nil || !c.holdSubscription(of, found) {
+			continue
+		}
+		if wanted[uri] = found; at[of] == nil {
+			at[of] = map[string]resource{}
+		}
+		at[of][uri] = found
 	}
-	l.uris = c.subscriptions.subscribeAll(r.ctx, wanted)
+	if t := c.tenant.Load(); t != nil {
+		t.join(r.out.notify)
+		defer t.leave(r.out.notify)
+	}
+	l.uris = subscribeAll(r.ctx, at)
 	for uri, r := range wanted {
 		if _, stands := l.uris[uri]; stands {
 			defer c.releaseSubscription(r)

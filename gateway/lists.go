@@ -41,11 +41,11 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var result any
-			err := c.whenUp(ctx, func() (err error) {
+			err := c.whenUp(ctx, server, func(client *facade.Client) (err error) {
 				if rounds.relays() {
-					result, err = readRound[mcp.GetPromptResult](c.client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
+					result, err = readRound[mcp.GetPromptResult](client.GetPromptRaw(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...))
 				} else {
-					result, err = c.client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
+					result, err = client.GetPrompt(ctx, mcpvisor.Qualify(server, name), p.Arguments, opts...)
 				}
 				return err
 			})
@@ -115,11 +115,11 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		server: found.server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
-			err := c.whenUp(ctx, func() (err error) {
+			err := c.whenUp(ctx, found.server, func(client *facade.Client) (err error) {
 				if rounds.relays() {
-					whole, err = readRound[mcp.ReadResourceResult](c.client.ReadResourceRaw(ctx, found.server, found.uri, opts...))
+					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.server, found.uri, opts...))
 				} else {
-					whole, err = c.client.ReadResource(ctx, found.server, found.uri, opts...)
+					whole, err = client.ReadResource(ctx, found.server, found.uri, opts...)
 				}
 				return err
 			})
@@ -152,7 +152,11 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.holdSubscription(found) {
+	of, err := c.subscriptionsOf(found.server)
+	if err != nil {
+		return nil, c.protocolError(p.URI, err)
+	}
+	if !c.holdSubscription(of, found) {
 		return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", c.opts.limits.MaxSubscriptions))
 	}
 	added := c.notify.subscribe(found, p.URI)
@@ -160,7 +164,7 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 		defer c.releaseSubscription(found)
 	}
 	// The client is asked in any case: the server may have been replaced meanwhile.
-	if err := c.subscriptions.subscribe(r.ctx, found); err != nil {
+	if err := of.subscribe(r.ctx, found); err != nil {
 		if added {
 			c.endSubscription(p.URI)
 		}
@@ -184,10 +188,10 @@ func (c *connection) endSubscription(uri string) {
 
 // holdSubscription counts a subscription of the session. It reports false if it has as many
 // as it may.
-func (c *connection) holdSubscription(r resource) bool {
+func (c *connection) holdSubscription(of *subscriptions, r resource) bool {
 	for n := c.held.Load(); n < int64(c.opts.limits.MaxSubscriptions); n = c.held.Load() {
 		if c.held.CompareAndSwap(n, n+1) {
-			c.subscriptions.hold(r)
+			of.hold(r)
 			return true
 		}
 	}
@@ -197,7 +201,11 @@ func (c *connection) holdSubscription(r resource) bool {
 // releaseSubscription ends what holdSubscription began. It does not wait; the subscription
 // counts until its server has been told.
 func (c *connection) releaseSubscription(r resource) {
-	c.subscriptions.release(r, func() { c.held.Add(-1) })
+	of := c.subscriptions
+	if own := c.tenant.Load().subscriptionsTo(r); own != nil {
+		of = own
+	}
+	of.release(r, func() { c.held.Add(-1) })
 }
 
 // cacheScope is that of all lists.

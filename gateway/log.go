@@ -37,7 +37,14 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, server := range c.view.serverNames() {
-		all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
+		if !c.isCopied(server) { // a copy that starts later gets the level, too
+			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
+		}
+	}
+	if t := c.tenant.Load(); t != nil {
+		for server, copied := range t.copies() {
+			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.Level) })
+		}
 	}
 	all.Wait()
 	return struct{}{}, nil

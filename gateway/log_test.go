@@ -54,7 +54,7 @@ func TestLogMessages_of_a_call(t *testing.T) {
 
 // Log messages that a client does not read are bounded, and the newest stay.
 func TestOutbox_log_messages(t *testing.T) {
-	out := newOutbox(Limits{}.withDefaults(), nil)
+	out := newOutbox(defaultLimits(), nil)
 	r := newRequest(t.Context(), &jsonrpc.Request{Method: "tools/call"}, out)
 	for i := range 3 * maxLogs {
 		out.addLog(r, mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})

@@ -63,15 +63,18 @@ const (
 // notifier holds the notifications of a session until they are read. What is reported twice
 // before it is read is one notification.
 type notifier struct {
+	key sessionKey // of which it is; zero for one request. Set before it is used
+
 	mu        sync.Mutex // guards the fields below
 	wake      func()     // called when something is to be read; nil while nobody reads
 	listeners []*listener
 	session   *listener // the whole session before 2026-07-28; one of listeners after startSession
 	logLevel  int       // messages below it are not passed on
 	logs      []mcpvisor.LogMessage
-	logBytes  int // of logs
-	partBytes int // of the parts in the updates of listeners
-	taskBytes int // of the notes about tasks of listeners
+	logBytes  int      // of logs
+	partBytes int      // of the parts in the updates of listeners
+	taskBytes int      // of the notes about tasks of listeners
+	elicited  []string // ids of interactions at a URL that have ended, the oldest first; of a session before 2026-07-28
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
 	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
@@ -366,6 +369,13 @@ func (n *notifier) next() jsonrpc.Message {
 			delete(l.waiting, uri)
 			return notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
 		}
+	}
+	if len(n.elicited) > 0 {
+		id := n.elicited[0]
+		if n.elicited = n.elicited[1:]; len(n.elicited) == 0 {
+			n.elicited = nil
+		}
+		return elicitedNotification(id)
 	}
 	if len(n.logs) > 0 {
 		m := n.logs[0]

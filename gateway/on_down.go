@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -66,11 +67,49 @@ const DefaultMaxWait = 10 * time.Second
 // [DefaultMaxWait].
 func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait = d } }
 
-// whenUp makes a request of a server, and again if it was not sent because the server is
-// down, as soon as that is ready, within MaxWait. What may have reached the server is not
-// repeated.
-func (g *gateway) whenUp(ctx context.Context, request func() error) error {
-	err := request()
+// whenUp makes a request of the incarnation of a server that find returns, and again if it was not sent
+// because that is down, as soon as it is ready, within MaxWait. What may have reached the server is
+// not repeated.
+func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error), request func(*facade.Client) error) error {
+	client, err := find()
+	if err == nil && client == g.client {
+		return g.whenUpAt(ctx, client, request)
+	}
+	for end := time.Now().Add(g.opts.maxWait); ; client, err = find() {
+		if err == nil {
+			err = g.whenUpAt(ctx, client, request)
+			if !isReplaced(err) || time.Now().After(end) {
+				return err
+			}
+			continue
+		}
+		server, down := downServer(err)
+		if !down {
+			return err
+		}
+		waiting, cancel := context.WithDeadline(ctx, end)
+		ready := g.client.WaitReady(waiting, server)
+		cancel()
+		if ready != nil {
+			return err
+		}
+	}
+}
+
+// isReplaced reports whether a request was not sent because the copy of its server has been ended.
+func isReplaced(err error) bool {
+	var e *mcpvisor.Error
+	return err != nil && errors.As(err, &e) && e.Outcome == mcpvisor.OutcomeNotSent && e.Kind == mcpvisor.KindClosed
+}
+
+// whenUp is that of the gateway for a server of this connection.
+func (c *connection) whenUp(ctx context.Context, server string, request func(*facade.Client) error) error {
+	return c.gateway.whenUp(ctx, func() (*facade.Client, error) { return c.clientOf(server) }, request)
+}
+
+// whenUpAt is whenUp for servers of one client.
+func (g *gateway) whenUpAt(ctx context.Context, client *facade.Client, request func(*facade.Client) error) error {
+	err := request(client)
 	server, down := downServer(err)
 	if !down || g.opts.maxWait <= 0 {
 		return err
@@ -80,17 +119,17 @@ func (g *gateway) whenUp(ctx context.Context, request func() error) error {
 	defer cancel()
 	var tried incarnation
 	for down {
-		status, ok := g.client.ServerStatus(server)
-		if !ok || status.RetryAt != nil && status.RetryAt.After(end) || g.client.WaitReady(waiting, server) != nil {
+		status, ok := client.ServerStatus(server)
+		if !ok || status.RetryAt != nil && status.RetryAt.After(end) || client.WaitReady(waiting, server) != nil {
 			return err
 		}
-		status, _ = g.client.ServerStatus(server)
+		status, _ = client.ServerStatus(server)
 		next := incarnation{status.Gen, status.Epoch}
 		if next == tried { // it is ready, and refuses
 			return err
 		}
 		tried = next
-		err = request()
+		err = request(client)
 		server, down = downServer(err)
 	}
 	return err

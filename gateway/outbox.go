@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -12,10 +13,13 @@ import (
 
 // outbox holds what a session has for its peer until Read takes it. Nothing waits for a peer
 // that does not read: of the progress of a request only the newest report is kept, other
-// notifications are bounded by the notifier, and the bytes of answers by MaxUnreadBytes.
+// notifications are bounded by the notifier, and the bytes of answers by MaxUnreadBytes. While the peer
+// reads nothing, the bound is MaxQueuedBytes.
 type outbox struct {
 	wake     chan struct{} // holds a value while something may be there
-	maxBytes int           // read only
+	limits   *Limits       // read only
+	stalled  func()        // read only: the peer reads nothing, and more than MaxQueuedBytes wait; nil: something else notices
+	overflow func()        // read only: more than MaxUnreadBytes wait; nil for a whole session, which ends
 	notify   *notifier     // all notifications but progress; nil if there are no others
 	asks     bool          // read only: it may have questions, because the peer reads a stream
 
@@ -27,6 +31,9 @@ type outbox struct {
 	logBytes int        // of these
 	closed   bool       // the session has ended
 	dropped  int        // requests that ended without an answer
+
+	reads uint64      // what the peer has read so far: messages, and pieces of large ones
+	watch *time.Timer // runs while more than MaxQueuedBytes wait; nil without stalled
 }
 
 // outgoing is the answer to a request, a question because of it, a message about it or, without these,
@@ -39,8 +46,8 @@ type outgoing struct {
 	logBytes int // of a note that is a log message
 }
 
-func newOutbox(limits Limits, notify *notifier) *outbox {
-	o := &outbox{wake: make(chan struct{}, 1), maxBytes: limits.MaxUnreadBytes, notify: notify}
+func newOutbox(limits *Limits, notify *notifier) *outbox {
+	o := &outbox{wake: make(chan struct{}, 1), limits: limits, notify: notify}
 	if notify != nil {
 		notify.wakeWith(o.signal)
 	}
@@ -78,10 +85,11 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	if o.closed {
 		return true
 	}
-	fits := o.bytes == 0 || o.bytes+n <= o.maxBytes
+	fits := o.bytes == 0 || o.bytes+n <= o.limits.MaxUnreadBytes
 	if fits {
 		o.bytes += n
 		o.queue = append(o.queue, outgoing{request: r, answer: a})
+		o.watchLocked()
 	}
 	return fits
 }
@@ -110,11 +118,12 @@ func (o *outbox) addQuestion(r *request, q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := questionBytes(q)
-	if o.closed || o.bytes > 0 && o.bytes+n > o.maxBytes {
+	if o.closed || o.bytes > 0 && o.bytes+n > o.limits.MaxUnreadBytes {
 		return false
 	}
 	o.bytes += n
 	o.queue = append(o.queue, outgoing{request: r, question: q})
+	o.watchLocked()
 	o.signal()
 	return true
 }
@@ -153,6 +162,16 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	}
 	o.queue = append(o.queue, outgoing{request: r, note: notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
 	o.signal()
+}
+
+// addNote adds a notification because of a request. Servers bound how many there are: see elicitations.
+func (o *outbox) addNote(r *request, note jsonrpc.Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed && !r.canceled.Load() {
+		o.queue = append(o.queue, outgoing{request: r, note: note})
+		o.signal()
+	}
 }
 
 // addLog adds a log message about a request. Of those that are not read the newest stay.
@@ -210,6 +229,7 @@ func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 	o.mu.Unlock()
 	defer func() {
 		if m != nil {
+			o.noteRead()
 			o.signal() // there may be more
 		}
 	}()
@@ -263,4 +283,35 @@ func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed, o.queue, o.bytes, o.logs, o.logBytes = true, nil, 0, 0, 0
+	if o.watch != nil {
+		o.watch.Stop()
+	}
+}
+
+// noteRead notes that the peer has read a message, or a piece of a large one.
+func (o *outbox) noteRead() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reads++
+}
+
+// watchLocked looks after StallTimeout whether the peer reads, if more waits than it may leave unread for
+// that long.
+func (o *outbox) watchLocked() {
+	if o.stalled == nil || o.closed || o.watch != nil || o.bytes <= o.limits.MaxQueuedBytes {
+		return
+	}
+	reads := o.reads
+	o.watch = time.AfterFunc(o.limits.StallTimeout, func() {
+		o.mu.Lock()
+		stalls := !o.closed && o.bytes > o.limits.MaxQueuedBytes && o.reads == reads
+		o.watch = nil
+		if !stalls {
+			o.watchLocked()
+		}
+		o.mu.Unlock()
+		if stalls {
+			o.stalled()
+		}
+	})
 }

@@ -14,7 +14,7 @@ import (
 
 // Answers and notifications take turns: a peer that reads slowly gets both.
 func TestOutbox_alternates(t *testing.T) {
-	out := newOutbox(Limits{}.withDefaults(), newNotifier())
+	out := newOutbox(defaultLimits(), newNotifier())
 	out.notify.setLogLevel(0)
 	const each = 10
 	for i := range each {
@@ -39,7 +39,7 @@ func TestOutbox_alternates(t *testing.T) {
 
 // The progress of a canceled request is not sent, though the request has not ended yet.
 func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
-	out := newOutbox(Limits{}.withDefaults(), newNotifier())
+	out := newOutbox(defaultLimits(), newNotifier())
 	report := func(id int) *request {
 		r := newRequest(t.Context(), numbered("tools/call", "")(id), out)
 		r.token = fmt.Append(nil, id)

@@ -34,11 +34,36 @@ type question struct {
 type questions struct {
 	handlers atomic.Pointer[facade.CallHandlers] // with which the calls are made; nil: the peer answers nothing
 	declared uint16                              // what it answers, as bits; not changed after handlers is set
+	isAlone  func(server string) bool            // read only: what the server asks can be for this peer only
 
 	mu     sync.Mutex // guards the fields below
 	nextID int64      // begins at random, so that an answer to another question of an earlier process fits none
 	open   map[int64]*question
 	calls  []*request // in flight, the newest last
+	// standing stands for a call in whose outbox the peer is asked while none is in flight; nil: it reads
+	// no stream. A server that other peers share needs a call, which says who is asked.
+	standing *request
+}
+
+// stand sets the request that stands for a call; nil: there is none any more. What was asked because of
+// the one before it is asked on the new one, or withdrawn.
+func (q *questions) stand(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.standing
+	if q.standing = r; before != nil {
+		q.moveLocked(before)
+	}
+}
+
+// fall ends what stand began, if no other request has taken its place.
+func (q *questions) fall(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.standing == r {
+		q.standing = nil
+	}
+	q.moveLocked(r)
 }
 
 // declare sets what the peer answers. It comes before the first call.
@@ -72,12 +97,16 @@ func (q *questions) begin(r *request, server string) {
 	q.calls = append(q.calls, r)
 }
 
-// carrierLocked returns the newest call at a server, on whose stream its questions go.
+// carrierLocked returns the newest call at a server, on whose stream its questions go; without one, what
+// stands for it.
 func (q *questions) carrierLocked(server string) *request {
 	for _, r := range slices.Backward(q.calls) {
 		if (r.server == server || r.server == "") && r.out.asks && !r.canceled.Load() {
 			return r
 		}
+	}
+	if q.isAlone(server) {
+		return q.standing
 	}
 	return nil
 }
@@ -92,6 +121,11 @@ func (q *questions) end(r *request) {
 		return
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
+	q.moveLocked(r)
+}
+
+// moveLocked moves the questions of a request that has ended to another one.
+func (q *questions) moveLocked(r *request) {
 	for _, one := range q.open {
 		if one.carrier != r {
 			continue
@@ -119,27 +153,33 @@ func (q *questions) withdrawLocked(one *question) {
 
 var (
 	errNotAsked  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight on whose stream it could be asked; nobody was asked"}
+	errNoStream  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight, and it reads no stream on which it could be asked; nobody was asked"}
 	errNotRead   = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
 	errCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
 )
 
-// ask passes a request of a server on to the peer, and returns its answer as it is.
+// ask passes a request of a server on to the peer, and returns its answer as it is. Without a call in flight
+// it is asked only if there is no other client that it could be for.
 func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	q := &c.questions
 	if err := checkDeclared(q.declared, r); err != nil {
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
+	params := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	if carrier == nil {
 		q.mu.Unlock()
+		if q.isAlone(r.Server) {
+			return nil, errNoStream
+		}
 		return nil, errNotAsked
 	}
 	q.nextID++
 	id := q.nextID
 	number, _ := jsonrpc.MakeID(float64(id))
-	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: c.sealQuestion(r)}
+	one.Request = &jsonrpc.Request{ID: number, Method: r.Method, Params: params}
 	one.carrier = carrier
 	if !carrier.out.addQuestion(carrier, one) {
 		q.mu.Unlock()
@@ -156,6 +196,11 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 			return nil, a.Error
 		}
 		return a.Result, nil
+	case <-c.ctx.Done(): // which ends the calls, too
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.open, id)
+		return nil, errCallEnded
 	case <-ctx.Done():
 		q.mu.Lock()
 		defer q.mu.Unlock()

@@ -141,7 +141,13 @@ func TestQuestions_not_declared(t *testing.T) {
 // askingSession opens a session without the go-sdk that answers elicitations.
 func askingSession(t *testing.T, c *facade.Client) raw {
 	t.Helper()
-	s := openRaw(t, Transport(c))
+	return askingSessionOf(t, Transport(c))
+}
+
+// askingSessionOf is askingSession of a transport.
+func askingSessionOf(t *testing.T, transport mcp.Transport) raw {
+	t.Helper()
+	s := openRaw(t, transport)
 	require.NoError(t, s.call("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}`).Error)
 	return s
 }

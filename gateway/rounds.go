@@ -117,6 +117,7 @@ func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRe
 	switch {
 	case err != nil:
 		*failed = true
+		c.elicitations.beginRequired(c, err)
 		return u.failed(err)
 	case u.modern:
 		return withResultType(c.sealInnerState(r, u.server, result)), nil // servers before 2026-07-28 do not say what it is

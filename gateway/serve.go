@@ -48,6 +48,9 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	}
 	if c, ok := near.(*connection); ok {
 		c.peer.Introduce(clients.Info{Transport: "stdio"})
+		if stream, ok := far.(*lineConn); ok {
+			stream.onTaken(c.out.noteRead)
+		}
 	}
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()

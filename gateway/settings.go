@@ -18,6 +18,14 @@ type Settings struct {
 	// single servers. nil, and for servers without one: as [WithOnDown] says.
 	OnDown   *OnDown
 	OnDownOf map[string]OnDown
+	// ShareOf says of single servers for how many clients one incarnation runs. For servers without
+	// one: as [WithShare] says.
+	ShareOf map[string]Share
+	// MaxCopies is how many copies of servers ([ShareClient]) run for all clients, of all gateways
+	// with these settings, and MaxCopiesOfPrincipal how many for one principal; clients without a
+	// token are one. A request that needs one more is refused. 0 or less: [DefaultMaxCopies] and
+	// [DefaultMaxCopiesOfPrincipal].
+	MaxCopies, MaxCopiesOfPrincipal int
 	// MaxResultBytes is the length above which the text of a result is shortened. 0 or less: as
 	// [WithMaxResultBytes] says.
 	MaxResultBytes int
@@ -30,10 +38,14 @@ type Settings struct {
 // concurrent use. It must not be copied.
 type SettingsVar struct {
 	current atomic.Pointer[settings]
+	copies  copyCount
 
 	mu       sync.Mutex // guards watchers
-	watchers map[*hub]bool
+	watchers map[settingsWatcher]bool
 }
+
+// settingsWatcher is told that the settings have changed.
+type settingsWatcher interface{ settingsChanged() }
 
 // settings are checked Settings. They do not change.
 type settings struct {
@@ -45,7 +57,7 @@ type settings struct {
 // names each problem.
 func (v *SettingsVar) Set(s Settings) error {
 	made := &settings{Settings: s, rules: map[string]*rules{}}
-	made.Profiles, made.OnDownOf = nil, maps.Clone(s.OnDownOf)
+	made.Profiles, made.OnDownOf, made.ShareOf = nil, maps.Clone(s.OnDownOf), maps.Clone(s.ShareOf)
 	if s.Names != nil {
 		names := *s.Names
 		made.Names = &names
@@ -65,8 +77,8 @@ func (v *SettingsVar) Set(s Settings) error {
 	v.mu.Lock()
 	told := slices.Collect(maps.Keys(v.watchers))
 	v.mu.Unlock()
-	for _, h := range told { // without mu: a hub that joins holds its own
-		h.reportLists()
+	for _, w := range told { // without mu: one that joins holds its own
+		w.settingsChanged()
 	}
 	return nil
 }
@@ -84,20 +96,20 @@ func (v *SettingsVar) load() *settings {
 
 var noSettings settings
 
-// watch reports changes of the lists to a hub until ignore.
-func (v *SettingsVar) watch(h *hub) {
+// watch reports changes to w until ignore.
+func (v *SettingsVar) watch(w settingsWatcher) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.watchers == nil {
-		v.watchers = map[*hub]bool{}
+		v.watchers = map[settingsWatcher]bool{}
 	}
-	v.watchers[h] = true
+	v.watchers[w] = true
 }
 
-func (v *SettingsVar) ignore(h *hub) {
+func (v *SettingsVar) ignore(w settingsWatcher) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.watchers, h)
+	delete(v.watchers, w)
 }
 
 // WithSettings lets v change what a gateway offers, also later. Several gateways may have the same

@@ -2,21 +2,38 @@ package gateway
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
-
-	"github.com/mcpvisor/mcpvisor/facade"
 )
 
-// subscriptions counts the sessions of one transport that subscribed to each resource. The
-// client is asked by the first and by the last of them. The zero value is not usable; Transport fills it.
+// subscriptions counts the sessions of one transport, or of one client that has a copy of a server, that
+// subscribed to each resource. The client of the servers is asked by the first and by the last of them.
 type subscriptions struct {
-	client *facade.Client
-	bound  time.Duration // of subscribeAll; read only
+	ask   func(ctx context.Context, r resource, on bool) error // subscribes at the server, or ends that
+	bound time.Duration                                        // of subscribeAll; read only after newSubscriptions
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[resource]int
 	renewals map[string]*renewal // the last one of each server
+}
+
+func newSubscriptions(ask func(ctx context.Context, r resource, on bool) error) *subscriptions {
+	return &subscriptions{ask: ask, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
+}
+
+// areHeld reports whether a session has subscribed to anything.
+func (s *subscriptions) areHeld() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions) > 0
+}
+
+// has reports whether a session has subscribed to a resource.
+func (s *subscriptions) has(r resource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[r] > 0
 }
 
 // hold counts one more session. Each has to release the resource once, whether or not the
@@ -29,7 +46,7 @@ func (s *subscriptions) hold(r resource) {
 
 // subscribe asks the client, which does nothing if the subscription stands.
 func (s *subscriptions) subscribe(ctx context.Context, r resource) error {
-	return s.client.Subscribe(ctx, r.server, r.uri)
+	return s.ask(ctx, r, true)
 }
 
 // subscribeAllTimeout is the bound of a transport.
@@ -49,6 +66,23 @@ func (s *subscriptions) subscribeAll(ctx context.Context, wanted map[string]reso
 				defer mu.Unlock()
 				stand[uri] = r
 			}
+		})
+	}
+	all.Wait()
+	return stand
+}
+
+// subscribeAll asks for all of several at once, and returns those that stand in time.
+func subscribeAll(ctx context.Context, at map[*subscriptions]map[string]resource) map[string]resource {
+	stand := map[string]resource{}
+	var mu sync.Mutex // guards stand
+	var all sync.WaitGroup
+	for of, wanted := range at {
+		all.Go(func() {
+			some := of.subscribeAll(ctx, wanted)
+			mu.Lock()
+			defer mu.Unlock()
+			maps.Copy(stand, some)
 		})
 	}
 	all.Wait()
@@ -76,12 +110,12 @@ func (s *subscriptions) release(r resource, ended func()) {
 		defer ended()
 		ctx, cancel := context.WithTimeout(context.Background(), unsubscribeTimeout)
 		defer cancel()
-		_ = s.client.Unsubscribe(ctx, r.server, r.uri) // it fails if the server or the client is gone
+		_ = s.ask(ctx, r, false) // it fails if the server or the client is gone
 		s.mu.Lock()
 		again := s.sessions[r] > 0
 		s.mu.Unlock()
 		if again { // a session has subscribed meanwhile, perhaps before the line above
-			_ = s.client.Subscribe(ctx, r.server, r.uri)
+			_ = s.ask(ctx, r, true)
 		}
 	}()
 }

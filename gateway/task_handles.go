@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -20,8 +22,16 @@ import (
 // server's id and an expiry, so another process with the same key can answer for the task. What is
 // kept of open tasks bounds how many a principal has, and is what tasks/list lists.
 
-// taskName names a task at its server.
-type taskName struct{ server, id string }
+// taskName names a task at its server. copy is tenant.key if the server runs once for each client: its
+// copies may give the same id to several tasks.
+type taskName struct{ server, id, copy string }
+
+func (c *connection) taskName(server, id string) taskName {
+	if !c.isCopied(server) {
+		return taskName{server: server, id: id}
+	}
+	return taskName{server, id, c.tenantKey}
+}
 
 // taskKind is the kind of sealed text that an id is.
 const taskKind = "task"
@@ -31,7 +41,11 @@ const maxSealedTask = 4 << 10
 
 // sealTask returns the id of a task for the client.
 func (c *connection) sealTask(name taskName, expiry time.Time) string {
-	return seal(c.opts.key, taskKind, string(principalDigest(c.owner)), name.server, name.id, timeField(expiry))
+	fields := []string{string(principalDigest(c.owner)), name.server, name.id, timeField(expiry)}
+	if name.copy != "" {
+		fields = append(fields, name.copy)
+	}
+	return seal(c.opts.key, taskKind, fields...)
 }
 
 func principalDigest(principal string) []byte {
@@ -48,13 +62,17 @@ func (c *connection) openTask(sealed string) (taskName, error) {
 		return taskName{}, errUnknownTask
 	}
 	fields, err := openSeal(c.opts.key, taskKind, sealed)
-	if err != nil || len(fields) != 4 || fields[0] != string(principalDigest(c.owner)) {
+	if err != nil || len(fields) < 4 || fields[0] != string(principalDigest(c.owner)) {
 		return taskName{}, errUnknownTask
 	}
 	if expiry := readTimeField(fields[3]); !time.Now().Before(expiry) {
 		return taskName{}, invalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
-	return taskName{fields[1], fields[2]}, nil
+	name := c.taskName(fields[1], fields[2])
+	if copied := append(fields, "")[4]; name.copy != copied {
+		return taskName{}, errTaskGone
+	}
+	return name, nil
 }
 
 // taskHandles are the tasks that the clients of a gateway have open. Safe for concurrent use.
@@ -78,6 +96,13 @@ type openTask struct {
 	used   time.Time // when the client last said something about it
 	shown  taskSummary
 	held   *heldTask // nil: no tasks/result waits for it
+	seen   *clients.Task
+}
+
+// taskMaker is who has made a task, for those who look at the gateway.
+type taskMaker struct {
+	peer *clients.Client
+	tool string // qualified; empty if it is not known any more
 }
 
 // taskSummary is what tasks/list says about a task.
@@ -152,7 +177,7 @@ func (h *taskHandles) release(principal string) {
 
 // said notes what a server has said about a task whose id the client knows as sealed. text is what it
 // has said; nil for nothing new.
-func (h *taskHandles) said(principal string, name taskName, sealed string, text []byte, ended bool) {
+func (h *taskHandles) said(principal string, by taskMaker, name taskName, sealed string, text []byte, ended bool) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -166,12 +191,14 @@ func (h *taskHandles) said(principal string, name taskName, sealed string, text 
 	case one == nil && !h.hasRoomLocked(p, now) && len(p.open) >= h.max: // from an earlier process; its id works
 		return
 	case one == nil:
-		one = &openTask{sealed: sealed, shown: taskSummary{ID: sealed, Status: task.Working, TTL: json.RawMessage("null")}}
+		_, tool, _ := mcpvisor.SplitName(by.tool)
+		one = &openTask{sealed: sealed, seen: by.peer.OpenTask(name.server, tool), shown: taskSummary{ID: sealed, Status: task.Working, TTL: json.RawMessage("null")}}
 		p.open[name] = one
 	}
 	one.used = now
 	if text != nil {
 		one.shown.read(text)
+		one.seen.SetState(string(one.shown.Status))
 	}
 }
 
@@ -209,14 +236,17 @@ func (s *taskSummary) read(text []byte) {
 	})
 }
 
-// list returns the open tasks of a principal, sorted by when they were made as far as that is known.
-func (h *taskHandles) list(principal string) []taskSummary {
+// list returns the open tasks of a principal, sorted by when they were made as far as that is known; of
+// copies only those of one tenant.
+func (h *taskHandles) list(principal, tenant string) []taskSummary {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := []taskSummary{}
 	if p := h.of[principal]; p != nil {
-		for _, one := range p.open {
-			all = append(all, one.shown)
+		for name, one := range p.open {
+			if name.copy == "" || name.copy == tenant {
+				all = append(all, one.shown)
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b taskSummary) int {

@@ -71,7 +71,7 @@ func (h *taskHandle) hold(bits uint16) *heldTask {
 	go func() {
 		defer q.idle.Stop()
 		defer cancel()
-		t, err := h.c.client.TaskOf(h.name.server, h.name.id, q.handlers(bits)...)
+		t, err := h.find(q.handlers(bits)...)
 		if err == nil {
 			_, _ = t.WaitRaw(ctx) // the client asks for what came of the task
 		}
@@ -195,8 +195,11 @@ func (h *taskHandles) stopHolding() {
 
 // forgetLocked removes a task that is not open any more.
 func (p *principalTasks) forgetLocked(name taskName) {
-	if one := p.open[name]; one != nil && one.held != nil {
-		one.held.cancel()
+	if one := p.open[name]; one != nil {
+		one.seen.End()
+		if one.held != nil {
+			one.held.cancel()
+		}
 	}
 	delete(p.open, name)
 }

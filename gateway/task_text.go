@@ -214,7 +214,7 @@ func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
 			x := taskText{modern: true}
 			_ = jsonscan.EachMember(value, func(key string, value []byte) error {
 				if key == relatedTask {
-					x.sealed = c.tasks.sealedOf(c.owner, taskName{r.Server, task.ReadID(value)})
+					x.sealed = c.tasks.sealedOf(c.owner, c.taskName(r.Server, task.ReadID(value)))
 					x.modern = x.sealed == ""
 				}
 				return nil

@@ -69,7 +69,7 @@ func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.Raw
 	}
 	go func() {
 		defer h.c.tasks.unwatch(h.c.owner)
-		t, err := h.c.client.TaskOf(h.name.server, h.name.id)
+		t, err := h.find()
 		if err != nil {
 			return
 		}

@@ -81,12 +81,13 @@ func methodNotFound(method string) *jsonrpc.Error {
 type taskCall struct {
 	c      *connection
 	modern bool
+	tool   string
 	relay  *facade.TaskRelay // nil: the client gets no task
 }
 
 // beginTaskCall adds the options of a call for tasks, and of its key. Each needs one end.
 func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallOption) (*taskCall, []facade.CallOption, error) {
-	made := &taskCall{c: c, modern: t.version >= modernVersion}
+	made := &taskCall{c: c, modern: t.version >= modernVersion, tool: tool}
 	switch {
 	case t.hasKey: // the journal follows the task
 		return made, append(opts, facade.WithKey(c.journalKey(t.key))), nil
@@ -120,10 +121,10 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, taskName{t.relay.Server, t.relay.ID}
+	c, name := t.c, t.c.taskName(t.relay.Server, t.relay.ID)
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
-	c.tasks.said(c.owner, name, sealed, raw, said.Status.Final() && t.modern)
+	c.tasks.said(c.owner, taskMaker{c.peer, t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
 		c.watchLegacyTask(name, sealed)
 	}
@@ -196,8 +197,8 @@ func (h *taskHandle) text() taskText {
 // about makes a request about the task, also at the next incarnation of the server if that is down or
 // ends meanwhile: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
-	return h.c.whenUp(ctx, func() error {
-		t, err := h.c.client.TaskOf(h.name.server, h.name.id, h.opts...)
+	return h.c.whenUp(ctx, h.name.server, func(client *facade.Client) error {
+		t, err := client.TaskOf(h.name.server, h.name.id, h.opts...)
 		if err == nil {
 			err = request(t)
 		}
@@ -209,6 +210,15 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 		}
 		return err
 	})
+}
+
+// find returns the task at its server.
+func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
+	client, err := h.c.clientOf(h.name.server)
+	if err != nil {
+		return nil, err
+	}
+	return client.TaskOf(h.name.server, h.name.id, opts...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
@@ -233,7 +243,9 @@ func (h *taskHandle) failure(err error) error {
 }
 
 // forget notes that the task has ended.
-func (h *taskHandle) forget() { h.c.tasks.said(h.c.owner, h.name, h.sealed, nil, true) }
+func (h *taskHandle) forget() {
+	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, nil, true)
+}
 
 // ask asks the server for the task.
 func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *facade.Task, err error) {
@@ -245,7 +257,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.tasks.said(h.c.owner, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	return answer, asked, nil
 }
 
@@ -353,8 +365,8 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.server}, nil); err != nil {
 		return nil, err
 	}
-	c.tasks.said(c.owner, h.name, h.sealed, nil, false) // so that questions name it
-	t, err := c.client.TaskOf(h.name.server, h.name.id, h.opts...)
+	c.tasks.said(c.owner, taskMaker{peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
+	t, err := h.find(h.opts...)
 	if err != nil {
 		return nil, h.failure(err)
 	}
@@ -386,5 +398,5 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 	}
 	return struct {
 		Tasks []taskSummary `json:"tasks"`
-	}{c.tasks.list(c.owner)}, nil
+	}{c.tasks.list(c.owner, c.tenantKey)}, nil
 }

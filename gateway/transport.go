@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -28,12 +30,15 @@ type options struct {
 	limits        Limits
 	onDown        OnDown
 	onDownOf      map[string]OnDown
+	share         Share
+	shareOf       map[string]Share
 	maxWait       time.Duration
 	names         *Names // nil: aliases
 	settings      *SettingsVar
 	profile       string // that is offered; empty: everything
 	maxResult     int    // 0: results are not shortened
 	clients       *clients.Registry
+	standalone    *StandaloneQuestions // nil: they are not asked
 
 	key []byte // signs and seals; random by default
 
@@ -113,10 +118,16 @@ type gateway struct {
 	results       *results       // of all profiles
 	tasks         *taskHandles   // of all profiles
 	holds         *holds         // of all profiles
+	elicitations  *elicitations  // of the profile
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	made := &subscriptions{client: client, bound: subscribeAllTimeout, sessions: map[resource]int{}, renewals: map[string]*renewal{}}
+	made := newSubscriptions(func(ctx context.Context, r resource, on bool) error {
+		if on {
+			return client.Subscribe(ctx, r.server, r.uri)
+		}
+		return client.Unsubscribe(ctx, r.server, r.uri)
+	})
 	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
 }
 
@@ -125,6 +136,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
+	g.elicitations = &elicitations{client: client, open: map[elicitationName]*elicitation{}}
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	o.clients.OfferTo(o.profile, g.offer)
@@ -138,7 +150,11 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
+	c.notify.key = sessionKey{conn: c}
 	c.connected = true
+	c.opts.standalone.set(c, eraUnknown)
+	c.ownTenant(rand.Text(), "")
+	c.questions.stand(&request{Request: new(jsonrpc.Request), ctx: c.ctx, out: c.out})
 	c.follow()
 	return c, nil
 }

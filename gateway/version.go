@@ -32,6 +32,7 @@ var capabilities = &mcp.ServerCapabilities{
 func (c *connection) initialize(r *request, p *params) (any, error) {
 	version := sessionVersion(p.ProtocolVersion)
 	bits := sessionBits(version, r.Params)
+	c.legacy.Store(true)
 	c.declare(bits) // of a Transport; elsewhere the id of the session keeps it
 	c.speak(version)
 	c.introduce(r.Params, "clientInfo", version)

@@ -97,6 +97,10 @@ type Handlers struct {
 	// Declared are declared to legacy servers beside what the handlers above answer, because
 	// requests may bring handlers of their own ([Caller]).
 	Declared Offer
+
+	// Unasked answers requests of legacy servers that belong to no request with handlers of its
+	// own, before the handlers above; nil: none does. It answers nothing that is not declared.
+	Unasked *CallHandlers
 }
 
 // Offer says which requests of a server are answered.

@@ -33,10 +33,10 @@ type hostileStdio struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	lines *bufio.Reader
-	errs  *syncBuffer
-	tool  string // before the names of its tools
-	dir   string // of the server
+	*gatewaytest.LineHost
+	errs *syncBuffer
+	tool string // before the names of its tools
+	dir  string // of the server
 }
 
 func startHostileStdio(t *testing.T, dir, tool string, env []string, command ...string) *hostileStdio {
@@ -52,57 +52,16 @@ func startHostileStdio(t *testing.T, dir, tool string, env []string, command ...
 		_ = h.cmd.Process.Kill()
 		_ = h.cmd.Wait()
 	})
-	h.lines = bufio.NewReader(out)
+	h.LineHost = &gatewaytest.LineHost{T: t, In: h.stdin, Out: bufio.NewReader(out), Why: h.errs.String}
 	return h
-}
-
-// stdioAnswer is a line of mcpvisor stdio.
-type stdioAnswer struct {
-	ID     json.RawMessage
-	Result json.RawMessage
-	Error  *struct{ Message string }
-}
-
-func (h *hostileStdio) write(text string) error {
-	_, err := io.WriteString(h.stdin, text)
-	return err
-}
-
-func (h *hostileStdio) send(line string) {
-	h.t.Helper()
-	require.NoError(h.t, h.write(line+"\n"))
-}
-
-// next reads the next answer.
-func (h *hostileStdio) next() (a stdioAnswer) {
-	h.t.Helper()
-	for {
-		line, err := h.lines.ReadBytes('\n')
-		require.NoError(h.t, err, "%s", h.errs)
-		var m struct {
-			stdioAnswer
-			Method string
-		}
-		require.NoError(h.t, json.Unmarshal(line, &m), "%.1000s", line)
-		if m.Method == "" {
-			return m.stdioAnswer
-		}
-	}
-}
-
-// exchange sends a request and returns its answer.
-func (h *hostileStdio) exchange(line string) stdioAnswer {
-	h.t.Helper()
-	h.send(line)
-	return h.next()
 }
 
 func (h *hostileStdio) initialize() {
 	h.t.Helper()
-	a := h.exchange(`{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"hostile","version":"1"}}}`)
+	a := h.Exchange(`{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"hostile","version":"1"}}}`)
 	require.Nil(h.t, a.Error)
-	h.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	require.Contains(h.t, string(h.exchange(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Result), `"`+h.tool+`echo"`)
+	h.Send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	require.Contains(h.t, string(h.Exchange(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).Result), `"`+h.tool+`echo"`)
 }
 
 func (h *hostileStdio) toolCall(id int, tool, arguments string) string {
@@ -112,35 +71,9 @@ func (h *hostileStdio) toolCall(id int, tool, arguments string) string {
 // hang makes a call that never ends, and waits until the server works on it.
 func (h *hostileStdio) hang(id int) {
 	h.t.Helper()
-	h.send(h.toolCall(id, "hang", `{}`))
+	h.Send(h.toolCall(id, "hang", `{}`))
 	key := fmt.Sprintf("after-hang-%s-%d", strings.ReplaceAll(h.t.Name(), "/", "-"), id)
-	require.Nil(h.t, h.exchange(h.toolCall(-id, "count", `{"key":"`+key+`"}`)).Error) // which came after it
-}
-
-// sendWhileReading writes lines while the answers are read, and ends with an answer to a ping.
-func (h *hostileStdio) sendWhileReading(lines func(send func(line string)), answered func(stdioAnswer)) {
-	h.t.Helper()
-	written := make(chan error, 1)
-	go func() {
-		var failed error
-		lines(func(line string) {
-			if failed == nil {
-				failed = h.write(line + "\n")
-			}
-		})
-		if failed == nil {
-			failed = h.write(`{"jsonrpc":"2.0","id":"last","method":"ping"}` + "\n")
-		}
-		written <- failed
-	}()
-	for {
-		a := h.next()
-		if string(a.ID) == `"last"` {
-			require.NoError(h.t, <-written)
-			return
-		}
-		answered(a)
-	}
+	require.Nil(h.t, h.Exchange(h.toolCall(-id, "count", `{"key":"`+key+`"}`)).Error) // which came after it
 }
 
 // endTimeout is how long a process may live after its stdin has ended, and slowdown how much longer that may take
@@ -156,7 +89,7 @@ func (h *hostileStdio) end() {
 	require.NoError(h.t, h.stdin.Close())
 	ended := make(chan error, 1)
 	go func() {
-		_, _ = io.Copy(io.Discard, h.lines)
+		_, _ = io.Copy(io.Discard, h.Out)
 		ended <- h.cmd.Wait()
 	}()
 	select {
@@ -170,62 +103,62 @@ func (h *hostileStdio) end() {
 
 var hostileStdioRows = map[string]func(h *hostileStdio){
 	"frame/malformed": func(h *hostileStdio) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			for _, frame := range gatewaytest.Frames(*hostileFrames, 3) {
 				send(string(frame))
 			}
-		}, func(stdioAnswer) {})
+		}, func(gatewaytest.Answer) {})
 		require.NotContains(h.t, h.errs.String(), "connecting again", "the session in mcpvisor run has ended")
 	},
 	"frame/64-mib": func(h *hostileStdio) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			for i := range 2 {
 				send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"x":"%s"}}`, i, strings.Repeat("x", 64<<20)))
 			}
 			send(fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":"%s"}}`, strings.Repeat("x", 40<<20)))
-		}, func(a stdioAnswer) { require.NotNil(h.t, a.Error) })
+		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 		require.NotContains(h.t, h.errs.String(), "connecting again", "the session in mcpvisor run has ended")
 	},
 	"frame/nested": func(h *hostileStdio) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			send(gatewaytest.Nested(100_000))
 			send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":` + gatewaytest.Nested(100_000) + `}`)
-		}, func(a stdioAnswer) { require.NotNil(h.t, a.Error) })
+		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 		require.NotContains(h.t, h.errs.String(), "connecting again", "the session in mcpvisor run has ended")
 	},
-	"frame/cut":      func(h *hostileStdio) { require.NoError(h.t, h.write(`{"jsonrpc":"2.0","id":1`)) },
-	"end/in-a-frame": func(h *hostileStdio) { h.hang(1); require.NoError(h.t, h.write(`{"jsonrpc":"2.0","id":2`)) },
+	"frame/cut":      func(h *hostileStdio) { require.NoError(h.t, h.Write(`{"jsonrpc":"2.0","id":1`)) },
+	"end/in-a-frame": func(h *hostileStdio) { h.hang(1); require.NoError(h.t, h.Write(`{"jsonrpc":"2.0","id":2`)) },
 	"batch/where-none-are": func(h *hostileStdio) {
-		require.Equal(h.t, "9", string(h.exchange(`[{"jsonrpc":"2.0","id":9,"method":"ping"}]`).ID))
+		require.Equal(h.t, "9", string(h.Exchange(`[{"jsonrpc":"2.0","id":9,"method":"ping"}]`).ID))
 	},
 	"batch/nothing": func(h *hostileStdio) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			for _, line := range []string{"[]", "[[]]", "[1,2]", "[null]", `["x"]`, "[{}]"} {
 				send(line)
 			}
-		}, func(a stdioAnswer) { require.NotNil(h.t, a.Error) })
+		}, func(a gatewaytest.Answer) { require.NotNil(h.t, a.Error) })
 	},
 	"batch/too-many": func(h *hostileStdio) {
-		h.sendWhileReading(func(send func(string)) {
+		h.SendWhileReading(func(send func(string)) {
 			send("[" + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"},`, 99_999) + `{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
-		}, func(stdioAnswer) {})
+		}, func(gatewaytest.Answer) {})
 	},
 	"batch/one-id": func(h *hostileStdio) {
 		hang := h.toolCall(1, "hang", `{}`)
-		require.Contains(h.t, h.exchange("["+hang+","+hang+"]").Error.Message, "a request with this id is in flight")
+		require.Contains(h.t, h.Exchange("["+hang+","+hang+"]").Error.Message, "a request with this id is in flight")
 	},
 	"id/duplicate": func(h *hostileStdio) {
 		h.hang(7)
-		require.Contains(h.t, h.exchange(`{"jsonrpc":"2.0","id":7,"method":"ping"}`).Error.Message, "a request with this id is in flight")
+		require.Contains(h.t, h.Exchange(`{"jsonrpc":"2.0","id":7,"method":"ping"}`).Error.Message, "a request with this id is in flight")
 	},
 	"id/reused": func(h *hostileStdio) {
 		for range 200 {
-			require.Nil(h.t, h.exchange(`{"jsonrpc":"2.0","id":1,"method":"ping"}`).Error)
+			require.Nil(h.t, h.Exchange(`{"jsonrpc":"2.0","id":1,"method":"ping"}`).Error)
 		}
 	},
 	"id/strange": func(h *hostileStdio) {
 		for id, bad := range gatewaytest.StrangeIDs() {
-			a := h.exchange(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
+			a := h.Exchange(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)
 			require.Equal(h.t, bad, a.Error != nil, "%.100s", id)
 			if !bad {
 				require.Equal(h.t, id, string(a.ID))
@@ -235,12 +168,12 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 	},
 	"answer/never-asked": func(h *hostileStdio) {
 		for i := range 500 {
-			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
+			h.Send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept"}}`, i))
 		}
 	},
 	"cancel/never-asked": func(h *hostileStdio) {
 		for i := range 500 {
-			h.send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
+			h.Send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, i))
 		}
 	},
 	"flood/calls": func(h *hostileStdio) { // more than there is room for: nothing further is read of it
@@ -249,7 +182,7 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 		go func() {
 			defer close(written)
 			for i := range 200_000 {
-				if h.write(h.toolCall(i+10, "hang", `{}`)+"\n") != nil {
+				if h.Write(h.toolCall(i+10, "hang", `{}`)+"\n") != nil {
 					return
 				}
 			}
@@ -261,22 +194,22 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 		}
 	},
 	"deaf/answer": func(h *hostileStdio) {
-		h.send(h.toolCall(1, "big", `{"bytes":10000000}`))
-		_, err := io.ReadFull(h.lines, make([]byte, 100_000)) // the rest is not read
+		h.Send(h.toolCall(1, "big", `{"bytes":10000000}`))
+		_, err := io.ReadFull(h.Out, make([]byte, 100_000)) // the rest is not read
 		require.NoError(h.t, err)
 	},
 	"deaf/queue": func(h *hostileStdio) {
 		for i := range 100 {
-			h.send(h.toolCall(i, "big", `{"bytes":500000}`))
+			h.Send(h.toolCall(i, "big", `{"bytes":500000}`))
 		}
-		_, err := io.ReadFull(h.lines, make([]byte, 100_000))
+		_, err := io.ReadFull(h.Out, make([]byte, 100_000))
 		require.NoError(h.t, err)
 	},
 	"slow/frame": func(h *hostileStdio) {
 		for _, b := range []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n") {
-			require.NoError(h.t, h.write(string(b)))
+			require.NoError(h.t, h.Write(string(b)))
 		}
-		require.Nil(h.t, h.next().Error)
+		require.Nil(h.t, h.Next().Error)
 	},
 	"gone/in-a-call": func(h *hostileStdio) {
 		for i := range 10 {
@@ -284,8 +217,11 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 		}
 	},
 	"task/of-another": func(h *hostileStdio) {
-		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} {
-			require.NotNil(h.t, h.exchange(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":"the-task-of-another"}}`, method)).Error)
+		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"} { // it has declared no tasks
+			e := h.Exchange(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"taskId":"the-task-of-another"}}`, method)).Error
+			require.NotNil(h.t, e)
+			require.Equal(h.t, -32601, e.Code)
+			require.Equal(h.t, "method not found: "+method, e.Message)
 		}
 	},
 	"end/idle":              func(*hostileStdio) {},
@@ -353,7 +289,7 @@ func checkHostileStdio(t *testing.T, name string, host *hostileStdio) {
 	hostileStdioRows[name](host)
 	require.Less(t, residentBytes(t, host.cmd.Process.Pid), 600<<20)
 	if !slices.Contains(unservedRows, name) {
-		host.sendWhileReading(func(func(string)) {}, func(stdioAnswer) {})
+		host.SendWhileReading(func(func(string)) {}, func(gatewaytest.Answer) {})
 	}
 	host.end()
 	require.NotContains(t, host.errs.String(), "panic")

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -184,6 +185,57 @@ func TestRun_oidc(t *testing.T) {
 	require.NotContains(t, sent, "Authorization")
 	require.NoError(t, session.Close())
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// The row access/audience of the hostile hosts with a real issuer: a token that it has signed for another server opens
+// nothing, in no way to use the endpoint, and reaches no server. A session that exists stays as it is.
+func TestHostileOIDC_access_audience(t *testing.T) {
+	t.Setenv("STATE_DIRECTORY", t.TempDir())
+	issuer, upstream := oidctest.New(t), newWitness(t)
+	b := startRun(t, map[string]any{"fixture": map[string]any{"url": upstream.url}}, "run", "--mcp", "127.0.0.1:0", "--mcp-oidc-issuer", issuer.URL, "--mcp-oidc-audience", oidctest.Audience)
+	address := mcpURL(b)
+	b.await(" ready  ")
+	b.drain()
+	const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"fixture__echo","arguments":{"text":"%s"}}}`
+	request := func(method, token, session, body string) *http.Response {
+		return send(t, address, token, func(r *http.Request) {
+			r.Method = method
+			r.Header.Del("Mcp-Protocol-Version")
+			r.Header.Del("Mcp-Method")
+			r.Header.Set("Mcp-Session-Id", session)
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		})
+	}
+	good := issuer.Token(nil)
+	session := request(http.MethodPost, good, "", initialize).Header.Get("Mcp-Session-Id")
+	require.NotEmpty(t, session)
+	for name, audience := range map[string]any{
+		"another": "https://other.example.com/mcp", "several others": []string{"other", "https://other.example.com"}, "none": nil, "empty": "", "no list": []string{},
+		"a part": oidctest.Audience[1:], "more": oidctest.Audience + "/", "in another case": strings.ToUpper(oidctest.Audience),
+		"a number": 7, "an object": map[string]any{oidctest.Audience: true}, "in one text": oidctest.Audience + " other",
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := issuer.Token(map[string]any{"aud": audience, "azp": oidctest.Audience, "client_id": oidctest.Audience})
+			for _, response := range []*http.Response{
+				send(t, address, token, nil),
+				request(http.MethodPost, token, "", initialize),
+				request(http.MethodPost, token, session, fmt.Sprintf(call, "of a wrong audience")),
+				request(http.MethodGet, token, session, ""),
+				request(http.MethodDelete, token, session, ""),
+			} {
+				require.Equal(t, http.StatusUnauthorized, response.StatusCode)
+				require.Empty(t, response.Header.Get("Mcp-Session-Id"))
+				text, err := io.ReadAll(response.Body)
+				require.NoError(t, err)
+				require.NotContains(t, string(text), token)
+				require.Less(t, len(text), 500)
+			}
+		})
+	}
+	require.Equal(t, http.StatusOK, request(http.MethodPost, good, session, fmt.Sprintf(call, "of the right audience")).StatusCode)
+	require.Contains(t, upstream.text(), "of the right audience")
+	require.NotContains(t, upstream.text(), "of a wrong audience")
 }
 
 // A claim of the token names the profile of the client.

@@ -5,10 +5,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -128,4 +131,39 @@ func TestQuestions_run_is_killed(t *testing.T) {
 	require.Contains(t, text, "was interrupted. Whether it had an effect is not known")
 	require.Equal(t, 1, kills, "the call was made once")
 	require.NotContains(t, text, "decline")
+}
+
+// A server that asks while no call is in flight, as for the roots at the begin of its session, reaches the one host of
+// mcpvisor wrap.
+func TestQuestions_of_a_wrapped_server_without_a_call(t *testing.T) {
+	answered := make(chan []*mcp.Root, 1)
+	failed := make(chan error, 1)
+	server := mcp.NewServer(&mcp.Implementation{Name: "asks", Version: "1"}, &mcp.ServerOptions{
+		InitializedHandler: func(ctx context.Context, r *mcp.InitializedRequest) {
+			go func() { // the session does not wait for it
+				result, err := r.Session.ListRoots(context.WithoutCancel(ctx), nil)
+				if err != nil {
+					failed <- err
+					return
+				}
+				answered <- result.Roots
+			}()
+		}})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
+	host.AddRoots(&mcp.Root{URI: "file:///work", Name: "work"})
+	cmd := exec.Command(buildProgram(t), "wrap", web.URL)
+	session, err := host.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = session.Close() })
+	select {
+	case roots := <-answered:
+		require.Len(t, roots, 1)
+		require.Equal(t, "file:///work", roots[0].URI)
+	case err := <-failed:
+		require.NoError(t, err)
+	case <-time.After(endTimeout * slowdown):
+		require.FailNow(t, "nobody was asked")
+	}
 }

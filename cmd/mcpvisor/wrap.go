@@ -44,7 +44,8 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 	if err != nil {
 		return err
 	}
-	c, err := facade.New(control.Declared, facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
+	var questions gateway.StandaloneQuestions
+	c, err := facade.New(control.Declared, questions.Option(), facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 	if err := c.WaitReady(ctx, spec.Name); errors.Is(err, mcpvisor.ErrEvicted) || errors.Is(err, mcpvisor.ErrAuthRequired) {
 		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: cli.KindFailed, Message: err.Error()}}
 	}
-	err = gateway.Serve(inv.Context, gateway.Transport(c, gateway.WithNames(gateway.Names{Prefix: gateway.PrefixNever})),
+	err = gateway.Serve(inv.Context, gateway.Transport(c, gateway.WithNames(gateway.Names{Prefix: gateway.PrefixNever}), gateway.WithStandaloneQuestions(&questions)),
 		&mcp.IOTransport{Reader: io.NopCloser(inv.In), Writer: writeNopCloser{inv.Out}})
 	if errors.Is(err, context.Canceled) { // hosts end their servers by a signal
 		return nil

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 const (
@@ -22,6 +20,8 @@ const (
 	maxListed = 200
 	// maxText is the longest text that a client says of itself, in bytes.
 	maxText = 100
+	// maxTasks is how many tasks of a client a [Status] lists.
+	maxTasks = 20
 	// Window is how long a client is shown after its last request.
 	Window = 15 * time.Minute
 )
@@ -102,6 +102,12 @@ type SessionStatus struct {
 	// InFlight counts the requests in flight, Streams the open streams.
 	InFlight int `json:"inFlight"`
 	Streams  int `json:"streams"`
+	// Tasks counts the tasks that it has open, and OpenTasks are the newest 20 of them.
+	Tasks     int          `json:"tasks"`
+	OpenTasks []TaskStatus `json:"openTasks"`
+	// Copies are the servers that run for this client alone, sorted; one for each process or
+	// connection. Clients of 2026-07-28 over HTTP share those of their principal.
+	Copies []string `json:"copies,omitempty"`
 }
 
 // Offer is what the clients of one profile can see and call.
@@ -164,9 +170,11 @@ func New() *Registry {
 type Client struct {
 	registry *Registry
 	key      string
-	place    *list.Element // nil for the rest
-	open     int           // connections
+	place    *list.Element   // nil for the rest
+	open     int             // connections
+	copies   func() []string // the servers that run for it alone; nil: none
 	session  SessionStatus
+	tasks    map[*Task]bool
 }
 
 // Open returns the client of a key, which it makes if there is none. What info says is taken over;
@@ -260,7 +268,7 @@ func (c *Client) takeLocked(info Info) {
 		said  string
 	}{{&mine.Name, info.Name}, {&mine.Version, info.Version}, {&mine.Protocol, info.Protocol}, {&mine.Principal, info.Principal}, {&mine.Profile, info.Profile}, {&mine.Transport, info.Transport}} {
 		if f.said != "" && f.said != *f.field {
-			*f.field = strings.Clone(display.Prefix(display.Line(display.Prefix(f.said, 2*maxText)), maxText))
+			*f.field = oneLine(f.said)
 		}
 	}
 }
@@ -305,6 +313,17 @@ func (c *Client) Connect(n int) {
 	if c.open += n; n < 0 && c.open == 0 {
 		c.endLocked()
 	}
+}
+
+// ShowCopies says which servers run for the client alone. names must not call the registry; it is called
+// until another one is set.
+func (c *Client) ShowCopies(names func() []string) {
+	if c == nil || c == c.registry.rest {
+		return
+	}
+	c.registry.mu.Lock()
+	defer c.registry.mu.Unlock()
+	c.copies = names
 }
 
 // End says that the session of a key has ended.
@@ -380,7 +399,10 @@ func (r *Registry) OfferTo(profile string, offer func() Offer) {
 
 // Status says what the clients do.
 func (r *Registry) Status() Status {
-	s, offers := r.counts()
+	s, offers, copies := r.counts()
+	for i, names := range copies {
+		s.Sessions[i].Copies = names()
+	}
 	for _, offer := range offers {
 		s.Offers = append(s.Offers, offer())
 	}
@@ -388,10 +410,12 @@ func (r *Registry) Status() Status {
 	return s
 }
 
-func (r *Registry) counts() (s Status, offers []func() Offer) {
+// counts returns the functions to be called without the lock; copies by the index of the session.
+func (r *Registry) counts() (s Status, offers []func() Offer, copies map[int]func() []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetLocked(r.now())
+	copies = map[int]func() []string{}
 	s = Status{Total: len(r.byKey), InFlight: r.inFlight, Streams: r.streams, Requests: map[Outcome]int64{}, Refused: map[Refusal]int64{}, Offers: []Offer{}, Sessions: make([]SessionStatus, 0, min(len(r.byKey), maxListed))}
 	for _, o := range Outcomes() {
 		s.Requests[o] = r.requests[o]
@@ -402,15 +426,18 @@ func (r *Registry) counts() (s Status, offers []func() Offer) {
 	for _, active := range []bool{true, false} {
 		for e := r.idle.Front(); e != nil && len(s.Sessions) < maxListed; e = e.Next() {
 			if c := clientOf(e); c.isActiveLocked() == active {
-				s.Sessions = append(s.Sessions, c.session)
+				if c.copies != nil {
+					copies[len(s.Sessions)] = c.copies
+				}
+				s.Sessions = append(s.Sessions, c.statusLocked())
 			}
 		}
 	}
 	if r.rest.session.InFlight+r.rest.session.Streams > 0 {
-		s.Sessions = append(s.Sessions, r.rest.session)
+		s.Sessions = append(s.Sessions, r.rest.statusLocked())
 	}
 	for _, offer := range r.offers {
 		offers = append(offers, offer)
 	}
-	return s, offers
+	return s, offers, copies
 }

@@ -121,3 +121,32 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// The newest tasks of a client are listed, and all are counted.
+func TestTasks(t *testing.T) {
+	r := New()
+	at := time.Unix(0, 0)
+	r.now = func() time.Time { at = at.Add(time.Second); return at }
+	c := r.Open("a", Info{Name: "a"})
+	var all []*Task
+	for range 2 * maxTasks {
+		all = append(all, c.OpenTask("s", "t\x1b[2J"+strings.Repeat("x", 2*maxText)))
+	}
+	all[len(all)-1].SetState("input_required")
+	one := r.Status().Sessions[0]
+	require.Equal(t, 2*maxTasks, one.Tasks)
+	require.Len(t, one.OpenTasks, maxTasks)
+	require.Equal(t, "input_required", one.OpenTasks[0].State)
+	require.True(t, one.OpenTasks[0].Since.After(one.OpenTasks[1].Since))
+	require.NotContains(t, one.OpenTasks[0].Tool, "\x1b")
+	require.LessOrEqual(t, len(one.OpenTasks[0].Tool), maxText)
+	for range 2 {
+		for _, one := range all {
+			one.End()
+		}
+	}
+	require.Zero(t, r.Status().Sessions[0].Tasks)
+	var nobody *Client
+	nobody.OpenTask("s", "t").SetState("x")
+	nobody.OpenTask("s", "t").End()
+}

@@ -13,9 +13,19 @@ function state(s) {
 	return s.streams ? tell("●", "good", plural(s.streams, "stream")) : tell("○", "off", "idle");
 }
 
+// tasks says how many tasks a client has open; "Open tasks" has which.
+function tasks(s) { return s.tasks ? h("span", "sub", plural(s.tasks, "open task")) : null; }
+
+function task(s, t, i) {
+	return h("tr", { key: "task " + s.number + " " + i }, h("td", "name", label(s)), h("td", null, h("a", { href: link(t.server), class: "name" }, t.server)), td(t.tool || "not known"), td(t.state), td(age(t.since)));
+}
+
+// shorten lists a few names.
+function shorten(names) { return names.slice(0, 5).join(", ") + (names.length > 5 ? " and " + count(names.length - 5) + " more" : ""); }
+
 function row(s) {
-	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", "))),
-		td(s.principal || "–"), td(s.profile || "everything"), td(state(s)), num(count(s.calls)), num(s.failed ? h("strong", "warn", count(s.failed)) : "0"),
+	return h("tr", { key: s.number }, h("td", "grow", h("span", "name", label(s)), h("span", "sub", [s.transport, s.protocol].filter(Boolean).join(", ")), s.copies?.length ? h("span", "sub", "own " + plural(s.copies.length, "server") + ": " + shorten(s.copies)) : null),
+		td(s.principal || "–"), td(s.profile || "everything"), h("td", null, state(s), tasks(s)), num(count(s.calls)), num(s.failed ? h("strong", "warn", count(s.failed)) : "0"),
 		td(s.requests || s.streams ? age(s.last) : "–"), td(age(s.since)));
 }
 
@@ -31,10 +41,13 @@ export function showClients(el, c) {
 	const refused = Object.entries(c?.refused ?? {}).filter(([, n]) => n), sessions = c?.sessions ?? [];
 	el.hidden = !c?.gateway || !sessions.length && !refused.length && !Object.values(c.requests ?? {}).some(Boolean);
 	if (el.hidden) return void fill(el);
+	const open = sessions.flatMap((s) => (s.openTasks ?? []).map((t, i) => task(s, t, i)));
 	const more = c.total - sessions.filter((s) => s.number).length;
 	fill(el, head("Clients", [count(c.total), " within 15 minutes", more > 0 ? ", " + count(more) + " of them not listed" : null]),
 		table("Clients", ["Client", "Principal", "Offered", "State", "#Calls", "#Failed", "Last request", "Since"], sessions.map(row), "None within 15 minutes.", "folds"),
 		refused.length ? h("p", "note", "HTTP requests refused: " + refused.map(([why, n]) => why + " " + count(n)).join(", ") + ".") : null,
+		open.length ? h("details", { class: "quiet", key: "tasks" }, h("summary", null, "Open tasks"),
+			table("Open tasks", ["Client", "Server", "Tool", "State", "Since"], open, "None.", "folds")) : null,
 		h("details", { class: "quiet", key: "offers" }, h("summary", null, "Who may call what"),
 			table("Who may call what", ["Profile", "Servers", "#Tools", "#Prompts", "#Resources", "#Withheld"], (c.offers ?? []).map((o) => offer(o, sessions)), "No gateway has begun.", "folds")));
 }

@@ -25,7 +25,7 @@ import (
 //	                                                         same answerer; otherwise nobody
 //
 // The answerer of a call is the CallHandlers of its transport.Caller, and without these the
-// handlers of the client.
+// handlers of the client. In the legacy era Handlers.Unasked comes between the two.
 
 // answerer is who answers a request, and what may be asked of it.
 type answerer struct {

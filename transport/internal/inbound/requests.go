@@ -149,6 +149,9 @@ func (q *Requests) attribute(r *request) error {
 	if !ok {
 		return errAmbiguous
 	}
+	if handlers == nil {
+		handlers = q.Handler.Pool.Handlers.Unasked.For(r.method)
+	}
 	r.by, r.call = q.Handler.legacyAnswerer(handlers), call
 	return nil
 }

@@ -79,7 +79,8 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 		return nil, false
 	}
 	if t == nil {
-		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts)}
+		opts := []gateway.Option{gateway.WithNames(gateway.Names{HostPrefix: HostPrefix}), gateway.WithSettings(s.settings), gateway.WithProfile(profile), gateway.WithClients(s.hosts),
+			gateway.WithLimits(gateway.Limits{StallTimeout: stallTimeout})}
 		if s.key != nil {
 			opts = append(opts, gateway.WithSessionKey(s.key))
 		}
@@ -88,6 +89,10 @@ func (s *sessions) transport(profile string) (mcp.Transport, bool) {
 	}
 	return t, true
 }
+
+// stallTimeout is longer than the default: between this session and its host is `mcpvisor stdio`, which takes nothing
+// further while the host reads one large message.
+const stallTimeout = 2 * time.Minute
 
 // FollowSessions calls changed with the number of MCP sessions that are open: now, and whenever
 // it changes. changed must not wait.

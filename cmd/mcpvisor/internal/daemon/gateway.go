@@ -38,7 +38,7 @@ func settingsOf(file *config.File) gateway.Settings {
 		policy := onDown(*g.OnDown)
 		s.OnDown = &policy
 	}
-	s.MaxResultBytes = g.MaxResultBytes
+	s.MaxResultBytes, s.MaxCopies, s.MaxCopiesOfPrincipal = g.MaxResultBytes, g.MaxCopies, g.MaxCopiesOfPrincipal
 	s.Profiles = make(map[string]gateway.Profile, len(g.Profiles))
 	for name, p := range g.Profiles {
 		filter := func(f mcpvisor.ToolFilter) gateway.Filter { return gateway.Filter(f) }
@@ -72,16 +72,39 @@ func gatewayProblem(file *config.File) string {
 	return strings.Join(problems, "; ")
 }
 
-// useGateway takes over what a configuration says about the gateway. What cannot be used leaves it as it
-// is, and is a problem until the next reading.
-func (r *reloader) useGateway(file *config.File) {
-	r.info.GatewayProblem = gatewayProblem(file)
-	if r.info.GatewayProblem != "" {
-		return
+// sharesOf returns which servers of a configuration run once for each client. Those in kept have an entry
+// that is not usable any more, and run as before.
+func sharesOf(file *config.File, kept map[string]bool, before map[string]gateway.Share) map[string]gateway.Share {
+	shares := map[string]gateway.Share{}
+	for _, server := range file.Servers {
+		if server.Share == config.ShareClient {
+			shares[server.Spec.Name] = gateway.ShareClient
+		}
 	}
-	if err := r.settings.Set(settingsOf(file)); err != nil {
+	for name := range kept {
+		shares[name] = before[name]
+	}
+	return shares
+}
+
+// useGateway takes over what a configuration says about the gateway. What cannot be used leaves it as it
+// is, and is a problem until the next reading. But each server is shared as its entry says in any case:
+// two clients must not meet in one process because of another mistake.
+func (r *reloader) useGateway(file *config.File, kept map[string]bool) {
+	shares := sharesOf(file, kept, r.gateway.ShareOf)
+	r.info.GatewayProblem = gatewayProblem(file)
+	if r.info.GatewayProblem == "" {
+		next := settingsOf(file)
+		next.ShareOf = shares
+		err := r.settings.Set(next)
+		if err == nil {
+			r.gateway = next
+			return
+		}
 		r.info.GatewayProblem = err.Error()
 	}
+	r.gateway.ShareOf = shares
+	_ = r.settings.Set(r.gateway) // it was valid before
 }
 
 // newLists returns a gateway that is not served: its status says which tools are withheld.

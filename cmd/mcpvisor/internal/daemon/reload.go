@@ -29,6 +29,7 @@ type reloader struct {
 
 	settings *gateway.SettingsVar // of all gateways of this run
 	lists    *gateway.Server      // says what they withhold
+	gateway  gateway.Settings     // that settings has; owned by who has the turn
 
 	// turn holds one value while a goroutine uses the fields below.
 	turn   chan struct{}
@@ -64,7 +65,7 @@ func (r *reloader) usableConfig() float64 {
 func newReloader(inv *servers.Opener, c *facade.Client, info control.Info, file *config.File) *reloader {
 	r := &reloader{inv: inv, client: c, turn: make(chan struct{}, 1), info: info, paths: file.Paths, settings: new(gateway.SettingsVar)}
 	r.lists = newLists(c, r.settings)
-	r.useGateway(file)
+	r.useGateway(file, nil)
 	var kept map[string]bool
 	r.specs, r.usable, kept = r.wanted(file)
 	r.describe(file, kept)
@@ -155,7 +156,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 	}
 	r.info.Digest, r.info.Read, r.info.Problem, r.info.Config = digest, began.Round(0), "", inv.Sources.String()
 	r.paths, r.specs, r.usable = file.Paths, specs, usable
-	r.useGateway(file) // before the servers change: a server is not offered before the profiles know it
+	r.useGateway(file, kept) // before the servers change: a server is not offered before the profiles know it
 	r.describe(file, kept)
 	r.publish(append(slices.Collect(maps.Values(before)), r.all()...))
 	problems, planned, all := r.newProblems(file), answer, r.all()

@@ -23,6 +23,7 @@ func (m *model) clientLines() (lines []string) {
 	}
 	for i := range c.Sessions {
 		lines = append(lines, m.clientLine(&c.Sessions[i]))
+		lines = append(lines, m.taskLines(&c.Sessions[i])...)
 	}
 	if more := c.Total - len(c.Sessions); more > 0 {
 		lines = append(lines, quiet.Render(fmt.Sprintf("  and %d more", more)))
@@ -74,7 +75,28 @@ func (m *model) clientLine(s *clients.SessionStatus) string {
 		last = plaintext.Duration(m.opts.Now().Sub(s.Last))
 	}
 	from := strings.Join(slices.DeleteFunc([]string{s.Principal, s.Transport, s.Protocol, s.Profile}, func(text string) bool { return text == "" }), ", ")
+	if len(s.Copies) > 0 {
+		from += ", own " + strings.Join(s.Copies, " ")
+	}
 	return m.clientRow(name, style, state, number(s.Calls), number(s.Failed), last, from)
+}
+
+// maxTaskLines is how many tasks of a client are shown.
+const maxTaskLines = 3
+
+// taskLines are the newest open tasks of a client.
+func (m *model) taskLines(s *clients.SessionStatus) (lines []string) {
+	for _, t := range s.OpenTasks[:min(len(s.OpenTasks), maxTaskLines)] {
+		name := t.Server
+		if t.Tool != "" {
+			name += "/" + t.Tool
+		}
+		lines = append(lines, fit("    task of "+display.Line(name)+": "+display.Line(t.State)+", for "+plaintext.Duration(m.opts.Now().Sub(t.Since)), m.width, false))
+	}
+	if more := s.Tasks - len(lines); more > 0 {
+		lines = append(lines, quiet.Render(fmt.Sprintf("    and %s more", display.Count(more, "task"))))
+	}
+	return lines
 }
 
 func (m *model) clientRow(name string, style lipgloss.Style, state, calls, failed, last, from string) string {

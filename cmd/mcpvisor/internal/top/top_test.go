@@ -392,6 +392,13 @@ func TestClients(t *testing.T) {
 		Sessions: []clients.SessionStatus{{Number: 1, Info: clients.Info{Name: "claude-code", Version: "2.1.4", Transport: "stdio", Protocol: "2025-11-25"}, Since: *ago(time.Hour), Last: *ago(time.Second), Requests: 20, Calls: 12, InFlight: 2},
 			{Number: 2, Info: clients.Info{Principal: "ci", Profile: "reader", Transport: "http", Protocol: "2026-07-28"}, Since: *ago(time.Minute), Last: *ago(10 * time.Second), Requests: 3, Calls: 2, Failed: 1}}}
 	requireGolden(t, "clients", shown(t, f, 80, 24, "h"))
+	f.clients.Sessions[0].Tasks = 25
+	f.clients.Sessions[0].OpenTasks = []clients.TaskStatus{{Server: "files", Tool: "index", State: "working", Since: *ago(time.Minute)}, {Server: "search", State: "input_required\x1b[2J", Since: *ago(time.Hour)}}
+	text := shown(t, f, 100, 24, "h").View().Content
+	require.NotContains(t, text, "\x1b[2J")
+	require.Contains(t, ansi.Strip(text), "task of files/index: working, for 1m")
+	require.Contains(t, ansi.Strip(text), "task of search: input_required")
+	require.Contains(t, ansi.Strip(text), "and 23 tasks more")
 	f.calls.Recent = []mcpvisor.CallRecord{{Server: "files", Target: "read", Began: clock, Client: "claude-code 2.1.4"}}
 	require.Contains(t, ansi.Strip(shown(t, f, 100, 24, "c").View().Content), "ok, for claude-code 2.1.4")
 }

@@ -1,0 +1,113 @@
+package facade_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/mcptest"
+)
+
+// A copy is another process of a server, by the same spec. The two do not see each other, and Close of the client
+// ends both.
+func TestClient_CopyServer(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	c, err := facade.New(facade.WithDefaultWaitReady())
+	require.NoError(t, err)
+	spec := mcpvisor.ServerSpec{Name: "a", Stdio: mcptest.Stdio(mcptest.Script{StateDir: dir}), Tools: mcpvisor.ToolFilter{Deny: []string{"echo"}}}
+	require.NoError(t, c.Register(ctx, spec))
+	copied, err := c.CopyServer("a")
+	require.NoError(t, err)
+	require.NoError(t, copied.WaitReady(ctx, "a"))
+	pid := func(c *facade.Client) int {
+		status, _ := c.ServerStatus("a")
+		return status.Session.PID
+	}
+	require.NotEqual(t, pid(c), pid(copied))
+	require.Equal(t, 2, mcptest.Starts(dir))
+	require.Len(t, copied.Tools(), len(c.Tools()), "the filter is part of the spec")
+	_, err = copied.CallTool(ctx, "a/count", map[string]any{"key": "k"})
+	require.NoError(t, err)
+	calls, _ := c.RecentCalls(0)
+	require.Empty(t, calls)
+	calls, _ = copied.RecentCalls(0)
+	require.Len(t, calls, 1)
+
+	_, err = copied.CallTool(ctx, "a/crash", nil)
+	require.ErrorIs(t, err, mcpvisor.ErrCrashed)
+	_, err = c.CallTool(ctx, "a/count", map[string]any{"key": "k"})
+	require.NoError(t, err)
+	require.NoError(t, copied.Close(ctx))
+	require.True(t, mcptest.Alive(pid(c)))
+
+	second, err := c.CopyServer("a")
+	require.NoError(t, err)
+	require.NoError(t, second.WaitReady(ctx, "a"))
+	require.NoError(t, c.Close(ctx))
+	require.True(t, second.Closed())
+	for _, pid := range mcptest.PIDs(dir) {
+		require.False(t, mcptest.Alive(pid))
+	}
+	_, err = c.CopyServer("a")
+	require.ErrorIs(t, err, mcpvisor.ErrClosed)
+}
+
+func TestClient_CopyServer_errors(t *testing.T) {
+	c := newClient(t)
+	_, err := c.CopyServer("a")
+	require.ErrorIs(t, err, mcpvisor.ErrUnknownServer)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	_, err = c.CopyServer("a", facade.WithJournal(nil, "nonsense"))
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.NoError(t, c.Close(t.Context()))
+	_, err = c.CopyServer("a")
+	require.ErrorIs(t, err, mcpvisor.ErrClosed)
+}
+
+// A key is executed once, whether the client or a copy has the call.
+func TestClient_CopyServer_keys(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	c := newClient(t, facade.WithDefaultWaitReady(), facade.WithJournal(new(memoryJournal), ""))
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", InMemory: mcptest.InMemory(mcptest.Script{StateDir: dir})}))
+	copied, err := c.CopyServer("a")
+	require.NoError(t, err)
+	failed := make(chan error, 20)
+	for i := range cap(failed) {
+		by := []*facade.Client{c, copied}[i%2]
+		go func() {
+			_, err := by.CallTool(ctx, "a/count", map[string]any{"key": "once"}, facade.WithKey("k"))
+			failed <- err
+		}()
+	}
+	for range cap(failed) {
+		require.NoError(t, <-failed)
+	}
+	require.Equal(t, map[string]int{"once": 1}, mcptest.Executions(dir))
+}
+
+// Questions that belong to no call with handlers are answered by those of the option, and what these do not answer by
+// those of the client.
+func TestWithUnaskedHandlers(t *testing.T) {
+	for _, row := range []struct {
+		answers facade.Declared
+		want    string
+	}{{facade.Declared{Elicitation: true}, "decline"}, {facade.Declared{Sampling: true}, "nobody was asked"}} {
+		asked := make(chan string, 10)
+		h := &facade.CallHandlers{RawAnswers: row.answers, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+			asked <- r.Method
+			return json.RawMessage(`{"action":"decline"}`), nil
+		}}
+		c := newClient(t, facade.WithDeclared(facade.Declared{Elicitation: true, Sampling: true}), facade.WithUnaskedHandlers(h))
+		require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: mcptest.InMemory(mcptest.Script{})}))
+		r, err := c.CallTool(t.Context(), "a/consult", map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "?", "requestedSchema": map[string]any{"type": "object", "properties": map[string]any{}}}})
+		require.NoError(t, err)
+		answer, err := json.Marshal(r)
+		require.NoError(t, err)
+		require.Contains(t, string(answer), row.want)
+		require.Equal(t, row.answers.Elicitation, len(asked) == 1)
+	}
+}

@@ -1,0 +1,220 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// urlServer answers a call of x by what its argument "do" says: "ask" asks for an interaction with the id of "text" and
+// waits for the answer, "require" fails with -32042, and "end" says that it has ended.
+func urlServer() *mcpvisor.InMemory {
+	var asked rawMessage
+	return serveRaw(func(m rawMessage, send func(string, ...any)) (string, error) {
+		if m.Method == "" {
+			send(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, asked.ID)
+		}
+		if m.Method != "tools/call" {
+			return "", nil
+		}
+		var call struct{ Arguments struct{ Do, Text string } }
+		_ = json.Unmarshal(m.Params, &call)
+		id := call.Arguments.Text
+		interaction := fmt.Sprintf(`{"mode":"url","message":"?","url":"https://example.org","elicitationId":%q}`, id)
+		switch call.Arguments.Do {
+		case "ask":
+			asked = m
+			send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, interaction)
+			return noAnswer, nil
+		case "require":
+			return `"error":{"code":-32042,"message":"visit","data":{"elicitations":[` + interaction + `]}}`, nil
+		}
+		send(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":%q}}`, id)
+		return `"result":{"content":[]}`, nil
+	})
+}
+
+func newURLClient(t *testing.T) *facade.Client {
+	t.Helper()
+	var specs []mcpvisor.ServerSpec
+	for _, name := range []string{"a", "b"} {
+		specs = append(specs, mcpvisor.ServerSpec{Name: name, Era: mcpvisor.EraLegacy, InMemory: urlServer()})
+	}
+	return newAskingClient(t, nil, specs...)
+}
+
+// urlSession opens a session that visits URLs.
+func urlSession(t *testing.T, g *gateway) raw {
+	t.Helper()
+	s := openRaw(t, g)
+	s.initializeWith(`{"elicitation":{"url":{}}}`)
+	return s
+}
+
+func doURL(server, do, id string) string {
+	return fmt.Sprintf(`{"name":"%s/x","arguments":{"do":%q,"text":%q}}`, server, do, id)
+}
+
+// ask lets a server ask for an interaction, and returns the id that the client gets.
+func (r raw) ask(server, id string) (shown string) {
+	r.t.Helper()
+	r.send(1, "tools/call", doURL(server, "ask", id))
+	asked := r.read().(*jsonrpc.Request)
+	require.NoError(r.t, json.Unmarshal([]byte(memberOf(r.t, asked.Params, "elicitationId")), &shown))
+	require.NoError(r.t, r.conn.Write(r.t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"accept"}`)}))
+	require.NoError(r.t, r.read().(*jsonrpc.Response).Error)
+	return shown
+}
+
+// requireElicited requires that the next message says that an interaction has ended.
+func (r raw) requireElicited(id string) {
+	r.t.Helper()
+	told := r.read().(*jsonrpc.Request)
+	require.Equal(r.t, "notifications/elicitation/complete", told.Method)
+	require.JSONEq(r.t, fmt.Sprintf(`{"elicitationId":%q}`, id), string(told.Params))
+}
+
+// end lets a server say that an interaction has ended.
+func end(t *testing.T, c *facade.Client, server, id string) {
+	t.Helper()
+	_, err := c.CallTool(t.Context(), server+"/x", map[string]any{"do": "end", "text": id})
+	require.NoError(t, err)
+}
+
+// requireIdle requires that nothing waits for a session.
+func (r raw) requireIdle() {
+	r.t.Helper()
+	require.NoError(r.t, r.callWith(9, "ping", "").Error)
+}
+
+// The end of an interaction is told the client that was asked for it, once, and no other one.
+func TestElicitations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newURLClient(t)
+		g := Transport(c).(*gateway)
+		ann, eve := urlSession(t, g), urlSession(t, g)
+		require.Equal(t, "e1", ann.ask("a", "e1"))
+		end(t, c, "b", "e1") // of another server
+		end(t, c, "a", "e2") // never asked
+		synctest.Wait()
+		ann.requireIdle()
+		end(t, c, "a", "e1")
+		synctest.Wait()
+		ann.requireElicited("e1")
+		eve.requireIdle()
+		end(t, c, "a", "e1")
+		synctest.Wait()
+		ann.requireIdle()
+
+		require.Equal(t, int64(-32042), ann.call("tools/call", doURL("a", "require", "e3")).Error.(*jsonrpc.Error).Code)
+		end(t, c, "a", "e3")
+		synctest.Wait()
+		ann.requireElicited("e3")
+		eve.requireIdle()
+		require.Empty(t, g.elicitations.open)
+		require.Nil(t, g.elicitations.stop)
+	})
+}
+
+// Two servers may use one id: the client gets different ones.
+func TestElicitations_of_two_servers_with_one_id(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newURLClient(t)
+		s := urlSession(t, Transport(c).(*gateway))
+		require.Equal(t, "e1", s.ask("a", "e1"))
+		other := s.ask("b", "e1")
+		require.NotEqual(t, "e1", other)
+		require.Equal(t, other, s.ask("b", "e1"), "the same interaction")
+		end(t, c, "b", "e1")
+		synctest.Wait()
+		s.requireElicited(other)
+		end(t, c, "a", "e1")
+		synctest.Wait()
+		s.requireElicited("e1")
+	})
+}
+
+// A server must not use one id for two clients. If it does, nobody is told.
+func TestElicitations_of_two_clients_with_one_id(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newURLClient(t)
+		g := Transport(c).(*gateway)
+		ann, eve := urlSession(t, g), urlSession(t, g)
+		ann.ask("a", "e1")
+		eve.ask("a", "e1")
+		end(t, c, "a", "e1")
+		synctest.Wait()
+		ann.requireIdle()
+		eve.requireIdle()
+	})
+}
+
+// What is waited for is bounded in number, length and time, and by the session.
+func TestElicitations_bounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newURLClient(t)
+		g := Transport(c).(*gateway)
+		s := urlSession(t, g)
+		conn := s.conn.(*connection)
+		interaction := func(id string) json.RawMessage {
+			return json.RawMessage(`{"mode":"url","elicitationId":"` + id + `"}`)
+		}
+		for i := range maxElicitations + 10 {
+			g.elicitations.begin(conn, "a", interaction(fmt.Sprint(i)), nil)
+		}
+		require.Len(t, g.elicitations.open, maxElicitations)
+		time.Sleep(elicitationTime)
+		end(t, c, "a", "1")
+		synctest.Wait()
+		s.requireIdle()
+		g.elicitations.begin(conn, "a", interaction(fmt.Sprintf("%0*d", maxElicitationID+1, 1)), nil)
+		g.elicitations.begin(conn, "a", interaction("new"), nil)
+		require.Len(t, g.elicitations.open, 1)
+		for i := range 3 * maxElicited {
+			conn.notify.reportElicited(fmt.Sprint(i))
+		}
+		require.Len(t, conn.notify.elicited, maxElicited)
+		require.NoError(t, s.conn.Close())
+		synctest.Wait()
+		require.Empty(t, g.elicitations.open)
+		require.Nil(t, g.elicitations.stop)
+	})
+}
+
+// Over HTTP it comes on the stream of the session, also if that has begun after the call, and in no other session.
+func TestElicitations_over_HTTP(t *testing.T) {
+	c := newURLClient(t)
+	s, url := serveHTTP(t, c)
+	ann, eve := newPeer(t, url), newPeer(t, url)
+	for _, p := range []*peer{ann, eve} {
+		p.initializeWith("2025-11-25", `{"elicitation":{"url":{}}}`)
+	}
+	status, answer := ann.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + doURL("a", "require", "e1") + `}`)
+	require.Equal(t, 200, status, answer)
+	until(t, func() bool { return s.Status().Sessions == 0 })
+	streams := []events{ann.listen(), eve.listen()}
+	for _, stream := range streams { // which follow when they have begun
+		_, _, ok := stream.next()
+		require.True(t, ok)
+	}
+	end(t, c, "a", "e1")
+	_, data, ok := streams[0].next()
+	require.True(t, ok)
+	require.Contains(t, data, `{"elicitationId":"e1"}`)
+	s.Close()
+	for {
+		_, data, ok := streams[1].next()
+		if !ok {
+			return
+		}
+		require.NotContains(t, data, "e1")
+	}
+}

@@ -1,0 +1,161 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+)
+
+// StandaloneQuestions puts what servers before 2026-07-28 ask while no call is in flight to the one client of a
+// [Transport], as for the roots when their session begins:
+//
+//	var questions gateway.StandaloneQuestions
+//	client, err := facade.New(questions.Option(), facade.WithDeclared(facade.Declared{Roots: true}))
+//	err = gateway.Serve(ctx, gateway.Transport(client, gateway.WithStandaloneQuestions(&questions)), &mcp.StdioTransport{})
+//
+// It is for a facade.Client that nothing else uses: a question of a server that others use, too, may
+// belong to any of them. A question waits until there is a client that has sent
+// notifications/initialized. It is refused if several clients are connected, or the client
+// is one of 2026-07-28, which cannot be asked outside of a call. A question ends when the server
+// withdraws it, with the session of the server and with that of the client. The zero value has no Transport yet.
+// Safe for concurrent use. It must not be copied.
+type StandaloneQuestions struct {
+	once     sync.Once // makes handlers
+	handlers facade.CallHandlers
+
+	mu       sync.Mutex // guards the fields below
+	sessions map[*connection]sessionEra
+	changed  chan struct{} // closed when sessions change; nil while nobody waits
+}
+
+// sessionEra is what is known of a session.
+type sessionEra uint8
+
+const (
+	eraUnknown sessionEra = iota
+	eraLegacy             // the client has sent notifications/initialized
+	eraModern             // it has sent a request of 2026-07-28
+)
+
+// Option lets the questions of the servers of a facade.Client come here.
+func (q *StandaloneQuestions) Option() facade.Option {
+	q.once.Do(func() { q.handlers.Raw = q.ask })
+	return facade.WithUnaskedHandlers(&q.handlers)
+}
+
+// WithStandaloneQuestions makes the sessions of a [Transport] those that [StandaloneQuestions] are put to.
+// It has no effect on a [Handler], which serves any number of clients.
+func WithStandaloneQuestions(q *StandaloneQuestions) Option {
+	return func(o *options) { o.standalone = q }
+}
+
+var (
+	errSeveralClients = &jsonrpc.Error{Code: codeBusy, Message: "nobody was asked: no call is known to which the request belongs, and several clients are connected"}
+	errModernClient   = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client speaks " + modernVersion + ", in which it can be asked because of a call only, if that declares that it is answered"}
+)
+
+// set notes what is known of a session.
+func (q *StandaloneQuestions) set(c *connection, era sessionEra) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known, ok := q.sessions[c]; ok && known >= era || c.ctx.Err() != nil {
+		return
+	}
+	if q.sessions == nil {
+		q.sessions = map[*connection]sessionEra{}
+	}
+	q.sessions[c] = era
+	q.wakeLocked()
+}
+
+// remove forgets a session that has ended.
+func (q *StandaloneQuestions) remove(c *connection) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.sessions, c)
+	q.wakeLocked()
+}
+
+func (q *StandaloneQuestions) wakeLocked() {
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
+}
+
+// noteVersion notes that the client of a Transport has sent a request of 2026-07-28.
+func (c *connection) noteVersion(modern bool) {
+	if modern && c.connected {
+		c.opts.standalone.set(c, eraModern)
+	}
+}
+
+// oneClient returns the session of the one client, if it can be asked, or else why it cannot. Without both, changed is
+// closed when that may be different.
+func (q *StandaloneQuestions) oneClient() (one *connection, changed <-chan struct{}, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.sessions) > 1 {
+		return nil, nil, errSeveralClients
+	}
+	for c, era := range q.sessions {
+		switch era {
+		case eraLegacy:
+			return c, nil, nil
+		case eraModern:
+			return nil, nil, errModernClient
+		case eraUnknown:
+		}
+	}
+	if q.changed == nil {
+		q.changed = make(chan struct{})
+	}
+	return nil, q.changed, nil
+}
+
+// isOnly reports whether a session is that of the one client.
+func (q *StandaloneQuestions) isOnly(c *connection) bool {
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.sessions) == 1 && q.sessions[c] == eraLegacy
+}
+
+// ask puts a request of a server to the one client, when there is one.
+func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	for {
+		c, changed, err := q.oneClient()
+		switch {
+		case err != nil:
+			return nil, err
+		case c != nil:
+			return c.askAnytime(ctx, r)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// askAnytime is ask for a client that all calls are of.
+func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	needs := map[string]uint16{"sampling/createMessage": canSample, "elicitation/create": canElicitForms | canElicitURLs, "roots/list": hasRoots}[r.Method]
+	if c.questions.handlers.Load() == nil || c.questions.declared&needs == 0 {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client has not declared that it answers " + r.Method}
+	}
+	return c.ask(ctx, r)
+}

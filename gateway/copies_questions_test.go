@@ -1,0 +1,186 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// asker is a server in memory whose incarnations ask when the test says so. The tool x answers with the number of
+// its incarnation, from 1.
+type asker struct {
+	mu       sync.Mutex
+	ask      []chan string // by incarnation: the id of a question
+	answers  chan string   // what is answered, after the number of the incarnation
+	declared chan string   // what is declared to each incarnation, if it has room
+}
+
+func newAsker() *asker {
+	return &asker{answers: make(chan string, 100), declared: make(chan string, 100)}
+}
+
+func (a *asker) spec() mcpvisor.ServerSpec {
+	return mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: a.serve}}
+}
+
+// trigger lets an incarnation ask.
+func (a *asker) trigger(n int, id string) {
+	a.mu.Lock()
+	ask := a.ask[n-1]
+	a.mu.Unlock()
+	ask <- id
+}
+
+func (a *asker) serve(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+	ask := make(chan string, 10)
+	a.mu.Lock()
+	a.ask = append(a.ask, ask)
+	n := len(a.ask)
+	a.mu.Unlock()
+	ended := make(chan struct{})
+	var writing sync.Mutex
+	write := func(format string, args ...any) {
+		writing.Lock()
+		defer writing.Unlock()
+		_, _ = fmt.Fprintf(out, format+"\n", args...)
+	}
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for {
+			select {
+			case id := <-ask:
+				write(`{"jsonrpc":"2.0","id":%q,"method":"elicitation/create","params":{"message":"of %d","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}`, id, n)
+			case <-ended:
+				return
+			}
+		}
+	})
+	defer asking.Wait()
+	defer close(ended)
+	for lines := bufio.NewReader(in); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return nil
+		}
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params json.RawMessage `json:"params"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		if json.Unmarshal(line, &m) != nil || m.ID == nil {
+			continue
+		}
+		answer := `"result":{}`
+		switch m.Method {
+		case "":
+			a.answers <- fmt.Sprintf("%d %s %s%s", n, m.ID, m.Result, m.Error)
+			continue
+		case "initialize":
+			a.declared <- string(m.Params)
+			answer = `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`
+		case "tools/list":
+			answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
+		case "tools/call":
+			answer = fmt.Sprintf(`"result":{"content":[{"type":"text","text":"%d"}]}`, n)
+		}
+		write(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
+	}
+}
+
+// incarnationOf calls x.
+func incarnationOf(t *testing.T, u user) int {
+	t.Helper()
+	result, failure := u("tools/call", `{"name":"a__x"}`)
+	require.Empty(t, failure)
+	var r mcp.CallToolResult
+	require.NoError(t, json.Unmarshal([]byte(result), &r))
+	n, err := strconv.Atoi(textOf(&r))
+	require.NoError(t, err)
+	return n
+}
+
+// A copy may ask while no call is in flight: its client is asked, over stdio and on the stream of a session, and
+// nobody else. Without a stream nobody is asked, and the server learns why.
+func TestShare_questions_without_a_call(t *testing.T) {
+	a := newAsker()
+	c := newAskingClient(t, nil, a.spec())
+	require.Contains(t, receive(t, a.declared), `"sampling"`)
+	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
+	_, url := serveHTTP(t, c, WithShare(ShareClient))
+
+	open := func() (raw, int) {
+		s := askingSessionOf(t, transport)
+		n := incarnationOf(t, s.user(false))
+		declared := receive(t, a.declared)
+		require.Contains(t, declared, `"elicitation"`)
+		require.NotContains(t, declared, `"sampling"`, "what the client does not answer")
+		return s, n
+	}
+	ann, first := open()
+	bob, second := open()
+	require.NotEqual(t, first, second)
+	a.trigger(second, "q")
+	asked, ok := bob.read().(*jsonrpc.Request)
+	require.True(t, ok)
+	require.Contains(t, string(asked.Params), fmt.Sprintf("of %d", second))
+	require.NoError(t, bob.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"accept","content":{"name":"bob"}}`)}))
+	require.Equal(t, fmt.Sprintf(`%d "q" {"action":"accept","content":{"name":"bob"}}`, second), receive(t, a.answers))
+	require.Equal(t, first, incarnationOf(t, ann.user(false)), "the next message is the answer: ann was not asked")
+
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	third := incarnationOf(t, p.user(false))
+	a.trigger(third, "r")
+	require.Contains(t, receive(t, a.answers), "it reads no stream")
+	stream := p.listen()
+	_, _, ok = stream.next()
+	require.True(t, ok)
+	a.trigger(third, "s")
+	_, data, ok := stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, fmt.Sprintf("of %d", third))
+	status, _ := p.post(`{"jsonrpc":"2.0","id":` + memberOf(t, []byte(data), "id") + `,"result":{"action":"decline"}}`)
+	require.Equal(t, http.StatusAccepted, status)
+	require.Equal(t, fmt.Sprintf(`%d "s" {"action":"decline"}`, third), receive(t, a.answers))
+	a.trigger(third, "t") // the client goes before it answers
+	_, data, _ = stream.next()
+	require.Contains(t, data, "elicitation/create")
+	stream.stop()
+	require.Contains(t, receive(t, a.answers), `"t" {"code"`)
+
+	a.trigger(1, "u") // the one of the lists
+	require.Contains(t, receive(t, a.answers), `1 "u" {"code"`)
+	p.do(t.Context(), http.MethodDelete, "")
+}
+
+// The calls of two clients at a server on a pipe are of two copies, so each client is asked because of its own.
+func TestShare_questions_of_calls(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	transport := Transport(c, WithShare(ShareClient))
+	ann, bob := askingSessionOf(t, transport), askingSessionOf(t, transport)
+	ann.send(1, "tools/call", consultForText)
+	first := ann.read().(*jsonrpc.Request)
+	bob.send(1, "tools/call", consultForText)
+	second := bob.read().(*jsonrpc.Request)
+	for name, of := range map[string]struct {
+		raw
+		asked *jsonrpc.Request
+	}{"ann": {ann, first}, "bob": {bob, second}} {
+		require.NoError(t, of.conn.Write(t.Context(), &jsonrpc.Response{ID: of.asked.ID, Result: json.RawMessage(`{"action":"accept","content":{"name":"` + name + `"}}`)}))
+		require.Contains(t, string(of.read().(*jsonrpc.Response).Result), name)
+	}
+}

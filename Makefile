@@ -8,7 +8,7 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance fleet-compare shells adapters packaging real browser conformance chaos mutants bench bench-check fuzz doctor-servers ci
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ fmt: ## fail if a file is not formatted
 
 lint: ## golangci-lint, at a pinned version built into bin/
 	@.ci/run lint
+
+fleet-compare: ## the cluster of the actor library beside a fleet
+	@.ci/etcd
+	cd fleet/compare && GOWORK=off $(GO) test -count=1 -timeout 10m -v .
 
 shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
 	@.ci/run shells

@@ -34,6 +34,7 @@ type Execution struct {
 	At time.Duration
 }
 
+// String names the process and its epoch.
 func (l *Life) String() string {
 	return fmt.Sprintf("%s as process %d, epoch %d", l.Name, l.PID, l.Epoch)
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -107,7 +106,7 @@ func join(_ context.Context, c fleettest.NodeConfig) (fleettest.Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }))
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	props := actor.PropsFromProducer(func() actor.Actor { return &grain{dir: c.Dir} })
 	m := &member{cluster.New(system, cluster.Configure("compare", provider, disthash.New(), remote.Configure(host, port), cluster.WithKinds(cluster.NewKind(kind, props))))}
 	m.cluster.StartMember()

@@ -18,6 +18,8 @@ import (
 // fault is something that happens to a fleet, and how it is taken back. It says what it has done.
 type fault struct {
 	name string
+	// last: it is taken back after the others, because a node that starts waits until it has joined.
+	last bool
 	do   func(r *rand.Rand, f *Fleet) (what string, undo func())
 }
 
@@ -31,7 +33,7 @@ func someDirections(r *rand.Rand) []Direction {
 }
 
 var faults = []fault{
-	{"kill", func(r *rand.Rand, f *Fleet) (string, func()) {
+	{"kill", true, func(r *rand.Rand, f *Fleet) (string, func()) {
 		n := f.any(r)
 		if n.PID() == 0 {
 			return n.ID + ", which is dead", func() {}
@@ -42,7 +44,7 @@ var faults = []fault{
 		n.Kill()
 		return n.ID, n.Start
 	}},
-	{"stop", func(r *rand.Rand, f *Fleet) (string, func()) {
+	{"stop", false, func(r *rand.Rand, f *Fleet) (string, func()) {
 		n := f.any(r)
 		if n.PID() == 0 || n.stop != 0 {
 			return n.ID + ", which is stopped or dead", func() {}
@@ -50,25 +52,25 @@ var faults = []fault{
 		n.Stop()
 		return n.ID, func() { n.Continue() }
 	}},
-	{"cut from etcd", func(r *rand.Rand, f *Fleet) (string, func()) {
+	{"cut from etcd", false, func(r *rand.Rand, f *Fleet) (string, func()) {
 		n, directions := f.any(r), someDirections(r)
 		for _, p := range n.Stores {
 			p.Cut(AnySource, directions...)
 		}
 		return fmt.Sprint(n.ID, directions), n.HealStore
 	}},
-	{"cut a link", func(r *rand.Rand, f *Fleet) (string, func()) {
+	{"cut a link", false, func(r *rand.Rand, f *Fleet) (string, func()) {
 		to, from, directions := f.any(r), f.any(r), someDirections(r)
 		to.Peer.Cut(from.ID, directions...)
 		return fmt.Sprint(from.ID, " → ", to.ID, directions), func() { to.Peer.Heal(from.ID) }
 	}},
-	{"kill etcd", func(_ *rand.Rand, f *Fleet) (string, func()) {
+	{"kill etcd", false, func(_ *rand.Rand, f *Fleet) (string, func()) {
 		for _, s := range f.Etcd {
 			s.Kill()
 		}
 		return "all members", f.runEtcd
 	}},
-	{"kill the guard", func(r *rand.Rand, f *Fleet) (string, func()) {
+	{"kill the guard", false, func(r *rand.Rand, f *Fleet) (string, func()) {
 		n := f.any(r)
 		pid := 0
 		if n.PID() != 0 {
@@ -79,7 +81,7 @@ var faults = []fault{
 		}
 		return fmt.Sprint("of ", n.ID, ", process ", pid), func() {} // it is replaced
 	}},
-	{"drain", func(r *rand.Rand, f *Fleet) (string, func()) {
+	{"drain", true, func(r *rand.Rand, f *Fleet) (string, func()) {
 		n := f.any(r)
 		if n.PID() == 0 || n.stop != 0 {
 			return n.ID + ", which is stopped or dead", func() {}
@@ -127,17 +129,21 @@ func playFaults(t *testing.T, seed uint64) {
 	}
 	load()
 	for range pick(3, 4) { // rounds
-		var undo []func()
+		var undo, undoLast []func()
 		for range 1 + r.IntN(2) {
 			chosen := faults[r.IntN(len(faults))]
 			what, back := chosen.do(r, f)
 			t.Logf("%6.2f s: %s %s", (boottime.Now() - start).Seconds(), chosen.name, what)
-			undo = append(undo, back)
+			if chosen.last {
+				undoLast = append(undoLast, back)
+			} else {
+				undo = append(undo, back)
+			}
 			time.Sleep(time.Duration(r.IntN(500)) * time.Millisecond) // when the next one comes is random
 		}
 		// Some faults are shorter than a lease, some longer.
 		time.Sleep(time.Duration(r.Int64N(int64(ttl() + 2*time.Second))))
-		for _, back := range undo {
+		for _, back := range slices.Concat(undo, undoLast) {
 			back()
 		}
 		t.Logf("%6.2f s: all undone", (boottime.Now() - start).Seconds())

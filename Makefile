@@ -8,10 +8,10 @@ RACE ?= -race
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all tidy race soak vet fmt lint demo fleet shells adapters packaging real browser conformance chaos mutants bench bench-check bench-cluster fuzz doctor-servers ci
+.PHONY: help test test-all tidy race soak vet fmt lint demo fleet fleet-acceptance shells adapters packaging real browser conformance chaos mutants bench bench-check bench-cluster fuzz doctor-servers ci
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## all tests of the library; needs only Go
 	$(GO) test ./...
@@ -41,8 +41,12 @@ lint: ## golangci-lint, at a pinned version built into bin/
 shells: ## completion in real shells; needs bash, zsh, fish, mandoc and tmux
 	@.ci/run shells
 
-fleet: ## 10,000 fleets in simulated time, and stores and nodes with etcd of Debian
+fleet: ## 10,000 fleets in simulated time, and fleets of processes, stores and nodes with etcd of Debian
 	@.ci/run fleet
+
+fleet-acceptance: ## the acceptance lines of docs/fleet.md in full size, about an hour; ARGS="-fleet.strict -run TestKill"
+	@.ci/etcd
+	$(GO) test -count=1 -timeout 0 -v ./fleet/fleettest -fleet.full $(ARGS)
 
 demo: ## the demo, which checks what it prints
 	$(GO) run ./cmd/demo

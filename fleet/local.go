@@ -27,10 +27,7 @@ type local struct {
 	// inForce reports whether the lease of the node has not ended.
 	inForce func() bool
 
-	// leaving: no further call is begun, because the server is handed over or ended.
-	leaving atomic.Bool
-	calls   atomic.Int64  // in flight
-	idle    chan struct{} // has room for one; filled when leaving is set and no call is in flight
+	turnstile // leaving: the server is handed over or ended
 
 	mu       sync.Mutex
 	closed   bool // no session is opened any more
@@ -40,48 +37,13 @@ type local struct {
 }
 
 func newLocal(name, node string, epoch uint64, exclusive bool, ended func(*local)) *local {
-	l := &local{name: name, node: node, exclusive: exclusive, ended: ended, idle: make(chan struct{}, 1), sessions: map[*localSession]bool{}}
+	l := &local{name: name, node: node, exclusive: exclusive, ended: ended, turnstile: turnstile{idle: make(chan struct{})}, sessions: map[*localSession]bool{}}
 	l.epoch.Store(epoch)
 	return l
 }
 
 // errEnding is the cause of calls and starts that come when the server is leaving this node.
 var errEnding = errors.New("the server is leaving this node")
-
-// begin admits a call. Each one that is admitted ends with done.
-func (l *local) begin() bool {
-	l.calls.Add(1)
-	if l.leaving.Load() {
-		l.done()
-		return false
-	}
-	return true
-}
-
-func (l *local) done() {
-	if l.calls.Add(-1) == 0 && l.leaving.Load() {
-		l.signal()
-	}
-}
-
-func (l *local) signal() {
-	select {
-	case l.idle <- struct{}{}:
-	default:
-	}
-}
-
-// drain admits no further call, and returns when none is in flight or ctx ends.
-func (l *local) drain(ctx context.Context) {
-	l.leaving.Store(true)
-	if l.calls.Load() == 0 {
-		return
-	}
-	select {
-	case <-l.idle:
-	case <-ctx.Done():
-	}
-}
 
 // end ends all sessions, and lets none begin. now: without a grace.
 func (l *local) end(cause *supervisor.Cause, now bool) {

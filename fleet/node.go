@@ -275,6 +275,9 @@ func (n *Node) reroute(name string) {
 	n.work.Go(func() {
 		ctx, cancel := context.WithTimeout(n.ctx, rerouteTimeout)
 		defer cancel()
+		if s := n.routes.outdated(name); s != nil {
+			s.settle(ctx)
+		}
 		// It is not registered yet, or no longer: then there is nothing to do.
 		if err := n.Client.Restart(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && n.ctx.Err() == nil {
 			n.log.Warn().Err(err).Str("server", name).Msg("the way to the server has changed, and its session does not follow")

@@ -23,24 +23,26 @@ import (
 
 // remoteSession is a session of a server that runs on another node. It answers lists from the
 // catalog of its owner, and passes calls on with the epoch of the placement. It ends when the node
-// cannot be reached; a change of the place ends it, too. Safe for concurrent use.
+// cannot be reached; a change of the place ends it, too, after the answers that are on their way.
+// Safe for concurrent use.
 type remoteSession struct {
 	*life
-	dialer *dialer
-	to     remote
-	ctx    context.Context // ends with the session
-	cancel context.CancelFunc
-	route  peer.Route      // set by Open, as the fields below
-	reader *forward.Reader // requests that are not calls
-	client *peer.Client
-	notify func(transport.Notice)
-	body   atomic.Pointer[catalog.Body]
-	heard  atomic.Int64 // when the owner last answered, in nanoseconds since began
-	began  time.Time
+	turnstile // of calls; leaving: the place has changed
+	dialer    *dialer
+	to        remote
+	ctx       context.Context // ends with the session
+	cancel    context.CancelFunc
+	route     peer.Route      // set by Open, as the fields below
+	reader    *forward.Reader // requests that are not calls
+	client    *peer.Client
+	notify    func(transport.Notice)
+	body      atomic.Pointer[catalog.Body]
+	heard     atomic.Int64 // when the owner last answered, in nanoseconds since began
+	began     time.Time
 }
 
 func newRemoteSession(d *dialer, to remote) *remoteSession {
-	s := &remoteSession{life: newLife(), dialer: d, to: to, began: time.Now(), notify: func(transport.Notice) {}}
+	s := &remoteSession{life: newLife(), turnstile: turnstile{idle: make(chan struct{})}, dialer: d, to: to, began: time.Now(), notify: func(transport.Notice) {}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -80,6 +82,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 		return err
 	}
 	s.heard.Store(int64(time.Since(s.began)))
+	node.routes.opened(name, s)
 	node.work.Go(func() { s.follow(to.client, record) })
 	node.work.Go(func() { _ = s.reader.Follow(s.ctx) }) // a node of the version before has none
 	return nil
@@ -204,6 +207,10 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 		defer context.AfterFunc(s.ctx, cancel)()
 		return nil, s.reader.Listen(ctx, r)
 	}
+	if !s.begin() {
+		return nil, moving(s.dialer.spec.Name, errPlaceChanged)
+	}
+	defer s.done()
 	if r.LogLevel != "" && s.Info().Era == mcpvisor.EraModern { // nobody sets it for a session of this version
 		_ = s.reader.SetLevel(ctx, r.LogLevel)
 	}
@@ -220,6 +227,23 @@ func (s *remoteSession) Request(ctx context.Context, r transport.Request) (json.
 	}
 	return nil, e
 }
+
+// errPlaceChanged is the cause of a call that comes while the session to the former place ends.
+var errPlaceChanged = errors.New("another node has taken the server over")
+
+// settle waits for answers that are on their way, as those are that the former owner of a server has
+// given before it released it. If that owner cannot be reached, none come.
+func (s *remoteSession) settle(ctx context.Context) {
+	if s.client.Reachable() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	s.drain(ctx)
+}
+
+// settleTimeout is short, because nobody can call the server meanwhile.
+const settleTimeout = time.Second
 
 // over is the error of a request that ends with the session.
 func (s *remoteSession) over(outcome mcpvisor.Outcome) error {

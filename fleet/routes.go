@@ -19,6 +19,8 @@ type remote struct {
 type route struct {
 	local  *local
 	remote *remote
+	// session is the last one to the server on another node; nil: there was none.
+	session *remoteSession
 	// changed is closed, and replaced, when the route or the record of its catalog changes.
 	changed chan struct{}
 	record  catalogRecord
@@ -55,6 +57,24 @@ func (r *routes) current(name string) (l *local, to *remote, record catalogRecor
 	defer r.mu.Unlock()
 	at := r.getLocked(name)
 	return at.local, at.remote, at.record, at.changed
+}
+
+// opened notes a session to the server on another node.
+func (r *routes) opened(name string, s *remoteSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.getLocked(name).session = s
+}
+
+// outdated returns the last session to the server, if it goes where the server no longer is; nil if
+// there is none.
+func (r *routes) outdated(name string) *remoteSession {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if at := r.byName[name]; at != nil && at.session != nil && (at.remote == nil || *at.remote != at.session.to) {
+		return at.session
+	}
+	return nil
 }
 
 // start notes that the server runs here from now on.

@@ -119,16 +119,17 @@ var arrows = map[string]arrow{
 	"fleet/internal/kv":        {folders: "fleet/store"},
 	"fleet/internal/boottime":  {foreign: []string{xsys}},
 	"fleet/internal/storetest": {"fleet/store", []string{"github.com/stretchr/testify/require"}},
-	"fleet/internal/etcdtest":  {foreign: []string{"github.com/stretchr/testify/require"}},
+	"fleet/internal/etcdtest":  {foreign: []string{"github.com/stretchr/testify/"}},
 	"fleet/placement":          {},
 	"fleet/store":              {},
 	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
-	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap"}},
+	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap", "google.golang.org/grpc/"}},
 	"fleet/certs":              {},
 	"fleet/peer":               {". supervisor facade transport fleet/certs fleet/internal/catalog", []string{sdk, "google.golang.org/grpc/"}},
 	"fleet/internal/forward":   {". facade transport internal/ fleet/peer", []string{sdk}},
 	"fleet/internal/catalog":   {". supervisor internal/", []string{sdk}},
 	"fleet/guard":              {"fleet/internal/boottime", []string{xsys}},
+	"fleet/fleettest":          {". supervisor facade fleet fleet/", []string{sdk, zerolog, "github.com/stretchr/testify/require"}},
 }
 
 // arrowOf returns the arrow of a folder.

@@ -35,6 +35,7 @@ const apiFile = "docs/api.txt"
 var unfrozen = map[string]string{
 	"actors":              "the runtime behind facade; programs use facade",
 	"fleet":               "in the making",
+	"fleet/fleettest":     "fleets of processes, for the tests of the fleet",
 	"fleet/placement":     "the plan of a fleet; programs will use fleet",
 	"fleet/store":         "the contract of the stores, in the making",
 	"fleet/store/etcd":    "in the making",

@@ -3,15 +3,19 @@ package etcdtest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,53 +44,125 @@ func Program(t *testing.T) string {
 	}
 }
 
-// Server is one member that is a cluster.
+// Server is one member of a cluster.
 type Server struct {
 	Endpoint string // http://127.0.0.1:port
 	args     []string
+	log      string // the file of its stderr
 	program  string
 	cmd      *exec.Cmd
 }
 
-// Start runs an etcd with an empty database until the test ends.
+// Start runs an etcd of one member, with an empty database, until the test ends.
 func Start(t *testing.T) *Server {
 	t.Helper()
-	s := &Server{program: Program(t)}
-	client, peer := "http://"+freeAddress(t), "http://"+freeAddress(t)
-	s.Endpoint = client
-	s.args = []string{
-		"--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
-		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer,
-		"--log-level", "error", "--heartbeat-interval", "50", "--election-timeout", "500",
-	}
-	s.Run(t)
-	t.Cleanup(s.Kill)
-	return s
+	return StartCluster(t, 1)[0]
 }
 
-// Run starts the member, again after [Server.Kill], and waits until it is healthy.
+// StartCluster runs a cluster with an empty database until the test ends.
+func StartCluster(t *testing.T, members int) []*Server {
+	t.Helper()
+	program := Program(t)
+	heartbeat, election := "50", "500"
+	if members > 1 { // a busy machine must not lose its leader
+		heartbeat, election = "100", "1000"
+	}
+	all := make([]*Server, members)
+	peers, cluster := make([]string, members), make([]string, members)
+	for i := range all {
+		peers[i] = "http://" + freeAddress(t)
+		cluster[i] = fmt.Sprintf("member%d=%s", i, peers[i])
+	}
+	for i := range all {
+		client := "http://" + freeAddress(t)
+		all[i] = &Server{Endpoint: client, log: filepath.Join(t.TempDir(), "log"), program: program, args: []string{
+			"--name", fmt.Sprint("member", i), "--initial-cluster", strings.Join(cluster, ","),
+			"--data-dir", t.TempDir(), "--listen-client-urls", client, "--advertise-client-urls", client,
+			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
+			"--logger", "zap", "--log-level", "fatal", "--heartbeat-interval", heartbeat, "--election-timeout", election,
+		}}
+		all[i].start(t)
+		t.Cleanup(all[i].Kill)
+	}
+	for _, s := range all {
+		s.wait(t)
+	}
+	return all
+}
+
+// Run starts the member, again after [Server.Kill], and waits until it is healthy: it has a leader.
 func (s *Server) Run(t *testing.T) {
+	t.Helper()
+	s.start(t)
+	s.wait(t)
+}
+
+// RunAll starts members that were killed, and waits until all are healthy.
+func RunAll(t *testing.T, servers ...*Server) {
+	t.Helper()
+	for _, s := range servers {
+		s.start(t)
+	}
+	for _, s := range servers {
+		s.wait(t)
+	}
+}
+
+func (s *Server) start(t *testing.T) {
 	t.Helper()
 	s.cmd = exec.Command(s.program, s.args...)
 	s.cmd.Env = append(os.Environ(), "ETCD_UNSUPPORTED_ARCH=arm64")
-	s.cmd.Stderr = os.Stderr
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	defer func() { _ = log.Close() }()
+	s.cmd.Stderr = log
 	require.NoError(t, s.cmd.Start())
-	require.Eventually(t, s.healthy, 30*time.Second, 50*time.Millisecond, "etcd does not answer")
+}
+
+func (s *Server) wait(t *testing.T) {
+	t.Helper()
+	if !assert.Eventually(t, s.healthy, 30*time.Second, 50*time.Millisecond, "etcd does not answer") {
+		said, _ := os.ReadFile(s.log)
+		require.FailNow(t, "etcd has said: "+string(said[max(0, len(said)-4096):]))
+	}
 }
 
 func (s *Server) healthy() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Endpoint+"/health", http.NoBody)
+	_, err := s.ask(http.MethodGet, "/health")
+	return err == nil
+}
+
+// Leads reports whether the member is the leader of its cluster.
+func (s *Server) Leads() bool {
+	body, err := s.ask(http.MethodPost, "/v3/maintenance/status")
 	if err != nil {
 		return false
+	}
+	var status struct {
+		Leader string `json:"leader"`
+		Header struct {
+			Member string `json:"member_id"`
+		} `json:"header"`
+	}
+	return json.Unmarshal(body, &status) == nil && status.Leader != "" && status.Leader == status.Header.Member
+}
+
+func (s *Server) ask(method, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, s.Endpoint+path, strings.NewReader("{}"))
+	if err != nil {
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("etcd answers %s", response.Status)
+	}
+	return io.ReadAll(response.Body)
 }
 
 // Kill ends the member as kill -9 does.

@@ -16,8 +16,8 @@ const (
 	EffectGrant EffectKind = iota + 1
 	// EffectRenew: renew Lease. Request is answered.
 	EffectRenew
-	// EffectRevoke: give Lease back, and repeat it until the store has answered or the TTL is
-	// over. No answer is expected.
+	// EffectRevoke: give Lease back, and repeat it until the store has answered. No answer is
+	// expected.
 	EffectRevoke
 	// EffectRead: read everything. Request is answered.
 	EffectRead

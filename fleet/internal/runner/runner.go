@@ -181,7 +181,7 @@ func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
 		case protocol.EffectGrant, protocol.EffectRenew, protocol.EffectRead, protocol.EffectCommit:
 			r.work.Go(func() { r.put(r.ask(ctx, e)) })
 		case protocol.EffectRevoke:
-			r.work.Go(func() { r.revoke(e.Lease) })
+			r.work.Go(func() { r.revoke(ctx, e.Lease) })
 		case protocol.EffectWatch:
 			r.watch(ctx, e)
 		case protocol.EffectDeadline:
@@ -238,16 +238,21 @@ func (r *Runner) ask(ctx context.Context, e protocol.Effect) (in protocol.Input)
 	return in
 }
 
-// revoke gives a lease back, for as long as it may live; also when the node ends meanwhile.
-func (r *Runner) revoke(lease store.Lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
+// revoke gives a lease back, however long the store is away: it lets leases live for another TTL when
+// it returns. When the node ends, it tries for a little longer.
+func (r *Runner) revoke(ctx context.Context, lease store.Lease) {
+	until, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	for ctx.Err() == nil {
-		if err := r.store.Revoke(ctx, lease); err == nil || errors.Is(err, store.ErrClosed) {
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(r.timeout, cancel) })()
+	for until.Err() == nil {
+		attempt, done := context.WithTimeout(until, r.timeout)
+		err := r.store.Revoke(attempt, lease)
+		done()
+		if err == nil || errors.Is(err, store.ErrClosed) {
 			return
 		}
 		select {
-		case <-ctx.Done():
+		case <-until.Done():
 		case <-time.After(revokeAgain):
 		}
 	}

@@ -1,7 +1,9 @@
 package runner_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -350,4 +352,73 @@ func TestRunner_fence(t *testing.T) {
 	after, err := a.Snapshot(t.Context())
 	require.NoError(t, err)
 	require.NotEqual(t, before.Life, after.Life)
+}
+
+// awayStore is a store that can be away, without an answer to anything.
+type awayStore struct {
+	store.Store
+	mu      sync.Mutex
+	away    bool
+	refused int // revocations while it was away
+	revoked chan store.Lease
+}
+
+func (s *awayStore) reach() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away {
+		return errors.New("the store is away")
+	}
+	return nil
+}
+
+func (s *awayStore) Renew(ctx context.Context, lease store.Lease) error {
+	return cmp.Or(s.reach(), s.Store.Renew(ctx, lease))
+}
+
+func (s *awayStore) Grant(ctx context.Context, ttl time.Duration) (store.Lease, error) {
+	if err := s.reach(); err != nil {
+		return 0, err
+	}
+	return s.Store.Grant(ctx, ttl)
+}
+
+func (s *awayStore) Revoke(ctx context.Context, lease store.Lease) error {
+	if err := s.reach(); err != nil {
+		s.mu.Lock()
+		s.refused++
+		s.mu.Unlock()
+		return err
+	}
+	s.revoked <- lease
+	return s.Store.Revoke(ctx, lease)
+}
+
+// TestRunner_revokes: a node gives a lease back however long the store was away, because that lets
+// leases live for longer than their TTL when it returns.
+func TestRunner_revokes(t *testing.T) {
+	s := &awayStore{Store: memory.New(), revoked: make(chan store.Lease, 1)}
+	defer func() { require.NoError(t, s.Store.Close()) }()
+	f := &fleet{t: t, board: newBoard(), ttl: time.Second, open: func(*testing.T) store.Store { return shared{s} }}
+	f.specs(2)
+	f.join("a")
+	f.board.wait(t, "all names run", placed(2, "a"))
+	s.mu.Lock()
+	s.away = true
+	s.mu.Unlock()
+	// More attempts than fit into the time of one request.
+	require.Eventually(t, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.refused > 30
+	}, time.Minute, 10*time.Millisecond)
+	s.mu.Lock()
+	s.away = false
+	s.mu.Unlock()
+	select {
+	case <-s.revoked:
+	case <-time.After(time.Minute):
+		require.Fail(t, "the lease was not given back")
+	}
+	f.board.wait(t, "all names run again", placed(2, "a"))
 }

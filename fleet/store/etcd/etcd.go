@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -38,6 +40,13 @@ const (
 	// progressEvery is how often a watch asks whether it is alive.
 	progressEvery = 2 * time.Second
 )
+
+// redial is how often a member that is away is tried. By default the pauses grow to two minutes, and
+// exclusive servers would stay down for as long after the members have come back.
+var redial = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: dialTimeout,
+}
 
 // Store is a [store.Store] in etcd.
 type Store struct {
@@ -76,6 +85,7 @@ func Open(c Config) (*Store, error) {
 func dial(c Config) (*clientv3.Client, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: c.Endpoints, TLS: c.TLS, Username: c.Username, Password: c.Password,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(redial)},
 		DialTimeout: dialTimeout, DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: pingTimeout,
 		Logger: zap.NewNop(), // what fails is returned
 	})

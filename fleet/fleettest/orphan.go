@@ -1,0 +1,75 @@
+//go:build linux
+
+package fleettest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// processesOf returns the processes that have an entry in their environment, and are no zombies.
+func processesOf(entry string) (pids []int) {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		// A zombie has no environment any longer.
+		environment, err := os.ReadFile(filepath.Join(folder, "environ"))
+		if err != nil {
+			continue
+		}
+		for item := range bytes.SplitSeq(environment, []byte{0}) {
+			if string(item) == entry {
+				pids = append(pids, pid)
+				break
+			}
+		}
+	}
+	return pids
+}
+
+// guardOf returns the guard of the process of a node, which is the same program; 0: it has none.
+func guardOf(node int) int {
+	own, _ := os.Readlink("/proc/self/exe")
+	for _, pid := range processesOf(roleName + "=" + roleNode) {
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if exe == own && bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", node)) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// describe says what a process is.
+func describe(pid int) string {
+	environment, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	about := fmt.Sprint("process ", pid)
+	for item := range bytes.SplitSeq(environment, []byte{0}) {
+		for _, name := range []string{roleName, serverName} {
+			if value, ok := bytes.CutPrefix(item, []byte(name+"=")); ok {
+				about += " " + string(value)
+			}
+		}
+	}
+	return about
+}
+
+// residentBytes is the memory of a process; 0: unknown.
+func residentBytes(pid int) int {
+	fields, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	parts := bytes.Fields(fields)
+	if len(parts) < 2 {
+		return 0
+	}
+	pages, _ := strconv.Atoi(string(parts[1]))
+	return pages * os.Getpagesize()
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package fleettest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
+)
+
+// TestThroughput is line 8: short calls, long results and many of them at a time, from node to node,
+// and what they cost in memory..
+func TestThroughput(t *testing.T) {
+	t.Run("in the process of the node", func(t *testing.T) {
+		f := startPair(t, Options{InMemory: true})
+		for callers, bound := range map[int]int{1: 10_000, 64: 40_000} {
+			rate := f.rate(callers)
+			require.Greater(t, rate, bound/factor(1, 20), "calls a second of %d callers", callers)
+		}
+	})
+	t.Run("processes", func(t *testing.T) {
+		f := startPair(t, Options{BufferBytes: 32 << 20})
+		f.rate(1)
+		f.rate(64)
+		longResults(t, f)
+	})
+}
+
+// startPair starts node a, and node b with servers.
+func startPair(t *testing.T, o Options) *Fleet {
+	t.Helper()
+	o.TTL, o.Nodes, o.Labels = ttl(), 2, true
+	f := Start(t, o)
+	all := Servers(8, 0)
+	for i := range all {
+		all[i].Labels = map[string]string{"node": "b"}
+	}
+	f.Apply(all)
+	f.answers(f.Nodes["a"], "after the start", time.Minute)
+	return f
+}
+
+// shortCall has about 100 bytes.
+var shortCall = arguments{Text: strings.Repeat("x", 80)}
+
+// rate returns how many short calls a second callers make.
+func (f *Fleet) rate(callers int) int {
+	f.t.Helper()
+	d := pick(time.Second, 5*time.Second)
+	l := must[*Load](f.Nodes["a"], "burst", burstOptions{Names: f.Names(), Callers: callers, For: d, Tool: toolCall, Args: shortCall})
+	rate := int(float64(l.Calls) / d.Seconds())
+	f.t.Logf("%d callers, 100 bytes: %d calls/s (bound %d); %v", callers, rate, map[int]int{1: 10_000, 64: 40_000}[callers], l)
+	require.Zero(f.t, l.Failed(), l.Samples)
+	return rate
+}
+
+func longResults(t *testing.T, f *Fleet) {
+	t.Helper()
+	a, b := f.Nodes["a"], f.Nodes["b"]
+	resident := func(when string) {
+		caller, owner := residentBytes(a.PID())>>20, residentBytes(b.PID())>>20
+		t.Logf("resident memory %s: caller %d MB, owner %d MB (bound 300)", when, caller, owner)
+		require.Less(t, max(caller, owner), factor(300, 3), "MB of memory %s", when)
+	}
+	resident("at rest")
+	for _, c := range []struct{ calls, bytes int }{{pick(2, 8), 100_000}, {1, 5_000_000}} {
+		begun := boottime.Now()
+		l := must[*Load](a, "burst", burstOptions{Names: f.Names(), Callers: 256, For: time.Minute, Calls: c.calls, Tool: toolBlob, Args: arguments{Bytes: c.bytes}})
+		t.Logf("256 callers, %d bytes: %.0f calls/s; %v", c.bytes, float64(l.Calls)/(boottime.Now()-begun).Seconds(), l)
+		require.Zero(t, l.Failed(), "%v %v", l, l.Samples)
+		require.Equal(t, 256*c.calls, l.Calls)
+		resident("after that")
+	}
+	// Beside long results of one server, short calls of another one.
+	neighbour := func() *Load {
+		return must[*Load](a, "burst", burstOptions{Names: f.Names()[1:2], Callers: 1, For: pick(time.Second, 3*time.Second), Tool: toolCall, Args: shortCall})
+	}
+	alone := neighbour()
+	type outcome struct {
+		load *Load
+		err  error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		l, err := ask[*Load](a, "burst", burstOptions{Names: f.Names()[:1], Callers: 1, For: pick(time.Second, 3*time.Second), Tool: toolBlob, Args: arguments{Bytes: 20_000_000}})
+		done <- outcome{l, err}
+	}()
+	beside := neighbour()
+	ended := <-done
+	require.NoError(t, ended.err)
+	long := ended.load
+	require.Zero(t, long.Failed(), long.Samples)
+	require.Zero(t, beside.Failed(), beside.Samples)
+	t.Logf("short calls alone: %v", alone)
+	t.Logf("short calls beside %d results of 20 MB: %v", long.Calls, beside)
+	within(t, "what results of 20 MB add to the median of short calls", beside.P50-alone.P50, 5*time.Millisecond)
+}
+
+// factor is n; times margin where other work may be done.
+func factor(n, margin int) int {
+	if *strict {
+		return n
+	}
+	return n * margin
+}
+
+// TestManyNames is line 9: many names are placed at the start, and move when a node dies.
+func TestManyNames(t *testing.T) {
+	f := Start(t, Options{TTL: ttl(), InMemory: true})
+	f.Apply(Servers(pick(300, 2000), 0))
+	begun := boottime.Now()
+	a := f.Nodes["a"]
+	within(t, "all names answer after the start", f.answers(a, "after the start", 2*time.Minute)-begun, 10*time.Second)
+	calls := must[[]Call](a, "probe", probeCommand{f.Names(), time.Minute})
+	count := map[int]int{}
+	for _, c := range calls {
+		count[c.PID]++
+	}
+	t.Logf("names of each node: %v", slices.Sorted(maps.Values(count)))
+	moving := count[f.Nodes["c"].PID()]
+	require.Greater(t, moving, len(f.servers)/6)
+	killed := f.Nodes["c"].Kill()
+	last := f.answers(a, "after a node is dead", 2*time.Minute)
+	t.Logf("%d names move", moving)
+	within(t, "all names answer after a node is dead", last-killed, 5*time.Second)
+}

@@ -120,9 +120,9 @@ func TestFleet_three_nodes_of_the_page(t *testing.T) {
 	data, err := json.Marshal(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet.json"), data, 0o600))
-	free := freeAddresses(t, 6)
+	free := freeAddresses(t, 7)
 	client, peer, page := free[0], free[1], free[2]
-	replace := strings.NewReplacer("127.0.0.1:2379", client, "127.0.0.1:7777", page, "127.0.0.1:7790", free[3], "127.0.0.1:7791", free[4], "127.0.0.1:7792", free[5],
+	replace := strings.NewReplacer("127.0.0.1:2379", client, "127.0.0.1:7777", page, "127.0.0.1:7790", free[3], "127.0.0.1:7791", free[4], "127.0.0.1:7792", free[5], "--node c", "--node c --http "+free[6],
 		"etcd --data-dir etcd-data", "etcd --data-dir etcd-data --log-level error --listen-client-urls http://"+client+" --advertise-client-urls http://"+client+" --listen-peer-urls http://"+peer+" --initial-advertise-peer-urls http://"+peer+" --initial-cluster default=http://"+peer,
 		"everything/echo message=hello", "everything/echo text=hello")
 
@@ -202,6 +202,7 @@ func TestFleet_three_nodes_of_the_page(t *testing.T) {
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Regexp(t, `(?m)^memory +ready .* on node c$`, shown)
 	require.Contains(t, s.run("mcpvisor --config fleet:c tools"), "memory/echo", "nobody waits for what runs nowhere")
+	require.Equal(t, http.StatusOK, probe(t, free[6], "/readyz"), "nor is the node unready because of it")
 	s.run("kill %3 %4; wait %3 %4")
 	s.run("kill %1")
 }

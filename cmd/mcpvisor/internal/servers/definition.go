@@ -2,9 +2,14 @@ package servers
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/zalando/go-keyring"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/websocket"
@@ -30,6 +35,35 @@ func LoadForNodes(paths []string) (*config.File, error) {
 		config.WithKeyring(func(string, string) (string, error) { return "stand-in", nil }))
 }
 
+// nodeKeyring is the keyring of this machine for a node of a fleet, which must not wait for it: the
+// goroutine that resolves definitions renews the lease, too.
+var nodeKeyring = quickKeyring{get: keyring.Get, wait: time.Second, pause: time.Minute}
+
+// quickKeyring gives a look-up little time, and asks a keyring that has not answered only after a
+// pause. Safe for concurrent use.
+type quickKeyring struct {
+	get         func(service, account string) (string, error)
+	wait, pause time.Duration
+	silent      atomic.Int64 // since when it has not answered, in nanoseconds of Unix time; 0: it answers
+}
+
+func (k *quickKeyring) lookUp(service, account string) (string, error) {
+	if since := k.silent.Load(); since != 0 && time.Since(time.Unix(0, since)) < k.pause {
+		return "", errSilentKeyring
+	}
+	timer := time.NewTimer(k.wait)
+	defer timer.Stop()
+	began := time.Now()
+	value, err := lookUpIn(service, account, k.get, timer.C)
+	if err != nil && time.Since(began) >= k.wait {
+		k.silent.Store(time.Now().UnixNano())
+		return "", errSilentKeyring
+	}
+	return value, err
+}
+
+var errSilentKeyring = errors.New("the keyring has not answered lately; unlock it, or use ${VAR} or ${file:…}")
+
 // ResolveDefinition makes the specification of a server of a fleet from its definition, an entry of a
 // configuration file, with the variables, the files and the keyring of this machine. Relative paths
 // begin at the working directory.
@@ -41,7 +75,7 @@ func ResolveDefinition(name string, definition json.RawMessage) (mcpvisor.Server
 	if err != nil {
 		return failed("it is not JSON")
 	}
-	file, err := config.Parse(text, "fleet", websocket.Option, config.WithKeyring(lookUpSecret))
+	file, err := config.Parse(text, "fleet", websocket.Option, config.WithKeyring(nodeKeyring.lookUp))
 	if err != nil {
 		return failed(err.Error())
 	}

@@ -33,7 +33,9 @@ type run struct {
 
 // boot starts nodes, and lets every name begin on one of them.
 func (r *run) boot(ids ...string) {
-	r.nodes.start(ids...)
+	for _, id := range ids { // members of the actor library that start at once may never see each other
+		r.nodes.start(id)
+	}
 	for i := range r.sizes.names {
 		r.names = append(r.names, fmt.Sprintf("s%02d", i))
 	}

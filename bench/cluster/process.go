@@ -43,23 +43,19 @@ func newNodes(c nodeConfig) *nodes {
 	return n
 }
 
-// start starts nodes at the same time, and waits until all nodes see all.
-func (n *nodes) start(ids ...string) {
-	for _, id := range ids {
-		cert, key, err := n.authority.Issue(id, "127.0.0.1")
-		check(err)
-		check(os.WriteFile(filepath.Join(n.config.Folder, id+".pem"), slices.Concat(cert, key), 0o600))
-		c := n.config
-		c.Node = id
-		cmd := exec.Command(must(os.Executable()))
-		cmd.Env = append(os.Environ(), c.variable())
-		cmd.Stderr = must(os.Create(filepath.Join(c.Folder, id+".stderr")))
-		n.all[id] = &process{cmd: cmd, in: json.NewEncoder(must(cmd.StdinPipe())), out: json.NewDecoder(bufio.NewReader(must(cmd.StdoutPipe())))}
-		check(cmd.Start())
-	}
-	for _, id := range ids {
-		n.read(id) // it has joined
-	}
+// start starts a node, and waits until all nodes see all.
+func (n *nodes) start(id string) {
+	cert, key, err := n.authority.Issue(id, "127.0.0.1")
+	check(err)
+	check(os.WriteFile(filepath.Join(n.config.Folder, id+".pem"), slices.Concat(cert, key), 0o600))
+	c := n.config
+	c.Node = id
+	cmd := exec.Command(must(os.Executable()))
+	cmd.Env = append(os.Environ(), c.variable())
+	cmd.Stderr = must(os.Create(filepath.Join(c.Folder, id+".stderr")))
+	n.all[id] = &process{cmd: cmd, in: json.NewEncoder(must(cmd.StdinPipe())), out: json.NewDecoder(bufio.NewReader(must(cmd.StdoutPipe())))}
+	check(cmd.Start())
+	n.read(id) // it has joined
 	for id := range n.all {
 		for end := now() + answerLimit; n.ask(id, question{Op: "members"}).Members != len(n.all); time.Sleep(20 * time.Millisecond) {
 			if now() > end {

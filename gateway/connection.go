@@ -60,7 +60,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
-	c.requests = newRequests(*limits, func(r *request) { go c.serve(r) }, c.end)
+	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
 	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
 }

@@ -202,10 +202,12 @@ func (x *exchange) deliver(hs *httpSession) {
 	}
 }
 
+// noRequest is the request of those that stand for a whole stream. It is not changed.
+var noRequest = new(jsonrpc.Request)
+
 // askable lets questions that belong to no call come on the stream of the session, which wake wakes.
 func (hs *httpSession) askable(wake chan struct{}) *request {
-	asked := &request{Request: new(jsonrpc.Request), ctx: hs.ctx, out: newOutbox(&hs.opts.limits, nil)}
-	asked.out.wake, asked.out.asks = wake, true
+	asked := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
 	hs.questions.stand(asked)
 	return asked
 }

@@ -82,7 +82,8 @@ func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
 
 // A notification that is too long is not read: here a cancellation, which has no effect.
 func TestNotification_that_is_too_long(t *testing.T) {
-	q := newRequests(Limits{}.withDefaults(), func(*request) {}, func() {})
+	limits := Limits{}.withDefaults()
+	q := newRequests(&limits, func(*request) {}, func() {})
 	c := &connection{ctx: t.Context(), requests: q}
 	call := newRequest(t.Context(), numbered("tools/call", "")(0), nil)
 	require.NoError(t, q.admit(t.Context(), call))

@@ -53,7 +53,7 @@ func newRequest(ctx context.Context, r *jsonrpc.Request, out *outbox) *request {
 // are in flight, MaxWaiting wait in line, and further ones wait outside, in Write. A request
 // ends when its answer has been read, so a peer that does not read gets no further ones served.
 type requests struct {
-	limits Limits         // read only
+	limits *Limits        // read only
 	begin  func(*request) // serves a request; it does not wait
 	idle   func()         // called when no request is left after drain
 
@@ -68,7 +68,7 @@ type requests struct {
 	draining bool                     // the client is closed: what is in flight is answered, the rest refused
 }
 
-func newRequests(limits Limits, begin func(*request), idle func()) *requests {
+func newRequests(limits *Limits, begin func(*request), idle func()) *requests {
 	return &requests{limits: limits, begin: begin, idle: idle}
 }
 

@@ -278,8 +278,8 @@ func (n *Node) reroute(name string) {
 		if s := n.routes.outdated(name); s != nil {
 			s.settle(ctx)
 		}
-		// It is not registered yet, or no longer: then there is nothing to do.
-		if err := n.Client.Restart(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && n.ctx.Err() == nil {
+		// It is not registered yet, or no longer, or is just being unregistered: then there is nothing to do.
+		if err := n.Client.Restart(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrClosed) && n.ctx.Err() == nil {
 			n.log.Warn().Err(err).Str("server", name).Msg("the way to the server has changed, and its session does not follow")
 		}
 	})

@@ -62,7 +62,7 @@ func ExampleJoin() {
 
 // A node of a fleet on etcd, with a guard for exclusive servers and a gateway for the hosts of its
 // machine.
-func ExampleJoin_etcd() {
+func ExampleJoin_etcd() { //nolint:testableexamples // it needs an etcd
 	guard.Main(etcd.Release) // first in main: the guard is another process of this program
 
 	ctx := context.Background()
@@ -106,7 +106,7 @@ func ExampleJoin_etcd() {
 }
 
 // An operator moves a server to another node; later its program ends, and hands over what it has.
-func ExampleNode_Move() {
+func ExampleNode_Move() { //nolint:testableexamples // it needs two nodes
 	var node *fleet.Node // of fleet.Join
 	move := func(ctx context.Context) error {
 		if err := node.Move(ctx, "browser", "b"); err != nil {

@@ -52,9 +52,13 @@ func (o *recordingObserver) RequestEnded(ctx context.Context, r mcpvisor.Request
 // take returns the ends so far of one method, and forgets all.
 func (o *recordingObserver) take(t *testing.T, method string) (ends []mcpvisor.RequestEnd) {
 	t.Helper()
+	require.Eventually(t, func() bool { // a list may be read again in the background
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.ends) == len(o.starts)
+	}, 20*time.Second, time.Millisecond, "each start has its end")
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	require.Len(t, o.ends, len(o.starts), "each start has its end")
 	require.Equal(t, len(o.ends), o.paired)
 	for _, e := range o.ends {
 		if e.Method == method {

@@ -193,13 +193,13 @@ func TestCallTool_as_a_task_that_fails(t *testing.T) {
 
 // Timeouts.CallTotal bounds a call that has become a task, and not a handle.
 func TestCallTool_as_a_task_bounded(t *testing.T) {
-	onTaskServers(t, mcptest.TaskDef{Takes: 400 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
-		spec.Timeouts.CallTotal = 100 * time.Millisecond
+	onTaskServers(t, mcptest.TaskDef{Takes: 1100 * time.Millisecond, Poll: 10 * time.Millisecond}, func(t *testing.T, spec mcpvisor.ServerSpec, _ taskLedger) {
+		spec.Timeouts.CallTotal = 500 * time.Millisecond
 		c := newClient(t)
 		require.NoError(t, c.Register(t.Context(), spec))
 		_, err := c.CallTool(t.Context(), "s/job", jobArgs)
 		require.ErrorIs(t, err, mcpvisor.ErrTimeout)
-		require.ErrorContains(t, err, "Timeouts.CallTotal (100ms)")
+		require.ErrorContains(t, err, "Timeouts.CallTotal (500ms)")
 		task, err := c.StartTask(t.Context(), "s/job", jobArgs)
 		require.NoError(t, err)
 		short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)

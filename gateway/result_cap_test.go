@@ -29,7 +29,7 @@ func TestHandler_shortens_results(t *testing.T) {
 	client := newClient(t, mcpvisor.ServerSpec{Name: "a", InMemory: rawServer(result)})
 	alice, bob := NewToken(), NewToken()
 	settings := newSettings(t, Settings{Profiles: map[string]Profile{"p": {}}})
-	_, url := serveHTTP(t, client, WithMaxResultBytes(bound), WithSettings(settings), WithTokens(
+	_, url := serveHTTP(t, client, WithHTTPLimits(HTTPLimits{KeepAlive: time.Hour}), WithMaxResultBytes(bound), WithSettings(settings), WithTokens(
 		Token{Principal: "alice", SHA256: HashToken(alice)}, Token{Principal: "bob", SHA256: HashToken(bob)}, Token{Principal: "alice", SHA256: HashToken("alice-at-work"), Profile: "p"}))
 
 	for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"} {

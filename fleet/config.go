@@ -60,7 +60,8 @@ type Config struct {
 
 	// Options are those of the facade.Client.
 	Options []facade.Option
-	// Resolve makes the specification of a server from its definition, on each node; variables in it
+	// Resolve makes the specification of a server from its definition, on each node. It must return, and
+	// many goroutines call it; what it waits for delays its own server alone. Variables in a definition
 	// have the values of that node. An error concerns this node alone: it leaves the server to others,
 	// and reaches it there. Default: an entry of a configuration file, as package config reads it.
 	Resolve func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,18 +36,19 @@ import (
 type Node struct {
 	*facade.Client
 
-	id       string
-	config   Config
-	store    store.Store
-	log      zerolog.Logger
-	routes   *routes
-	peers    *peers
-	server   *peer.Server // nil without a listener
-	owner    *forward.Owner
-	guards   *guards
-	catalogs *catalogs
-	runner   *runner.Runner
-	starts   chan struct{} // a place for each process that is being started
+	id        string
+	config    Config
+	store     store.Store
+	log       zerolog.Logger
+	routes    *routes
+	peers     *peers
+	server    *peer.Server // nil without a listener
+	owner     *forward.Owner
+	guards    *guards
+	catalogs  *catalogs
+	runner    *runner.Runner
+	starts    chan struct{} // a place for each process that is being started
+	resolving chan struct{} // a place for each definition that is being resolved
 
 	ctx    context.Context // ends when the node ends
 	cancel context.CancelFunc
@@ -66,11 +68,15 @@ type Node struct {
 
 // definition is one server of the fleet.
 type definition struct {
-	record     records.Spec
+	name   string
+	record records.Spec
+	// The rest is guarded by Node.mu.
+	resolving  bool // it has begun
+	resolved   bool
 	spec       mcpvisor.ServerSpec // with the real transport
 	shown      mcpvisor.ServerSpec // as it is registered
 	err        error               // why this node cannot run it
-	registered bool                // with this definition; guarded by Node.mu
+	registered bool                // with this definition
 }
 
 // Join makes this process a node of a fleet. It returns when the node is a member and knows the
@@ -85,7 +91,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{id: id, config: config, store: config.Store, log: config.Logger.With().Str("node", id).Logger(), routes: newRoutes(id), peers: newPeers(config.Identity),
-		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), ran: make(chan struct{}),
+		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), ran: make(chan struct{}),
 		specs: map[string]*definition{}, ours: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
@@ -112,7 +118,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		defer close(n.ran)
 		_ = n.runner.Run(n.ctx)
 	})
-	n.work.Go(func() { n.register(n.ctx) })
+	n.work.Go(func() { n.followSpecs(n.ctx) })
 	n.work.Go(func() { n.followDrain(n.ctx) })
 	n.work.Go(func() { n.catalogs.publish(n.ctx) })
 	n.work.Go(func() { n.catalogs.watchEvents(n.ctx) })
@@ -227,30 +233,40 @@ func (w *work) Wait() {
 func (n *Node) newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (transport.Dialer, error) {
 	n.mu.Lock()
 	d := n.specs[spec.Name]
+	ours := d != nil && spec.Transport != nil && spec.Transport == d.shown.Transport
+	var of definition
+	if ours {
+		of = *d
+	}
 	n.mu.Unlock()
-	if d == nil || spec.Transport == nil || spec.Transport != d.shown.Transport {
+	if !ours {
 		return dial.New(spec, opts) // the program has registered it
 	}
-	return &dialer{node: n, spec: d.spec, err: d.err, opts: opts, host: newHostHandlers(&opts.Handlers)}, nil
+	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: newHostHandlers(&opts.Handlers)}, nil
 }
 
-// register keeps the registered servers those of the fleet, until ctx ends.
-func (n *Node) register(ctx context.Context) {
+// followSpecs keeps the registered servers those of the fleet, until ctx ends.
+func (n *Node) followSpecs(ctx context.Context) {
 	for {
 		select {
 		case <-n.dirty:
 		case <-ctx.Done():
 			return
 		}
+		n.resolve()
 		n.mu.Lock()
 		wanted := make(map[string]*definition, len(n.specs))
 		specs := make([]mcpvisor.ServerSpec, 0, len(n.specs))
 		for name, d := range n.specs {
-			wanted[name] = d
-			specs = append(specs, d.shown)
-			n.ours[name] = true
+			if d.resolved {
+				wanted[name] = d
+				specs = append(specs, d.shown)
+				n.ours[name] = true
+			}
 		}
-		others := slices.DeleteFunc(n.Client.Servers(), func(name string) bool { return n.ours[name] })
+		others := slices.DeleteFunc(n.Client.Servers(), func(name string) bool { // and what is not resolved again yet
+			return n.ours[name] && (wanted[name] != nil || n.specs[name] == nil)
+		})
 		n.mu.Unlock()
 		if err := n.Client.Apply(ctx, specs, others...); err != nil && ctx.Err() == nil {
 			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered")
@@ -269,6 +285,73 @@ func (n *Node) register(ctx context.Context) {
 		n.mu.Unlock()
 	}
 }
+
+// resolve makes the specifications of servers whose definitions are new. That may read files, which
+// may hang: so it is not done by the goroutine that keeps the lease, and who takes longer than
+// resolveWait is registered later.
+func (n *Node) resolve() {
+	n.mu.Lock()
+	var fresh []*definition
+	for _, d := range n.specs {
+		if !d.resolved && !d.resolving {
+			d.resolving = true
+			fresh = append(fresh, d)
+		}
+	}
+	n.mu.Unlock()
+	if len(fresh) == 0 {
+		return
+	}
+	var left atomic.Int64
+	left.Store(int64(len(fresh)))
+	done := make(chan struct{})
+	for _, d := range fresh {
+		n.work.Go(func() {
+			n.resolving <- struct{}{}
+			n.resolveOne(d)
+			<-n.resolving
+			if left.Add(-1) == 0 {
+				close(done)
+			}
+		})
+	}
+	timer := time.NewTimer(resolveWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-n.ctx.Done():
+	}
+}
+
+func (n *Node) resolveOne(d *definition) {
+	spec, err := n.config.Resolve(d.name, d.record.Definition)
+	if err != nil {
+		spec = mcpvisor.ServerSpec{}
+		n.log.Warn().Err(err).Str("server", d.name).Msg("this node cannot run the server")
+	}
+	spec.Name, spec.Exclusive = d.name, d.record.Exclusive
+	n.mu.Lock()
+	d.spec, d.shown, d.err, d.resolved = spec, shown(spec), err, true
+	n.mu.Unlock()
+	n.runner.Refuse(d.name, err != nil)
+	n.register()
+}
+
+// register has the registered servers follow the specifications.
+func (n *Node) register() {
+	select {
+	case n.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// resolveWait is how long the registration of servers waits for those whose definitions are being
+// resolved, so that many that come together are registered together.
+const resolveWait = 500 * time.Millisecond
+
+// resolveAtOnce is how many definitions are resolved at a time.
+const resolveAtOnce = 16
 
 // reroute lets the session of a server follow its route.
 func (n *Node) reroute(name string) {
@@ -394,29 +477,19 @@ func (s *servers) Deadline(lease store.Lease, at time.Duration) {
 
 // Spec implements [runner.Servers].
 func (s *servers) Spec(name string, record *records.Spec) {
-	var d *definition
-	if record != nil {
-		d = &definition{record: *record}
-		d.spec, d.err = s.config.Resolve(name, record.Definition)
-		if d.err != nil {
-			d.spec = mcpvisor.ServerSpec{}
-			s.log.Warn().Err(d.err).Str("server", name).Msg("this node cannot run the server")
-		}
-		d.spec.Name, d.spec.Exclusive = name, record.Exclusive
-		d.shown = shown(d.spec)
-		s.runner.Refuse(name, d.err != nil)
-	}
 	s.mu.Lock()
-	if d != nil {
-		s.specs[name] = d
-	} else {
+	if record == nil {
 		delete(s.specs, name)
+	} else {
+		d := &definition{name: name, record: *record}
+		if old := s.specs[name]; old != nil && old.resolved && old.record.Exclusive == record.Exclusive && bytes.Equal(old.record.Definition, record.Definition) {
+			*d = *old // only where it may run has changed: it continues
+			d.record = *record
+		}
+		s.specs[name] = d
 	}
 	s.mu.Unlock()
-	select {
-	case s.dirty <- struct{}{}:
-	default:
-	}
+	(*Node)(s).register()
 }
 
 // Place implements [runner.Servers].

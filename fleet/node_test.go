@@ -174,3 +174,66 @@ func TestJoin_bad_configuration(t *testing.T) {
 	_, err := Join(ctx, Config{Store: away, ID: "a"})
 	require.ErrorContains(t, err, "the store has not answered")
 }
+
+// TestNode_slow_definition: a definition that takes longer than the lease to resolve delays neither
+// other servers nor the renewals.
+func TestNode_slow_definition(t *testing.T) {
+	w := newWorld(t)
+	release := make(chan struct{})
+	var resolve func(string, json.RawMessage) (mcpvisor.ServerSpec, error)
+	a := w.join("a", func(c *Config) {
+		resolve = c.Resolve
+		c.Resolve = func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {
+			if name == "s0" {
+				<-release
+			}
+			return resolve(name, definition)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := Apply(ctx, w.store, someServers(2, 0))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		status, _ := a.ServerStatus("s1")
+		return status.Session != nil && status.Session.PID != 0
+	}, 20*time.Second, 5*time.Millisecond)
+	lease, before := a.lease.Load(), a.deadline.Load()
+	require.Eventually(t, func() bool { return time.Duration(a.deadline.Load()-before) > 3*time.Second }, 20*time.Second, 5*time.Millisecond)
+	require.Equal(t, lease, a.lease.Load())
+	_, known := a.ServerStatus("s0")
+	require.False(t, known)
+	close(release)
+	require.Eventually(t, func() bool {
+		status, _ := a.ServerStatus("s0")
+		return status.Session != nil && status.Session.PID != 0
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// TestNode_other_labels: a server continues if only where it may run has changed.
+func TestNode_other_labels(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", func(c *Config) { c.Labels = map[string]string{"zone": "1"} })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	all := someServers(1, 0)
+	_, err := a.Apply(ctx, all)
+	require.NoError(t, err)
+	waitReady(t, a)
+	before, _ := a.ServerStatus("s0")
+	all[0].Labels = map[string]string{"zone": "1"}
+	generation, err := a.Apply(ctx, all)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, generation)
+	require.Eventually(t, func() bool { return a.Status().Servers[0].Labels["zone"] == "1" }, 20*time.Second, 5*time.Millisecond)
+	after, _ := a.ServerStatus("s0")
+	require.Equal(t, before.Session.PID, after.Session.PID)
+	require.Equal(t, before.Gen, after.Gen)
+	all[0].Definition = json.RawMessage(`{"n":2}`)
+	_, err = a.Apply(ctx, all)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		status, _ := a.ServerStatus("s0")
+		return status.Gen > before.Gen && status.Session != nil
+	}, 20*time.Second, 5*time.Millisecond)
+}

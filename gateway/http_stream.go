@@ -160,8 +160,12 @@ func (x *exchange) deliver(hs *httpSession) {
 	defer s.leaveStream(hs, mine)
 	hs.notify.wakeWith(signal)
 	known := x.startDelivery(hs)
-	asked := hs.askable(wake)
-	defer hs.questions.fall(asked)
+	var asked *request // nil while no server can ask without a call: most streams carry no questions
+	defer func() {
+		if asked != nil {
+			hs.questions.fall(asked)
+		}
+	}()
 	if !x.prime(hs, &known) {
 		return
 	}
@@ -170,17 +174,22 @@ func (x *exchange) deliver(hs *httpSession) {
 	keepAlive := time.AfterFunc(s.limits.KeepAlive, signal)
 	defer keepAlive.Stop()
 	for {
+		if asked == nil && !hs.opts.sharesAll() {
+			asked = hs.askable(wake)
+		}
 		if m := hs.notify.next(); m != nil {
 			if !x.notification(m, &known) {
 				return
 			}
 			continue
 		}
-		if m, _ := asked.out.next(); m != nil {
-			if !x.event(m, eventID(known)) {
-				return
+		if asked != nil {
+			if m, _ := asked.out.next(); m != nil {
+				if !x.event(m, eventID(known)) {
+					return
+				}
+				continue
 			}
-			continue
 		}
 		select {
 		case <-wake:

@@ -5,7 +5,6 @@ package fleettest
 import (
 	"context"
 	"crypto/tls"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,14 +86,5 @@ func TestTrust(t *testing.T) {
 			}
 		}
 	}
-	noSecret()
-	t.Run("a literal secret", func(t *testing.T) {
-		all[0].Env = map[string]string{"ANTHROPIC_API_KEY": "sk-ant-" + strings.Repeat("a1B2", 20)}
-		_, err := ask[uint64](a, "apply", all)
-		if err == nil {
-			t.Skip("Apply does not refuse it yet")
-		}
-		require.NotContains(t, err.Error(), "sk-ant-")
-		noSecret()
-	})
+	noSecret() // mcpvisor fleet apply refuses those that are written out: its own test shows that
 }

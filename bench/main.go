@@ -69,6 +69,8 @@ func serve(ctx context.Context) bool {
 		_ = serveHTTP(sdkHTTP())
 	case "gateway":
 		_ = serveGateway(ctx)
+	case "relaypipe":
+		_ = relayPipe(ctx)
 	case "gatewaypipe":
 		_ = pipeGateway(ctx)
 	case "sdkgateway":
@@ -167,7 +169,7 @@ func numbers(list string) ([]int, error) {
 // own.
 func stdioTarget(kind string) target {
 	command := fastServer
-	if kind == "sdk" || kind == "gatewaypipe" {
+	if kind == "sdk" || kind == "gatewaypipe" || kind == "relaypipe" {
 		command = self()
 	}
 	return target{kind: kind, command: command, env: []string{"BENCH_SERVER=" + kind}, echoTool: "echo", echoArg: "text",

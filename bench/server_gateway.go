@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -41,6 +43,31 @@ func pipeGateway(ctx context.Context) error {
 		return err
 	}
 	return gateway.Serve(ctx, gateway.Transport(c, gateway.WithNames(gateway.Names{Prefix: gateway.PrefixNever})), &mcp.StdioTransport{})
+}
+
+// relayPipe copies bytes between its own stdin and stdout and those of the fast server, and looks at
+// none of them. What it adds is what one more process costs, whatever the process does.
+func relayPipe(ctx context.Context) error {
+	server := exec.CommandContext(ctx, fastServer)
+	server.Env = os.Environ()
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		return err
+	}
+	server.Stderr = os.Stderr
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	server.Stdout = w
+	if err := server.Start(); err != nil {
+		return err
+	}
+	_ = w.Close()
+	go func() { _, _ = io.Copy(os.Stdout, r) }()
+	_, err = io.Copy(stdin, os.Stdin)
+	_ = stdin.Close()
+	return errors.Join(err, server.Wait())
 }
 
 // serveSDKGateway is what the go-sdk makes easy: a client of the fast server, and a server with

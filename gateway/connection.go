@@ -48,14 +48,14 @@ type connection struct {
 	roundPeers  map[uint16]*roundPeer // by what requests have declared; guarded by roundMu
 
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
-	levelling chan struct{} // holds a value while the level of log messages is being set
+	levelling chan struct{} // holds a value while the level of log messages is being set; made by the first who sets it, under roundMu
 	held      atomic.Int64  // the subscriptions of the session
 }
 
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
 	limits := &g.opts.limits
-	c := &connection{gateway: g, listing: make(chan struct{}, 1), levelling: make(chan struct{}, 1)}
+	c := &connection{gateway: g, listing: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }

@@ -29,10 +29,11 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 		return nil, invalidParams(fmt.Sprintf("unknown log level %s; use one of %v", quote(p.Level), loggingLevels))
 	}
 	c.notify.setLogLevel(level)
-	if err := r.acquire(c.levelling); err != nil {
+	levelling := c.levellingTurn()
+	if err := r.acquire(levelling); err != nil {
 		return nil, err
 	}
-	defer func() { <-c.levelling }()
+	defer func() { <-levelling }()
 	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
 	defer cancel()
 	var all sync.WaitGroup
@@ -64,4 +65,14 @@ func logParams(m mcpvisor.LogMessage) any {
 		Logger string          `json:"logger,omitempty"`
 		Data   json.RawMessage `json:"data"`
 	}{m.Level, m.Logger, data}
+}
+
+// levellingTurn returns the channel of those who set the level of the session. Few sessions have one.
+func (c *connection) levellingTurn() chan struct{} {
+	c.roundMu.Lock()
+	defer c.roundMu.Unlock()
+	if c.levelling == nil {
+		c.levelling = make(chan struct{}, 1)
+	}
+	return c.levelling
 }

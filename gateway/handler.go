@@ -229,6 +229,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowedMethods)
 		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
 	}
+	x.flush()
 }
 
 // Status is what a [Server] does at one moment.

@@ -352,7 +352,7 @@ var sessionMethods = []string{"initialize", "ping", "logging/setLevel", "resourc
 func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || !r.ID.IsValid() { // nothing of it has an effect: a request is canceled by its connection
-		x.w.WriteHeader(http.StatusAccepted)
+		x.accept()
 		return
 	}
 	if e := checkHeaders(x.r.Header, r, header, meta); e != nil {
@@ -451,7 +451,7 @@ func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
 // the answer. If the peer goes, its requests are canceled.
 func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	if len(requests) == 0 {
-		x.w.WriteHeader(http.StatusAccepted)
+		x.accept()
 		return
 	}
 	if !x.server.reserve(x.principal, len(requests), 0) {
@@ -497,6 +497,7 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 	streams := acceptsStream(x.r)
 	failed := false // the peer does not read any more
 	var answers []encodedMessage
+	kept := 0 // bytes of answers
 	for answered := 0; answered+out.droppedAnswers() < n; {
 		m, ended := out.next()
 		if m == nil {
@@ -526,7 +527,12 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 		case x.streaming || batch && streams:
 			failed = !x.event(m, "")
 		case batch:
-			answers = append(answers, encodeMessage(m))
+			one := encodeMessage(m)
+			if kept > 0 && kept+one.len() > c.opts.limits.MaxUnreadBytes {
+				one = encodeMessage(&jsonrpc.Response{ID: ended.ID, Error: errLongBatch})
+			}
+			kept += one.len()
+			answers = append(answers, one)
 		default:
 			failed = !x.writeJSON(statusOf(m), encodeMessage(m))
 		}
@@ -536,9 +542,12 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 	case batch && len(answers) > 0:
 		x.writeBatch(answers)
 	case !x.streaming && out.droppedAnswers() == n: // the peer has canceled them
-		x.w.WriteHeader(http.StatusAccepted)
+		x.accept()
 	}
 }
+
+// errLongBatch is the answer to a request of a batch whose answers are too long together.
+var errLongBatch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the request was carried out, and its answer does not fit beside the others of the batch; send such requests one by one, or accept an event stream"}
 
 // statusOf is the HTTP status of an answer: errors that are about the request as a whole have one.
 func statusOf(m jsonrpc.Message) int {

@@ -16,11 +16,33 @@ import (
 
 // writeJSON writes an answer of one message. It reports false if the peer does not read.
 func (x *exchange) writeJSON(status int, m encodedMessage) bool {
+	return x.writeWhole(status, m.head, m.body, m.tail)
+}
+
+// writeWhole writes an answer as JSON to its last byte: what stays in the buffers of net/http would be
+// written without a deadline when the handler has returned.
+func (x *exchange) writeWhole(status int, parts ...[]byte) bool {
+	length := 0
+	for _, part := range parts {
+		length += len(part)
+	}
 	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(m.len()))
-	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
+	x.w.Header().Set("Content-Length", strconv.Itoa(length))
 	x.w.WriteHeader(status)
-	return x.writePieces(m.head, m.body, m.tail)
+	return x.writePieces(parts...) && x.flush()
+}
+
+// accept answers messages that have no answer.
+func (x *exchange) accept() {
+	x.w.Header().Set("Content-Length", "0")
+	x.w.WriteHeader(http.StatusAccepted)
+}
+
+// flush writes what net/http has buffered. It reports false if the peer does not read.
+func (x *exchange) flush() bool {
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
+	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
+	return x.control.Flush() == nil
 }
 
 // writePieces writes to the peer. Each piece has WriteTimeout, so that a large answer may take longer. It reports
@@ -45,11 +67,11 @@ func (x *exchange) writePieces(parts ...[]byte) bool {
 
 // writeBatch writes the answers of a batch.
 func (x *exchange) writeBatch(answers []encodedMessage) {
-	m := encodedMessage{tail: []byte("]")}
+	parts := make([][]byte, 0, 4*len(answers)+1)
 	for i, a := range answers {
-		m.body = append(append(append(append(m.body, ",["[btoi(i == 0)]), a.head...), a.body...), a.tail...)
+		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.head, a.body, a.tail)
 	}
-	x.writeJSON(http.StatusOK, m)
+	x.writeWhole(http.StatusOK, append(parts, []byte("]"))...)
 }
 
 func btoi(b bool) int {

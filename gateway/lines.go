@@ -21,17 +21,20 @@ import (
 // lines (MCP, basic, transports, stdio). For the go-sdk a line that it cannot read is the end of
 // the session, which is that of all requests in flight; here it is answered with an error. The
 // messages of a JSON-RPC batch are received one by one: only version 2025-03-26 has batches, and lets their
-// answers come alone. Other transports are returned as they are.
-func byLines(peer mcp.Transport) mcp.Transport {
+// answers come alone. Other transports are returned as they are, and lines is nil.
+func byLines(peer mcp.Transport) (transport mcp.Transport, lines *lineTransport) {
 	switch peer := peer.(type) {
 	case *mcp.IOTransport:
-		return &lineTransport{peer.Reader, peer.Writer, peer.MaxLineLength}
+		lines = &lineTransport{reader: peer.Reader, writer: peer.Writer, maxLine: peer.MaxLineLength}
+		return lines, lines
 	case *mcp.StdioTransport:
-		return &lineTransport{os.Stdin, openWriter{os.Stdout}, peer.MaxLineLength}
+		lines = &lineTransport{reader: os.Stdin, writer: openWriter{os.Stdout}, maxLine: peer.MaxLineLength}
+		return lines, lines
 	case *mcp.LoggingTransport:
-		return &mcp.LoggingTransport{Transport: byLines(peer.Transport), Writer: peer.Writer}
+		transport, lines = byLines(peer.Transport)
+		return &mcp.LoggingTransport{Transport: transport, Writer: peer.Writer}, lines
 	}
-	return peer
+	return peer, nil
 }
 
 // openWriter is a writer that stays open: standard output.
@@ -42,7 +45,8 @@ func (openWriter) Close() error { return nil }
 type lineTransport struct {
 	reader  io.ReadCloser
 	writer  io.WriteCloser
-	maxLine int // as in mcp.IOTransport: 0 is the default, and negative is no bound
+	maxLine int       // as in mcp.IOTransport: 0 is the default, and negative is no bound
+	made    *lineConn // by Connect; nil before
 }
 
 // Connect implements [mcp.Transport].
@@ -53,6 +57,7 @@ func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
 		c.maxLine = math.MaxInt
 	}
 	c.lines = linereader.New(c.reader, c.maxLine).Ahead(c.refuseAll)
+	t.made = c
 	return c, nil
 }
 

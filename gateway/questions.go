@@ -137,9 +137,11 @@ func (q *questions) moveLocked(r *request) {
 			close(one.answer)
 		case !r.out.moveQuestion(one, next.out):
 			one.carrier = next
+		case !next.out.addQuestion(next, one): // the peer does not read that stream either
+			delete(q.open, one.ID.Raw().(int64))
+			close(one.answer)
 		default:
 			one.carrier = next
-			next.out.addQuestion(next, one)
 		}
 	}
 }

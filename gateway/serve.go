@@ -37,7 +37,8 @@ import (
 // sessions are closed then. A peer that does not read its messages delays the return by 5 seconds at
 // most. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
-	far, err := byLines(peer).Connect(ctx)
+	transport, lines := byLines(peer)
+	far, err := transport.Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("gateway: connect to the peer: %w", err)
 	}
@@ -48,8 +49,8 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	}
 	if c, ok := near.(*connection); ok {
 		c.peer.Introduce(clients.Info{Transport: "stdio"})
-		if stream, ok := far.(*lineConn); ok {
-			stream.onTaken(c.out.noteRead)
+		if lines != nil {
+			lines.made.onTaken(c.out.noteRead)
 		}
 	}
 	both, cancel := context.WithCancel(ctx)
@@ -60,7 +61,7 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	select {
 	case err = <-ended:
 	case err = <-failure(near):
-	case <-peerEnd(far):
+	case <-peerEnd(lines):
 		select {
 		case err = <-ended: // what it has sent before its end is passed on
 		case <-time.After(endTimeout): // its requests wait for room
@@ -97,11 +98,11 @@ func failure(session mcp.Connection) <-chan error {
 
 // peerEnd returns a channel that is closed when the peer has closed its side, though a message of it may not be
 // passed on yet; nil if that is not known.
-func peerEnd(peer mcp.Connection) <-chan struct{} {
-	if c, ok := peer.(*lineConn); ok {
-		return c.lines.Ended()
+func peerEnd(lines *lineTransport) <-chan struct{} {
+	if lines == nil {
+		return nil
 	}
-	return nil
+	return lines.made.lines.Ended()
 }
 
 // endTimeout bounds how long the last messages of a peer may wait to be passed on.

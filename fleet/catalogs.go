@@ -21,10 +21,8 @@ type catalogRecord struct {
 	Digest string `json:"digest"`
 }
 
-// catalogKey is the key of a record, below catalogPrefix.
-func catalogKey(name string) string { return catalogPrefix + name }
-
-const catalogPrefix = "catalog/"
+// catalogKey is the key of a record, below records.CatalogPrefix.
+func catalogKey(name string) string { return records.CatalogPrefix + name }
 
 // cacheBytes bounds the catalogs of other nodes that are kept, beside those in use.
 const cacheBytes = 64 << 20
@@ -37,13 +35,12 @@ type catalogs struct {
 
 	mu    sync.Mutex
 	own   map[string]*catalog.Body // of the servers here, by name; guarded by mu, as the fields below
-	said  map[string]catalogRecord // what this node has written
 	dirty map[string]bool          // what is to be published
 	wake  chan struct{}            // has room for one
 }
 
 func newCatalogs(n *Node) *catalogs {
-	return &catalogs{node: n, cache: catalog.NewCache(cacheBytes), own: map[string]*catalog.Body{}, said: map[string]catalogRecord{},
+	return &catalogs{node: n, cache: catalog.NewCache(cacheBytes), own: map[string]*catalog.Body{},
 		dirty: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
@@ -73,7 +70,6 @@ func (c *catalogs) forget(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.own, name)
-	delete(c.said, name)
 	delete(c.dirty, name)
 }
 
@@ -130,10 +126,12 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 	}
 	record.Digest = body.Digest()
 	c.mu.Lock()
-	c.own[name] = body
-	same := c.said[name] == record
+	here := c.node.routes.localOf(name) == l // forget comes after it has left
+	if here {
+		c.own[name] = body
+	}
 	c.mu.Unlock()
-	if same {
+	if _, _, seen, _ := c.node.routes.current(name); !here || seen == record {
 		return
 	}
 	value, err := json.Marshal(record)
@@ -143,17 +141,12 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	result, err := c.node.store.Commit(ctx, store.Txn{
-		If:   []store.Condition{store.Present(records.NodeKey(c.node.id, life))},
+		If:   []store.Condition{store.Present(records.NodeKey(c.node.id, life)), store.Present(records.SpecKey(name))},
 		Then: []store.Change{store.Put(catalogKey(name), value)},
 	})
 	if err != nil || !result.OK {
 		time.AfterFunc(publishAgain, func() { c.changed(name) })
 		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.own[name] == body {
-		c.said[name] = record
 	}
 }
 
@@ -190,7 +183,7 @@ func (c *catalogs) follow(ctx context.Context) {
 func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
 	if *after == 0 {
 		reading, cancel := context.WithTimeout(ctx, publishTimeout)
-		snapshot, err := c.node.store.Read(reading, catalogPrefix)
+		snapshot, err := c.node.store.Read(reading, records.CatalogPrefix)
 		cancel()
 		if err != nil {
 			return err
@@ -200,10 +193,12 @@ func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
 		}
 		*after = snapshot.Revision
 	}
-	w := c.node.store.Watch(catalogPrefix, *after)
+	w := c.node.store.Watch(records.CatalogPrefix, *after)
 	defer w.Close()
 	for {
-		batch, err := w.Next(ctx)
+		waiting, cancel := context.WithTimeout(ctx, staleAfter) // a connection that is lost may only be silent
+		batch, err := w.Next(waiting)
+		cancel()
 		if err != nil {
 			return err
 		}
@@ -216,10 +211,13 @@ func (c *catalogs) followFrom(ctx context.Context, after *int64) error {
 
 // take brings one record to the routes. One that cannot be read changes nothing.
 func (c *catalogs) take(e store.Event) {
-	name, ok := strings.CutPrefix(e.Pair.Key, catalogPrefix)
+	name, ok := strings.CutPrefix(e.Pair.Key, records.CatalogPrefix)
 	var record catalogRecord
 	if !ok || !e.Removed && json.Unmarshal(e.Pair.Value, &record) != nil {
 		return
 	}
 	c.node.routes.setRecord(name, record)
+	if l := c.node.routes.localOf(name); l != nil && (e.Removed || record.Epoch < l.epoch.Load()) {
+		c.changed(name) // a former owner has written late
+	}
 }

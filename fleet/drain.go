@@ -2,12 +2,13 @@ package fleet
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
 // followDrain drains this node when an operator has asked for it ([RequestDrain]), and returns then,
-// or when ctx ends. A request for an earlier life is gone with it, so that a drain does not outlive
-// this process.
+// or when ctx ends. A request for a life of an earlier process of this node, whose lease may not have
+// ended yet, is not for this one.
 func (n *Node) followDrain(ctx context.Context) {
 	for ctx.Err() == nil {
 		asked, err := n.awaitDrain(ctx, drainPrefix+n.id+"/")
@@ -34,20 +35,34 @@ func (n *Node) awaitDrain(ctx context.Context, prefix string) (asked bool, err e
 	reading, cancel := context.WithTimeout(ctx, drainRead)
 	snapshot, err := n.store.Read(reading, prefix)
 	cancel()
-	if err != nil || len(snapshot.Pairs) > 0 {
-		return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	for _, pair := range snapshot.Pairs {
+		if n.hasLived(strings.TrimPrefix(pair.Key, prefix)) {
+			return true, nil
+		}
 	}
 	watch := n.store.Watch(prefix, snapshot.Revision)
 	defer watch.Close()
 	for {
-		batch, err := watch.Next(ctx)
+		waiting, cancel := context.WithTimeout(ctx, staleAfter) // a connection that is lost may only be silent
+		batch, err := watch.Next(waiting)
+		cancel()
 		if err != nil {
 			return false, err
 		}
 		for _, event := range batch.Events {
-			if !event.Removed {
+			if !event.Removed && n.hasLived(strings.TrimPrefix(event.Pair.Key, prefix)) {
 				return true, nil
 			}
 		}
 	}
+}
+
+// hasLived reports whether this process has had a life.
+func (n *Node) hasLived(life string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lives[life]
 }

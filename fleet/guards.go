@@ -120,11 +120,12 @@ func (g *guards) current() (*guard.Guard, error) {
 	return g.guard, nil
 }
 
-// close ends the guard: the node has ended its servers.
-func (g *guards) close() {
+// close ends the guard when the node has ended its servers. If it has not, the guard stays: it ends them
+// when the deadline has come or this process ends, and then gives the lease back.
+func (g *guards) close(ended bool) {
 	g.mu.Lock()
 	g.closed = true
-	if g.guard != nil {
+	if g.guard != nil && ended {
 		g.work.Go(g.guard.Close)
 		g.guard = nil
 	}

@@ -18,10 +18,11 @@ import (
 // of it is left. All sessions of the facade that begin meanwhile are its incarnations. Safe for
 // concurrent use.
 type local struct {
-	name      string
-	node      string // the id of this node
-	exclusive bool
-	epoch     atomic.Uint64 // of the placement; an adoption raises it
+	name         string
+	node         string // the id of this node
+	exclusive    bool
+	epoch        atomic.Uint64 // of the placement; an adoption raises it
+	incarnations atomic.Uint64 // sessions that were made
 	// ended is called once, when the server must end and nothing of it is left.
 	ended func(l *local)
 	// inForce reports whether the lease of the node has not ended.
@@ -159,10 +160,11 @@ func (s *localSession) Info() mcpvisor.SessionInfo {
 func (s *localSession) Kill(cause *supervisor.Cause) { transport.Kill(s.Session, cause) }
 
 // SetEpoch implements [transport.EpochTaker]. The server is told one number that grows with each
-// incarnation on any node: the epoch of the placement, and below it the incarnation here.
-func (s *localSession) SetEpoch(epoch uint64) {
+// incarnation on any node: the epoch of the placement, and below it the number of the incarnation here. A
+// registration begins to count anew when its definition changes, so it is not its number.
+func (s *localSession) SetEpoch(uint64) {
 	if taker, ok := s.Session.(transport.EpochTaker); ok {
-		taker.SetEpoch(s.of.epoch.Load()<<epochBits | epoch&(1<<epochBits-1))
+		taker.SetEpoch(s.of.epoch.Load()<<epochBits | s.of.incarnations.Add(1))
 	}
 }
 

@@ -62,6 +62,7 @@ type Node struct {
 	mu      sync.Mutex
 	specs   map[string]*definition // of the fleet, by name; guarded by mu, as the fields below
 	ours    map[string]bool        // every name that the fleet has registered here
+	lives   map[string]bool        // that this node has had since it joined
 	changed chan struct{}          // closed, and replaced, when the registered servers have followed specs
 	dirty   chan struct{}          // has room for one: specs have changed
 }
@@ -92,7 +93,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	}
 	n := &Node{id: id, config: config, store: config.Store, log: config.Logger.With().Str("node", id).Logger(), routes: newRoutes(id), peers: newPeers(config.Identity),
 		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), ran: make(chan struct{}),
-		specs: map[string]*definition{}, ours: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
+		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
 	n.guards = &guards{ticket: config.GuardTicket, ready: n.onGuardReady, lost: n.onGuardLost}
@@ -194,7 +195,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.server.Close()
 	}
 	n.peers.close()
-	n.guards.close()
+	n.guards.close(err == nil)
 	n.work.Wait()
 	if lease != 0 && err == nil { // nothing is left of the servers
 		revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
@@ -268,12 +269,15 @@ func (n *Node) followSpecs(ctx context.Context) {
 			return n.ours[name] && (wanted[name] != nil || n.specs[name] == nil)
 		})
 		n.mu.Unlock()
-		if err := n.Client.Apply(ctx, specs, others...); err != nil && ctx.Err() == nil {
-			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered")
+		err := n.Client.Apply(ctx, specs, others...)
+		if err != nil && ctx.Err() == nil {
+			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered; they are tried again")
+			time.AfterFunc(registerAgain, n.register)
 		}
 		n.mu.Lock()
-		for _, d := range wanted {
-			d.registered = true
+		for name, d := range wanted {
+			_, has := n.Client.ServerStatus(name)
+			d.registered = has && (d.registered || err == nil)
 		}
 		for name := range n.ours {
 			if wanted[name] == nil && n.specs[name] == nil { // one that was removed meanwhile is still registered
@@ -332,9 +336,12 @@ func (n *Node) resolveOne(d *definition) {
 	}
 	spec.Name, spec.Exclusive = d.name, d.record.Exclusive
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.specs[d.name] != d { // there is another definition, or none
+		return
+	}
 	d.spec, d.shown, d.err, d.resolved = spec, shown(spec), err, true
-	n.mu.Unlock()
-	n.runner.Refuse(d.name, err != nil)
+	n.runner.Refuse(d.name, err != nil) // in the order of what is known
 	n.register()
 }
 
@@ -350,6 +357,9 @@ func (n *Node) register() {
 // resolved, so that many that come together are registered together.
 const resolveWait = 500 * time.Millisecond
 
+// registerAgain is when servers that could not be registered are tried again.
+const registerAgain = time.Second
+
 // resolveAtOnce is how many definitions are resolved at a time.
 const resolveAtOnce = 16
 
@@ -360,6 +370,9 @@ func (n *Node) reroute(name string) {
 		defer cancel()
 		if s := n.routes.outdated(name); s != nil {
 			s.settle(ctx)
+		}
+		if n.routes.isFollowed(name) { // by a session that has begun meanwhile
+			return
 		}
 		// It is not registered yet, or no longer, or is just being unregistered: then there is nothing to do.
 		if err := n.Client.Restart(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrClosed) && n.ctx.Err() == nil {
@@ -411,10 +424,13 @@ func (n *Node) inForce() bool { return int64(boottime.Now()) < n.deadline.Load()
 // lifeNow returns the present life, as records name it; "" if there is none.
 func (n *Node) lifeNow() string {
 	if lease := n.lease.Load(); lease != 0 && n.inForce() {
-		return strconv.FormatInt(lease, 16)
+		return lifeName(store.Lease(lease))
 	}
 	return ""
 }
+
+// lifeName names the life of a lease, as records do.
+func lifeName(lease store.Lease) string { return strconv.FormatInt(int64(lease), 16) }
 
 // check reports whether a call of another node may be executed here.
 func (n *Node) check(server string, epoch uint64) error {
@@ -471,6 +487,9 @@ func (s *servers) Deadline(lease store.Lease, at time.Duration) {
 		return
 	}
 	s.lease.Store(int64(lease))
+	s.mu.Lock()
+	s.lives[lifeName(lease)] = true
+	s.mu.Unlock()
 	s.deadline.Store(int64(at))
 	s.guards.setDeadline(lease, at)
 }
@@ -480,6 +499,7 @@ func (s *servers) Spec(name string, record *records.Spec) {
 	s.mu.Lock()
 	if record == nil {
 		delete(s.specs, name)
+		s.routes.forget(name)
 	} else {
 		d := &definition{name: name, record: *record}
 		if old := s.specs[name]; old != nil && old.resolved && old.record.Exclusive == record.Exclusive && bytes.Equal(old.record.Definition, record.Definition) {

@@ -16,9 +16,9 @@ import (
 type peers struct {
 	identity peer.Identity
 
-	mu     sync.Mutex // guards the fields below, and those of each neighbour
-	byNode map[string]*neighbour
-	closed bool
+	mu        sync.Mutex               // guards the fields below, and those of each neighbour
+	byAddress map[[2]string]*neighbour // by node and address: a node that came back at another one may have two for a while
+	closed    bool
 }
 
 // neighbour is another node.
@@ -32,7 +32,7 @@ type neighbour struct {
 }
 
 func newPeers(identity peer.Identity) *peers {
-	return &peers{identity: identity, byNode: map[string]*neighbour{}}
+	return &peers{identity: identity, byAddress: map[[2]string]*neighbour{}}
 }
 
 // join notes a session that goes to a node, and returns the connection, which may not be made yet.
@@ -42,11 +42,7 @@ func (p *peers) join(s *remoteSession, node, address string) (*neighbour, error)
 	if p.closed {
 		return nil, fmt.Errorf("node %q is closed", node)
 	}
-	n := p.byNode[node]
-	if n != nil && n.address != address { // it is back, at another address
-		go n.client.Close()
-		n = nil
-	}
+	n := p.byAddress[[2]string{node, address}]
 	if n == nil {
 		n = &neighbour{node: node, address: address, err: errNotConnected, changed: make(chan struct{}), sessions: map[*remoteSession]bool{}}
 		client, err := peer.NewClient(peer.ClientConfig{Identity: p.identity, Node: node, Address: address,
@@ -55,7 +51,7 @@ func (p *peers) join(s *remoteSession, node, address string) (*neighbour, error)
 			return nil, err
 		}
 		n.client = client
-		p.byNode[node] = n
+		p.byAddress[[2]string{node, address}] = n
 	}
 	n.sessions[s] = true
 	return n, nil
@@ -83,11 +79,11 @@ const idlePeer = time.Minute
 // forget closes a connection that no session uses.
 func (p *peers) forget(n *neighbour) {
 	p.mu.Lock()
-	if len(n.sessions) > 0 || p.byNode[n.node] != n {
+	if len(n.sessions) > 0 || p.byAddress[[2]string{n.node, n.address}] != n {
 		p.mu.Unlock()
 		return
 	}
-	delete(p.byNode, n.node)
+	delete(p.byAddress, [2]string{n.node, n.address})
 	p.mu.Unlock()
 	n.client.Close()
 }
@@ -134,9 +130,9 @@ func (p *peers) unreachable() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	why := map[string]string{}
-	for node, n := range p.byNode {
-		if n.err != nil {
-			why[node] = n.err.Error()
+	for key, n := range p.byAddress {
+		if n.err != nil && len(n.sessions) > 0 {
+			why[key[0]] = n.err.Error()
 		}
 	}
 	return why
@@ -145,8 +141,8 @@ func (p *peers) unreachable() map[string]string {
 func (p *peers) close() {
 	p.mu.Lock()
 	p.closed = true
-	all := p.byNode
-	p.byNode = nil
+	all := p.byAddress
+	p.byAddress = nil
 	p.mu.Unlock()
 	for _, n := range all {
 		if n.idle != nil {

@@ -83,6 +83,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 	}
 	s.heard.Store(int64(time.Since(s.began)))
 	node.routes.opened(name, s)
+	s.OnReleased(func() { node.routes.closed(name, s) })
 	node.work.Go(func() { s.follow(to.client, record) })
 	node.work.Go(func() { _ = s.reader.Follow(s.ctx) }) // a node of the version before has none
 	return nil

@@ -66,6 +66,33 @@ func (r *routes) opened(name string, s *remoteSession) {
 	r.getLocked(name).session = s
 }
 
+// closed forgets a session that has ended.
+func (r *routes) closed(name string, s *remoteSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.byName[name]; at != nil && at.session == s {
+		at.session = nil
+	}
+}
+
+// isFollowed reports whether a session goes where the server is.
+func (r *routes) isFollowed(name string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	at := r.byName[name]
+	return at != nil && at.local == nil && at.remote != nil && at.session != nil && at.session.to == *at.remote && at.session.Cause() == nil
+}
+
+// forget drops the route of a server that was removed, when nothing of it is left here.
+func (r *routes) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.byName[name]; at != nil && at.local == nil {
+		at.changedLocked()
+		delete(r.byName, name)
+	}
+}
+
 // outdated returns the last session to the server, if it goes where the server no longer is; nil if
 // there is none.
 func (r *routes) outdated(name string) *remoteSession {
@@ -140,6 +167,9 @@ func (r *routes) place(name string, p placement.Place, owner *placement.Node) (c
 func (r *routes) setRecord(name string, record catalogRecord) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.byName[name] == nil && record == (catalogRecord{}) { // of a server that was removed
+		return
+	}
 	if at := r.getLocked(name); at.record != record {
 		at.record = record
 		at.changedLocked()

@@ -23,6 +23,9 @@ func TestCompare(t *testing.T) {
 	if _, err := etcdProgram(); err != nil {
 		t.Skip(err)
 	}
+	if testing.Short() { // nodes of the other system sometimes end under load, and then there is nothing to compare
+		t.Skip("make bench-cluster does it")
+	}
 	f := compare(t.Context(), sizes{names: 6, load: 100 * time.Millisecond, patience: 2 * time.Second}, 1, "kill,load")
 	for _, system := range []string{theirs, ours} {
 		for _, key := range []string{"small 1", "small 64", "memory loaded", "kill back"} {

@@ -174,6 +174,12 @@ func (g *Guard) spawn(ctx context.Context) (*guardProcess, error) {
 	p := &guardProcess{cmd: cmd, stdin: w, unsaid: map[uint64]time.Time{}, ended: make(chan struct{})}
 	go g.listen(p, stdout)
 	g.mu.Lock()
+	if g.closed { // meanwhile: nobody would tell this one that it may end
+		g.mu.Unlock()
+		_ = cmd.Process.Kill()
+		<-p.ended
+		return nil, errors.New("guard: it was closed")
+	}
 	g.process = p
 	held := make([]int, 0, len(g.held))
 	for pid := range g.held {

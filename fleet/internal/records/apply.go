@@ -153,7 +153,7 @@ func difference(pairs []store.Pair, wanted map[string]Server, next uint64) (chan
 	for _, pair := range pairs {
 		name := strings.TrimPrefix(pair.Key, SpecPrefix)
 		if current[name] = pair.Value; !has(wanted, name) {
-			changes = append(changes, store.Remove(pair.Key))
+			changes = append(changes, store.Remove(pair.Key), store.Remove(CatalogPrefix+name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {

@@ -29,12 +29,14 @@ const Version = 1
 //	place/<name>       who runs it; never removed, so that epochs only grow
 //	move/<name>        which node is to take it; goes with a lease that nobody renews
 //	generation         which configuration was applied last
+//	catalog/<name>     the digest of what the server lists; removed with spec/<name>
 const (
 	NodesPrefix   = "nodes/"
 	SpecPrefix    = "spec/"
 	PlacePrefix   = "place/"
 	MovePrefix    = "move/"
 	GenerationKey = "generation"
+	CatalogPrefix = "catalog/"
 )
 
 // NodeKey is the key of a life.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/schema"
 )
 
@@ -110,4 +111,23 @@ func TestNode_guard_that_cannot_start(t *testing.T) {
 		status, _ := a.ServerStatus("s0")
 		return status.LastCause != nil && strings.Contains(status.LastCause.Error(), "the key cannot be read")
 	}, 30*time.Second, 5*time.Millisecond)
+}
+
+// TestNode_Close_that_ends_too_soon: the guard stays while a server lives, because the program may end
+// now.
+func TestNode_Close_that_ends_too_soon(t *testing.T) {
+	w := newWorld(t)
+	w.scripts["s0"] = mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}
+	a := w.join("a", withGuard)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(1, 1))
+	require.NoError(t, err)
+	waitReady(t, a)
+	ended, end := context.WithCancel(ctx)
+	end()
+	require.Error(t, a.Close(ended))
+	require.Len(t, guardsOf(t), 1)
+	require.NoError(t, a.Close(ctx))
+	a.guards.guard.Close()
 }

@@ -59,7 +59,7 @@ func TestHandler_unread_answers(t *testing.T) {
 }
 
 func isTimeout(err error, of *net.Error) bool {
-	e, ok := err.(net.Error) //nolint:errorlint // net.Conn returns it as it is
+	e, ok := err.(net.Error)
 	*of = e
 	return ok && e.Timeout()
 }

@@ -88,8 +88,7 @@ func New(opts ...Option) (*Client, error) {
 			opt(&o)
 		}
 	}
-	o.elicitations = new(elicitationFollowers)
-	o.elicitations.addTo(&o)
+	followElicitations(&o)
 	if o.err == nil {
 		o.err = o.journal.check()
 	}

@@ -75,11 +75,13 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	o := c.opts
 	o.interceptors, o.readInterceptors = slices.Clip(o.interceptors), slices.Clip(o.readInterceptors)
 	o.observer = c.rt.Observer()
+	o.handlers.Elicited = c.opts.elicitations.host
 	for _, opt := range opts {
 		if opt != nil {
 			opt(&o)
 		}
 	}
+	followElicitations(&o)
 	if o.err == nil {
 		o.err = o.journal.check()
 	}

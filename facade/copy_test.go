@@ -1,8 +1,11 @@
 package facade_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -110,4 +113,59 @@ func TestWithUnaskedHandlers(t *testing.T) {
 		require.Contains(t, string(answer), row.want)
 		require.Equal(t, row.answers.Elicitation, len(asked) == 1)
 	}
+}
+
+// What a copy reports to be ended is told its own followers, not those of the client, and the handler of the host
+// once.
+func TestClient_CopyServer_elicitations(t *testing.T) {
+	ctx := t.Context()
+	serve := func(_ context.Context, in io.ReadCloser, out io.WriteCloser, _ io.Writer) error {
+		for lines := bufio.NewScanner(in); lines.Scan(); {
+			var m struct {
+				ID     json.RawMessage
+				Method string
+			}
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil || m.ID == nil {
+				continue
+			}
+			answer := map[string]string{
+				"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"raw","version":"1"}}`,
+				"tools/list": `{"tools":[{"name":"end","inputSchema":{"type":"object"}}]}`,
+				"tools/call": `{"content":[]}`,
+			}[m.Method]
+			if m.Method == "tools/call" {
+				_, _ = io.WriteString(out, `{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e1"}}`+"\n")
+			}
+			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID, answer); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	told := make(chan string, 100)
+	follow := func(name string) func(facade.ElicitationComplete) {
+		return func(done facade.ElicitationComplete) { told <- name + " " + done.Server + " " + done.ElicitationID }
+	}
+	host := func(name string) facade.Option {
+		return facade.WithElicitationCompleteHandler(func(_ context.Context, done facade.ElicitationComplete) { follow(name)(done) })
+	}
+	c := newClient(t, facade.WithDefaultWaitReady(), host("host"))
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: serve}}))
+	c.FollowElicitations(follow("client"))
+	copied, err := c.CopyServer("a")
+	require.NoError(t, err)
+	copied.FollowElicitations(follow("copy"))
+	other, err := c.CopyServer("a", host("other host"))
+	require.NoError(t, err)
+	for _, row := range []struct {
+		by   *facade.Client
+		want []string
+	}{{copied, []string{"copy a e1", "host a e1"}}, {c, []string{"client a e1", "host a e1"}}, {other, []string{"other host a e1"}}} {
+		_, err := row.by.CallTool(ctx, "a/end", nil)
+		require.NoError(t, err)
+		for _, want := range row.want { // the next row begins only when all are told
+			require.Equal(t, want, <-told)
+		}
+	}
+	require.Empty(t, told)
 }

@@ -107,15 +107,20 @@ func WithElicitationCompleteHandler(f func(ctx context.Context, done Elicitation
 	}
 }
 
-// elicitationFollowers are the functions that [Client.FollowElicitations] has added. Safe for concurrent use.
+// elicitationFollowers are the functions that [Client.FollowElicitations] has added to one client. Safe for concurrent
+// use.
 type elicitationFollowers struct {
-	mu  sync.Mutex
+	host func(ctx context.Context, server, id string) // its handler, or nil; read only
+
+	mu  sync.Mutex // guards all
 	all map[*func(ElicitationComplete)]struct{}
 }
 
-// addTo lets the followers learn what the handler of the host learns.
-func (e *elicitationFollowers) addTo(o *options) {
-	host := o.handlers.Elicited
+// followElicitations lets followers of their own, of which there are none yet, learn what the handler of the host
+// learns.
+func followElicitations(o *options) {
+	e := &elicitationFollowers{host: o.handlers.Elicited}
+	o.elicitations = e
 	o.handlers.Elicited = func(ctx context.Context, server, id string) {
 		e.mu.Lock()
 		all := slices.Collect(maps.Keys(e.all))
@@ -123,15 +128,15 @@ func (e *elicitationFollowers) addTo(o *options) {
 		for _, f := range all {
 			(*f)(ElicitationComplete{server, id})
 		}
-		if host != nil {
-			host(ctx, server, id)
+		if e.host != nil {
+			e.host(ctx, server, id)
 		}
 	}
 }
 
 // FollowElicitations calls f when a server reports that the interaction at a URL has ended, until stop is
-// called, beside the handler of [WithElicitationCompleteHandler]. A gateway uses it to pass that on to its own
-// client. f must not wait, and may be called once more after stop.
+// called, beside the handler of [WithElicitationCompleteHandler]. A copy ([Client.CopyServer]) has followers of its own.
+// A gateway uses it to pass that on to its own client. f must not wait, and may be called once more after stop.
 func (c *Client) FollowElicitations(f func(done ElicitationComplete)) (stop func()) {
 	e := c.opts.elicitations
 	e.mu.Lock()

@@ -83,8 +83,8 @@ func (c *connection) close() {
 	}
 	c.hub.leave(c.notify)
 	c.opts.standalone.remove(c)
-	c.elicitations.endSession(c)
 	if c.connected {
+		c.elicitations.forgetSession(c.notify.key)
 		c.peer.Connect(-1)
 	}
 	for _, r := range c.notify.close() {

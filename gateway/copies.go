@@ -179,6 +179,7 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
+	t.followElicitations(client)
 	s.starts++
 	t.running.Add(1)
 	go s.follow(client, client.WatchFrom(context.Background(), 0, copyKinds...), s.starts)

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,10 +24,12 @@ import (
 const (
 	// elicitationTime is how long the end of an interaction is waited for.
 	elicitationTime = time.Hour
-	// maxElicitations is how many interactions are waited for at once; maxElicitationID bounds an id, in bytes.
-	// Of others the client is not told.
-	maxElicitations  = 1_000
-	maxElicitationID = 256
+	// maxElicitations is how many interactions are waited for at once, and maxElicitationsOfSession how many of one
+	// session. Beyond it the oldest of the session is forgotten, or that of a session that has the most.
+	// maxElicitationID bounds an id, in bytes. Of others the client is not told.
+	maxElicitations          = 1_000
+	maxElicitationsOfSession = 64
+	maxElicitationID         = 256
 )
 
 // sessionKey is the identity of a session before 2026-07-28: of a Transport its connection, and over HTTP the nonce, as
@@ -35,8 +39,21 @@ type sessionKey struct {
 	nonce nonce
 }
 
-// elicitationName is what a server calls an interaction.
-type elicitationName struct{ server, id string }
+// elicitationName says which interaction it is: a server must not use an id twice, but each copy may use it.
+type elicitationName struct {
+	client *facade.Client // where the server is registered
+	tenant string         // tenant.key of the session whose copy of the server it is; empty: sessions share the server
+	server string
+	id     string
+}
+
+func (c *connection) elicitationName(server, id string) elicitationName {
+	name := elicitationName{client: c.client, server: server, id: id}
+	if c.isCopied(server) {
+		name.tenant = c.tenantKey
+	}
+	return name
+}
 
 // elicitation is an interaction at a URL.
 type elicitation struct {
@@ -47,14 +64,13 @@ type elicitation struct {
 	expires time.Time
 }
 
-// elicitations are the interactions of which a gateway waits for the end. It follows the facade.Client while
-// there are any. Safe for concurrent use. Its lock comes before those of sessions.
+// elicitations are the interactions of which the gateways with the same settings wait for the end. They follow a
+// facade.Client while there are any of servers that sessions share there. The zero value has none. Safe for
+// concurrent use. No lock of a gateway is taken under theirs.
 type elicitations struct {
-	client *facade.Client
-
-	mu   sync.Mutex // guards the fields below
-	open map[elicitationName]*elicitation
-	stop func() // nil while it does not follow
+	mu      sync.Mutex // guards the fields below
+	open    map[elicitationName]*elicitation
+	follows map[*facade.Client]func() // what ends it
 }
 
 // readElicitationID returns the id in the params of an elicitation by URL; empty if they have none.
@@ -76,30 +92,29 @@ func readElicitationID(params json.RawMessage) (id string) {
 }
 
 // begin notes that a session is asked for an interaction, and returns the params that it is asked with: with another
-// id if another server of the session uses the same one.
-func (e *elicitations) begin(c *connection, server string, params, shown json.RawMessage) json.RawMessage {
+// id if another server of the session uses the same one. undo is called if the session could not be asked.
+func (e *elicitations) begin(c *connection, server string, params, shown json.RawMessage) (asked json.RawMessage, undo func()) {
+	undo = func() {}
 	id := readElicitationID(params)
 	if id == "" || c.notify.key == (sessionKey{}) {
-		return shown
+		return shown, undo
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.expireLocked()
-	name, key := elicitationName{server, id}, c.notify.key
+	name, key := c.elicitationName(server, id), c.notify.key
 	if before := e.open[name]; before != nil {
 		if before.session != key {
 			before.several = true
-			return shown
+			return shown, undo
 		}
 		before.conn, before.expires = c, time.Now().Add(elicitationTime)
 		if before.id != id {
-			return replaceMember(shown, "elicitationId", quoted(before.id))
+			return replaceMember(shown, "elicitationId", quoted(before.id)), undo
 		}
-		return shown
+		return shown, undo
 	}
-	if len(e.open) == maxElicitations {
-		return shown
-	}
+	e.makeRoomLocked(key)
 	made := &elicitation{session: key, conn: c, id: id, expires: time.Now().Add(elicitationTime)}
 	for _, other := range e.open {
 		if other.session == key && other.id == id {
@@ -108,11 +123,52 @@ func (e *elicitations) begin(c *connection, server string, params, shown json.Ra
 			break
 		}
 	}
-	e.open[name] = made
-	if e.stop == nil {
-		e.stop = e.client.FollowElicitations(e.complete)
+	if e.open == nil {
+		e.open, e.follows = map[elicitationName]*elicitation{}, map[*facade.Client]func(){}
 	}
-	return shown
+	e.open[name] = made
+	if name.tenant == "" && e.follows[c.client] == nil {
+		e.follows[c.client] = e.follow(c.client, c.client, "")
+	}
+	return shown, func() { e.forget(func(one *elicitation) bool { return one == made }) }
+}
+
+// follow learns what a client, or the copy of a tenant, reports.
+func (e *elicitations) follow(from, registered *facade.Client, tenant string) (stop func()) {
+	return from.FollowElicitations(func(done facade.ElicitationComplete) {
+		e.complete(elicitationName{registered, tenant, done.Server, done.ElicitationID})
+	})
+}
+
+// followElicitations learns what a copy reports, until it is closed. Principals have no session that is told.
+func (t *tenant) followElicitations(copied *facade.Client) {
+	if t.key != "" {
+		t.gateway.elicitations.follow(copied, t.gateway.client, t.key)
+	}
+}
+
+// makeRoomLocked forgets an interaction if there are too many for one more of a session.
+func (e *elicitations) makeRoomLocked(key sessionKey) {
+	of := map[sessionKey]int{}
+	for _, one := range e.open {
+		of[one.session]++
+	}
+	most := of[key]
+	own := most >= maxElicitationsOfSession
+	if !own {
+		if len(e.open) < maxElicitations {
+			return
+		}
+		most = slices.Max(slices.Collect(maps.Values(of)))
+	}
+	var name elicitationName
+	var oldest *elicitation
+	for n, one := range e.open {
+		if of[one.session] == most && (!own || one.session == key) && (oldest == nil || one.expires.Before(oldest.expires)) {
+			name, oldest = n, one
+		}
+	}
+	delete(e.open, name)
 }
 
 // codeURLRequired is the code of an error that names the interactions without which a request cannot be served.
@@ -129,8 +185,8 @@ func (e *elicitations) beginRequired(c *connection, err error) {
 		if key == "elicitations" {
 			named := 0
 			jsonscan.EachItem(value, func(item []byte) bool {
-				if shown := e.begin(c, of.Server, item, item); !bytes.Equal(shown, item) {
-					e.forget(of.Server, item) // another server has the id, and the error is passed on as it is
+				if shown, undo := e.begin(c, of.Server, item, item); !bytes.Equal(shown, item) {
+					undo() // another server has the id, and the error is passed on as it is
 				}
 				named++
 				return named < maxElicited
@@ -140,26 +196,21 @@ func (e *elicitations) beginRequired(c *connection, err error) {
 	})
 }
 
-// forget forgets an interaction.
-func (e *elicitations) forget(server string, params json.RawMessage) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.open, elicitationName{server, readElicitationID(params)})
-}
-
 // complete tells the session whose interaction has ended.
-func (e *elicitations) complete(done facade.ElicitationComplete) {
+func (e *elicitations) complete(name elicitationName) {
 	e.mu.Lock()
-	name := elicitationName{done.Server, done.ElicitationID}
 	one := e.open[name]
+	if one == nil {
+		e.mu.Unlock()
+		return
+	}
 	delete(e.open, name)
 	stop := e.restLocked()
 	e.mu.Unlock()
 	stop()
-	if one == nil || one.several || !time.Now().Before(one.expires) {
-		return
+	if !one.several && time.Now().Before(one.expires) {
+		one.conn.tellElicited(name.server, one.session, one.id)
 	}
-	one.conn.tellElicited(done.Server, one.session, one.id)
 }
 
 func (e *elicitations) expireLocked() {
@@ -171,38 +222,36 @@ func (e *elicitations) expireLocked() {
 	}
 }
 
-// endSession forgets the interactions of a session that has ended for good.
-func (e *elicitations) endSession(c *connection) {
-	if !c.connected { // a session over HTTP may continue
-		return
-	}
+// forgetSession forgets the interactions of a session that has ended for good. One over HTTP may continue after the end of
+// its connection.
+func (e *elicitations) forgetSession(key sessionKey) {
+	e.forget(func(one *elicitation) bool { return one.session == key })
+}
+
+func (e *elicitations) forget(which func(*elicitation) bool) {
 	e.mu.Lock()
-	for name, one := range e.open {
-		if one.conn == c {
-			delete(e.open, name)
+	maps.DeleteFunc(e.open, func(_ elicitationName, one *elicitation) bool { return which(one) })
+	stop := e.restLocked()
+	e.mu.Unlock()
+	stop()
+}
+
+// restLocked returns what ends the following of clients of which nothing is waited for.
+func (e *elicitations) restLocked() (stop func()) {
+	rest := maps.Clone(e.follows)
+	for name := range e.open {
+		if name.tenant == "" {
+			delete(rest, name.client)
 		}
 	}
-	stop := e.restLocked()
-	e.mu.Unlock()
-	stop()
-}
-
-// restLocked returns what ends the following, if there is nothing to wait for.
-func (e *elicitations) restLocked() (stop func()) {
-	if len(e.open) > 0 || e.stop == nil {
-		return func() {}
+	for client := range rest {
+		delete(e.follows, client)
 	}
-	stop, e.stop = e.stop, nil
-	return stop
-}
-
-// close forgets all interactions.
-func (e *elicitations) close() {
-	e.mu.Lock()
-	clear(e.open)
-	stop := e.restLocked()
-	e.mu.Unlock()
-	stop()
+	return func() {
+		for _, end := range rest {
+			end()
+		}
+	}
 }
 
 // tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or else on that of

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,7 +121,7 @@ func TestElicitations(t *testing.T) {
 		ann.requireElicited("e3")
 		eve.requireIdle()
 		require.Empty(t, g.elicitations.open)
-		require.Nil(t, g.elicitations.stop)
+		require.Empty(t, g.elicitations.follows)
 	})
 }
 
@@ -157,6 +158,66 @@ func TestElicitations_of_two_clients_with_one_id(t *testing.T) {
 	})
 }
 
+// The ids of a copy are its own: another client learns nothing of them, and may have the same.
+func TestElicitations_of_copies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var settings SettingsVar
+		require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient}}))
+		c := newURLClient(t)
+		g := Transport(c, WithSettings(&settings)).(*gateway)
+		ann, bob := urlSession(t, g), urlSession(t, g)
+		require.Equal(t, "e1", ann.ask("a", "e1"))
+		require.NoError(t, bob.call("tools/call", doURL("a", "end", "e1")).Error)
+		end(t, c, "a", "e1") // of the server that is registered
+		synctest.Wait()
+		ann.requireIdle()
+		bob.requireIdle()
+		require.Equal(t, "e1", bob.ask("a", "e1"))
+		for _, s := range []raw{ann, bob} {
+			copied, err := s.conn.(*connection).clientOf("a")
+			require.NoError(t, err)
+			end(t, copied, "a", "e1")
+			synctest.Wait()
+			s.requireElicited("e1")
+		}
+		ann.requireIdle()
+		bob.requireIdle()
+		require.Empty(t, g.elicitations.open)
+	})
+}
+
+// Gateways with the same settings know the ids of each other. The end of one leaves those of the others.
+func TestElicitations_of_two_gateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var settings SettingsVar
+		require.NoError(t, settings.Set(Settings{Profiles: map[string]Profile{"p": {}}}))
+		c := newURLClient(t)
+		h := Handler(c, WithSettings(&settings))
+		ofProfile, status, _ := h.gatewayFor("p", "")
+		require.Zero(t, status)
+		ann, eve := urlSession(t, Transport(c, WithSettings(&settings)).(*gateway)), urlSession(t, ofProfile)
+		ann.ask("a", "e1")
+		eve.ask("a", "e1")
+		end(t, c, "a", "e1")
+		synctest.Wait()
+		ann.requireIdle()
+		eve.requireIdle()
+
+		ann.ask("a", "e2")
+		eve.ask("a", "e3")
+		h.Close()
+		require.Len(t, settings.elicitations.open, 1)
+		end(t, c, "a", "e2")
+		synctest.Wait()
+		ann.requireElicited("e2")
+	})
+}
+
+func beginURL(s raw, id string) {
+	c := s.conn.(*connection)
+	c.elicitations.begin(c, "a", json.RawMessage(`{"mode":"url","elicitationId":"`+id+`"}`), nil)
+}
+
 // What is waited for is bounded in number, length and time, and by the session.
 func TestElicitations_bounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -164,19 +225,23 @@ func TestElicitations_bounds(t *testing.T) {
 		g := Transport(c).(*gateway)
 		s := urlSession(t, g)
 		conn := s.conn.(*connection)
-		interaction := func(id string) json.RawMessage {
-			return json.RawMessage(`{"mode":"url","elicitationId":"` + id + `"}`)
+		for i := range maxElicitationsOfSession + 1 {
+			beginURL(s, fmt.Sprint(i))
+			time.Sleep(time.Millisecond)
 		}
-		for i := range maxElicitations + 10 {
-			g.elicitations.begin(conn, "a", interaction(fmt.Sprint(i)), nil)
-		}
-		require.Len(t, g.elicitations.open, maxElicitations)
-		time.Sleep(elicitationTime)
-		end(t, c, "a", "1")
+		require.Len(t, g.elicitations.open, maxElicitationsOfSession)
+		end(t, c, "a", "0") // the oldest
 		synctest.Wait()
 		s.requireIdle()
-		g.elicitations.begin(conn, "a", interaction(fmt.Sprintf("%0*d", maxElicitationID+1, 1)), nil)
-		g.elicitations.begin(conn, "a", interaction("new"), nil)
+		end(t, c, "a", "1")
+		synctest.Wait()
+		s.requireElicited("1")
+		time.Sleep(elicitationTime)
+		end(t, c, "a", "2")
+		synctest.Wait()
+		s.requireIdle()
+		beginURL(s, fmt.Sprintf("%0*d", maxElicitationID+1, 1))
+		beginURL(s, "new")
 		require.Len(t, g.elicitations.open, 1)
 		for i := range 3 * maxElicited {
 			conn.notify.reportElicited(fmt.Sprint(i))
@@ -185,7 +250,59 @@ func TestElicitations_bounds(t *testing.T) {
 		require.NoError(t, s.conn.Close())
 		synctest.Wait()
 		require.Empty(t, g.elicitations.open)
-		require.Nil(t, g.elicitations.stop)
+		require.Empty(t, g.elicitations.follows)
+	})
+}
+
+// Whatever others have, a session has a place; it takes that of one that has the most.
+func TestElicitations_bound_is_shared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newURLClient(t)
+		g := Transport(c).(*gateway)
+		ann := urlSession(t, g)
+		ann.ask("a", "first")
+		var first raw
+		for n := 1; n < maxElicitations; {
+			eve := urlSession(t, g)
+			if first.conn == nil {
+				first = eve
+			}
+			for i := 0; i < maxElicitationsOfSession && n < maxElicitations; i++ {
+				time.Sleep(time.Millisecond)
+				beginURL(eve, fmt.Sprint(n))
+				n++
+			}
+		}
+		require.Len(t, g.elicitations.open, maxElicitations)
+		ann.ask("a", "last")
+		require.Len(t, g.elicitations.open, maxElicitations)
+		for _, id := range []string{"first", "last"} {
+			end(t, c, "a", id)
+			synctest.Wait()
+			ann.requireElicited(id)
+		}
+		end(t, c, "a", "1")
+		synctest.Wait()
+		first.requireIdle()
+	})
+}
+
+// What a session could not be asked takes no place.
+func TestElicitations_not_asked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := Transport(newURLClient(t)).(*gateway)
+		s := urlSession(t, g)
+		conn := s.conn.(*connection)
+		other := facade.ServerRequest{Server: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","elicitationId":"e2"}`)}
+		_, err := conn.ask(t.Context(), other)
+		require.ErrorIs(t, err, errNotAsked)
+		require.Empty(t, g.elicitations.open)
+		s.send(1, "tools/call", doURL("a", "ask", "e1"))
+		s.read() // the question; the call is in flight
+		conn.out.close()
+		_, err = conn.ask(t.Context(), other)
+		require.ErrorIs(t, err, errNotRead)
+		require.Len(t, g.elicitations.open, 1)
 	})
 }
 
@@ -217,4 +334,25 @@ func TestElicitations_over_HTTP(t *testing.T) {
 		}
 		require.NotContains(t, data, "e1")
 	}
+}
+
+// A session over HTTP keeps its places without a connection, until DELETE.
+func TestElicitations_end_with_DELETE(t *testing.T) {
+	c := newURLClient(t)
+	s, url := serveHTTP(t, c)
+	ann, eve := newPeer(t, url), newPeer(t, url)
+	for i, p := range []*peer{ann, eve} {
+		p.initializeWith("2025-11-25", `{"elicitation":{"url":{}}}`)
+		status, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + doURL("a", "require", fmt.Sprint(i)) + `}`)
+		require.Equal(t, 200, status, answer)
+	}
+	until(t, func() bool { return s.Status().Sessions == 0 })
+	open := func() int {
+		s.gateway.elicitations.mu.Lock()
+		defer s.gateway.elicitations.mu.Unlock()
+		return len(s.gateway.elicitations.open)
+	}
+	require.Equal(t, 2, open())
+	require.Equal(t, http.StatusNoContent, ann.do(t.Context(), http.MethodDelete, "").StatusCode)
+	require.Equal(t, 1, open())
 }

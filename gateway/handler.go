@@ -161,10 +161,10 @@ func (s *Server) Close() {
 	for _, hs := range s.sessions {
 		s.dropLocked(hs)
 	}
-	s.gateway.elicitations.close()
-	for _, g := range s.profiles {
-		g.elicitations.close()
-	}
+	s.gateway.elicitations.forget(func(one *elicitation) bool {
+		of := one.conn.gateway
+		return of == s.gateway || of == s.profiles[of.opts.profile]
+	})
 	s.closeTenantsLocked()
 }
 

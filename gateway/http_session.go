@@ -175,6 +175,7 @@ func (x *exchange) endSession() {
 		s.dropLocked(hs)
 	}
 	s.mu.Unlock()
+	s.gateway.elicitations.forgetSession(sessionKey{nonce: said.Nonce})
 	if again {
 		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
 		return

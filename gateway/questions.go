@@ -168,11 +168,12 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
-	params := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
+	params, undo := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	if carrier == nil {
 		q.mu.Unlock()
+		undo()
 		if q.isAlone(r.Server) {
 			return nil, errNoStream
 		}
@@ -185,6 +186,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	one.carrier = carrier
 	if !carrier.out.addQuestion(carrier, one) {
 		q.mu.Unlock()
+		undo()
 		return nil, errNotRead
 	}
 	q.open[id] = one

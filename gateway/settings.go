@@ -40,6 +40,8 @@ type SettingsVar struct {
 	current atomic.Pointer[settings]
 	copies  copyCount
 
+	elicitations elicitations
+
 	mu       sync.Mutex // guards watchers
 	watchers map[settingsWatcher]bool
 }
@@ -113,7 +115,8 @@ func (v *SettingsVar) ignore(w settingsWatcher) {
 }
 
 // WithSettings lets v change what a gateway offers, also later. Several gateways may have the same
-// v. Default: nothing changes, and there are no profiles.
+// v, and those of one facade.Client should: v counts what all of them have, and tells whose an interaction at
+// a URL is. Default: nothing changes, and there are no profiles.
 func WithSettings(v *SettingsVar) Option {
 	return func(o *options) {
 		if o.settings = v; v == nil {

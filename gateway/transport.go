@@ -118,7 +118,7 @@ type gateway struct {
 	results       *results       // of all profiles
 	tasks         *taskHandles   // of all profiles
 	holds         *holds         // of all profiles
-	elicitations  *elicitations  // of the profile
+	elicitations  *elicitations  // of all gateways with its settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
@@ -136,7 +136,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
-	g.elicitations = &elicitations{client: client, open: map[elicitationName]*elicitation{}}
+	g.elicitations = &o.settings.elicitations
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
 	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	o.clients.OfferTo(o.profile, g.offer)

@@ -33,7 +33,7 @@ type connection struct {
 	// request; without newTenant nobody knows whose requests these are.
 	newTenant   func() *tenant
 	leaveTenant func(*tenant)
-	tenantKey   string     // tenant.key
+	tenantKey   string     // tenant.key; that of principals unless ownTenant has set another
 	tenantMu    sync.Mutex // held while the tenant is made
 	tenant      atomic.Pointer[tenant]
 	legacy      atomic.Bool // the session speaks a version before 2026-07-28
@@ -55,7 +55,7 @@ type connection struct {
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
 	limits := &g.opts.limits
-	c := &connection{gateway: g, listing: make(chan struct{}, 1)}
+	c := &connection{gateway: g, tenantKey: principalTenant, listing: make(chan struct{}, 1)}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }

@@ -25,7 +25,7 @@ import (
 // over HTTP since 2026-07-28, a principal.
 type tenant struct {
 	gateway   *gateway
-	key       string                 // names it in ids of tasks; empty for a principal, which they name anyway
+	key       string                 // names it in ids of tasks; principalTenant for a principal, which they name anyway
 	principal string                 // whose copies they are
 	options   func() []facade.Option // of a copy
 	level     func() string          // of the log messages that the client wants; empty: none
@@ -57,6 +57,10 @@ type serverCopy struct {
 	*facade.Client
 	gen, epoch uint64 // of the server that is registered, at the start of the copy
 }
+
+// principalTenant is tenant.key of principals. It is not empty, because the id of a task of a copy is none of
+// the server that all clients share.
+const principalTenant = "principal"
 
 func newTenant(g *gateway, key, principal string) *tenant {
 	return &tenant{gateway: g, key: key, principal: principal, options: func() []facade.Option { return nil }, level: func() string { return "" },
@@ -448,7 +452,7 @@ func (s *Server) enterTenant(x *exchange, peer *clients.Client) *tenant {
 	}
 	t := s.tenants[x.owner]
 	if t == nil {
-		t = newTenant(x.gateway, "", x.principal.name)
+		t = newTenant(x.gateway, principalTenant, x.principal.name)
 		s.tenants[x.owner] = t
 	}
 	if t.idle != nil {

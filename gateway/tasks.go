@@ -218,6 +218,9 @@ func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if (client == h.c.client) != (h.name.copy == "") { // the server is shared, or copied, since openTask
+		return nil, errTaskGone
+	}
 	return client.TaskOf(h.name.server, h.name.id, opts...)
 }
 

@@ -83,6 +83,8 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, errCallEnded
+	case !t.isCopied(server): // no more, since the request was admitted
+		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	case isGivenUp(&status):
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent}
 	case s.copy == nil && status.State == supervisor.StateStopping: // it is being replaced
@@ -94,6 +96,8 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	}
 	return s.copy.Client, nil
 }
+
+var errNotCopied = errors.New("the client has no copy of the server any more")
 
 func errNoServer(name string) error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnknownServer, Outcome: mcpvisor.OutcomeNotSent, Cause: errors.New("no server of that name is registered")}
@@ -242,7 +246,7 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 			}()
 		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.offersUpdate(s.server, e.URI):
 			t.each(func(n *notifier) { n.reportUpdate(s.server, e.URI) })
-		case kind == mcpvisor.EventLog:
+		case kind == mcpvisor.EventLog && t.gateway.view.rules().offersServer(s.server):
 			t.each(func(n *notifier) { n.reportLog(*e.Log) })
 		case kind == mcpvisor.EventMissed:
 			updated()
@@ -253,14 +257,19 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 // settingsChanged implements settingsWatcher.
 func (t *tenant) settingsChanged() { t.review() }
 
-// review ends the copies of servers that were replaced, given up or removed, or that all clients share
-// now. Where the client has subscriptions, a copy starts as soon as there may be one.
+// isCopied reports whether the client has a copy of a server: it is offered, and not shared by all clients.
+func (t *tenant) isCopied(server string) bool {
+	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.rules().offersServer(server)
+}
+
+// review ends the copies of servers that were replaced, given up, removed or withheld, or that all clients
+// share now. Where the client has subscriptions, a copy starts as soon as there may be one.
 func (t *tenant) review() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for server, s := range t.seats {
 		status, known := t.gateway.client.ServerStatus(server)
-		copied := known && t.gateway.opts.shareNow(server) == ShareClient
+		copied := known && t.isCopied(server)
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}
@@ -343,7 +352,11 @@ func (c *connection) clientOf(server string) (*facade.Client, error) {
 	if t == nil {
 		return nil, errNobody(server)
 	}
-	return t.client(server)
+	client, err := t.client(server)
+	if err != nil && !c.isCopied(server) { // since this moment
+		return c.client, nil
+	}
+	return client, err
 }
 
 // errNobody refuses a request whose client is not known: another one may get its copy.

@@ -48,7 +48,8 @@ type seat struct {
 	tenant        *tenant
 	server        string
 	subscriptions *subscriptions
-	copy          *serverCopy // nil: none runs
+	copy          *serverCopy   // nil: none runs
+	ending        chan struct{} // closed when nothing is left of the copy that was ended last; nil then
 	starts        uint64      // of copies
 }
 
@@ -70,6 +71,9 @@ func newTenant(g *gateway, key, principal string) *tenant {
 // client returns the copy of a server, which it starts if there is none. It does not wait for it. The
 // error says why there is none.
 func (t *tenant) client(server string) (*facade.Client, error) {
+	if t.gateway.client.Closed() { // its copies end, too
+		return nil, &mcpvisor.Error{Server: server, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
+	}
 	status, known := t.gateway.client.ServerStatus(server)
 	if !known { // nothing is kept of names that clients invent
 		return nil, errNoServer(server)
@@ -162,7 +166,7 @@ func (s *seat) isStaleLocked(status *mcpvisor.ServerStatus) bool {
 	if s.copy == nil {
 		return false
 	}
-	if isGivenUp(status) || status.Gen != s.copy.gen {
+	if s.copy.Closed() || isGivenUp(status) || status.Gen != s.copy.gen { // closed: with the client
 		return true
 	}
 	if status.Epoch == s.copy.epoch {
@@ -179,6 +183,9 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	t := s.tenant
 	settings := t.gateway.opts.settings
 	if err := settings.copies.take(settings.load(), t.principal, s.server); err != nil {
+		if s.ending != nil {
+			return &lastCopyEnds{err, s.ending}
+		}
 		return err
 	}
 	client, err := t.gateway.client.CopyServer(s.server, t.options()...)
@@ -205,17 +212,39 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 	return nil
 }
 
+// lastCopyEnds says that there is no room for a copy, but will be when the one before it has ended.
+type lastCopyEnds struct {
+	error
+	ended <-chan struct{}
+}
+
+// withoutWait is the error of a request that does not wait for it.
+func withoutWait(err error) error {
+	var full *lastCopyEnds
+	if errors.As(err, &full) {
+		return full.error
+	}
+	return err
+}
+
 // endLocked ends the copy, if there is one. It does not wait.
 func (s *seat) endLocked() {
 	if s.copy == nil {
 		return
 	}
-	ended, t := s.copy, s.tenant
-	s.copy = nil
+	ended, t, done := s.copy, s.tenant, make(chan struct{})
+	s.copy, s.ending = nil, done
 	t.running.Add(-1)
 	go func() {
 		_ = ended.Close(context.Background()) // what is left behind is in the log
 		t.gateway.opts.settings.copies.give(t.principal)
+		t.mu.Lock()
+		if s.ending == done {
+			s.ending = nil
+		}
+		t.mu.Unlock()
+		close(done)
+		t.review() // there is room for one that is needed
 	}()
 }
 

@@ -75,25 +75,42 @@ func (g *gateway) whenUp(ctx context.Context, find func() (*facade.Client, error
 	if err == nil && client == g.client {
 		return g.whenUpAt(ctx, client, request)
 	}
+	var before *facade.Client
+	var refused error
 	for end := time.Now().Add(g.opts.maxWait); ; client, err = find() {
+		if err == nil && client == before { // it has refused, and there is no other one
+			return refused
+		}
 		if err == nil {
 			err = g.whenUpAt(ctx, client, request)
 			if !isReplaced(err) || time.Now().After(end) {
 				return err
 			}
+			before, refused = client, err
 			continue
 		}
-		server, down := downServer(err)
-		if !down {
-			return err
-		}
-		waiting, cancel := context.WithDeadline(ctx, end)
-		ready := g.client.WaitReady(waiting, server)
-		cancel()
-		if ready != nil {
-			return err
+		if !g.waitForCopy(ctx, err, end) {
+			return withoutWait(err)
 		}
 	}
+}
+
+// waitForCopy waits until there may be a copy of a server, if the error says that it is not the time for
+// one. It reports false otherwise, or when the time is over.
+func (g *gateway) waitForCopy(ctx context.Context, err error, end time.Time) bool {
+	waiting, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	var full *lastCopyEnds
+	if errors.As(err, &full) {
+		select {
+		case <-full.ended:
+			return true
+		case <-waiting.Done():
+			return false
+		}
+	}
+	server, down := downServer(err)
+	return down && g.client.WaitReady(waiting, server) == nil
 }
 
 // isReplaced reports whether a request was not sent because the copy of its server has been ended.

@@ -216,7 +216,7 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 	client, err := h.c.clientOf(h.name.server)
 	if err != nil {
-		return nil, err
+		return nil, withoutWait(err)
 	}
 	if (client == h.c.client) != (h.name.copy == "") { // the server is shared, or copied, since openTask
 		return nil, errTaskGone

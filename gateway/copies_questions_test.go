@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
 // asker is a server in memory whose incarnations ask when the test says so. The tool x answers with the number of
@@ -164,6 +166,37 @@ func TestShare_questions_without_a_call(t *testing.T) {
 
 	a.trigger(1, "u") // the one of the lists
 	require.Contains(t, receive(t, a.answers), `1 "u" {"code"`)
+	p.do(t.Context(), http.MethodDelete, "")
+}
+
+// A stream that is open when a server gets copies carries what they ask, though nothing else happens on it.
+func TestShare_questions_on_an_idle_stream_after_a_reload(t *testing.T) {
+	a := newAsker()
+	c := newAskingClient(t, nil, a.spec())
+	var settings SettingsVar
+	server, url := serveHTTP(t, c, WithSettings(&settings), WithHTTPLimits(HTTPLimits{KeepAlive: time.Hour})) // it wakes the stream, too
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	stream := p.listen()
+	_, _, ok := stream.next()
+	require.True(t, ok)
+	said, err := sessionid.Open(server.gateway.opts.key, p.session, "", time.Now())
+	require.NoError(t, err)
+	server.mu.Lock()
+	own := server.sessions[said.Nonce]
+	server.mu.Unlock()
+	require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": ShareClient}}))
+	until(t, func() bool {
+		own.questions.mu.Lock()
+		defer own.questions.mu.Unlock()
+		return own.questions.standing != nil
+	})
+	n := incarnationOf(t, p.user(false))
+	a.trigger(n, "q")
+	_, data, ok := stream.next()
+	require.True(t, ok)
+	require.Contains(t, data, fmt.Sprintf("of %d", n))
+	stream.stop()
 	p.do(t.Context(), http.MethodDelete, "")
 }
 

@@ -105,7 +105,10 @@ func (h *hub) report(e mcpvisor.Event) {
 }
 
 // settingsChanged implements settingsWatcher.
-func (h *hub) settingsChanged() { h.reportLists() }
+func (h *hub) settingsChanged() {
+	h.reportLists()
+	h.each((*notifier).look) // servers may have copies now, which ask without a call
+}
 
 // each calls f for each member. f does not wait.
 func (h *hub) each(f func(*notifier)) {

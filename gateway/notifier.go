@@ -97,6 +97,13 @@ func (n *notifier) signalLocked() {
 	}
 }
 
+// look lets the one who reads look again, also if there is nothing to be read.
+func (n *notifier) look() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.signalLocked()
+}
+
 // startSession begins to report changes to a session before 2026-07-28.
 func (n *notifier) startSession() {
 	n.mu.Lock()

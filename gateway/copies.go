@@ -431,7 +431,11 @@ func (c *connection) ownTenant(key, principal string) {
 		c.peer.ShowCopies(t.names)
 		return t
 	}
-	c.leaveTenant = (*tenant).end
+	c.leaveTenant = func(t *tenant) {
+		t.end()
+		c.peer.ShowCopies(nil) // which would keep the session
+		c.tasks.forgetCopies(c.owner, key)
+	}
 }
 
 // closeTenant frees what the connection has of its tenant.
@@ -516,6 +520,7 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 	drop := func() {
 		delete(s.tenants, owner)
 		t.end()
+		t.gateway.tasks.forgetCopies(owner, t.key)
 	}
 	if t.running.Load() == 0 {
 		drop()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,4 +72,33 @@ func TestShare_tasks_of_a_principal_after_a_reload(t *testing.T) {
 	require.Contains(t, refused, errTaskGone.Error())
 	share(ShareClient)
 	require.Contains(t, get("bob", ofAll), errTaskGone.Error())
+}
+
+// The tasks of a copy are not open any more when it has ended with its session, and nothing keeps that.
+func TestShare_nothing_of_an_ended_session_is_kept(t *testing.T) {
+	c := newClient(t, taskServer())
+	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"tasks":{}}`)
+	_, failure := p.user(false)("tools/call", `{"name":"a__x","task":{}}`)
+	require.Empty(t, failure)
+	require.Equal(t, 1, server.Status().Clients.Sessions[0].Tasks)
+	var freed atomic.Bool
+	server.mu.Lock()
+	for _, own := range server.sessions {
+		runtime.AddCleanup(own.connection, func(struct{}) { freed.Store(true) }, struct{}{})
+	}
+	server.mu.Unlock()
+	p.do(t.Context(), http.MethodDelete, "")
+	until(t, func() bool { return server.Status().Clients.Sessions[0].Tasks == 0 })
+	until(t, func() bool {
+		server.gateway.tasks.mu.Lock()
+		defer server.gateway.tasks.mu.Unlock()
+		return len(server.gateway.tasks.of) == 0
+	})
+	until(t, func() bool {
+		runtime.GC()
+		return freed.Load()
+	})
+	runtime.KeepAlive(server)
 }

@@ -255,6 +255,22 @@ func (h *taskHandles) list(principal, tenant string) []taskSummary {
 	return all
 }
 
+// forgetCopies forgets the tasks of the copies of one tenant, which have ended.
+func (h *taskHandles) forgetCopies(principal, tenant string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.of[principal]
+	if p == nil {
+		return
+	}
+	for name := range p.open {
+		if name.copy == tenant {
+			p.forgetLocked(name)
+		}
+	}
+	h.tidyLocked(principal, p)
+}
+
 // sealedOf returns the id that the client knows a task by; empty if it is not open.
 func (h *taskHandles) sealedOf(principal string, name taskName) string {
 	h.mu.Lock()

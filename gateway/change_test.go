@@ -75,8 +75,9 @@ func TestNotifier_coalesces(t *testing.T) {
 	n.reportLists(allLists)
 	require.Nil(t, n.next(), "the session has not begun")
 	n.startSession()
-	require.True(t, n.subscribe(resource{"a", "file:///x"}, "file:///x"))
-	require.False(t, n.subscribe(resource{"a", "file:///x"}, "file:///x"))
+	held := &subscription{resource: resource{"a", "file:///x"}}
+	require.True(t, n.subscribe(held, "file:///x"))
+	require.False(t, n.subscribe(&subscription{resource: resource{"a", "file:///x"}}, "file:///x"))
 	n.setLogLevel(0)
 	for i := range 1000 {
 		n.reportLists(toolList)
@@ -101,8 +102,8 @@ func TestNotifier_coalesces(t *testing.T) {
 	}, got[:4])
 	require.Len(t, got, 4+maxLogs)
 	require.Equal(t, `notifications/message {"level":"info","data":999}`, got[len(got)-1], "the oldest messages are dropped")
-	require.Equal(t, []resource{{"a", "file:///x"}}, n.close())
-	require.False(t, n.subscribe(resource{"a", "file:///z"}, "file:///z"))
+	require.Equal(t, []*subscription{held}, n.close())
+	require.False(t, n.subscribe(&subscription{resource: resource{"a", "file:///z"}}, "file:///z"))
 }
 
 // A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.

@@ -50,6 +50,9 @@ type connection struct {
 	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
 	levelling chan struct{} // holds a value while the level of log messages is being set; made by the first who sets it, under roundMu
 	held      atomic.Int64  // the subscriptions of the session
+
+	subscribedMu sync.Mutex             // guards subscribed. Held while the tenant is made
+	subscribed   map[*subscription]bool // those that are not released
 }
 
 // newConnection opens a session that ends with ctx at the latest.
@@ -87,8 +90,9 @@ func (c *connection) close() {
 		c.elicitations.forgetSession(c.notify.key)
 		c.peer.Connect(-1)
 	}
-	for _, r := range c.notify.close() {
-		c.releaseSubscription(r)
+	c.opts.settings.ignore(c)
+	for _, s := range c.notify.close() {
+		c.releaseSubscription(s)
 	}
 	c.closeTenant()
 }

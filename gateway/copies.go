@@ -50,7 +50,7 @@ type seat struct {
 	subscriptions *subscriptions
 	copy          *serverCopy   // nil: none runs
 	ending        chan struct{} // closed when nothing is left of the copy that was ended last; nil then
-	starts        uint64      // of copies
+	starts        uint64        // of copies
 }
 
 // serverCopy is a copy. It does not change.
@@ -117,20 +117,6 @@ func (t *tenant) seatOf(server string) *seat {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.seatLocked(server)
-}
-
-// subscriptionsTo are those at the copy of a server, if the client has subscribed to the resource there;
-// nil otherwise, and for a nil tenant.
-func (t *tenant) subscriptionsTo(r resource) *subscriptions {
-	if t == nil {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.seats[r.server]; s != nil && s.subscriptions.has(r) {
-		return s.subscriptions
-	}
-	return nil
 }
 
 func (t *tenant) seatLocked(server string) *seat {
@@ -264,10 +250,11 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 					_ = client.SetLoggingLevel(ctx, s.server, level)
 				}()
 			}
-			if first {
+			if first && !s.subscriptions.late.Load() {
 				first = false
 				continue
 			}
+			first = false
 			renewed := s.subscriptions.renew(s.server, start)
 			go func() {
 				<-renewed

@@ -451,7 +451,7 @@ func write(stream net.Conn, text string) error {
 // subscribed to is forgotten.
 func TestNotifier_bounds(t *testing.T) {
 	n := newNotifier()
-	require.True(t, n.subscribe(resource{"a", "file:///"}, "file:///"))
+	require.True(t, n.subscribe(&subscription{resource: resource{"a", "file:///"}}, "file:///"))
 	n.setLogLevel(0)
 	for i := range 20_000 {
 		n.reportUpdate("a", fmt.Sprintf("file:///%d", i))
@@ -466,7 +466,7 @@ func TestNotifier_bounds(t *testing.T) {
 	require.Zero(t, n.partBytes)
 	require.Zero(t, n.logBytes)
 	require.Empty(t, n.session.waiting)
-	l := &listener{uris: map[string]resource{"file:///": {"a", "file:///"}}}
+	l := &listener{uris: map[string]*subscription{"file:///": {resource: resource{"a", "file:///"}}}}
 	require.True(t, n.listen(l))
 	n.reportUpdate("a", "file:///x")
 	require.Positive(t, n.partBytes)

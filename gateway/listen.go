@@ -36,18 +36,19 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 			l.lists |= wanted.list
 		}
 	}
-	wanted := map[string]resource{}
+	wanted := map[string]*subscription{}
 	at := map[*subscriptions]map[string]resource{} // those of wanted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
 			continue
 		}
-		of, err := c.subscriptionsOf(found.server)
-		if err != nil || !c.holdSubscription(of, found) {
+		one, err := c.holdSubscription(r.out.notify, found)
+		if err != nil {
 			continue
 		}
-		if wanted[uri] = found; at[of] == nil {
+		of := c.placeOf(one)
+		if wanted[uri] = one; at[of] == nil {
 			at[of] = map[string]resource{}
 		}
 		at[of][uri] = found
@@ -56,12 +57,14 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		t.join(r.out.notify)
 		defer t.leave(r.out.notify)
 	}
-	l.uris = subscribeAll(r.ctx, at)
-	for uri, r := range wanted {
-		if _, stands := l.uris[uri]; stands {
-			defer c.releaseSubscription(r)
+	stand := subscribeAll(r.ctx, at)
+	l.uris = make(map[string]*subscription, len(stand))
+	for uri, one := range wanted {
+		if _, stands := stand[uri]; stands {
+			l.uris[uri] = one
+			defer c.releaseSubscription(one)
 		} else {
-			c.releaseSubscription(r)
+			c.releaseSubscription(one)
 		}
 	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))

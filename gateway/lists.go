@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -152,19 +151,16 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := c.subscriptionsOf(found.server)
+	s, err := c.holdSubscription(c.notify, found)
 	if err != nil {
 		return nil, c.protocolError(p.URI, err)
 	}
-	if !c.holdSubscription(of, found) {
-		return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", c.opts.limits.MaxSubscriptions))
-	}
-	added := c.notify.subscribe(found, p.URI)
+	added := c.notify.subscribe(s, p.URI)
 	if !added { // the session has it already, or has ended
-		defer c.releaseSubscription(found)
+		defer c.releaseSubscription(s)
 	}
 	// The client is asked in any case: the server may have been replaced meanwhile.
-	if err := of.subscribe(r.ctx, found); err != nil {
+	if err := c.subscribeNow(r.ctx, s); err != nil {
 		if added {
 			c.endSubscription(p.URI)
 		}
@@ -181,31 +177,9 @@ func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
 
 // endSubscription ends a subscription once.
 func (c *connection) endSubscription(uri string) {
-	if r, ok := c.notify.unsubscribe(uri); ok {
-		c.releaseSubscription(r)
+	if s, ok := c.notify.unsubscribe(uri); ok {
+		c.releaseSubscription(s)
 	}
-}
-
-// holdSubscription counts a subscription of the session. It reports false if it has as many
-// as it may.
-func (c *connection) holdSubscription(of *subscriptions, r resource) bool {
-	for n := c.held.Load(); n < int64(c.opts.limits.MaxSubscriptions); n = c.held.Load() {
-		if c.held.CompareAndSwap(n, n+1) {
-			of.hold(r)
-			return true
-		}
-	}
-	return false
-}
-
-// releaseSubscription ends what holdSubscription began. It does not wait; the subscription
-// counts until its server has been told.
-func (c *connection) releaseSubscription(r resource) {
-	of := c.subscriptions
-	if own := c.tenant.Load().subscriptionsTo(r); own != nil {
-		of = own
-	}
-	of.release(r, func() { c.held.Add(-1) })
 }
 
 // cacheScope is that of all lists.

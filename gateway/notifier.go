@@ -35,9 +35,9 @@ var listChanged = []struct {
 // listener is one stream of notifications: a request subscriptions/listen, or a session
 // before 2026-07-28 as a whole.
 type listener struct {
-	id    jsonrpc.ID          // of subscriptions/listen; not valid for a whole session
-	lists lists               // of which changes are reported
-	uris  map[string]resource // the subscriptions, by the URI that the peer used
+	id    jsonrpc.ID               // of subscriptions/listen; not valid for a whole session
+	lists lists                    // of which changes are reported
+	uris  map[string]*subscription // the subscriptions, by the URI that the peer used
 
 	ack     jsonrpc.Message // to be read first; nil when it was read, and for a whole session
 	changed lists           // to be reported
@@ -213,26 +213,26 @@ func (n *notifier) endListeners() {
 
 // subscribe adds a subscription of a session before 2026-07-28. It reports false if it
 // stands already, or the session has ended.
-func (n *notifier) subscribe(r resource, uri string) bool {
+func (n *notifier) subscribe(s *subscription, uri string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, stands := n.session.uris[uri]; stands || n.closed {
 		return false
 	}
 	if n.session.uris == nil {
-		n.session.uris = map[string]resource{}
+		n.session.uris = map[string]*subscription{}
 	}
-	n.session.uris[uri] = r
+	n.session.uris[uri] = s
 	n.joinLocked(n.session)
 	return true
 }
 
 // unsubscribe removes a subscription of a session before 2026-07-28, and its updates that have
 // not been read. Those of another subscription stay.
-func (n *notifier) unsubscribe(uri string) (r resource, ok bool) {
+func (n *notifier) unsubscribe(uri string) (s *subscription, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r, ok = n.session.uris[uri]
+	s, ok = n.session.uris[uri]
 	delete(n.session.uris, uri)
 	n.session.updated = slices.DeleteFunc(n.session.updated, func(updated string) bool {
 		if !isPartOf(updated, uri) {
@@ -247,16 +247,16 @@ func (n *notifier) unsubscribe(uri string) (r resource, ok bool) {
 		delete(n.session.waiting, updated)
 		return true
 	})
-	return r, ok
+	return s, ok
 }
 
 // close ends all subscriptions of the session before 2026-07-28, and returns them.
-func (n *notifier) close() (subscribed []resource) {
+func (n *notifier) close() (subscribed []*subscription) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closed = true
-	for _, r := range n.session.uris {
-		subscribed = append(subscribed, r)
+	for _, s := range n.session.uris {
+		subscribed = append(subscribed, s)
 	}
 	n.session.uris = nil
 	return subscribed

@@ -59,9 +59,9 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
 	n := newNotifier()
 	for _, uri := range []string{"x:a", "x:a/b", "x:a2", "x:c/"} {
-		require.True(t, n.subscribe(resource{"s", uri}, uri))
+		require.True(t, n.subscribe(&subscription{resource: resource{"s", uri}}, uri))
 	}
-	require.True(t, n.subscribe(resource{"s", "x:a"}, "mcpvisor://s/x:a"))
+	require.True(t, n.subscribe(&subscription{resource: resource{"s", "x:a"}}, "mcpvisor://s/x:a"))
 	for _, uri := range []string{"x:a", "x:a/1", "x:a/b/2", "x:a2", "x:c/3"} {
 		n.reportUpdate("s", uri)
 	}

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"maps"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,6 +14,8 @@ import (
 type subscriptions struct {
 	ask   func(ctx context.Context, r resource, on bool) error // subscribes at the server, or ends that
 	bound time.Duration                                        // of subscribeAll; read only after newSubscriptions
+
+	late atomic.Bool // what is held was not subscribed to when the first server was asked
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[resource]int
@@ -29,13 +33,6 @@ func (s *subscriptions) areHeld() bool {
 	return len(s.sessions) > 0
 }
 
-// has reports whether a session has subscribed to a resource.
-func (s *subscriptions) has(r resource) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[r] > 0
-}
-
 // hold counts one more session. Each has to release the resource once, whether or not the
 // client accepts the subscription.
 func (s *subscriptions) hold(r resource) {
@@ -47,6 +44,12 @@ func (s *subscriptions) hold(r resource) {
 // subscribe asks the client, which does nothing if the subscription stands.
 func (s *subscriptions) subscribe(ctx context.Context, r resource) error {
 	return s.ask(ctx, r, true)
+}
+
+// retry lets what is held of a server be subscribed to when it is ready the next time.
+func (s *subscriptions) retry(server string) {
+	s.late.Store(true)
+	s.forget(server, math.MaxUint64)
 }
 
 // subscribeAllTimeout is the bound of a transport.

@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+)
+
+// subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
+// the client has, or back to the server that all share.
+type subscription struct {
+	resource
+	told *notifier // of its updates
+
+	at     *subscriptions // that count it; guarded by connection.subscribedMu
+	joined *tenant        // whose copies told hears because of it; nil: none. Guarded as at
+}
+
+// holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
+func (c *connection) holdSubscription(told *notifier, r resource) (*subscription, error) {
+	most := int64(c.opts.limits.MaxSubscriptions)
+	for {
+		n := c.held.Load()
+		if n >= most {
+			return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
+		}
+		if c.held.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	c.opts.settings.watch(c) // before the share is read, so that no change is missed
+	if c.ctx.Err() != nil {
+		c.opts.settings.ignore(c) // close may have done so before
+	}
+	c.subscribedMu.Lock()
+	defer c.subscribedMu.Unlock()
+	at, err := c.subscriptionsOf(r.server)
+	if err != nil {
+		c.held.Add(-1)
+		return nil, err
+	}
+	at.hold(r)
+	s := &subscription{resource: r, told: told, at: at}
+	if c.subscribed == nil {
+		c.subscribed = map[*subscription]bool{}
+	}
+	c.subscribed[s] = true
+	return s, nil
+}
+
+// releaseSubscription ends what holdSubscription began. It does not wait; the subscription
+// counts until its server has been told.
+func (c *connection) releaseSubscription(s *subscription) {
+	c.subscribedMu.Lock()
+	delete(c.subscribed, s)
+	at, joined := s.at, s.joined
+	c.subscribedMu.Unlock()
+	if joined != nil {
+		joined.leave(s.told)
+	}
+	at.release(s.resource, func() { c.held.Add(-1) })
+}
+
+// placeOf is where a subscription is counted now.
+func (c *connection) placeOf(s *subscription) *subscriptions {
+	c.subscribedMu.Lock()
+	defer c.subscribedMu.Unlock()
+	return s.at
+}
+
+// subscribeNow makes a subscription at its server, also if it moves meanwhile.
+func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
+	for {
+		at := c.placeOf(s)
+		if err := at.subscribe(ctx, s.resource); err == nil || c.placeOf(s) == at {
+			return err
+		}
+	}
+}
+
+// settingsChanged implements settingsWatcher: the subscriptions to servers whose share has changed move, and count
+// as updated, as after a restart.
+func (c *connection) settingsChanged() {
+	type place struct {
+		told   *notifier
+		server string
+	}
+	moved, wanted := map[place]bool{}, map[*subscriptions]map[string]resource{}
+	c.subscribedMu.Lock()
+	for s := range c.subscribed {
+		at, err := c.subscriptionsOf(s.server)
+		if err != nil || at == s.at { // an error: nobody knows whose it is, or there is no such server now
+			continue
+		}
+		at.hold(s.resource)
+		s.at.release(s.resource, func() {})
+		s.at = at
+		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
+			t.join(s.told)
+			s.joined = t
+		}
+		if wanted[at] == nil {
+			wanted[at] = map[string]resource{}
+		}
+		wanted[at][s.server+" "+s.uri] = s.resource
+		moved[place{s.told, s.server}] = true
+	}
+	c.subscribedMu.Unlock()
+	if len(moved) == 0 {
+		return
+	}
+	go func() {
+		stand := subscribeAll(c.ctx, wanted)
+		for at, of := range wanted {
+			for key, r := range of {
+				if _, ok := stand[key]; !ok {
+					at.retry(r.server)
+				}
+			}
+		}
+		for p := range moved {
+			p.told.reportUpdate(p.server, "")
+		}
+	}()
+}

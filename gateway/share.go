@@ -19,7 +19,7 @@ const (
 	//
 	// A copy starts with the first request of its client that needs it, which waits for it as for a
 	// server that is down ([WithMaxWait]). It ends with the session or the connection of its
-	// client, and when the server is replaced, given up or removed. Of a [Handler] it also ends
+	// client, and when the server is replaced, given up, removed or withheld by a profile. Of a [Handler] it also ends
 	// when its client has had no request and no stream for HTTPLimits.SessionIdle. A client of
 	// 2026-07-28 over HTTP has no session: all clients with one token are one, and without tokens
 	// its requests are refused.

@@ -33,7 +33,8 @@ type HTTPLimits struct {
 	// read by the http.Server: set its ReadHeaderTimeout.
 	ReadTimeout time.Duration
 	// WriteTimeout is how long a peer may take to read a message, or 64 KiB of a larger one. A
-	// peer that takes longer is disconnected, and its requests are canceled. Default 30 s.
+	// peer that takes longer is disconnected, and its requests are canceled. Raise it for peers that
+	// read less than about 20 KB/s: the system may wait for more room than 64 KiB. Default 30 s.
 	WriteTimeout time.Duration
 	// KeepAlive is the interval between the comments that keep a stream without messages open.
 	// Default 25 s.

@@ -156,20 +156,20 @@ func (b *bridge) flush(l *link) {
 			waiting = append(waiting, r)
 		}
 	}
+	var own []*request
+	if l.number > 1 {
+		own = b.compareListsLocked(l) // before a list that waits is answered: that one is new
+	}
 	b.mu.Unlock()
 	slices.SortFunc(waiting, bySeq)
-	for _, r := range waiting {
+	for _, r := range append(waiting, own...) {
 		b.send(l, r)
-	}
-	if l.number > 1 {
-		b.compareLists(l)
 	}
 }
 
-// compareLists reads the lists again that the host has read, and tells it which have changed.
-func (b *bridge) compareLists(l *link) {
-	b.mu.Lock()
-	var own []*request
+// compareListsLocked makes the requests that read the lists again that the host has read, and tell it
+// which have changed.
+func (b *bridge) compareListsLocked(l *link) (own []*request) {
 	for method, before := range b.lists {
 		if !before.read {
 			continue
@@ -188,10 +188,7 @@ func (b *bridge) compareLists(l *link) {
 		b.addLocked(r)
 		own = append(own, r)
 	}
-	b.mu.Unlock()
-	for _, r := range own {
-		b.send(l, r)
-	}
+	return own
 }
 
 // tellChanged tells the host that a list has changed: since 2026-07-28 in each stream that has

@@ -67,6 +67,21 @@ func someServers(n, exclusive int) (all []Server) {
 	return all
 }
 
+// twoNodes makes nodes a and b with servers that are ready on both.
+func twoNodes(t *testing.T, n, exclusive int) (ctx context.Context, a, b *Node) {
+	t.Helper()
+	w := newWorld(t)
+	a, b = w.join("a"), w.join("b")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	_, err := a.Apply(ctx, someServers(n, exclusive))
+	require.NoError(t, err)
+	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(n, exclusive)))
+	waitReady(t, a)
+	waitReady(t, b)
+	return ctx, a, b
+}
+
 func waitReady(t *testing.T, n *Node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -125,15 +140,7 @@ func toolNames(n *Node) (names []string) {
 }
 
 func TestNode_Drain_loses_no_call(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.join("a"), w.join("b")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := a.Apply(ctx, someServers(6, 3))
-	require.NoError(t, err)
-	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(6, 3)))
-	waitReady(t, a)
-	waitReady(t, b)
+	ctx, a, b := twoNodes(t, 6, 3)
 
 	failed, stop, rounds := make(chan error, 1), make(chan struct{}), make(chan int)
 	go func() {
@@ -176,15 +183,7 @@ func TestNode_Drain_loses_no_call(t *testing.T) {
 }
 
 func TestNode_Move(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.join("a"), w.join("b")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := a.Apply(ctx, someServers(2, 1))
-	require.NoError(t, err)
-	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(2, 1)))
-	waitReady(t, a)
-	waitReady(t, b)
+	ctx, a, b := twoNodes(t, 2, 1)
 	for _, name := range a.Servers() {
 		to := map[string]string{"a": "b", "b": "a"}[nodeOf(a, name)]
 		require.NoError(t, b.Move(ctx, name, to))

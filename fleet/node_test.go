@@ -57,22 +57,14 @@ func TestNode_epoch_grows_with_a_move(t *testing.T) {
 }
 
 func TestNode_Close_others_take_over(t *testing.T) {
-	w := newWorld(t)
-	a, b := w.join("a"), w.join("b")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := a.Apply(ctx, someServers(6, 6))
-	require.NoError(t, err)
-	require.NoError(t, b.awaitRegistered(ctx, 1, someServers(6, 6)))
-	waitReady(t, a)
-	waitReady(t, b)
+	ctx, a, b := twoNodes(t, 6, 6)
 	require.NoError(t, a.Close(ctx))
 	for _, name := range b.Servers() {
 		_, err := b.CallTool(ctx, name+"/echo", map[string]any{"text": "x"}, facade.WithWaitReady())
 		require.NoError(t, err, name)
 		require.Equal(t, "b", nodeOf(b, name))
 	}
-	_, err = a.CallTool(ctx, "s0/echo", nil)
+	_, err := a.CallTool(ctx, "s0/echo", nil)
 	require.Error(t, err)
 	require.NoError(t, a.Close(ctx), "twice")
 }

@@ -40,7 +40,7 @@ func etcdProgram(t *testing.T) string {
 	return path
 }
 
-// freeAddresses returns addresses of this machine that nobody listens at.
+// freeAddresses returns addresses of this machine on which no process listens.
 func freeAddresses(t *testing.T, n int) (all []string) {
 	t.Helper()
 	for range n {
@@ -201,7 +201,7 @@ func TestFleet_three_nodes_of_the_page(t *testing.T) {
 		return regexp.MustCompile(`(?m)^gpu +\S+ .* no node runs it: no node has the labels`).MatchString(shown) && !strings.Contains(shown, "thinking")
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Regexp(t, `(?m)^memory +ready .* on node c$`, shown)
-	require.Contains(t, s.run("mcpvisor --config fleet:c tools"), "memory/echo", "nobody waits for what runs nowhere")
+	require.Contains(t, s.run("mcpvisor --config fleet:c tools"), "memory/echo", "tools does not wait for a server that no node runs")
 	require.Equal(t, http.StatusOK, probe(t, free[6], "/readyz"), "nor is the node unready because of it")
 	s.run("kill %3 %4; wait %3 %4")
 	s.run("kill %1")

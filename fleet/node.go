@@ -191,21 +191,27 @@ func (n *Node) Close(ctx context.Context) error {
 	n.cancel()
 	<-n.ran
 	err := n.Client.Close(ctx) // ends the servers
-	if n.server != nil {
-		n.server.Close()
-	}
-	n.peers.close()
 	n.guards.close(err == nil)
-	n.work.Wait()
 	if lease != 0 && err == nil { // nothing is left of the servers
 		revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
-		defer cancel()
 		_ = n.store.Revoke(revoking, lease) // it ends by itself otherwise
+		cancel()
 	}
+	if n.server != nil { // others hear what has become of their calls
+		answering, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
+		n.server.Shutdown(answering)
+		cancel()
+	}
+	n.peers.close()
+	n.work.Wait()
 	return err
 }
 
-const revokeTimeout = 2 * time.Second
+const (
+	revokeTimeout = 2 * time.Second
+	// answerTimeout bounds how long a node that ends waits for others that do not read its answers.
+	answerTimeout = time.Second
+)
 
 // work counts the goroutines of a node. After Wait has begun, none is started: what would be done is
 // of no use any more.

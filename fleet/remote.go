@@ -235,7 +235,7 @@ var errPlaceChanged = errors.New("another node has taken the server over")
 // settle waits for answers that are on their way, as those are that the former owner of a server has
 // given before it released it. If that owner cannot be reached, none come.
 func (s *remoteSession) settle(ctx context.Context) {
-	if s.client.Reachable() != nil {
+	if err := s.client.Reachable(); err != nil && !errors.Is(err, peer.ErrLeaving) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)

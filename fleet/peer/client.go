@@ -131,6 +131,9 @@ func (c *Client) current() (*link, error) {
 		defer c.mu.Unlock()
 		return nil, c.reason
 	}
+	if l.leaving.Load() {
+		return nil, ErrLeaving
+	}
 	if silence := l.silence(); silence > suspectAfter {
 		return nil, fmt.Errorf("nothing has come from the node for %v", silence.Round(100*time.Millisecond))
 	}
@@ -186,7 +189,9 @@ type link struct {
 	loops   sync.WaitGroup
 	next    atomic.Uint64 // number of the last call
 	version int           // of the protocol, that both ends speak; set by greet
-	ended   chan struct{} // closed when a stream has ended
+	leaving atomic.Bool   // the node takes no further calls
+	over    atomic.Int32  // streams that have ended because of that
+	ended   chan struct{} // closed when a stream has ended, or all because the node is leaving
 	endOnce sync.Once
 
 	mu           sync.Mutex
@@ -284,6 +289,9 @@ func (l *link) err() error {
 		if s != nil {
 			select {
 			case <-s.ended:
+				if s.isOver() {
+					return ErrLeaving
+				}
 				return s.err
 			default:
 			}
@@ -317,6 +325,7 @@ type clientStream struct {
 	*stream
 	link    *link
 	welcome chan hello
+	left    atomic.Bool // the node is leaving
 
 	mu        sync.Mutex
 	pending   map[uint64]*pending // by the number of the call
@@ -327,7 +336,11 @@ func (l *link) newStream(grpc packets) *clientStream {
 	s := &clientStream{stream: newStream(grpc, l.client.config.RoomBytes/streamsPerLink), link: l, welcome: make(chan hello, 1),
 		pending: map[uint64]*pending{}, questions: map[uint64]context.CancelFunc{}}
 	s.accept, s.deliver = s.onAccept, s.onDeliver
-	s.onEnd = func() { l.endOnce.Do(func() { close(l.ended) }) }
+	s.onEnd = func() {
+		if !s.isOver() || l.over.Add(1) == streamsPerLink {
+			l.endOnce.Do(func() { close(l.ended) })
+		}
+	}
 	l.loops.Go(s.write)
 	l.loops.Go(s.read)
 	return s
@@ -339,6 +352,8 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error
 		return verdictKeep, tooLong(what, total, maxHelloBytes)
 	case messageBeatBack:
 		return verdictIgnore, tooLong(what, total, 16)
+	case messageLeaving:
+		return verdictKeep, tooLong(what, total, 16)
 	case messageResult, messageTask, messageFailure, messageProgress, messageLog, messageNotice, messageQuestion, messageWithdraw:
 	default:
 		return verdictIgnore, nil // of a later version
@@ -385,6 +400,10 @@ func (s *clientStream) onDeliver(what byte, number uint64, body []byte) error {
 		default:
 			return errors.New("a second greeting")
 		}
+	}
+	if what == messageLeaving {
+		s.leaving()
+		return nil
 	}
 	s.mu.Lock()
 	p := s.pending[number]

@@ -36,11 +36,13 @@ type outbox struct {
 
 	mu       sync.Mutex
 	closed   bool
+	noCalls  bool   // further calls are refused
+	last     uint64 // number of the last message that was begun
+	ending   bool   // the stream ends when everything is sent
 	control  []byte // frames
 	controls int
 	ready    []*transfer // the next chunk of each, in turn
 	waiting  map[uint64]*transfer
-	last     uint64 // number of the last message that was begun
 }
 
 func newOutbox() *outbox {
@@ -54,10 +56,10 @@ func (o *outbox) signal() {
 	}
 }
 
-// add queues a message. It reports false if the stream has ended.
+// add queues a message. It reports false if the stream has ended, or may have no further call.
 func (o *outbox) add(t *transfer) bool {
 	o.mu.Lock()
-	if o.closed {
+	if o.closed || o.noCalls && t.what == messageCall {
 		o.mu.Unlock()
 		return false
 	}
@@ -206,6 +208,28 @@ func wholeFrames(b []byte) int {
 		n, rest = len(b)-len(next), next
 	}
 	return n
+}
+
+// refuseCalls lets add refuse calls.
+func (o *outbox) refuseCalls() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.noCalls = true
+}
+
+// finish lets the stream end when everything is sent.
+func (o *outbox) finish() {
+	o.mu.Lock()
+	o.ending = true
+	o.mu.Unlock()
+	o.signal()
+}
+
+// isFinished reports whether the stream is to end, and everything is taken.
+func (o *outbox) isFinished() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ending && len(o.ready) == 0 && len(o.control) == 0 && len(o.waiting) == 0
 }
 
 // close gives up everything that waits.

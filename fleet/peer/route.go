@@ -93,6 +93,8 @@ func (r Route) do(ctx context.Context, op string, c call, opts []facade.CallOpti
 type pending struct {
 	number    uint64
 	server    string
+	epoch     uint64
+	sent      *transfer       // set before the stream knows the call
 	ctx       context.Context // of the call: ends with it
 	handlers  *facade.CallHandlers
 	relay     *facade.TaskRelay // of the caller; nil: the result is no task
@@ -225,7 +227,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	request.progress, request.logs = settings.Progress != nil, settings.LogMessages != nil
 	number := l.next.Add(1)
 	s := l.streams[number%streamsPerLink]
-	p := &pending{number: number, server: request.server, ctx: ctx, handlers: settings.Handlers, relay: settings.TaskRelay, notices: request.notices, waiting: &c.reportBytes, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
+	p := &pending{number: number, server: request.server, epoch: request.epoch, ctx: ctx, handlers: settings.Handlers, relay: settings.TaskRelay, notices: request.notices, waiting: &c.reportBytes, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
 	if request.method == methodCatalog {
 		p.maxResult = catalog.MaxBytes
 	}
@@ -270,6 +272,7 @@ func (l *link) join(h *facade.CallHandlers) (id uint64, leave func()) {
 // call sends a call on the stream and waits for its end.
 func (s *clientStream) call(ctx context.Context, p *pending, request *call) (result json.RawMessage, e *mcpvisor.Error) {
 	t := &transfer{what: messageCall, call: p.number, body: request.append(make([]byte, 0, len(request.args)+len(request.server)+len(request.target)+64))}
+	p.sent = t
 	s.mu.Lock()
 	s.pending[p.number] = p
 	s.mu.Unlock()
@@ -283,7 +286,9 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			s.send(messageCancel, p.number, nil)
 		}
 	}()
-	s.out.add(t) // if the stream has ended, it is found below
+	if !s.out.add(t) && s.left.Load() {
+		p.finish(nil, refused(request.server, request.epoch, errLeaving(s.link.client.config.Node)))
+	} // if the stream has ended, it is found below
 	var expired <-chan time.Time
 	if !request.until.IsZero() {
 		timer := time.NewTimer(time.Until(request.until))

@@ -82,6 +82,10 @@ type Server struct {
 	grpc   *grpc.Server
 
 	running sync.WaitGroup // the loops of the streams, and the calls
+
+	mu      sync.Mutex
+	streams map[*serverStream]bool // whose clients were greeted; guarded by mu
+	leaving bool                   // guarded by mu; see Shutdown
 }
 
 // hello is what both ends of a stream say first.
@@ -99,7 +103,7 @@ func NewServer(config ServerConfig) (*Server, error) {
 	if config.Local == nil || config.Check == nil {
 		return nil, errors.New("peer: a server needs Local and Check")
 	}
-	s := &Server{config: config.withDefaults(), node: node}
+	s := &Server{config: config.withDefaults(), node: node, streams: map[*serverStream]bool{}}
 	s.grpc = grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(config.Identity.serverTLS(config.Allow))),
 		grpc.ForceServerCodecV2(codec{}),
@@ -160,6 +164,7 @@ type serverStream struct {
 	questions map[uint64]chan reply // by their numbers
 	lastAsked uint64
 	greeted   bool
+	lastCall  bool                     // the client makes no further one
 	notices   map[uint64]*noticeStream // by the number of their call
 
 	noticeBytes atomic.Int64 // of notices that wait to be sent
@@ -210,6 +215,8 @@ func (t *serverStream) run() {
 		return
 	}
 	t.send(messageWelcome, 0, b)
+	t.server.join(t)
+	defer t.server.leave(t)
 	for tick := time.NewTicker(beatInterval); ; {
 		select {
 		case <-tick.C:
@@ -239,6 +246,8 @@ func (t *serverStream) onAccept(what byte, number, total uint64) (verdict, error
 		return verdictKeep, tooLong(what, total, maxHelloBytes)
 	case messageCall:
 		switch {
+		case t.lastCall:
+			return verdictIgnore, errors.New("a call after the last one")
 		case t.calls[number] != nil:
 			return verdictIgnore, fmt.Errorf("call %d is made twice", number)
 		case total > uint64(t.server.config.MaxCallBytes):
@@ -252,7 +261,7 @@ func (t *serverStream) onAccept(what byte, number, total uint64) (verdict, error
 			return verdictIgnore, errors.New("too many calls begin and do not come")
 		}
 		return verdictKeep, nil
-	case messageCancel, messageBeat:
+	case messageCancel, messageBeat, messageLastCall:
 		return verdictKeep, tooLong(what, total, 16)
 	case messageAnswer:
 		return verdictKeep, tooLong(what, total, uint64(t.server.config.MaxCallBytes))
@@ -276,6 +285,7 @@ func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
 	t.out.add(&transfer{what: messageFailure, call: number, body: encodeFailure(e), done: func() {
 		t.mu.Lock()
 		t.refusals--
+		t.endIfAnsweredLocked()
 		t.mu.Unlock()
 	}})
 	return nil
@@ -304,6 +314,11 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte) error {
 		}
 	case messageAnswer:
 		return t.answered(body)
+	case messageLastCall:
+		t.mu.Lock()
+		t.lastCall = true
+		t.endIfAnsweredLocked()
+		t.mu.Unlock()
 	}
 	return nil
 }
@@ -359,6 +374,7 @@ func (t *serverStream) execute(ctx context.Context, number uint64, c *call) {
 		if c.method != methodNotices {
 			t.mu.Lock()
 			t.held--
+			t.endIfAnsweredLocked()
 			t.mu.Unlock()
 		}
 	}}

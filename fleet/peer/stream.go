@@ -29,6 +29,9 @@ const (
 	// Since version 2, where they are asked for.
 	messageTask   // server → client: ends a call, whose result is a task
 	messageNotice // server → client: of a server
+	// Ignored by nodes that do not know them.
+	messageLeaving  // server → client: make no further calls here
+	messageLastCall // client → server, as an answer
 )
 
 // verdict is what becomes of a message before its bytes are kept.
@@ -57,7 +60,7 @@ type stream struct {
 	endOnce sync.Once
 	onEnd   func()        // called by end; nil for none
 	ended   chan struct{} // closed by end, after err is set
-	err     error
+	err     error         // nil: as was announced
 
 	incoming map[uint64]*incoming // owned by the goroutine that reads
 	lastIn   uint64
@@ -110,6 +113,10 @@ func (s *stream) write() {
 	defer func() { packetPool.Put(buffer) }()
 	for {
 		if *buffer = s.out.take((*buffer)[:0]); len(*buffer) == 0 {
+			if s.out.isFinished() {
+				s.end(nil)
+				return
+			}
 			select {
 			case <-s.out.wake:
 			case <-s.ended:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
@@ -68,11 +69,11 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 	})
 	switch {
 	case err != nil:
-		return t, invalidParams("params of tools/call cannot be read: " + err.Error())
+		return t, message.InvalidParams("params of tools/call cannot be read: " + err.Error())
 	case t.name == "":
-		return t, invalidParams("params of tools/call have no name of a tool")
+		return t, message.InvalidParams("params of tools/call have no name of a tool")
 	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
-		return t, invalidParams("the arguments in params of tools/call are not an object")
+		return t, message.InvalidParams("the arguments in params of tools/call are not an object")
 	case !t.rounds.valid():
 		return t, errInputResponses
 	}
@@ -121,7 +122,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
 				return nil, c.protocolError(t.name, err)
 			}
-			return encodeResult(c.client.ErrorForModel(t.name, err), modern)
+			return message.Result(c.client.ErrorForModel(t.name, err), modern)
 		},
 	})
 }
@@ -138,7 +139,7 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 	}
 	for _, w := range l.withheld {
 		if w.Kind == "tool" && (name == mcpvisor.Qualify(w.Server, w.Name) || name == mcpvisor.Alias(w.Server, w.Name)) {
-			return "", invalidParams("the tool " + quote(name) + " is not offered: " + w.Reason)
+			return "", message.InvalidParams("the tool " + message.Quote(name) + " is not offered: " + w.Reason)
 		}
 	}
 	if c.profile() == nil {
@@ -230,7 +231,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 		level = noLogs
 		if u.of.logLevel != "" {
 			if level = slices.Index(loggingLevels, u.of.logLevel); level < 0 {
-				return nil, invalidParams("unknown log level " + quote(u.of.logLevel))
+				return nil, message.InvalidParams("unknown log level " + message.Quote(u.of.logLevel))
 			}
 		}
 	}

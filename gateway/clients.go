@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -36,7 +37,7 @@ func (x *exchange) infoOf(protocol string) clients.Info {
 func (x *exchange) openModern(params json.RawMessage) *clients.Client {
 	info := x.infoOf(modernVersion)
 	info.Name, info.Version = readClientInfo(metaOf(params), mcp.MetaKeyClientInfo)
-	key := "client " + strings.Join([]string{info.Principal, info.Profile, shorten(info.Name), shorten(info.Version)}, "\x00")
+	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
 	return x.server.gateway.opts.clients.Open(key, info)
 }
 

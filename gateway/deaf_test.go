@@ -16,6 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 func defaultLimits() *Limits {
@@ -162,7 +164,7 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 func TestHandler_large_answers_get_time(t *testing.T) {
 	body := []byte(`"` + strings.Repeat("x", 20*pieceBytes) + `"`)
 	for name, write := range map[string]func(x *exchange) bool{
-		"JSON":   func(x *exchange) bool { return x.writeJSON(http.StatusOK, encodedMessage{body: body}) },
+		"JSON":   func(x *exchange) bool { return x.writeJSON(http.StatusOK, message.Encoded{Body: body}) },
 		"stream": func(x *exchange) bool { return x.write([]byte("data: "), body, []byte("\n\n")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -400,7 +401,7 @@ func (h *heldCall) take(r *request, round string, responses json.RawMessage) err
 		switch {
 		case at < 0: // the server has withdrawn it, or did not ask
 		case value[0] != '{':
-			return invalidParams("the member " + quote(key) + " of inputResponses is not an object")
+			return message.InvalidParams("the member " + message.Quote(key) + " of inputResponses is not an object")
 		default:
 			answers[h.asked[at]] = value
 		}

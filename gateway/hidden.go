@@ -6,6 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -74,7 +75,7 @@ func visibleSchema(schema any) any {
 	if !dropHidden(value) {
 		return schema
 	}
-	clean, err := encodeResult(value, false)
+	clean, err := message.Result(value, false)
 	if err != nil {
 		return schema
 	}

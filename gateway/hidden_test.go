@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -70,7 +71,7 @@ func TestVisibleSchema(t *testing.T) {
 		require.True(t, ok)
 		var value any
 		require.NoError(t, json.Unmarshal(clean, &value))
-		encoded, err := encodeResult(value, false)
+		encoded, err := message.Result(value, false)
 		require.NoError(t, err)
 		_, removed := display.ForModel(string(encoded))
 		require.Empty(t, removed, "%s", encoded)

@@ -12,11 +12,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // writeJSON writes an answer of one message. It reports false if the peer does not read.
-func (x *exchange) writeJSON(status int, m encodedMessage) bool {
-	return x.writeWhole(status, m.head, m.body, m.tail)
+func (x *exchange) writeJSON(status int, m message.Encoded) bool {
+	return x.writeWhole(status, m.Head, m.Body, m.Tail)
 }
 
 // writeWhole writes an answer as JSON to its last byte: what stays in the buffers of net/http would be
@@ -66,10 +67,10 @@ func (x *exchange) writePieces(parts ...[]byte) bool {
 }
 
 // writeBatch writes the answers of a batch.
-func (x *exchange) writeBatch(answers []encodedMessage) {
+func (x *exchange) writeBatch(answers []message.Encoded) {
 	parts := make([][]byte, 0, 4*len(answers)+1)
 	for i, a := range answers {
-		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.head, a.body, a.tail)
+		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.Head, a.Body, a.Tail)
 	}
 	x.writeWhole(http.StatusOK, append(parts, []byte("]"))...)
 }
@@ -100,12 +101,12 @@ func (x *exchange) begin() {
 
 // event writes a message to the stream. It reports false if the peer does not read.
 func (x *exchange) event(m jsonrpc.Message, id string) bool {
-	encoded := encodeMessage(m)
+	encoded := message.Encode(m)
 	head := "event: message\n"
 	if id != "" {
 		head += "id: " + id + "\n"
 	}
-	return x.write([]byte(head+"data: "), encoded.head, oneLine(encoded.body), encoded.tail, []byte("\n\n"))
+	return x.write([]byte(head+"data: "), encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n\n"))
 }
 
 // keepAlive writes a comment to the stream.

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
@@ -110,13 +111,13 @@ func (c *lineConn) refuse(e *jsonrpc.Error) {
 
 // refuseAll answers the requests of a line that there was no room for.
 func (c *lineConn) refuseAll(line []byte) {
-	messages, _, wrong := readMessages(line)
+	messages, _, wrong := message.Read(line)
 	if wrong != nil {
 		c.refuse(wrong)
 	}
 	for _, m := range messages {
-		if id := idOf(m); id.IsValid() {
-			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: busyError("too many requests wait")}) // the reader meets the end, too
+		if id := message.IDOf(m); id.IsValid() {
+			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: message.Busy("too many requests wait")}) // the reader meets the end, too
 		}
 	}
 }
@@ -127,14 +128,14 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		line, err := c.lines.Next(ctx)
 		switch {
 		case errors.Is(err, linereader.ErrTooLong):
-			c.refuse(invalidRequest("the message is longer than %d bytes", c.maxLine))
+			c.refuse(message.InvalidRequest("the message is longer than %d bytes", c.maxLine))
 			continue
 		case errors.Is(err, linereader.ErrClosed):
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
 		}
-		messages, _, wrong := readMessages(line)
+		messages, _, wrong := message.Read(line)
 		if wrong != nil {
 			c.refuse(wrong)
 			continue
@@ -153,8 +154,8 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	encoded := encodeMessage(m)
-	for _, part := range [][]byte{encoded.head, oneLine(encoded.body), encoded.tail, []byte("\n")} {
+	encoded := message.Encode(m)
+	for _, part := range [][]byte{encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n")} {
 		_, _ = c.buffer.Write(part) // Flush has the error
 	}
 	err := c.buffer.Flush()

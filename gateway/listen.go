@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
@@ -14,10 +16,10 @@ import (
 // the session may not have.
 func (c *connection) listen(r *request, p *params) (any, error) {
 	if p.Notifications == nil {
-		return nil, invalidParams("params of subscriptions/listen have no notifications")
+		return nil, message.InvalidParams("params of subscriptions/listen have no notifications")
 	}
 	if n, most := len(p.Notifications.ResourceSubscriptions), c.opts.limits.MaxSubscriptions; n > most {
-		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
+		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
 	}
 	tasks, err := c.watchedTasks(r, p)
 	if err != nil {
@@ -68,7 +70,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
-	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
+	l.ack = message.Notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 	if r.out.notify.listen(l) {
 		defer r.out.notify.leave(l)
 		c.watchTasks(r.ctx, r.out.notify, l, tasks)

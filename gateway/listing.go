@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 )
 
@@ -310,7 +310,7 @@ func (c *catalog) encodeLocked(l *listing, known *offer, tools, prompts *namer, 
 func (l *list) add(old, made map[string]entry, k key, name string, definition func() any) {
 	e, ok := old[name]
 	if !ok || e.key != k {
-		text, err := encodeResult(definition(), false)
+		text, err := message.Result(definition(), false)
 		if err != nil {
 			return
 		}
@@ -330,7 +330,7 @@ func (l *list) finish(pageSize int) {
 	l.digest = base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:9])
 	if len(l.entries) <= pageSize {
 		all := l.encode(l.entries, "")
-		l.whole = [2][]byte{all, encodeModern(all)}
+		l.whole = [2][]byte{all, message.Modern(all)}
 	}
 }
 
@@ -379,7 +379,7 @@ func (l *list) page(cursor string, size int, modern bool) (json.RawMessage, erro
 	if text := l.encode(part, next); !modern {
 		return text, nil
 	} else {
-		return encodeModern(text), nil
+		return message.Modern(text), nil
 	}
 }
 
@@ -403,9 +403,4 @@ func changedDigests(a, b [3]string) (changed lists) {
 		}
 	}
 	return changed
-}
-
-// encodeModern says that a result is complete, as is due since 2026-07-28.
-func encodeModern(result []byte) []byte {
-	return slices.Concat([]byte(`{"resultType":"complete",`), bytes.TrimPrefix(result, []byte("{")))
 }

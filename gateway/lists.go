@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -80,8 +81,8 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 				continue
 			}
 			if server != "" {
-				return "", "", invalidParams("several prompts have the name " + quote(name) + "; use " +
-					shorten(mcpvisor.Qualify(server, own)) + " or " + shorten(mcpvisor.Qualify(p.Server, p.OriginalName)))
+				return "", "", message.InvalidParams("several prompts have the name " + message.Quote(name) + "; use " +
+					message.Shorten(mcpvisor.Qualify(server, own)) + " or " + message.Shorten(mcpvisor.Qualify(p.Server, p.OriginalName)))
 			}
 			server, own = p.Server, p.OriginalName
 		}
@@ -94,7 +95,7 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 
 // unknown is the error about the name of a tool or prompt that is not offered.
 func unknown(what, name string) *jsonrpc.Error {
-	return invalidParams("unknown " + what + " " + quote(name) + "; " + what + "s/list has the names")
+	return message.InvalidParams("unknown " + what + " " + message.Quote(name) + "; " + what + "s/list has the names")
 }
 
 // readResource answers resources/read.
@@ -138,7 +139,7 @@ func notFound(err error, p *params) error {
 		return err
 	}
 	same := *wire
-	same.Data, _ = json.Marshal(map[string]string{"uri": shorten(p.URI)})
+	same.Data, _ = json.Marshal(map[string]string{"uri": message.Shorten(p.URI)})
 	if p.modern() {
 		same.Code = jsonrpc.CodeInvalidParams
 	}
@@ -192,7 +193,7 @@ func page[T any](list []T, keyOf func(*T) key, cursor string, size int) (part []
 	if cursor != "" {
 		after, ok := decodeCursor(cursor)
 		if !ok {
-			return nil, "", invalidParams("the cursor is not one of this session; list again without it")
+			return nil, "", message.InvalidParams("the cursor is not one of this session; list again without it")
 		}
 		at, found := slices.BinarySearchFunc(list, after, func(entry T, k key) int { return compareKeys(keyOf(&entry), k) })
 		if found {

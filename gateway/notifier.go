@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // lists are the kinds of lists of a server, as a set.
@@ -361,7 +362,7 @@ func (n *notifier) next() jsonrpc.Message {
 		for _, kind := range listChanged {
 			if l.changed&kind.list != 0 {
 				l.changed &^= kind.list
-				return notification(kind.method, l.params(nil))
+				return message.Notification(kind.method, l.params(nil))
 			}
 		}
 		if len(l.tasks) > 0 {
@@ -374,7 +375,7 @@ func (n *notifier) next() jsonrpc.Message {
 			}
 			n.partBytes -= l.waiting[uri]
 			delete(l.waiting, uri)
-			return notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
+			return message.Notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
 		}
 	}
 	if len(n.elicited) > 0 {
@@ -388,7 +389,7 @@ func (n *notifier) next() jsonrpc.Message {
 		m := n.logs[0]
 		n.logBytes -= len(m.Text)
 		n.logs = slices.Delete(n.logs, 0, 1)
-		return notification("notifications/message", logParams(m))
+		return message.Notification("notifications/message", logParams(m))
 	}
 	return nil
 }
@@ -402,12 +403,4 @@ func (l *listener) params(params map[string]any) map[string]any {
 		params["_meta"] = map[string]any{mcp.MetaKeySubscriptionID: l.id.Raw()}
 	}
 	return params
-}
-
-func notification(method string, params any) jsonrpc.Message {
-	text, err := encodeResult(params, false)
-	if err != nil {
-		return nil
-	}
-	return &jsonrpc.Request{Method: method, Params: text}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -80,17 +81,17 @@ const maxPattern = 1000
 func (p Profile) validate(name string) error {
 	var problems []error
 	if name == "" || strings.ContainsAny(name, "/?#% \t\r\n") {
-		problems = append(problems, fmt.Errorf("the name of profile %s cannot be part of a path; use letters, digits, - and _", quote(name)))
+		problems = append(problems, fmt.Errorf("the name of profile %s cannot be part of a path; use letters, digits, - and _", message.Quote(name)))
 	}
 	check := func(what string, f Filter, never, why string) {
 		for _, pattern := range slices.Concat(f.Allow, f.Deny) {
 			switch {
 			case pattern == "":
-				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s is empty; remove it, or write \"*\" for all", quote(name), what))
+				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s is empty; remove it, or write \"*\" for all", message.Quote(name), what))
 			case len(pattern) > maxPattern:
-				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s has %d bytes; use at most %d", quote(name), what, len(pattern), maxPattern))
+				problems = append(problems, fmt.Errorf("profile %s: a pattern of %s has %d bytes; use at most %d", message.Quote(name), what, len(pattern), maxPattern))
 			case strings.ContainsAny(pattern, never):
-				problems = append(problems, fmt.Errorf("profile %s: the pattern %s of %s matches nothing, because %s", quote(name), quote(pattern), what, why))
+				problems = append(problems, fmt.Errorf("profile %s: the pattern %s of %s matches nothing, because %s", message.Quote(name), message.Quote(pattern), what, why))
 			}
 		}
 	}
@@ -359,8 +360,8 @@ func (c *connection) findOffered(ctx context.Context, what, name string, find fu
 	case 1:
 		return found[0], nil
 	}
-	return owner{}, invalidParams("several " + what + "s have the name " + quote(name) + "; use " +
-		shorten(found[0].qualified()) + " or " + shorten(found[1].qualified()))
+	return owner{}, message.InvalidParams("several " + what + "s have the name " + message.Quote(name) + "; use " +
+		message.Shorten(found[0].qualified()) + " or " + message.Shorten(found[1].qualified()))
 }
 
 // awaitOwner waits until a server of the profile that has never been ready is ready, if a name says

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -239,7 +240,7 @@ func checkDeclared(declared uint16, r facade.ServerRequest) error {
 	if missing == "" {
 		return nil
 	}
-	return invalidParams("the client has not declared " + missing)
+	return message.InvalidParams("the client has not declared " + missing)
 }
 
 // receiveAnswer passes on what the peer answers. An answer to a question that it was not asked, or that

@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -47,11 +47,11 @@ func (g *gateway) sealInner(owner string, s *requestState) string {
 }
 
 var (
-	errStateForged  = invalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
-	errStateOther   = invalidParams("the requestState is of another client")
-	errStateRequest = invalidParams("the requestState is of another request; repeat the request with the same params")
-	errStateExpired = invalidParams("the requestState has expired, and its call has been given up. It may have had an effect; begin again without requestState only if it may run twice.")
-	errStateUsed    = invalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
+	errStateForged  = message.InvalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
+	errStateOther   = message.InvalidParams("the requestState is of another client")
+	errStateRequest = message.InvalidParams("the requestState is of another request; repeat the request with the same params")
+	errStateExpired = message.InvalidParams("the requestState has expired, and its call has been given up. It may have had an effect; begin again without requestState only if it may run twice.")
+	errStateUsed    = message.InvalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
 )
 
 // openState reads the requestState of a request to a server.
@@ -110,32 +110,7 @@ func (c *connection) sealInnerState(r *request, server string, result json.RawMe
 		return result
 	}
 	sealed := c.sealInner(c.owner, &requestState{server: server, digest: digestOf(r), inner: required.RequestState})
-	return replaceMember(result, "requestState", []byte(`"`+sealed+`"`))
-}
-
-// replaceMember returns a valid JSON object with another value of a member, which it has. Everything else
-// keeps its bytes.
-func replaceMember(object json.RawMessage, name string, value []byte) json.RawMessage {
-	var b []byte
-	copied := 0
-	s := jsonscan.Scanner{Text: object}
-	s.SkipSpace()
-	s.Consume('{')
-	for s.SkipSpace(); !s.Consume('}'); s.SkipSpace() {
-		quoted, escaped, _ := s.MemberName()
-		s.SkipSpace()
-		begin := s.Pos
-		if _, ok := s.Value(); !ok {
-			return nil // the object is valid, so this does not happen
-		}
-		if jsonscan.UnquoteShared(quoted, escaped) == name {
-			b = append(append(b, object[copied:begin]...), value...)
-			copied = s.Pos
-		}
-		s.SkipSpace()
-		s.Consume(',')
-	}
-	return slices.Concat(b, object[copied:])
+	return message.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
 }
 
 // errGatewayEnded is the error of a call whose gateway has ended while its client answered.

@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // resource is a resource, or a resource template, of one server.
@@ -96,7 +97,7 @@ const maxURIBytes = 64 << 10
 // checkURI refuses a URI that is too long, and splits one that names its server.
 func checkURI(uri string) (r resource, named bool, err error) {
 	if len(uri) > maxURIBytes {
-		return r, false, invalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
+		return r, false, message.InvalidParams(fmt.Sprintf("the URI is %d bytes long; use at most %d", len(uri), maxURIBytes))
 	}
 	r, named = splitQualified(uri)
 	return r, named, nil
@@ -121,17 +122,17 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource, erro
 	}
 	var text strings.Builder
 	if len(servers) > 1 {
-		text.WriteString("several servers have the " + what + " " + quote(uri) + "; use one of")
+		text.WriteString("several servers have the " + what + " " + message.Quote(uri) + "; use one of")
 		for i, server := range servers {
 			if i == maxNamed {
 				fmt.Fprintf(&text, ", or that of %d more", len(servers)-i)
 				break
 			}
-			text.WriteString(" " + shorten(resource{server, uri}.qualified()))
+			text.WriteString(" " + message.Shorten(resource{server, uri}.qualified()))
 		}
-		return resource{}, invalidParams(text.String())
+		return resource{}, message.InvalidParams(text.String())
 	}
-	text.WriteString("no server has the " + what + " " + quote(uri))
+	text.WriteString("no server has the " + what + " " + message.Quote(uri))
 	for i, server := range c.neverReady() {
 		if i == maxNamed {
 			text.WriteString("; and so may others")

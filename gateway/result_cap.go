@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -336,7 +337,7 @@ func (c *connection) linkTo(tool, id string, literal []byte) []byte {
 			Text string `json:"text"`
 		}{"text", about + " Read the resource " + uri}
 	}
-	text, err := encodeResult(item, false)
+	text, err := message.Result(item, false)
 	if err != nil { // texts can be encoded
 		return []byte("{}")
 	}
@@ -361,12 +362,12 @@ func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err
 		if slices.Contains(c.client.Servers(), resultServer) { // it may be a resource of that
 			return nil, false, nil
 		}
-		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + quote(p.URI) + " is kept; call the tool again"}, p)
+		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + message.Quote(p.URI) + " is kept; call the tool again"}, p)
 	}
 	uri, _ := json.Marshal(p.URI)
 	result = slices.Concat([]byte(`{"contents":[{"uri":`), uri, []byte(`,"mimeType":"text/plain","text":`), text, []byte(`}],"ttlMs":0,"cacheScope":"`+cacheScope+`"}`))
 	if p.modern() {
-		result = encodeModern(result)
+		result = message.Modern(result)
 	}
 	return result, true, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // StandaloneQuestions puts what servers before 2026-07-28 ask while no call is in flight to the one client of a
@@ -54,7 +55,7 @@ func WithStandaloneQuestions(q *StandaloneQuestions) Option {
 }
 
 var (
-	errSeveralClients = &jsonrpc.Error{Code: codeBusy, Message: "nobody was asked: no call is known to which the request belongs, and several clients are connected"}
+	errSeveralClients = &jsonrpc.Error{Code: message.CodeBusy, Message: "nobody was asked: no call is known to which the request belongs, and several clients are connected"}
 	errModernClient   = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client speaks " + modernVersion + ", in which it can be asked because of a call only, if that declares that it is answered"}
 )
 

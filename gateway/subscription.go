@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"fmt"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
@@ -21,7 +23,7 @@ func (c *connection) holdSubscription(told *notifier, r resource) (*subscription
 	for {
 		n := c.held.Load()
 		if n >= most {
-			return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
+			return nil, message.InvalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
 		}
 		if c.held.CompareAndSwap(n, n+1) {
 			break

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -54,7 +55,7 @@ func principalDigest(principal string) []byte {
 }
 
 // errUnknownTask does not tell an id of another principal from a forged one.
-var errUnknownTask = invalidParams("there is no such task: the id is not one that this client was given")
+var errUnknownTask = message.InvalidParams("there is no such task: the id is not one that this client was given")
 
 // openTask returns the task of an id that a client has sent.
 func (c *connection) openTask(sealed string) (taskName, error) {
@@ -66,7 +67,7 @@ func (c *connection) openTask(sealed string) (taskName, error) {
 		return taskName{}, errUnknownTask
 	}
 	if expiry := readTimeField(fields[3]); !time.Now().Before(expiry) {
-		return taskName{}, invalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
+		return taskName{}, message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
 	name := c.taskName(fields[1], fields[2])
 	if copied := append(fields, "")[4]; name.copy != copied {
@@ -159,7 +160,7 @@ func (h *taskHandles) reserve(principal string) error {
 	p := h.ofLocked(principal)
 	defer h.tidyLocked(principal, p)
 	if !h.hasRoomLocked(p, time.Now()) {
-		return &jsonrpc.Error{Code: codeBusy, Message: fmt.Sprintf("%d tasks are open, which is the most; wait until some have ended, or cancel them. Nothing was sent.", len(p.open))}
+		return &jsonrpc.Error{Code: message.CodeBusy, Message: fmt.Sprintf("%d tasks are open, which is the most; wait until some have ended, or cancel them. Nothing was sent.", len(p.open))}
 	}
 	p.calls++
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -104,12 +105,12 @@ var errTooManyQuestions = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Messag
 
 // ask keeps a question until it is answered.
 func (q *heldTask) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-	var b object
-	b.add("method", quoted(r.Method))
+	var b message.Object
+	b.Add("method", message.JSON(r.Method))
 	if len(r.Params) > 0 {
-		b.add("params", taskText{modern: true}.result(r.Params))
+		b.Add("params", taskText{modern: true}.result(r.Params))
 	}
-	one := &taskQuestion{text: b.close(), answer: make(chan json.RawMessage, 1)}
+	one := &taskQuestion{text: b.Close(), answer: make(chan json.RawMessage, 1)}
 	q.mu.Lock()
 	if len(q.open) == maxTaskQuestions || len(one.text) > maxTaskQuestionBytes {
 		q.mu.Unlock()
@@ -149,11 +150,11 @@ func (q *heldTask) requests(ctx context.Context) json.RawMessage {
 		timer.Stop()
 		q.mu.Lock()
 	}
-	var b object
+	var b message.Object
 	for key, one := range q.open {
-		b.add(key, one.text)
+		b.Add(key, one.text)
 	}
-	return b.close()
+	return b.Close()
 }
 
 // answer passes answers on; those of other keys are ignored.

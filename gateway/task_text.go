@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -37,56 +38,56 @@ func (x taskText) created(text []byte) json.RawMessage {
 		}
 		return nil
 	})
-	rest := object{}
+	rest := message.Object{}
 	if outer != nil {
 		_ = jsonscan.EachMember(outer, func(key string, value []byte) error {
 			if key != "task" && key != "resultType" {
-				rest.add(key, x.meta(key, value))
+				rest.Add(key, x.meta(key, value))
 			}
 			return nil
 		})
 	}
 	if x.modern {
-		b := object{}
-		b.add("resultType", []byte(`"task"`))
+		b := message.Object{}
+		b.Add("resultType", []byte(`"task"`))
 		x.addState(&b, made, false)
-		b.addAll(rest)
-		return b.close()
+		b.AddAll(rest)
+		return b.Close()
 	}
-	b, state := object{}, object{}
+	b, state := message.Object{}, message.Object{}
 	x.addState(&state, made, false)
-	b.add("task", state.close())
-	b.addAll(rest)
-	return b.close()
+	b.Add("task", state.Close())
+	b.AddAll(rest)
+	return b.Close()
 }
 
 // state is the answer to tasks/get. For a client since 2026-07-28
 // result and failure are what came of a task of 2025-11-25; nil for none.
 func (x taskText) state(text []byte, result, failure json.RawMessage) json.RawMessage {
-	b := object{}
+	b := message.Object{}
 	if x.modern {
-		b.add("resultType", []byte(`"complete"`))
+		b.Add("resultType", []byte(`"complete"`))
 	}
 	x.addState(&b, text, x.modern)
 	if result != nil {
-		b.add("result", x.result(result))
+		b.Add("result", x.result(result))
 	}
 	if failure != nil {
-		b.add("error", failure)
+		b.Add("error", failure)
 	}
-	return b.close()
+	return b.Close()
 }
 
 // notice are the params of a notification; with what came of the task, if detailed.
 func (x taskText) notice(text []byte, detailed bool) json.RawMessage {
-	var b object
+	var b message.Object
 	x.notify = true
 	x.addState(&b, text, detailed && x.modern)
-	return b.close()
+	return b.Close()
 }
 
 // addState adds what a server says about a task; with what came of it, if detailed.
-func (x taskText) addState(b *object, text []byte, detailed bool) {
+func (x taskText) addState(b *message.Object, text []byte, detailed bool) {
 	hasTTL := false
 	which := 1
 	if x.modern {
@@ -95,32 +96,32 @@ func (x taskText) addState(b *object, text []byte, detailed bool) {
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
 		if names, ok := taskMembers[key]; ok {
 			hasTTL = hasTTL || names[0] == "ttlMs"
-			b.add(names[which], value)
+			b.Add(names[which], value)
 			return nil
 		}
 		switch key {
 		case "taskId":
-			b.add(key, quoted(x.sealed))
+			b.Add(key, message.JSON(x.sealed))
 		case "resultType", "requestState", "task":
 		case "statusMessage":
-			b.add(key, x.hide(value))
+			b.Add(key, x.hide(value))
 		case "result":
 			if detailed {
-				b.add(key, x.result(value))
+				b.Add(key, x.result(value))
 			}
 		case "error", "inputRequests":
 			if detailed {
-				b.add(key, x.hide(value))
+				b.Add(key, x.hide(value))
 			}
 		default:
 			if key != "_meta" || !x.notify {
-				b.add(key, x.meta(key, value))
+				b.Add(key, x.meta(key, value))
 			}
 		}
 		return nil
 	})
 	if !hasTTL {
-		b.add([]string{"ttlMs", "ttl"}[which], []byte("null"))
+		b.Add([]string{"ttlMs", "ttl"}[which], []byte("null"))
 	}
 }
 
@@ -139,7 +140,7 @@ func (x taskText) withTaskID(raw json.RawMessage) json.RawMessage {
 	if x.modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
 	}
-	var b object
+	var b message.Object
 	named := false
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
 		if key == "resultType" && !x.modern {
@@ -149,16 +150,16 @@ func (x taskText) withTaskID(raw json.RawMessage) json.RawMessage {
 			named = true
 			value = x.metaObject(value)
 		}
-		b.add(key, value)
+		b.Add(key, value)
 		return nil
 	})
 	if err != nil { // no object: it is passed on as it is
 		return raw
 	}
 	if !named && !x.modern {
-		b.add("_meta", x.metaObject([]byte("{}")))
+		b.Add("_meta", x.metaObject([]byte("{}")))
 	}
-	return b.close()
+	return b.Close()
 }
 
 // meta is the value of a member of a task: _meta without the id of the server.
@@ -171,17 +172,17 @@ func (x taskText) meta(key string, value []byte) []byte {
 
 // metaObject is a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
 func (x taskText) metaObject(meta []byte) json.RawMessage {
-	var b object
+	var b message.Object
 	_ = jsonscan.EachMember(meta, func(key string, value []byte) error {
 		if key != relatedTask {
-			b.add(key, value)
+			b.Add(key, value)
 		}
 		return nil
 	})
 	if !x.modern {
-		b.add(relatedTask, task.Params(x.sealed))
+		b.Add(relatedTask, task.Params(x.sealed))
 	}
-	return b.close()
+	return b.Close()
 }
 
 // minSecretTask is the length from which the id of a server is looked for in texts: a shorter one is
@@ -193,13 +194,8 @@ func (x taskText) hide(value []byte) []byte {
 	if len(x.id) < minSecretTask {
 		return value
 	}
-	own := quoted(x.id)
+	own := message.JSON(x.id)
 	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(x.sealed))
-}
-
-func quoted(text string) []byte {
-	b, _ := json.Marshal(text) // a string always marshals
-	return b
 }
 
 // sealQuestion returns the params of a question of a server, in which a task is named by the id that the
@@ -208,7 +204,7 @@ func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
 	if !bytes.Contains(r.Params, []byte(relatedTask)) {
 		return bytes.Clone(r.Params)
 	}
-	var b object
+	var b message.Object
 	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error { // the engine has read it
 		if key == "_meta" && value[0] == '{' {
 			x := taskText{modern: true}
@@ -221,34 +217,8 @@ func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
 			})
 			value = x.metaObject(value)
 		}
-		b.add(key, value)
+		b.Add(key, value)
 		return nil
 	})
-	return b.close()
-}
-
-// object is the text of a JSON object that is being made.
-type object struct{ text []byte }
-
-func (b *object) add(name string, value []byte) {
-	if len(b.text) == 0 {
-		b.text = append(b.text, '{')
-	} else {
-		b.text = append(b.text, ',')
-	}
-	b.text = append(append(append(b.text, quoted(name)...), ':'), value...)
-}
-
-// addAll adds the members of another one.
-func (b *object) addAll(other object) {
-	if len(other.text) > 0 {
-		b.text = append(append(b.text, ','), other.text[1:]...)
-	}
-}
-
-func (b *object) close() json.RawMessage {
-	if len(b.text) == 0 {
-		return json.RawMessage("{}")
-	}
-	return append(b.text, '}')
+	return b.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // Notifications about tasks go to the client that has the id: in 2025-11-25 to the session that made
@@ -32,7 +33,7 @@ func (c *connection) watchedTasks(r *request, p *params) (map[string]taskName, e
 	case !p.modern() || !readRounds(r.Params, p).tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
-		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
+		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
 	}
 	watched := map[string]taskName{}
 	for _, id := range ids {

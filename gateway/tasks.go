@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -68,13 +69,9 @@ func (c *connection) checkTasks(r *request, p *params) error {
 	case p.modern() && !readRounds(r.Params, p).tasks:
 		return errTasksNotDeclared
 	case !p.modern() && !c.followsTasks.Load():
-		return methodNotFound(r.Method)
+		return message.MethodNotFound(r.Method)
 	}
 	return nil
-}
-
-func methodNotFound(method string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(method)}
 }
 
 // taskCall is a tool call as far as a task may be made of it.
@@ -97,7 +94,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 		return made, append(opts, facade.WithoutTasks()), nil
 	case len(t.task) > 0 && c.followsTasks.Load():
 		if listed, ok := c.client.Tool(tool); ok && listed.TaskSupport == "" {
-			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + quote(t.name) + " cannot be called as a task. Nothing was sent."}
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(t.name) + " cannot be called as a task. Nothing was sent."}
 		}
 		made.relay = &facade.TaskRelay{TTL: readTTL(t.task)}
 	default:
@@ -175,7 +172,7 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 		return nil, err
 	}
 	if p.TaskID == "" {
-		return nil, invalidParams("params of " + r.Method + " have no taskId")
+		return nil, message.InvalidParams("params of " + r.Method + " have no taskId")
 	}
 	name, err := c.openTask(p.TaskID)
 	if err != nil {
@@ -225,7 +222,7 @@ func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
 }
 
 // errTaskGone is the error of a task that its server does not know.
-var errTaskGone = invalidParams("the server does not know the task any more: it has expired, or did not survive the end of the server")
+var errTaskGone = message.InvalidParams("the server does not know the task any more: it has expired, or did not survive the end of the server")
 
 // failure is the error of a request about the task, without the server's id.
 func (h *taskHandle) failure(err error) error {
@@ -291,13 +288,13 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 	}
 	state := h.text().state(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
-		b := object{text: state[:len(state)-1]}
+		b := message.OpenObject(state)
 		if held := h.hold(h.answers); held != nil {
-			b.add("inputRequests", held.requests(ctx))
+			b.Add("inputRequests", held.requests(ctx))
 		} else {
-			b.add("inputRequests", []byte("{}"))
+			b.Add("inputRequests", []byte("{}"))
 		}
-		return b.close(), nil
+		return b.Close(), nil
 	}
 	return state, nil
 }
@@ -305,7 +302,7 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 // updateTask answers tasks/update (2026-07-28).
 func (c *connection) updateTask(r *request, p *params) (any, error) {
 	if !p.modern() {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	h, err := c.findTask(r, p)
 	if err != nil {
@@ -347,7 +344,7 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 	case answer.Ended() && h.modern:
 		return struct{}{}, nil
 	case answer.Ended() && answer.State != string(task.Cancelled):
-		return nil, invalidParams("the task has ended: it is " + answer.State)
+		return nil, message.InvalidParams("the task has ended: it is " + answer.State)
 	case canceled != nil:
 		return nil, c.protocolError(h.name.server, canceled)
 	}
@@ -359,7 +356,7 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 // answers what the task asks for.
 func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if p.modern() {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	h, err := c.findTask(r, p)
 	if err != nil {
@@ -394,7 +391,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 // process knows them.
 func (c *connection) listTasks(r *request, p *params) (any, error) {
 	if p.modern() {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	if err := c.checkTasks(r, p); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/test/hostile"
@@ -130,7 +131,7 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 					mu.Lock()
 					ids = append(ids, read.ID)
 					mu.Unlock()
-				case a.Error.Code == codeBusy:
+				case a.Error.Code == message.CodeBusy:
 					refused.Add(1)
 				default:
 					t.Errorf("%+v", a.Error)

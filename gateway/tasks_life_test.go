@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -192,7 +193,7 @@ func TestTasks_bound(t *testing.T) {
 		calls := func() int { all, _ := c.RecentCalls(0); return len(all) }
 		sent := calls()
 		a := p.job("4")
-		require.Equal(t, int64(codeBusy), a.Error.Code)
+		require.Equal(t, int64(message.CodeBusy), a.Error.Code)
 		require.Contains(t, a.Error.Message, "3 tasks are open")
 		require.Equal(t, sent, calls(), "nothing was sent")
 		follower(t, url, modern, "Authorization", "Bearer bob").begin("1")

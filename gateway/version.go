@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
@@ -85,7 +86,7 @@ func checkVersion(version string) error {
 	if version == "" || slices.Contains(supportedVersions(), version) {
 		return nil
 	}
-	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: shorten(version)})
+	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: message.Shorten(version)})
 	return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/hostschema"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // schemaProblem returns why a host could reject a list that has a tool with these schemas;
@@ -42,11 +43,11 @@ type Withheld struct {
 func conflictReason(name string, owners []owner) string {
 	qualified := make([]string, 0, len(owners))
 	for _, o := range owners {
-		qualified = append(qualified, shorten(o.qualified()))
+		qualified = append(qualified, message.Shorten(o.qualified()))
 	}
 	slices.Sort(qualified)
 	if len(qualified) > maxNamed {
 		qualified = append(qualified[:maxNamed], "…")
 	}
-	return "the name " + quote(name) + " would stand for " + strings.Join(qualified, " and ") + "; rename or hide all but one, or let names begin with their servers"
+	return "the name " + message.Quote(name) + " would stand for " + strings.Join(qualified, " and ") + "; rename or hide all but one, or let names begin with their servers"
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -39,11 +40,11 @@ const (
 )
 
 func (g *gateway) sealHeld(owner string, s *requestState) string {
-	return heldPrefix + seal(g.opts.key, heldKind, owner, s.server, s.digest, timeField(time.Now().Add(holdTime)), s.instance, s.id, s.round)
+	return heldPrefix + seal.Seal(g.opts.key, heldKind, owner, s.server, s.digest, seal.Time(time.Now().Add(holdTime)), s.instance, s.id, s.round)
 }
 
 func (g *gateway) sealInner(owner string, s *requestState) string {
-	return statePrefix + seal(g.opts.key, stateKind, owner, s.server, s.digest, timeField(time.Now().Add(stateTime)), string(s.inner))
+	return statePrefix + seal.Seal(g.opts.key, stateKind, owner, s.server, s.digest, seal.Time(time.Now().Add(stateTime)), string(s.inner))
 }
 
 var (
@@ -64,11 +65,11 @@ func (c *connection) openState(r *request, server string, raw json.RawMessage) (
 	s := new(requestState)
 	switch prefix, sealed := text[:1], text[1:]; prefix {
 	case heldPrefix:
-		if fields, err = openSeal(c.opts.key, heldKind, sealed); err == nil && len(fields) == 7 {
+		if fields, err = seal.Open(c.opts.key, heldKind, sealed); err == nil && len(fields) == 7 {
 			s.instance, s.id, s.round = fields[4], fields[5], fields[6]
 		}
 	case statePrefix:
-		if fields, err = openSeal(c.opts.key, stateKind, sealed); err == nil && len(fields) == 5 {
+		if fields, err = seal.Open(c.opts.key, stateKind, sealed); err == nil && len(fields) == 5 {
 			s.inner = json.RawMessage(fields[4])
 		}
 	}
@@ -81,7 +82,7 @@ func (c *connection) openState(r *request, server string, raw json.RawMessage) (
 		return nil, errStateOther
 	case s.server != server || s.digest != digestOf(r):
 		return nil, errStateRequest
-	case !time.Now().Before(readTimeField(fields[3])):
+	case !time.Now().Before(seal.ReadTime(fields[3])):
 		return nil, errStateExpired
 	}
 	return s, nil

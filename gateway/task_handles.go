@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -42,11 +43,11 @@ const maxSealedTask = 4 << 10
 
 // sealTask returns the id of a task for the client.
 func (c *connection) sealTask(name taskName, expiry time.Time) string {
-	fields := []string{string(principalDigest(c.owner)), name.server, name.id, timeField(expiry)}
+	fields := []string{string(principalDigest(c.owner)), name.server, name.id, seal.Time(expiry)}
 	if name.copy != "" {
 		fields = append(fields, name.copy)
 	}
-	return seal(c.opts.key, taskKind, fields...)
+	return seal.Seal(c.opts.key, taskKind, fields...)
 }
 
 func principalDigest(principal string) []byte {
@@ -62,11 +63,11 @@ func (c *connection) openTask(sealed string) (taskName, error) {
 	if len(sealed) > maxSealedTask {
 		return taskName{}, errUnknownTask
 	}
-	fields, err := openSeal(c.opts.key, taskKind, sealed)
+	fields, err := seal.Open(c.opts.key, taskKind, sealed)
 	if err != nil || len(fields) < 4 || fields[0] != string(principalDigest(c.owner)) {
 		return taskName{}, errUnknownTask
 	}
-	if expiry := readTimeField(fields[3]); !time.Now().Before(expiry) {
+	if expiry := seal.ReadTime(fields[3]); !time.Now().Before(expiry) {
 		return taskName{}, message.InvalidParams("the id of the task has expired at " + expiry.UTC().Format(time.RFC3339))
 	}
 	name := c.taskName(fields[1], fields[2])

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -30,11 +31,11 @@ func TestTasks_ids(t *testing.T) {
 		p := follower(t, url, modern, alice...)
 		id := p.begin("x")
 		p.get(id)
-		sealed, err := openSeal(key, taskKind, id)
+		sealed, err := seal.Open(key, taskKind, id)
 		require.NoError(t, err)
 		inner := sealed[2]
 		require.True(t, strings.HasPrefix(inner, upstreamID))
-		past := timeField(time.Now().Add(-time.Hour))
+		past := seal.Time(time.Now().Add(-time.Hour))
 		methods := []string{"tasks/get", "tasks/cancel", "tasks/update"}
 		if !modern {
 			methods[2] = "tasks/result"
@@ -51,11 +52,11 @@ func TestTasks_ids(t *testing.T) {
 			"cut":                   {id[:len(id)-1], alice, errUnknownTask.Message},
 			"longer":                {id + "A", alice, errUnknownTask.Message},
 			"very long":             {strings.Repeat("A", 100_000), alice, errUnknownTask.Message},
-			"with another key":      {seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
-			"of another kind":       {seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
-			"of too few fields":     {seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
-			"expired":               {seal(key, taskKind, sealed[0], sealed[1], sealed[2], past), alice, "has expired"},
-			"of a server that left": {seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3]), alice, errTaskGone.Message},
+			"with another key":      {seal.Seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
+			"of another kind":       {seal.Seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
+			"of too few fields":     {seal.Seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
+			"expired":               {seal.Seal(key, taskKind, sealed[0], sealed[1], sealed[2], past), alice, "has expired"},
+			"of a server that left": {seal.Seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3]), alice, errTaskGone.Message},
 			"empty":                 {"", alice, "have no taskId"},
 		} {
 			for _, method := range methods {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
@@ -60,7 +61,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 				case "io.modelcontextprotocol/protocolVersion":
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
-					t.rounds.declared, t.rounds.tasks = inputBits(value), declaresTasks(value)
+					t.rounds.declared, t.rounds.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
 				}
 				return err
 			})

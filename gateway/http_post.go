@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -183,71 +182,6 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	defer peer.Done(clients.OutcomeAnswered)
 	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
 	x.writeJSON(http.StatusOK, message.Encode(&jsonrpc.Response{ID: r.ID, Result: text}))
-}
-
-// Capabilities of clients, as an id keeps them.
-const (
-	canSample uint16 = 1 << iota
-	canSampleWithTools
-	canElicitForms
-	canElicitURLs
-	hasRoots
-	followsTasks // of 2025-11-25
-)
-
-// capabilityBits are the capabilities in the params of initialize.
-func capabilityBits(params json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // readParams has said what is wrong
-		if key == "capabilities" {
-			bits = declaredBits(value)
-		}
-		return nil
-	})
-	return bits
-}
-
-// declaredBits are the capabilities of a client as bits.
-func declaredBits(capabilities json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // one that is no object declares nothing
-		if string(value) == "null" {
-			return nil
-		}
-		switch key {
-		case "sampling":
-			bits |= canSample | bitOf(value, canSampleWithTools, "tools")
-		case "elicitation":
-			modes := bitOf(value, canElicitForms, "form") | bitOf(value, canElicitURLs, "url")
-			if modes == 0 { // as before 2025-11-25
-				modes = canElicitForms
-			}
-			bits |= modes
-		case "roots":
-			bits |= hasRoots
-		case "tasks":
-			if value[0] == '{' {
-				bits |= followsTasks
-			}
-		}
-		return nil
-	})
-	return bits
-}
-
-// inputBits are what a client of 2026-07-28 can be asked for. Its tasks are an extension; see
-// declaresTasks.
-func inputBits(capabilities json.RawMessage) uint16 {
-	return declaredBits(capabilities) &^ followsTasks
-}
-
-// bitOf returns bit if an object has a member that is not null.
-func bitOf(object []byte, bit uint16, name string) (bits uint16) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
-		if key == name && string(value) != "null" {
-			bits = bit
-		}
-		return nil
-	})
-	return bits
 }
 
 // postLegacy answers messages of a session before 2026-07-28.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -39,7 +40,7 @@ func readRounds(raw json.RawMessage, p *params) (s rounds) {
 		case "_meta":
 			return jsonscan.EachMember(value, func(key string, value []byte) error {
 				if key == mcp.MetaKeyClientCapabilities {
-					s.declared, s.tasks = inputBits(value), declaresTasks(value)
+					s.declared, s.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
 				}
 				return nil
 			})

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
@@ -154,8 +155,7 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 
 // askAnytime is ask for a client that all calls are of.
 func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-	needs := map[string]uint16{"sampling/createMessage": canSample, "elicitation/create": canElicitForms | canElicitURLs, "roots/list": hasRoots}[r.Method]
-	if c.questions.handlers.Load() == nil || c.questions.declared&needs == 0 {
+	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client has not declared that it answers " + r.Method}
 	}
 	return c.ask(ctx, r)

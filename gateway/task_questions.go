@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -88,13 +89,13 @@ func (h *taskHandle) hold(bits uint16) *heldTask {
 // handlers are the options of tasks/result: who answers. What the client does not answer is left to the
 // handlers of the facade.Client.
 func (q *heldTask) handlers(bits uint16) []facade.CallOption {
-	answers := answersOf(bits)
+	answers := capability.Answers(bits)
 	if answers == (facade.Declared{}) {
 		return nil
 	}
 	return []facade.CallOption{facade.WithCallHandlers(&facade.CallHandlers{RawAnswers: answers,
 		Raw: func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-			if err := checkDeclared(bits, r); err != nil {
+			if err := capability.Check(bits, r); err != nil {
 				return nil, err
 			}
 			return q.ask(ctx, r)

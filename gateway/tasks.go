@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -34,28 +35,11 @@ var legacyTaskCapabilities = json.RawMessage(`{"list":{},"cancel":{},"requests":
 
 // sessionBits are the capabilities of the client of a session of that version.
 func sessionBits(version string, params json.RawMessage) uint16 {
-	bits := capabilityBits(params)
+	bits := capability.OfInitialize(params)
 	if version != tasksVersion {
-		bits &^= followsTasks
+		bits &^= capability.Tasks
 	}
 	return bits
-}
-
-// declaresTasks reports whether the capabilities of a request of 2026-07-28 have the extension.
-func declaresTasks(capabilities json.RawMessage) (declared bool) {
-	if len(capabilities) == 0 {
-		return false
-	}
-	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error {
-		if key != "extensions" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, _ []byte) error {
-			declared = declared || key == task.Extension
-			return nil
-		})
-	})
-	return declared
 }
 
 // errTasksNotDeclared is the error of a request of 2026-07-28 whose client does not declare what it

@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -51,7 +52,7 @@ func sessionVersion(offered string) string {
 // initializeResult is the answer to initialize. The types of the go-sdk have no tasks of 2025-11-25.
 func (c *connection) initializeResult(version string, bits uint16) any {
 	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}
-	if bits&followsTasks == 0 {
+	if bits&capability.Tasks == 0 {
 		return result
 	}
 	type withTasks struct {

@@ -53,7 +53,7 @@ func (x *exchange) writePieces(parts ...[]byte) bool {
 	for _, part := range parts {
 		for len(part) > 0 {
 			if room == 0 {
-				room = pieceBytes
+				room = message.PieceBytes
 				_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
 			}
 			n, err := x.w.Write(part[:min(len(part), room)])

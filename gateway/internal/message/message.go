@@ -97,6 +97,9 @@ func Encode(m jsonrpc.Message) Encoded {
 	return Encoded{}
 }
 
+// PieceBytes is how much of a message is written at once: who reads that much is not deaf.
+const PieceBytes = 64 << 10
+
 // OneLine returns JSON without line ends, which stand between values only.
 func OneLine(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {

@@ -1,4 +1,6 @@
-package gateway
+// Package lines connects a gateway with a peer behind a stream, which sends messages by lines (MCP, basic,
+// transports, stdio).
+package lines
 
 import (
 	"bufio"
@@ -18,21 +20,20 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
-// byLines returns a transport in place of one of the go-sdk that leads to a stream. It has messages by
-// lines (MCP, basic, transports, stdio). For the go-sdk a line that it cannot read is the end of
+// Of returns a transport in place of one of the go-sdk that leads to a stream. For the go-sdk a line that it cannot read is the end of
 // the session, which is that of all requests in flight; here it is answered with an error. The
 // messages of a JSON-RPC batch are received one by one: only version 2025-03-26 has batches, and lets their
 // answers come alone. Other transports are returned as they are, and lines is nil.
-func byLines(peer mcp.Transport) (transport mcp.Transport, lines *lineTransport) {
+func Of(peer mcp.Transport) (transport mcp.Transport, lines *Transport) {
 	switch peer := peer.(type) {
 	case *mcp.IOTransport:
-		lines = &lineTransport{reader: peer.Reader, writer: peer.Writer, maxLine: peer.MaxLineLength}
+		lines = &Transport{reader: peer.Reader, writer: peer.Writer, maxLine: peer.MaxLineLength}
 		return lines, lines
 	case *mcp.StdioTransport:
-		lines = &lineTransport{reader: os.Stdin, writer: openWriter{os.Stdout}, maxLine: peer.MaxLineLength}
+		lines = &Transport{reader: os.Stdin, writer: openWriter{os.Stdout}, maxLine: peer.MaxLineLength}
 		return lines, lines
 	case *mcp.LoggingTransport:
-		transport, lines = byLines(peer.Transport)
+		transport, lines = Of(peer.Transport)
 		return &mcp.LoggingTransport{Transport: transport, Writer: peer.Writer}, lines
 	}
 	return peer, nil
@@ -43,16 +44,17 @@ type openWriter struct{ io.Writer }
 
 func (openWriter) Close() error { return nil }
 
-type lineTransport struct {
+// Transport is a transport that leads to a stream. It is connected once.
+type Transport struct {
 	reader  io.ReadCloser
 	writer  io.WriteCloser
-	maxLine int       // as in mcp.IOTransport: 0 is the default, and negative is no bound
-	made    *lineConn // by Connect; nil before
+	maxLine int   // as in mcp.IOTransport: 0 is the default, and negative is no bound
+	made    *conn // by Connect; nil before
 }
 
 // Connect implements [mcp.Transport].
-func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
-	c := &lineConn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
+	c := &conn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
 	c.buffer = bufio.NewWriter(pieces{c})
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
@@ -62,9 +64,25 @@ func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// lineConn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
+// OnTaken sets what is called when the peer has read a piece of a message. It comes after Connect.
+func (t *Transport) OnTaken(f func()) {
+	t.made.mu.Lock()
+	defer t.made.mu.Unlock()
+	t.made.taken = f
+}
+
+// Ended returns a channel that is closed when the peer has closed its side, though a message of it may not be
+// read yet; nil if t is. It comes after Connect.
+func (t *Transport) Ended() <-chan struct{} {
+	if t == nil {
+		return nil
+	}
+	return t.made.lines.Ended()
+}
+
+// conn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
 // end with Close keeps it.
-type lineConn struct {
+type conn struct {
 	lines    *linereader.Ahead
 	reader   io.ReadCloser
 	writer   io.WriteCloser
@@ -78,16 +96,13 @@ type lineConn struct {
 	taken  func() // called for each piece of a message that the peer has read, or may read; may be nil
 }
 
-// pieceBytes is how much of a message is written at once: who reads that much is not deaf.
-const pieceBytes = 64 << 10
-
 // pieces writes to the stream of a lineConn in pieces.
-type pieces struct{ *lineConn }
+type pieces struct{ *conn }
 
 func (p pieces) Write(b []byte) (written int, err error) {
 	for len(b) > written && err == nil {
 		var n int
-		n, err = p.writer.Write(b[written:min(len(b), written+pieceBytes)])
+		n, err = p.writer.Write(b[written:min(len(b), written+message.PieceBytes)])
 		written += n
 		if p.taken != nil {
 			p.taken()
@@ -96,21 +111,14 @@ func (p pieces) Write(b []byte) (written int, err error) {
 	return written, err
 }
 
-// onTaken sets what is called when the peer has read a piece of a message.
-func (c *lineConn) onTaken(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.taken = f
-}
-
 // refuse answers a line of which not even the id is known. While the peer does not read the answer, nothing
 // further is read of it.
-func (c *lineConn) refuse(e *jsonrpc.Error) {
+func (c *conn) refuse(e *jsonrpc.Error) {
 	_ = c.Write(context.Background(), &jsonrpc.Response{Error: e}) // the reader meets the end, too
 }
 
 // refuseAll answers the requests of a line that there was no room for.
-func (c *lineConn) refuseAll(line []byte) {
+func (c *conn) refuseAll(line []byte) {
 	messages, _, wrong := message.Read(line)
 	if wrong != nil {
 		c.refuse(wrong)
@@ -123,7 +131,7 @@ func (c *lineConn) refuseAll(line []byte) {
 }
 
 // Read implements [mcp.Connection]. One goroutine calls it.
-func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(c.incoming) == 0 {
 		line, err := c.lines.Next(ctx)
 		switch {
@@ -148,7 +156,7 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // Write implements [mcp.Connection]. It ends when the message is written, or with Close.
-func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() != nil {
@@ -171,7 +179,7 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // Close implements [mcp.Connection].
-func (c *lineConn) Close() (err error) {
+func (c *conn) Close() (err error) {
 	c.close.Do(func() {
 		close(c.closed)
 		c.lines.Close()
@@ -181,4 +189,4 @@ func (c *lineConn) Close() (err error) {
 }
 
 // SessionID implements [mcp.Connection]. It is empty.
-func (c *lineConn) SessionID() string { return "" }
+func (c *conn) SessionID() string { return "" }

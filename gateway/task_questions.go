@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -109,7 +110,7 @@ func (q *heldTask) ask(ctx context.Context, r facade.ServerRequest) (json.RawMes
 	var b message.Object
 	b.Add("method", message.JSON(r.Method))
 	if len(r.Params) > 0 {
-		b.Add("params", taskText{modern: true}.result(r.Params))
+		b.Add("params", tasktext.Text{Modern: true}.Result(r.Params))
 	}
 	one := &taskQuestion{text: b.Close(), answer: make(chan json.RawMessage, 1)}
 	q.mu.Lock()
@@ -204,4 +205,10 @@ func (p *principalTasks) forgetLocked(name taskName) {
 		}
 	}
 	delete(p.open, name)
+}
+
+// sealQuestion returns the params of a question of a server, in which a task is named by the id that the
+// client knows. A task that it does not know is not named.
+func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
+	return tasktext.Question(r.Params, func(id string) string { return c.tasks.sealedOf(c.owner, c.taskName(r.Server, id)) })
 }

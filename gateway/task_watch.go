@@ -75,7 +75,7 @@ func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.Raw
 			return
 		}
 		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // without a notification the client asks
-			report(h.text().notice(a.JSON, true), h.text().notice(a.JSON, false))
+			report(h.text().Notice(a.JSON, true), h.text().Notice(a.JSON, false))
 		})
 	}()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -109,7 +110,7 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if !t.modern {
 		c.watchLegacyTask(name, sealed)
 	}
-	return taskText{modern: t.modern, sealed: sealed, id: name.id}.created(raw)
+	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.id}.Created(raw)
 }
 
 // readTTL reads how long the client wants a task to be kept; 0 if it does not say.
@@ -169,8 +170,8 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	return h, nil
 }
 
-func (h *taskHandle) text() taskText {
-	return taskText{modern: h.modern, sealed: h.sealed, id: h.name.id, shorten: func(result json.RawMessage) json.RawMessage {
+func (h *taskHandle) text() tasktext.Text {
+	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.id, Shorten: func(result json.RawMessage) json.RawMessage {
 		return h.c.shortenResult(h.name.server, result) // nobody kept the name of the tool
 	}}
 }
@@ -270,7 +271,7 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 			failure, _ = json.Marshal(h.c.protocolError(h.name.server, err)) // a jsonrpc.Error always marshals
 		}
 	}
-	state := h.text().state(answer.JSON, result, failure)
+	state := h.text().State(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
 		b := message.OpenObject(state)
 		if held := h.hold(h.answers); held != nil {
@@ -368,7 +369,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 		return nil, h.failure(err)
 	}
 	h.forget()
-	return h.text().result(result), nil
+	return h.text().Result(result), nil
 }
 
 // listTasks answers tasks/list (2025-11-25): the tasks of the client that are open, as far as this

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -160,34 +159,4 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 	require.Len(t, s.gateway.tasks.of["evil"].open, 1000)
 	require.Len(t, s.gateway.tasks.of["good"].open, 1)
 	s.gateway.tasks.mu.Unlock()
-}
-
-// What a server says about a task passes as it is, but for the id, in whatever order and however odd.
-func FuzzTaskText(f *testing.F) {
-	for _, seed := range []string{
-		`{"resultType":"task","taskId":"secret-id","status":"working","ttlMs":1,"x":[1,"secret-id"]}`,
-		`{"task":{"taskId":"secret-id","status":"completed","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"secret-id"}}},"_meta":{"a":1}}`,
-		`{"taskId":"secret-id","status":"failed","error":{"code":1,"message":"no secret-id"},"statusMessage":"secret-id"}`,
-		`{"taskId":"secret-id","taskId":"secret-id","status":"input_required","inputRequests":{"k":{}},"result":{"_meta":null}}`,
-		`{"taskId":"secret-id","status":"working","ttl":{},"ttlMs":[],"task":{"a":1}}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		read, err := task.Read([]byte(text))
-		if err != nil || !json.Valid([]byte(text)) {
-			return
-		}
-		for _, modern := range []bool{false, true} {
-			x := taskText{modern: modern, sealed: "sealed", id: read.ID}
-			for _, made := range []json.RawMessage{x.created([]byte(text)), x.state([]byte(text), nil, nil), x.notice([]byte(text), true), x.result([]byte(text))} {
-				if !json.Valid(made) {
-					t.Fatalf("%s became %s", text, made)
-				}
-			}
-			if again, err := task.Read(x.state([]byte(text), nil, nil)); err == nil && again.ID != "sealed" {
-				t.Fatalf("%s names %q", text, again.ID)
-			}
-		}
-	})
 }

@@ -1,23 +1,25 @@
-package gateway
+// Package tasktext says to a client what a server has said about a task, in the words of the client's
+// generation of tasks.
+package tasktext
 
 import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
-// taskText says to a client what a server has said about a task: in the words of the client's
+// Text says to a client what a server has said about a task: in the words of the client's
 // generation, with the sealed id in place of the server's. What it does not know passes as it is.
-type taskText struct {
-	modern     bool // the client speaks the extension since 2026-07-28
-	sealed, id string
-	notify     bool // it is a notification, whose _meta is the gateway's
-	// shorten cuts a long result; nil if the text is none of a tool.
-	shorten func(json.RawMessage) json.RawMessage
+type Text struct {
+	Modern     bool   // the client speaks the extension since 2026-07-28
+	Sealed, ID string // by which the client and the server know the task
+	// Shorten cuts a long result; nil if the text is none of a tool.
+	Shorten func(json.RawMessage) json.RawMessage
+
+	notify bool // it is a notification, whose _meta is the gateway's
 }
 
 // The members whose names differ, since 2026-07-28 and in 2025-11-25.
@@ -29,8 +31,8 @@ var taskMembers = map[string][2]string{
 // relatedTask is the member of _meta that names a task, in 2025-11-25.
 const relatedTask = "io.modelcontextprotocol/related-task"
 
-// created is the answer to a tool call of which a task was made.
-func (x taskText) created(text []byte) json.RawMessage {
+// Created is the answer to a tool call of which a task was made.
+func (x Text) Created(text []byte) json.RawMessage {
 	made, outer := text, []byte(nil)
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
 		if key == "task" && value[0] == '{' {
@@ -47,7 +49,7 @@ func (x taskText) created(text []byte) json.RawMessage {
 			return nil
 		})
 	}
-	if x.modern {
+	if x.Modern {
 		b := message.Object{}
 		b.Add("resultType", []byte(`"task"`))
 		x.addState(&b, made, false)
@@ -61,16 +63,16 @@ func (x taskText) created(text []byte) json.RawMessage {
 	return b.Close()
 }
 
-// state is the answer to tasks/get. For a client since 2026-07-28
+// State is the answer to tasks/get. For a client since 2026-07-28
 // result and failure are what came of a task of 2025-11-25; nil for none.
-func (x taskText) state(text []byte, result, failure json.RawMessage) json.RawMessage {
+func (x Text) State(text []byte, result, failure json.RawMessage) json.RawMessage {
 	b := message.Object{}
-	if x.modern {
+	if x.Modern {
 		b.Add("resultType", []byte(`"complete"`))
 	}
-	x.addState(&b, text, x.modern)
+	x.addState(&b, text, x.Modern)
 	if result != nil {
-		b.Add("result", x.result(result))
+		b.Add("result", x.Result(result))
 	}
 	if failure != nil {
 		b.Add("error", failure)
@@ -78,19 +80,19 @@ func (x taskText) state(text []byte, result, failure json.RawMessage) json.RawMe
 	return b.Close()
 }
 
-// notice are the params of a notification; with what came of the task, if detailed.
-func (x taskText) notice(text []byte, detailed bool) json.RawMessage {
+// Notice are the params of a notification; with what came of the task, if detailed.
+func (x Text) Notice(text []byte, detailed bool) json.RawMessage {
 	var b message.Object
 	x.notify = true
-	x.addState(&b, text, detailed && x.modern)
+	x.addState(&b, text, detailed && x.Modern)
 	return b.Close()
 }
 
 // addState adds what a server says about a task; with what came of it, if detailed.
-func (x taskText) addState(b *message.Object, text []byte, detailed bool) {
+func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 	hasTTL := false
 	which := 1
-	if x.modern {
+	if x.Modern {
 		which = 0
 	}
 	_ = jsonscan.EachMember(text, func(key string, value []byte) error { // task.Read has read it
@@ -101,13 +103,13 @@ func (x taskText) addState(b *message.Object, text []byte, detailed bool) {
 		}
 		switch key {
 		case "taskId":
-			b.Add(key, message.JSON(x.sealed))
+			b.Add(key, message.JSON(x.Sealed))
 		case "resultType", "requestState", "task":
 		case "statusMessage":
 			b.Add(key, x.hide(value))
 		case "result":
 			if detailed {
-				b.Add(key, x.result(value))
+				b.Add(key, x.Result(value))
 			}
 		case "error", "inputRequests":
 			if detailed {
@@ -125,25 +127,25 @@ func (x taskText) addState(b *message.Object, text []byte, detailed bool) {
 	}
 }
 
-// result is what came of a task: as it is, but for the id of the task in its _meta, which is for
+// Result is what came of a task: as it is, but for the id of the task in its _meta, which is for
 // clients of 2025-11-25 only.
-func (x taskText) result(raw json.RawMessage) json.RawMessage {
+func (x Text) Result(raw json.RawMessage) json.RawMessage {
 	raw = x.withTaskID(raw)
-	if x.shorten != nil {
-		raw = x.shorten(raw)
+	if x.Shorten != nil {
+		raw = x.Shorten(raw)
 	}
 	return raw
 }
 
 // withTaskID is a result in whose _meta the sealed id is in place of the server's.
-func (x taskText) withTaskID(raw json.RawMessage) json.RawMessage {
-	if x.modern && !bytes.Contains(raw, []byte(relatedTask)) {
+func (x Text) withTaskID(raw json.RawMessage) json.RawMessage {
+	if x.Modern && !bytes.Contains(raw, []byte(relatedTask)) {
 		return raw
 	}
 	var b message.Object
 	named := false
 	err := jsonscan.EachMember(raw, func(key string, value []byte) error {
-		if key == "resultType" && !x.modern {
+		if key == "resultType" && !x.Modern {
 			return nil
 		}
 		if key == "_meta" && value[0] == '{' {
@@ -156,14 +158,14 @@ func (x taskText) withTaskID(raw json.RawMessage) json.RawMessage {
 	if err != nil { // no object: it is passed on as it is
 		return raw
 	}
-	if !named && !x.modern {
+	if !named && !x.Modern {
 		b.Add("_meta", x.metaObject([]byte("{}")))
 	}
 	return b.Close()
 }
 
 // meta is the value of a member of a task: _meta without the id of the server.
-func (x taskText) meta(key string, value []byte) []byte {
+func (x Text) meta(key string, value []byte) []byte {
 	if key != "_meta" || value[0] != '{' || !bytes.Contains(value, []byte(relatedTask)) {
 		return value
 	}
@@ -171,7 +173,7 @@ func (x taskText) meta(key string, value []byte) []byte {
 }
 
 // metaObject is a _meta with the sealed id for clients of 2025-11-25, and without an id for others.
-func (x taskText) metaObject(meta []byte) json.RawMessage {
+func (x Text) metaObject(meta []byte) json.RawMessage {
 	var b message.Object
 	_ = jsonscan.EachMember(meta, func(key string, value []byte) error {
 		if key != relatedTask {
@@ -179,8 +181,8 @@ func (x taskText) metaObject(meta []byte) json.RawMessage {
 		}
 		return nil
 	})
-	if !x.modern {
-		b.Add(relatedTask, task.Params(x.sealed))
+	if !x.Modern {
+		b.Add(relatedTask, task.Params(x.Sealed))
 	}
 	return b.Close()
 }
@@ -190,28 +192,28 @@ func (x taskText) metaObject(meta []byte) json.RawMessage {
 const minSecretTask = 6
 
 // hide is a value of JSON in whose texts the id of the server is the sealed one.
-func (x taskText) hide(value []byte) []byte {
-	if len(x.id) < minSecretTask {
+func (x Text) hide(value []byte) []byte {
+	if len(x.ID) < minSecretTask {
 		return value
 	}
-	own := message.JSON(x.id)
-	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(x.sealed))
+	own := message.JSON(x.ID)
+	return bytes.ReplaceAll(value, own[1:len(own)-1], []byte(x.Sealed))
 }
 
-// sealQuestion returns the params of a question of a server, in which a task is named by the id that the
-// client knows. A task that it does not know is not named.
-func (c *connection) sealQuestion(r facade.ServerRequest) json.RawMessage {
-	if !bytes.Contains(r.Params, []byte(relatedTask)) {
-		return bytes.Clone(r.Params)
+// Question returns the params of a question of a server, with the id that sealed returns in place of the id
+// of a task. Without one the task is not named.
+func Question(params json.RawMessage, sealed func(id string) string) json.RawMessage {
+	if !bytes.Contains(params, []byte(relatedTask)) {
+		return bytes.Clone(params)
 	}
 	var b message.Object
-	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) error { // the engine has read it
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // the engine has read it
 		if key == "_meta" && value[0] == '{' {
-			x := taskText{modern: true}
+			x := Text{Modern: true}
 			_ = jsonscan.EachMember(value, func(key string, value []byte) error {
 				if key == relatedTask {
-					x.sealed = c.tasks.sealedOf(c.owner, c.taskName(r.Server, task.ReadID(value)))
-					x.modern = x.sealed == ""
+					x.Sealed = sealed(task.ReadID(value))
+					x.Modern = x.Sealed == ""
 				}
 				return nil
 			})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -114,11 +115,11 @@ type gateway struct {
 	catalog       catalog
 	view          view
 	hub           hub
-	subscriptions *subscriptions // of all profiles
-	results       *results       // of all profiles
-	tasks         *taskHandles   // of all profiles
-	holds         *holds         // of all profiles
-	elicitations  *elicitations  // of all gateways with its settings
+	subscriptions *subscriptions    // of all profiles
+	results       *longresult.Store // of all profiles
+	tasks         *taskHandles      // of all profiles
+	holds         *holds            // of all profiles
+	elicitations  *elicitations     // of all gateways with its settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
@@ -128,12 +129,12 @@ func newGateway(client *facade.Client, o options) *gateway {
 		}
 		return client.Unsubscribe(ctx, r.server, r.uri)
 	})
-	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
+	return newGatewayOf(client, o, made, longresult.New(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles, held *holds) *gateway {
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *taskHandles, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
 	g.elicitations = &o.settings.elicitations

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -75,9 +76,9 @@ func TestNotifier_coalesces(t *testing.T) {
 	n.reportLists(allLists)
 	require.Nil(t, n.next(), "the session has not begun")
 	n.startSession()
-	held := &subscription{resource: resource{"a", "file:///x"}}
+	held := &subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}
 	require.True(t, n.subscribe(held, "file:///x"))
-	require.False(t, n.subscribe(&subscription{resource: resource{"a", "file:///x"}}, "file:///x"))
+	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}, "file:///x"))
 	n.setLogLevel(0)
 	for i := range 1000 {
 		n.reportLists(toolList)
@@ -103,7 +104,7 @@ func TestNotifier_coalesces(t *testing.T) {
 	require.Len(t, got, 4+maxLogs)
 	require.Equal(t, `notifications/message {"level":"info","data":999}`, got[len(got)-1], "the oldest messages are dropped")
 	require.Equal(t, []*subscription{held}, n.close())
-	require.False(t, n.subscribe(&subscription{resource: resource{"a", "file:///z"}}, "file:///z"))
+	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///z"}}, "file:///z"))
 }
 
 // A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.
@@ -163,7 +164,7 @@ func TestSubscribe(t *testing.T) {
 			return func() bool {
 				d.subscriptions.mu.Lock()
 				defer d.subscriptions.mu.Unlock()
-				return d.subscriptions.sessions[resource{"a", uri}] == n
+				return d.subscriptions.sessions[resource.Name{Server: "a", URI: uri}] == n
 			}
 		}
 		until(t, held(2))

@@ -41,7 +41,7 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		server, request.Template = found.server, found.uri
+		server, request.Template = found.Server, found.URI
 	default:
 		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -132,10 +133,10 @@ func (t *tenant) seatLocked(server string) *seat {
 }
 
 // subscribe subscribes at the copy, or ends that.
-func (s *seat) subscribe(ctx context.Context, r resource, on bool) error {
+func (s *seat) subscribe(ctx context.Context, r resource.Name, on bool) error {
 	if on {
 		return s.tenant.gateway.whenUp(ctx, func() (*facade.Client, error) { return s.tenant.client(s.server) }, func(client *facade.Client) error {
-			return client.Subscribe(ctx, r.server, r.uri)
+			return client.Subscribe(ctx, r.Server, r.URI)
 		})
 	}
 	s.tenant.mu.Lock()
@@ -144,7 +145,7 @@ func (s *seat) subscribe(ctx context.Context, r resource, on bool) error {
 	if running == nil {
 		return nil
 	}
-	return running.Unsubscribe(ctx, r.server, r.uri)
+	return running.Unsubscribe(ctx, r.Server, r.URI)
 }
 
 // isStaleLocked reports whether the copy is not one of the server that is registered now. A copy that was

@@ -142,22 +142,6 @@ func TestNames_while_a_server_is_down(t *testing.T) {
 	}
 }
 
-// The literal parts of a template occur in the URI, in their order.
-func TestMatchTemplate(t *testing.T) {
-	for _, c := range []struct {
-		template, uri string
-		literal       int // -1: it does not match
-	}{
-		{"file:///x", "file:///x", 9}, {"file:///x", "file:///xy", -1},
-		{"file:///{path}", "file:///a", 8}, {"file:///{path}", "http://a", -1}, {"file:///{+path}", "file:///a/b", 8},
-		{"note://{id}/text", "note://7/text", 7}, {"note://{id}/text", "note://7/image", -1},
-		{"a{x}b{y}c", "a1b2c", 1}, {"a{x}b{y}c", "a1c", -1}, {"{x}", "anything", 0}, {"{x", "x", -1}, {"", "", 0}, {"", "x", -1},
-		{"a{?q}", "a", 1}, {"a{x}b{y}b", "a1b", -1},
-	} {
-		require.Equal(t, c.literal, longestMatch([]mcpvisor.ResourceTemplate{{URITemplate: c.template}}, c.uri), "%q %q", c.template, c.uri)
-	}
-}
-
 // Completion finds the server of the prompt or the template, and knows the server's own name.
 func TestComplete(t *testing.T) {
 	inBothEras(t, func(t *testing.T, version string) {

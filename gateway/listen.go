@@ -8,6 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
@@ -39,7 +40,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions]map[string]resource{} // those of wanted
+	at := map[*subscriptions]map[string]resource.Name{} // those of wanted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
@@ -51,7 +52,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 		of := c.placeOf(one)
 		if wanted[uri] = one; at[of] == nil {
-			at[of] = map[string]resource{}
+			at[of] = map[string]resource.Name{}
 		}
 		at[of][uri] = found
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 )
 
@@ -279,15 +280,15 @@ func (c *catalog) encodeLocked(l *listing, known *offer, tools, prompts *namer, 
 			return visiblePrompt(prompt)
 		})
 	}
-	listedURI := func(shared map[string]bool, r resource) string {
-		if shared[r.uri] {
-			return r.qualified()
+	listedURI := func(shared map[string]bool, r resource.Name) string {
+		if shared[r.URI] {
+			return r.Qualified()
 		}
-		return r.uri
+		return r.URI
 	}
 	for i := range known.Resources {
 		r := &known.Resources[i]
-		uri := listedURI(uris, resource{r.Server, r.URI})
+		uri := listedURI(uris, resource.Name{Server: r.Server, URI: r.URI})
 		l.resources.add(old.resources, part.resources, owner{r.Server, r.URI}, uri, func() any {
 			listed := *r.Definition
 			listed.URI = uri
@@ -296,7 +297,7 @@ func (c *catalog) encodeLocked(l *listing, known *offer, tools, prompts *namer, 
 	}
 	for i := range known.Templates {
 		t := &known.Templates[i]
-		uri := listedURI(templates, resource{t.Server, t.URITemplate})
+		uri := listedURI(templates, resource.Name{Server: t.Server, URI: t.URITemplate})
 		l.templates.add(old.templates, part.templates, owner{t.Server, t.URITemplate}, uri, func() any {
 			listed := *t.Definition
 			listed.URITemplate = uri

@@ -112,14 +112,14 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		return nil, errInputResponses
 	}
 	return c.perform(r, &upstreamRequest{
-		server: found.server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
-			err := c.whenUp(ctx, found.server, func(client *facade.Client) (err error) {
+			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
 				if rounds.relays() {
-					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.server, found.uri, opts...))
+					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
-					whole, err = client.ReadResource(ctx, found.server, found.uri, opts...)
+					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
 				}
 				return err
 			})

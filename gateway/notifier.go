@@ -281,10 +281,10 @@ func (n *notifier) reportUpdate(server, uri string) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		for name, r := range l.uris {
-			if server != "" && r.server != server || uri != "" && !isPartOf(uri, r.uri) {
+			if server != "" && r.Server != server || uri != "" && !isPartOf(uri, r.URI) {
 				continue
 			}
-			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.uri))
+			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.URI))
 		}
 	}
 	n.signalLocked()

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -123,11 +124,11 @@ type gateway struct {
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	made := newSubscriptions(func(ctx context.Context, r resource, on bool) error {
+	made := newSubscriptions(func(ctx context.Context, r resource.Name, on bool) error {
 		if on {
-			return client.Subscribe(ctx, r.server, r.uri)
+			return client.Subscribe(ctx, r.Server, r.URI)
 		}
-		return client.Unsubscribe(ctx, r.server, r.uri)
+		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
 	return newGatewayOf(client, o, made, longresult.New(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
 }

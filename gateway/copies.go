@@ -262,9 +262,9 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 				<-renewed
 				updated()
 			}()
-		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.offersUpdate(s.server, e.URI):
+		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.OffersUpdate(s.server, e.URI):
 			t.each(func(n *notifier) { n.reportUpdate(s.server, e.URI) })
-		case kind == mcpvisor.EventLog && t.gateway.view.rules().offersServer(s.server):
+		case kind == mcpvisor.EventLog && t.gateway.view.Rules().OffersServer(s.server):
 			t.each(func(n *notifier) { n.reportLog(*e.Log) })
 		case kind == mcpvisor.EventMissed:
 			updated()
@@ -277,7 +277,7 @@ func (t *tenant) settingsChanged() { t.review() }
 
 // isCopied reports whether the client has a copy of a server: it is offered, and not shared by all clients.
 func (t *tenant) isCopied(server string) bool {
-	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.rules().offersServer(server)
+	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.Rules().OffersServer(server)
 }
 
 // review ends the copies of servers that were replaced, given up, removed or withheld, or that all clients

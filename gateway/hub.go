@@ -89,11 +89,11 @@ func (h *hub) report(e mcpvisor.Event) {
 	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
-		if !copied && g.view.offersUpdate(e.Server, e.URI) {
+		if !copied && g.view.OffersUpdate(e.Server, e.URI) {
 			h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
 		}
 	case mcpvisor.EventLog:
-		if !copied && g.view.rules().offersServer(e.Server) {
+		if !copied && g.view.Rules().OffersServer(e.Server) {
 			h.each(func(n *notifier) { n.reportLog(*e.Log) })
 		}
 	case mcpvisor.EventMissed:

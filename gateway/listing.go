@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 )
@@ -52,8 +53,9 @@ type listing struct {
 // catalog makes the listings of a gateway. A listing is made again when the client offers
 // something else, and of a server that has not changed the entries are used again.
 type catalog struct {
-	view *view
-	opts *options
+	view    *offer.View
+	rulesOf func(*settings) *offer.Rules
+	opts    *options
 	// changed is called when a grace period has ended.
 	changed func()
 
@@ -61,15 +63,15 @@ type catalog struct {
 
 	mu        sync.Mutex              // guards the fields below
 	seen      []seen                  // what current was made of
-	offers    []offer                 // reused
+	offers    []offered               // reused
 	down      map[string]time.Time    // since when a server is down whose entries may be kept
 	encoded   map[string]*encodedPart // of each server
 	shared    [2]map[string]bool      // of the namers of tools and prompts
 	graceEnds *time.Timer
 }
 
-// offer is what a server offers, and whether its entries are listed.
-type offer struct {
+// offered is what a server offers, and whether its entries are listed.
+type offered struct {
 	mcpvisor.Catalog
 	seen seen
 }
@@ -95,12 +97,12 @@ func (c *catalog) get() *listing {
 	now := time.Now()
 	settings := c.opts.settings.load()
 	var wake time.Time // when the next grace period ends
-	for known := range c.view.catalogs(c.view.rulesOf(settings)) {
+	for known := range c.view.Catalogs(c.rulesOf(settings)) {
 		listed, until := c.isListedLocked(settings, &known, now)
 		if !until.IsZero() && (wake.IsZero() || until.Before(wake)) {
 			wake = until
 		}
-		c.offers = append(c.offers, offer{known, seen{known.Server, known.Version, listed}})
+		c.offers = append(c.offers, offered{known, seen{known.Server, known.Version, listed}})
 	}
 	defer func() {
 		clear(c.offers)
@@ -108,7 +110,7 @@ func (c *catalog) get() *listing {
 	}()
 	c.awaitLocked(wake, now)
 	l := c.current.Load()
-	if l != nil && l.settings == settings && slices.EqualFunc(c.offers, c.seen, func(o offer, s seen) bool { return o.seen == s }) {
+	if l != nil && l.settings == settings && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
 		return l
 	}
 	l = c.makeLocked(settings)
@@ -243,7 +245,7 @@ func (l *listing) withhold(kind string, o owner, reason string) {
 
 // encodeLocked appends the entries of one server to the lists. What is encoded already is used
 // again.
-func (c *catalog) encodeLocked(l *listing, known *offer, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
+func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
 	if old == nil || old.seen.version != part.seen.version {

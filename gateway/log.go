@@ -38,7 +38,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, server := range c.view.serverNames() {
+	for _, server := range c.view.ServerNames() {
 		if !c.isCopied(server) { // a copy that starts later gets the level, too
 			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
@@ -98,12 +99,29 @@ func (p Profile) validate(name string) error {
 	return errors.Join(problems...)
 }
 
+// rulesOf returns what some settings offer to the clients of a gateway; nil: everything.
+func (g *gateway) rulesOf(s *settings) *offer.Rules {
+	if g.opts.profile == "" {
+		return nil
+	}
+	if r := s.rules[g.opts.profile]; r != nil {
+		return r
+	}
+	return offer.Nothing
+}
+
+// rules are the rules of the profile.
+func (p Profile) rules() *offer.Rules {
+	return offer.New(offer.Choice{Servers: mcpvisor.ToolFilter(p.Servers), Tools: mcpvisor.ToolFilter(p.Tools), Prompts: mcpvisor.ToolFilter(p.Prompts),
+		Resources: mcpvisor.ToolFilter(p.Resources), Annotations: offer.Annotations(p.Annotations)})
+}
+
 // profile returns what the session is offered; nil: everything.
-func (g *gateway) profile() *rules { return g.view.rules() }
+func (g *gateway) profile() *offer.Rules { return g.view.Rules() }
 
 // offeredTool finds a tool of the profile by its qualified name or alias.
 func (c *connection) offeredTool(name string) (found []owner) {
-	for known := range c.view.catalogs(c.profile()) {
+	for known := range c.view.Catalogs(c.profile()) {
 		for i := range known.Tools {
 			if t := &known.Tools[i]; t.Name == name || t.Alias == name {
 				found = append(found, owner{t.Server, t.OriginalName})
@@ -115,7 +133,7 @@ func (c *connection) offeredTool(name string) (found []owner) {
 
 // offeredPrompt finds a prompt of the profile in the same way.
 func (c *connection) offeredPrompt(name string) (found []owner) {
-	for known := range c.view.catalogs(c.profile()) {
+	for known := range c.view.Catalogs(c.profile()) {
 		for i := range known.Prompts {
 			p := &known.Prompts[i]
 			if o := (owner{p.Server, p.OriginalName}); o.qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {

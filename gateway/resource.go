@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
@@ -19,16 +20,16 @@ import (
 // others offer: its resources do not fall to another server. If the URI belongs to several
 // servers, none gets it.
 func (c *connection) findResource(uri string) (resource.Name, error) {
-	rules := c.view.rules()
+	rules := c.view.Rules()
 	if r, named, err := checkURI(uri); err != nil || named {
 		return r, cmp.Or(err, c.checkNamed(rules, "resource", uri, r))
 	}
-	if !rules.offersURI(uri) {
+	if !rules.OffersURI(uri) {
 		return c.theOnly("resource", uri, nil)
 	}
 	var listing, expanding []string // the servers
 	longest := 0                    // literal beginning of the templates of expanding
-	for known := range c.view.servers(rules) {
+	for known := range c.view.Servers(rules) {
 		if hasEntry(known.Resources, uri, func(r *mcpvisor.Resource) string { return r.URI }) {
 			listing = append(listing, known.Server)
 		}
@@ -48,15 +49,15 @@ func (c *connection) findResource(uri string) (resource.Name, error) {
 
 // findTemplate finds the server that lists a resource template, in the same way.
 func (c *connection) findTemplate(template string) (resource.Name, error) {
-	rules := c.view.rules()
+	rules := c.view.Rules()
 	if r, named, err := checkURI(template); err != nil || named {
 		return r, cmp.Or(err, c.checkNamed(rules, "resource template", template, r))
 	}
-	if !rules.offersURI(template) {
+	if !rules.OffersURI(template) {
 		return c.theOnly("resource template", template, nil)
 	}
 	var listing []string
-	for known := range c.view.servers(rules) {
+	for known := range c.view.Servers(rules) {
 		if hasEntry(known.Templates, template, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate }) {
 			listing = append(listing, known.Server)
 		}
@@ -66,8 +67,8 @@ func (c *connection) findTemplate(template string) (resource.Name, error) {
 
 // checkNamed refuses a URI that names its server, if a profile does not offer it, in the same words
 // as one that does not exist. Without a profile the client says what it knows of the server.
-func (c *connection) checkNamed(rules *rules, what, uri string, r resource.Name) error {
-	if rules == nil || rules.offersURI(r.URI) && slices.Contains(c.view.serverNames(), r.Server) {
+func (c *connection) checkNamed(rules *offer.Rules, what, uri string, r resource.Name) error {
+	if rules == nil || rules.OffersURI(r.URI) && slices.Contains(c.view.ServerNames(), r.Server) {
 		return nil
 	}
 	_, err := c.theOnly(what, uri, nil)
@@ -129,8 +130,8 @@ func (c *connection) theOnly(what, uri string, servers []string) (resource.Name,
 // neverReady returns the servers of which it is not known what they offer.
 func (c *connection) neverReady() []string {
 	known := map[string]bool{}
-	for catalog := range c.view.servers(c.view.rules()) {
+	for catalog := range c.view.Servers(c.view.Rules()) {
 		known[catalog.Server] = true
 	}
-	return slices.DeleteFunc(c.view.serverNames(), func(server string) bool { return known[server] })
+	return slices.DeleteFunc(c.view.ServerNames(), func(server string) bool { return known[server] })
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
 
 // Settings are what can change while a gateway serves; see [SettingsVar]. The zero value changes
@@ -52,13 +54,13 @@ type settingsWatcher interface{ settingsChanged() }
 // settings are checked Settings. They do not change.
 type settings struct {
 	Settings
-	rules map[string]*rules // of the profiles
+	rules map[string]*offer.Rules // of the profiles
 }
 
 // Set changes the settings. If they are not valid it changes nothing, and returns an error that
 // names each problem.
 func (v *SettingsVar) Set(s Settings) error {
-	made := &settings{Settings: s, rules: map[string]*rules{}}
+	made := &settings{Settings: s, rules: map[string]*offer.Rules{}}
 	made.Profiles, made.OnDownOf, made.ShareOf = nil, maps.Clone(s.OnDownOf), maps.Clone(s.ShareOf)
 	if s.Names != nil {
 		names := *s.Names
@@ -70,7 +72,7 @@ func (v *SettingsVar) Set(s Settings) error {
 		if err := profile.validate(name); err != nil {
 			problems = append(problems, err)
 		}
-		made.rules[name] = newRules(profile)
+		made.rules[name] = profile.rules()
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("gateway: %w", errors.Join(problems...))

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
@@ -114,7 +115,7 @@ type gateway struct {
 	client        *facade.Client
 	opts          options // read only
 	catalog       catalog
-	view          view
+	view          *offer.View
 	hub           hub
 	subscriptions *subscriptions    // of all profiles
 	results       *longresult.Store // of all profiles
@@ -137,10 +138,10 @@ func newGateway(client *facade.Client, o options) *gateway {
 // principals are told about.
 func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *taskHandles, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
-	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
+	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
-	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	g.catalog = catalog{view: g.view, rulesOf: g.rulesOf, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
 	o.clients.OfferTo(o.profile, g.offer)
 	return g
 }

@@ -104,9 +104,9 @@ func (c *connection) instructions() string {
 		return *c.opts.instructions
 	}
 	var b strings.Builder
-	r := c.view.rules()
+	r := c.view.Rules()
 	for _, s := range c.client.Status() {
-		if s.Session == nil || !r.offersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
+		if s.Session == nil || !r.OffersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
 			continue
 		}
 		if b.Len() > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
 )
@@ -42,11 +43,11 @@ var methods = map[string]func(*connection, *request, *params) (any, error){
 	"initialize":               (*connection).initialize,
 	"server/discover":          (*connection).discover,
 	"ping":                     func(*connection, *request, *params) (any, error) { return struct{}{}, nil },
-	"tools/list":               listOf(func(l *listing) *list { return &l.tools }),
-	"prompts/list":             listOf(func(l *listing) *list { return &l.prompts }),
+	"tools/list":               listOf(func(l *listing.Listing) *listing.List { return &l.Tools }),
+	"prompts/list":             listOf(func(l *listing.Listing) *listing.List { return &l.Prompts }),
 	"prompts/get":              (*connection).getPrompt,
-	"resources/list":           listOf(func(l *listing) *list { return &l.resources }),
-	"resources/templates/list": listOf(func(l *listing) *list { return &l.templates }),
+	"resources/list":           listOf(func(l *listing.Listing) *listing.List { return &l.Resources }),
+	"resources/templates/list": listOf(func(l *listing.Listing) *listing.List { return &l.Templates }),
 	"resources/read":           (*connection).readResource,
 	"resources/subscribe":      (*connection).subscribe,
 	"resources/unsubscribe":    (*connection).unsubscribe,

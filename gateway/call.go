@@ -131,14 +131,14 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
 // lists the tool under that name. Qualified names and aliases stand for themselves.
 func (c *connection) findTool(ctx context.Context, name string) (string, error) {
-	if qualified, ok := c.catalog.last().toolByName[name]; ok {
+	if qualified, ok := c.catalog.Last().ToolByName[name]; ok {
 		return qualified, nil
 	}
-	l := c.catalog.get()
-	if qualified, ok := l.toolByName[name]; ok {
+	l := c.catalog.Get()
+	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}
-	for _, w := range l.withheld {
+	for _, w := range l.Withheld {
 		if w.Kind == "tool" && (name == mcpvisor.Qualify(w.Server, w.Name) || name == mcpvisor.Alias(w.Server, w.Name)) {
 			return "", message.InvalidParams("the tool " + message.Quote(name) + " is not offered: " + w.Reason)
 		}
@@ -147,7 +147,7 @@ func (c *connection) findTool(ctx context.Context, name string) (string, error) 
 		return c.qualifiedOf(name)
 	}
 	o, err := c.findOffered(ctx, "tool", name, c.offeredTool)
-	return o.qualified(), err
+	return o.Qualified(), err
 }
 
 // qualifiedOf returns a name that only the client knows as it is, unless a server has copies: then it must

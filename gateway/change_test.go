@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -73,7 +74,7 @@ func TestListChanged(t *testing.T) {
 // Changes that were not read yet are one notification, and answers do not wait for them.
 func TestNotifier_coalesces(t *testing.T) {
 	n := newNotifier()
-	n.reportLists(allLists)
+	n.reportLists(listing.AllLists)
 	require.Nil(t, n.next(), "the session has not begun")
 	n.startSession()
 	held := &subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}
@@ -81,7 +82,7 @@ func TestNotifier_coalesces(t *testing.T) {
 	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}, "file:///x"))
 	n.setLogLevel(0)
 	for i := range 1000 {
-		n.reportLists(toolList)
+		n.reportLists(listing.ToolList)
 		n.reportUpdate("a", "file:///x")
 		n.reportUpdate("a", "file:///x/part")
 		n.reportUpdate("a", "file:///y")
@@ -89,7 +90,7 @@ func TestNotifier_coalesces(t *testing.T) {
 		n.reportUpdate("b", "file:///x")
 		n.reportLog(mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
 	}
-	n.reportLists(promptList)
+	n.reportLists(listing.PromptList)
 	var got []string
 	for m := n.next(); m != nil; m = n.next() {
 		r := m.(*jsonrpc.Request)
@@ -110,13 +111,13 @@ func TestNotifier_coalesces(t *testing.T) {
 // A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.
 func TestNotifier_reports_what_changed_before_it_was_asked_to(t *testing.T) {
 	n := newNotifier()
-	n.reportLists(toolList | promptList)
+	n.reportLists(listing.ToolList | listing.PromptList)
 	require.Nil(t, n.next())
-	first := &listener{lists: toolList | resourceList}
+	first := &listener{lists: listing.ToolList | listing.ResourceList}
 	require.True(t, n.listen(first))
 	require.Equal(t, "notifications/tools/list_changed", n.next().(*jsonrpc.Request).Method)
 	require.Nil(t, n.next())
-	require.True(t, n.listen(&listener{lists: allLists}))
+	require.True(t, n.listen(&listener{lists: listing.AllLists}))
 	require.Equal(t, "notifications/prompts/list_changed", n.next().(*jsonrpc.Request).Method)
 	require.Nil(t, n.next(), "the first listener has heard of the tools")
 }
@@ -250,7 +251,7 @@ func TestListChanged_after_missed_events(t *testing.T) {
 	conn := openRaw(t, Transport(c)).conn.(*connection)
 	conn.notify.startSession()
 	conn.hub.mu.Lock()
-	conn.hub.told = &listing{} // as if it had missed that the server is ready
+	conn.hub.told = &listing.Listing{} // as if it had missed that the server is ready
 	conn.hub.mu.Unlock()
 	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
 	require.Equal(t, "notifications/tools/list_changed", conn.notify.next().(*jsonrpc.Request).Method)

@@ -315,12 +315,12 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 // checkArguments compares the headers that repeat arguments of a tool call.
 func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
 	t, _ := readToolCall(r.Params) // the call says what is wrong with it
-	c := &x.gateway.catalog
-	server, own, ok := mcpvisor.SplitName(c.last().toolByName[t.name])
+	c := x.gateway.catalog
+	server, own, ok := mcpvisor.SplitName(c.Last().ToolByName[t.name])
 	if !ok {
 		return nil
 	}
-	if table := c.last().headers[server]; table != nil {
+	if table := c.Last().Headers[server]; table != nil {
 		if header := table.Mismatch(x.r.Header, own, r.Params); header != "" {
 			return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header " + header + " does not repeat its argument of " + message.Quote(t.name)}
 		}

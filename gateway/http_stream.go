@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
@@ -249,9 +250,9 @@ func (hs *httpSession) askable(wake chan struct{}) *request {
 func (x *exchange) startDelivery(hs *httpSession) (known [3]string) {
 	hs.follow()
 	hs.notify.startSession()
-	known = x.gateway.catalog.get().digests()
+	known = x.gateway.catalog.Get().Digests()
 	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
-		hs.notify.reportLists(changedDigests(told, known))
+		hs.notify.reportLists(listing.ChangedDigests(told, known))
 		known = told
 	}
 	return known
@@ -268,7 +269,7 @@ func (x *exchange) prime(hs *httpSession, known *[3]string) bool {
 
 // notification writes a notification to the stream, and notes what the session knows after it.
 func (x *exchange) notification(m jsonrpc.Message, known *[3]string) bool {
-	*known = toldOf(m, *known, x.gateway.catalog.get().digests())
+	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
 	return x.event(m, eventID(*known))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
@@ -33,8 +34,8 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		TaskIDs: slices.Sorted(maps.Keys(tasks))}
 	for _, wanted := range []struct {
 		on   bool
-		list lists
-	}{{granted.ToolsListChanged, toolList}, {granted.PromptsListChanged, promptList}, {granted.ResourcesListChanged, resourceList}} {
+		list listing.Lists
+	}{{granted.ToolsListChanged, listing.ToolList}, {granted.PromptsListChanged, listing.PromptList}, {granted.ResourcesListChanged, listing.ResourceList}} {
 		if wanted.on {
 			l.lists |= wanted.list
 		}

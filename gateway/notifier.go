@@ -10,38 +10,29 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
-)
-
-// lists are the kinds of lists of a server, as a set.
-type lists uint8
-
-const (
-	toolList lists = 1 << iota
-	promptList
-	resourceList // resources and templates
-	allLists     = toolList | promptList | resourceList
 )
 
 // listChanged are the notifications about the lists.
 var listChanged = []struct {
-	list   lists
+	list   listing.Lists
 	method string
 }{
-	{toolList, "notifications/tools/list_changed"},
-	{promptList, "notifications/prompts/list_changed"},
-	{resourceList, "notifications/resources/list_changed"},
+	{listing.ToolList, "notifications/tools/list_changed"},
+	{listing.PromptList, "notifications/prompts/list_changed"},
+	{listing.ResourceList, "notifications/resources/list_changed"},
 }
 
 // listener is one stream of notifications: a request subscriptions/listen, or a session
 // before 2026-07-28 as a whole.
 type listener struct {
 	id    jsonrpc.ID               // of subscriptions/listen; not valid for a whole session
-	lists lists                    // of which changes are reported
+	lists listing.Lists            // of which changes are reported
 	uris  map[string]*subscription // the subscriptions, by the URI that the peer used
 
 	ack     jsonrpc.Message // to be read first; nil when it was read, and for a whole session
-	changed lists           // to be reported
+	changed listing.Lists   // to be reported
 	updated []string        // URIs to be reported, the oldest first
 	waiting map[string]int  // those of updated, with their share of partBytes
 	tasks   []taskNote      // to be reported, the oldest first
@@ -80,7 +71,7 @@ type notifier struct {
 	ended     bool // the client is closed: there are no more listeners
 	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
 	// may have read them before it listens: its first listener hears of the change.
-	unheard lists
+	unheard listing.Lists
 }
 
 func newNotifier() *notifier { return &notifier{session: &listener{}, logLevel: noLogs} }
@@ -109,7 +100,7 @@ func (n *notifier) look() {
 func (n *notifier) startSession() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.session.lists = allLists
+	n.session.lists = listing.AllLists
 	n.joinLocked(n.session)
 }
 
@@ -264,7 +255,7 @@ func (n *notifier) close() (subscribed []*subscription) {
 }
 
 // reportLists notes that lists have changed.
-func (n *notifier) reportLists(changed lists) {
+func (n *notifier) reportLists(changed listing.Lists) {
 	n.mu.Lock()
 	n.unheard |= changed
 	for _, l := range n.listeners {

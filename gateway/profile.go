@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
@@ -120,11 +121,11 @@ func (p Profile) rules() *offer.Rules {
 func (g *gateway) profile() *offer.Rules { return g.view.Rules() }
 
 // offeredTool finds a tool of the profile by its qualified name or alias.
-func (c *connection) offeredTool(name string) (found []owner) {
+func (c *connection) offeredTool(name string) (found []listing.Owner) {
 	for known := range c.view.Catalogs(c.profile()) {
 		for i := range known.Tools {
 			if t := &known.Tools[i]; t.Name == name || t.Alias == name {
-				found = append(found, owner{t.Server, t.OriginalName})
+				found = append(found, listing.Owner{Server: t.Server, Name: t.OriginalName})
 			}
 		}
 	}
@@ -132,11 +133,11 @@ func (c *connection) offeredTool(name string) (found []owner) {
 }
 
 // offeredPrompt finds a prompt of the profile in the same way.
-func (c *connection) offeredPrompt(name string) (found []owner) {
+func (c *connection) offeredPrompt(name string) (found []listing.Owner) {
 	for known := range c.view.Catalogs(c.profile()) {
 		for i := range known.Prompts {
 			p := &known.Prompts[i]
-			if o := (owner{p.Server, p.OriginalName}); o.qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {
+			if o := (listing.Owner{Server: p.Server, Name: p.OriginalName}); o.Qualified() == name || mcpvisor.Alias(p.Server, p.OriginalName) == name {
 				found = append(found, o)
 			}
 		}
@@ -147,29 +148,29 @@ func (c *connection) offeredPrompt(name string) (found []owner) {
 // findOffered finds a tool or prompt of the profile that is not listed under that name. If its server
 // has never been ready, it waits for that as a call does. What the profile hides is as unknown as what
 // does not exist.
-func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []owner) (owner, error) {
+func (c *connection) findOffered(ctx context.Context, what, name string, find func(name string) []listing.Owner) (listing.Owner, error) {
 	if len(name) > maxURIBytes {
-		return owner{}, unknown(what, name)
+		return listing.Owner{}, unknown(what, name)
 	}
 	found := find(name)
 	if len(found) == 0 && c.awaitOwner(ctx, name) {
-		l := c.catalog.get()
-		if o, ok := l.promptByName[name]; ok && what == "prompt" {
+		l := c.catalog.Get()
+		if o, ok := l.PromptByName[name]; ok && what == "prompt" {
 			return o, nil
 		}
-		if server, own, ok := mcpvisor.SplitName(l.toolByName[name]); ok && what == "tool" {
-			return owner{server, own}, nil
+		if server, own, ok := mcpvisor.SplitName(l.ToolByName[name]); ok && what == "tool" {
+			return listing.Owner{Server: server, Name: own}, nil
 		}
 		found = find(name)
 	}
 	switch len(found) {
 	case 0:
-		return owner{}, unknown(what, name)
+		return listing.Owner{}, unknown(what, name)
 	case 1:
 		return found[0], nil
 	}
-	return owner{}, message.InvalidParams("several " + what + "s have the name " + message.Quote(name) + "; use " +
-		message.Shorten(found[0].qualified()) + " or " + message.Shorten(found[1].qualified()))
+	return listing.Owner{}, message.InvalidParams("several " + what + "s have the name " + message.Quote(name) + "; use " +
+		message.Shorten(found[0].Qualified()) + " or " + message.Shorten(found[1].Qualified()))
 }
 
 // awaitOwner waits until a server of the profile that has never been ready is ready, if a name says

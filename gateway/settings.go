@@ -7,7 +7,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
 
@@ -127,12 +129,28 @@ func WithSettings(v *SettingsVar) Option {
 	}
 }
 
-// namesNow are how tools and prompts are listed with some settings; nil: by aliases.
-func (o *options) namesNow(s *settings) *Names {
-	if s.Names != nil {
-		return s.Names
+// listedBy are the terms that follow from some settings.
+type listedBy struct {
+	settings *settings
+	terms    listing.Terms
+}
+
+// terms are how entries are listed at this moment.
+func (g *gateway) terms() *listing.Terms {
+	s := g.opts.settings.load()
+	if known := g.listed.Load(); known != nil && known.settings == s {
+		return &known.terms
 	}
-	return o.names
+	names := g.opts.names
+	if s.Names != nil {
+		names = s.Names
+	}
+	made := &listedBy{settings: s, terms: listing.Terms{Rules: g.rulesOf(s), Names: names.naming(), Keep: func(server string) (time.Duration, bool) {
+		policy := g.opts.onDownNow(s, server)
+		return policy.grace, policy.unlimited
+	}}}
+	g.listed.Store(made)
+	return &made.terms
 }
 
 // onDownNow is what happens to the entries of a server that is down.

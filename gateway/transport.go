@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
@@ -114,7 +116,8 @@ func newOptions(opts []Option) options {
 type gateway struct {
 	client        *facade.Client
 	opts          options // read only
-	catalog       catalog
+	catalog       *listing.Catalog
+	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
 	subscriptions *subscriptions    // of all profiles
@@ -141,7 +144,7 @@ func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *l
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
-	g.catalog = catalog{view: g.view, rulesOf: g.rulesOf, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	g.catalog = listing.New(g.view, o.pageSize, g.terms, g.hub.reportLists)
 	o.clients.OfferTo(o.profile, g.offer)
 	return g
 }

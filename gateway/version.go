@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -71,7 +72,7 @@ func (c *connection) discover(*request, *params) (any, error) {
 	modern.Extensions = map[string]any{task.Extension: struct{}{}}
 	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: c.instructions()}
 	r.Meta = mcp.Meta{mcp.MetaKeyServerInfo: c.serverInfo()}
-	r.CacheScope = cacheScope
+	r.CacheScope = listing.CacheScope
 	return r, nil
 }
 
@@ -112,7 +113,7 @@ func (c *connection) instructions() string {
 		if b.Len() > 0 {
 			b.WriteString("\n\n")
 		}
-		b.WriteString(s.Name + ": " + visible(s.Session.Instructions))
+		b.WriteString(s.Name + ": " + listing.Visible(s.Session.Instructions))
 	}
 	return b.String()
 }

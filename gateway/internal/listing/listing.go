@@ -1,4 +1,5 @@
-package gateway
+// Package listing makes the lists that clients get of what the servers offer, as text.
+package listing
 
 import (
 	"cmp"
@@ -16,50 +17,69 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// key is the place of an entry in a list: lists are sorted by server, and then by the server's
-// own name.
-type key = owner
-
-func compareKeys(a, b key) int {
-	return cmp.Or(strings.Compare(a.server, b.server), strings.Compare(a.name, b.name))
+// compareKeys orders the entries of a list: by server, and then by the server's own name.
+func compareKeys(a, b Owner) int {
+	return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Name, b.Name))
 }
+
+// Lists are the kinds of lists of a server, as a set.
+type Lists uint8
+
+const (
+	ToolList Lists = 1 << iota
+	PromptList
+	ResourceList // resources and templates
+	AllLists     = ToolList | PromptList | ResourceList
+)
+
+// anyObject is the schema of a tool that has none, which the specification requires.
+var anyObject = json.RawMessage(`{"type":"object"}`)
 
 // entry is one entry of a list, encoded.
 type entry struct {
-	key
+	Owner
 	json []byte
 }
 
-// list is one list, encoded. It does not change.
-type list struct {
+// List is one list, encoded. It does not change.
+type List struct {
 	member  string    // that holds the entries in the result
 	entries []entry   // sorted
 	whole   [2][]byte // the result with all entries, before and since 2026-07-28; nil if it needs several pages
 	digest  string    // of the entries
 }
 
-// listing is what the gateway lists at one moment. It does not change.
-type listing struct {
-	tools, prompts, resources, templates list
-	toolByName                           map[string]string // qualified names
-	promptByName                         map[string]owner
-	headers                              map[string]*headerparams.Table // of each server
-	withheld                             []Withheld
-	settings                             *settings // that it was made with
+// Listing is what the gateway lists at one moment. It does not change.
+type Listing struct {
+	Tools, Prompts, Resources, Templates List
+	ToolByName                           map[string]string // qualified names
+	PromptByName                         map[string]Owner
+	Headers                              map[string]*headerparams.Table // of each server
+	Withheld                             []Withheld
+	terms                                *Terms // that it was made with
 }
 
-// catalog makes the listings of a gateway. A listing is made again when the client offers
+// Terms say how entries are listed. They do not change: after a change there are others.
+type Terms struct {
+	Rules *offer.Rules // what is offered; nil: everything
+	Names *Naming      // nil: aliases
+	// Keep says how long the entries of a server that is down are listed: without a bound, or for a time.
+	Keep func(server string) (grace time.Duration, unlimited bool)
+}
+
+// Catalog makes the listings of a gateway. A listing is made again when the client offers
 // something else, and of a server that has not changed the entries are used again.
-type catalog struct {
-	view    *offer.View
-	rulesOf func(*settings) *offer.Rules
-	opts    *options
+type Catalog struct {
+	view     *offer.View
+	now      func() *Terms // of this moment
+	pageSize int
 	// changed is called when a grace period has ended.
 	changed func()
 
-	current atomic.Pointer[listing] // the newest
+	current atomic.Pointer[Listing] // the newest
 
 	mu        sync.Mutex              // guards the fields below
 	seen      []seen                  // what current was made of
@@ -90,15 +110,20 @@ type encodedPart struct {
 	headers                              *headerparams.Table
 }
 
-// get returns the listing of this moment. It is safe for concurrent use.
-func (c *catalog) get() *listing {
+// New returns what makes the listings of a gateway. changed is called when a grace period has ended.
+func New(view *offer.View, pageSize int, now func() *Terms, changed func()) *Catalog {
+	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+}
+
+// Get returns the listing of this moment. It is safe for concurrent use.
+func (c *Catalog) Get() *Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	settings := c.opts.settings.load()
+	terms := c.now()
 	var wake time.Time // when the next grace period ends
-	for known := range c.view.Catalogs(c.rulesOf(settings)) {
-		listed, until := c.isListedLocked(settings, &known, now)
+	for known := range c.view.Catalogs(terms.Rules) {
+		listed, until := c.isListedLocked(terms, &known, now)
 		if !until.IsZero() && (wake.IsZero() || until.Before(wake)) {
 			wake = until
 		}
@@ -110,10 +135,10 @@ func (c *catalog) get() *listing {
 	}()
 	c.awaitLocked(wake, now)
 	l := c.current.Load()
-	if l != nil && l.settings == settings && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
+	if l != nil && l.terms == terms && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
 		return l
 	}
-	l = c.makeLocked(settings)
+	l = c.makeLocked(terms)
 	c.seen = c.seen[:0]
 	for i := range c.offers {
 		c.seen = append(c.seen, c.offers[i].seen)
@@ -122,26 +147,26 @@ func (c *catalog) get() *listing {
 	return l
 }
 
-// last returns the newest listing, which may be older than what the client offers.
-func (c *catalog) last() *listing {
-	if l := c.current.Load(); l != nil && l.settings == c.opts.settings.load() {
+// Last returns the newest listing, which may be older than what the client offers.
+func (c *Catalog) Last() *Listing {
+	if l := c.current.Load(); l != nil && l.terms == c.now() {
 		return l
 	}
-	return c.get()
+	return c.Get()
 }
 
 // isListedLocked reports whether the entries of a server are listed. until is when that ends, if it
 // ends by itself.
-func (c *catalog) isListedLocked(settings *settings, known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
+func (c *Catalog) isListedLocked(terms *Terms, known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
 	if !known.Unavailable {
 		delete(c.down, known.Server)
 		return true, time.Time{}
 	}
-	policy := c.opts.onDownNow(settings, known.Server)
-	if !mayReturn(known.State) || policy == Withdraw() {
+	grace, unlimited := terms.Keep(known.Server)
+	if !mayReturn(known.State) || !unlimited && grace <= 0 {
 		return false, time.Time{}
 	}
-	if policy.unlimited {
+	if unlimited {
 		return true, time.Time{}
 	}
 	since, ok := c.down[known.Server]
@@ -149,7 +174,7 @@ func (c *catalog) isListedLocked(settings *settings, known *mcpvisor.Catalog, no
 		since = now
 		c.down[known.Server] = now
 	}
-	until = since.Add(policy.grace)
+	until = since.Add(grace)
 	if !until.After(now) {
 		return false, time.Time{}
 	}
@@ -157,7 +182,7 @@ func (c *catalog) isListedLocked(settings *settings, known *mcpvisor.Catalog, no
 }
 
 // awaitLocked calls changed at the end of the next grace period.
-func (c *catalog) awaitLocked(end, now time.Time) {
+func (c *Catalog) awaitLocked(end, now time.Time) {
 	if c.graceEnds != nil {
 		c.graceEnds.Stop()
 		c.graceEnds = nil
@@ -168,17 +193,17 @@ func (c *catalog) awaitLocked(end, now time.Time) {
 }
 
 // makeLocked makes a listing of the offers.
-func (c *catalog) makeLocked(settings *settings) *listing {
-	l := &listing{settings: settings}
+func (c *Catalog) makeLocked(terms *Terms) *Listing {
+	l := &Listing{terms: terms}
 	known := c.offers
-	names := c.opts.namesNow(settings)
+	names := terms.Names
 	tools, prompts := namer{names: names, shared: c.shared[0]}, namer{names: names, shared: c.shared[1]}
-	var allTools, allPrompts []owner
+	var allTools, allPrompts []Owner
 	uris := map[string]bool{} // true: several servers have it
 	for i := range known {
 		for j := range known[i].Tools {
 			t := &known[i].Tools[j]
-			o := owner{t.Server, t.OriginalName}
+			o := Owner{t.Server, t.OriginalName}
 			if problem := schemaProblem(t); problem != "" {
 				l.withhold("tool", o, "its "+problem)
 				continue
@@ -187,7 +212,7 @@ func (c *catalog) makeLocked(settings *settings) *listing {
 		}
 		for j := range known[i].Prompts {
 			p := &known[i].Prompts[j]
-			allPrompts = append(allPrompts, owner{p.Server, p.OriginalName})
+			allPrompts = append(allPrompts, Owner{p.Server, p.OriginalName})
 		}
 		countURIs(uris, known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
 	}
@@ -204,28 +229,28 @@ func (c *catalog) makeLocked(settings *settings) *listing {
 			}
 		}
 	}
-	slices.SortFunc(l.withheld, func(a, b Withheld) int {
+	slices.SortFunc(l.Withheld, func(a, b Withheld) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
-	l.promptByName, l.toolByName = prompts.byName, make(map[string]string, len(tools.byName))
+	l.PromptByName, l.ToolByName = prompts.byName, make(map[string]string, len(tools.byName))
 	for name, o := range tools.byName {
-		l.toolByName[name] = o.qualified()
+		l.ToolByName[name] = o.Qualified()
 	}
 	encoded := map[string]*encodedPart{}
-	l.headers = map[string]*headerparams.Table{}
+	l.Headers = map[string]*headerparams.Table{}
 	for i := range known {
 		if known[i].seen.listed {
 			part := c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
-			encoded[known[i].Server], l.headers[known[i].Server] = part, part.headers
+			encoded[known[i].Server], l.Headers[known[i].Server] = part, part.headers
 		}
 	}
 	c.encoded = encoded
 	for _, one := range []struct {
-		list   *list
+		list   *List
 		member string
-	}{{&l.tools, "tools"}, {&l.prompts, "prompts"}, {&l.resources, "resources"}, {&l.templates, "resourceTemplates"}} {
+	}{{&l.Tools, "tools"}, {&l.Prompts, "prompts"}, {&l.Resources, "resources"}, {&l.Templates, "resourceTemplates"}} {
 		one.list.member = one.member
-		one.list.finish(c.opts.pageSize)
+		one.list.finish(c.pageSize)
 	}
 	return l
 }
@@ -239,13 +264,13 @@ func countURIs[T any](uris map[string]bool, entries []T, uriOf func(*T) string) 
 	}
 }
 
-func (l *listing) withhold(kind string, o owner, reason string) {
-	l.withheld = append(l.withheld, Withheld{Server: o.server, Name: o.name, Kind: kind, Reason: reason})
+func (l *Listing) withhold(kind string, o Owner, reason string) {
+	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
 }
 
 // encodeLocked appends the entries of one server to the lists. What is encoded already is used
 // again.
-func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
+func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
 	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
 	old := c.encoded[known.Server]
 	if old == nil || old.seen.version != part.seen.version {
@@ -255,12 +280,12 @@ func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer
 	part.headers = old.headers
 	for i := range known.Tools {
 		t := &known.Tools[i]
-		o := owner{t.Server, t.OriginalName}
+		o := Owner{t.Server, t.OriginalName}
 		name := tools.name(o)
 		if tools.byName[name] != o {
 			continue
 		}
-		l.tools.add(old.tools, part.tools, o, name, func() any {
+		l.Tools.add(old.tools, part.tools, o, name, func() any {
 			tool := *t.Definition
 			tool.Name = name
 			if tool.InputSchema == nil {
@@ -271,12 +296,12 @@ func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer
 	}
 	for i := range known.Prompts {
 		p := &known.Prompts[i]
-		o := owner{p.Server, p.OriginalName}
+		o := Owner{p.Server, p.OriginalName}
 		name := prompts.name(o)
 		if prompts.byName[name] != o {
 			continue
 		}
-		l.prompts.add(old.prompts, part.prompts, o, name, func() any {
+		l.Prompts.add(old.prompts, part.prompts, o, name, func() any {
 			prompt := *p.Definition
 			prompt.Name = name
 			return visiblePrompt(prompt)
@@ -291,7 +316,7 @@ func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer
 	for i := range known.Resources {
 		r := &known.Resources[i]
 		uri := listedURI(uris, resource.Name{Server: r.Server, URI: r.URI})
-		l.resources.add(old.resources, part.resources, owner{r.Server, r.URI}, uri, func() any {
+		l.Resources.add(old.resources, part.resources, Owner{r.Server, r.URI}, uri, func() any {
 			listed := *r.Definition
 			listed.URI = uri
 			return visibleResource(listed)
@@ -300,7 +325,7 @@ func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer
 	for i := range known.Templates {
 		t := &known.Templates[i]
 		uri := listedURI(templates, resource.Name{Server: t.Server, URI: t.URITemplate})
-		l.templates.add(old.templates, part.templates, owner{t.Server, t.URITemplate}, uri, func() any {
+		l.Templates.add(old.templates, part.templates, Owner{t.Server, t.URITemplate}, uri, func() any {
 			listed := *t.Definition
 			listed.URITemplate = uri
 			return visibleTemplate(listed)
@@ -310,9 +335,9 @@ func (c *catalog) encodeLocked(l *listing, known *offered, tools, prompts *namer
 }
 
 // add appends an entry, encoded now or before. What cannot be encoded is left out.
-func (l *list) add(old, made map[string]entry, k key, name string, definition func() any) {
+func (l *List) add(old, made map[string]entry, k Owner, name string, definition func() any) {
 	e, ok := old[name]
-	if !ok || e.key != k {
+	if !ok || e.Owner != k {
 		text, err := message.Result(definition(), false)
 		if err != nil {
 			return
@@ -324,7 +349,7 @@ func (l *list) add(old, made map[string]entry, k key, name string, definition fu
 }
 
 // finish computes what is needed of the list as a whole.
-func (l *list) finish(pageSize int) {
+func (l *List) finish(pageSize int) {
 	hash := sha256.New()
 	for i := range l.entries {
 		hash.Write(l.entries[i].json)
@@ -341,11 +366,11 @@ func (l *list) finish(pageSize int) {
 // belong to the peer that asked.
 const (
 	listHead = `{"`
-	listTail = `],"ttlMs":0,"cacheScope":"` + cacheScope + `"}`
+	listTail = `],"ttlMs":0,"cacheScope":"` + CacheScope + `"}`
 )
 
 // encode returns the result of a page.
-func (l *list) encode(entries []entry, next string) []byte {
+func (l *List) encode(entries []entry, next string) []byte {
 	n := len(listHead) + len(l.member) + len(listTail) + len(next) + 32
 	for i := range entries {
 		n += len(entries[i].json) + 1
@@ -365,9 +390,9 @@ func (l *list) encode(entries []entry, next string) []byte {
 	return append(b, listTail...)
 }
 
-// page returns the result for a cursor. A cursor names the last entry of its page, so that no
+// Page returns the result for a cursor. A cursor names the last entry of its page, so that no
 // entry is left out or listed twice because others came or went meanwhile.
-func (l *list) page(cursor string, size int, modern bool) (json.RawMessage, error) {
+func (l *List) Page(cursor string, size int, modern bool) (json.RawMessage, error) {
 	whole := l.whole[0]
 	if modern {
 		whole = l.whole[1]
@@ -375,7 +400,7 @@ func (l *list) page(cursor string, size int, modern bool) (json.RawMessage, erro
 	if cursor == "" && whole != nil {
 		return whole, nil
 	}
-	part, next, err := page(l.entries, func(e *entry) key { return e.key }, cursor, size)
+	part, next, err := page(l.entries, func(e *entry) Owner { return e.Owner }, cursor, size)
 	if err != nil {
 		return nil, err
 	}
@@ -386,24 +411,53 @@ func (l *list) page(cursor string, size int, modern bool) (json.RawMessage, erro
 	}
 }
 
-// changes returns which lists differ between two listings.
-func (l *listing) changes(other *listing) (changed lists) {
+// Len is how many entries the list has.
+func (l *List) Len() int { return len(l.entries) }
+
+// Servers returns the servers that have entries, sorted.
+func (l *Listing) Servers() []string {
+	names := []string{}
+	for _, all := range []List{l.Tools, l.Prompts, l.Resources, l.Templates} {
+		for _, e := range all.entries {
+			if n := len(names); n == 0 || names[n-1] != e.Server {
+				names = append(names, e.Server)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Changes returns which lists differ between two listings.
+func (l *Listing) Changes(other *Listing) (changed Lists) {
 	if l == other {
 		return 0
 	}
-	return changedDigests(l.digests(), other.digests())
+	return ChangedDigests(l.Digests(), other.Digests())
 }
 
-// digests are those of the lists, resources and templates together.
-func (l *listing) digests() [3]string {
-	return [3]string{l.tools.digest, l.prompts.digest, l.resources.digest + l.templates.digest}
+// Digests are those of the lists, resources and templates together.
+func (l *Listing) Digests() [3]string {
+	return [3]string{l.Tools.digest, l.Prompts.digest, l.Resources.digest + l.Templates.digest}
 }
 
-func changedDigests(a, b [3]string) (changed lists) {
-	for i, kind := range []lists{toolList, promptList, resourceList} {
+func ChangedDigests(a, b [3]string) (changed Lists) {
+	for i, kind := range []Lists{ToolList, PromptList, ResourceList} {
 		if a[i] != b[i] {
 			changed |= kind
 		}
 	}
 	return changed
+}
+
+// mayReturn reports whether a server in that state, which is not ready, becomes ready without
+// being asked to. A server whose session has just ended may still be ready by its state.
+func mayReturn(s supervisor.State) bool {
+	switch s {
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
+		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
+		return true
+	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:
+	}
+	return false
 }

@@ -423,7 +423,7 @@ func (c *connection) ownTenant(key, principal string) {
 	c.leaveTenant = func(t *tenant) {
 		t.end()
 		c.peer.ShowCopies(nil) // which would keep the session
-		c.tasks.forgetCopies(c.owner, key)
+		c.tasks.ForgetCopies(c.owner, key)
 	}
 }
 
@@ -509,7 +509,7 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 	drop := func() {
 		delete(s.tenants, owner)
 		t.end()
-		t.gateway.tasks.forgetCopies(owner, t.key)
+		t.gateway.tasks.ForgetCopies(owner, t.key)
 	}
 	if t.running.Load() == 0 {
 		drop()

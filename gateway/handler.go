@@ -156,7 +156,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 // Handler with the same key. It does not wait. It may be called more than once.
 func (s *Server) Close() {
 	s.cancel()
-	s.gateway.tasks.stopHolding()
+	s.gateway.tasks.StopWaiting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, hs := range s.sessions {

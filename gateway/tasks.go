@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
@@ -85,7 +86,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 	default:
 		return made, opts, nil
 	}
-	if err := c.tasks.reserve(c.owner); err != nil {
+	if err := c.tasks.Reserve(c.owner); err != nil {
 		return nil, nil, err
 	}
 	return made, append(opts, facade.WithTaskRelay(made.relay)), nil
@@ -94,7 +95,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 // end gives back what the call holds.
 func (t *taskCall) end() {
 	if t.relay != nil {
-		t.c.tasks.release(t.c.owner)
+		t.c.tasks.Release(t.c.owner)
 	}
 }
 
@@ -106,11 +107,11 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	c, name := t.c, t.c.taskName(t.relay.Server, t.relay.ID)
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
-	c.tasks.said(c.owner, taskMaker{c.peer, t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
+	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
 		c.watchLegacyTask(name, sealed)
 	}
-	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.id}.Created(raw)
+	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
 
 // readTTL reads how long the client wants a task to be kept; 0 if it does not say.
@@ -144,7 +145,7 @@ func (c *connection) journalKey(key string) string {
 // taskHandle is a task that a client asks about.
 type taskHandle struct {
 	c       *connection
-	name    taskName
+	name    opentasks.Name
 	sealed  string
 	modern  bool   // the client
 	answers uint16 // since 2026-07-28, what the client answers
@@ -171,16 +172,16 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 }
 
 func (h *taskHandle) text() tasktext.Text {
-	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.id, Shorten: func(result json.RawMessage) json.RawMessage {
-		return h.c.shortenResult(h.name.server, result) // nobody kept the name of the tool
+	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.ID, Shorten: func(result json.RawMessage) json.RawMessage {
+		return h.c.shortenResult(h.name.Server, result) // nobody kept the name of the tool
 	}}
 }
 
 // about makes a request about the task, also at the next incarnation of the server if that is down or
 // ends meanwhile: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
-	return h.c.whenUp(ctx, h.name.server, func(client *facade.Client) error {
-		t, err := client.TaskOf(h.name.server, h.name.id, h.opts...)
+	return h.c.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
+		t, err := client.TaskOf(h.name.Server, h.name.ID, h.opts...)
 		if err == nil {
 			err = request(t)
 		}
@@ -196,14 +197,14 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 
 // find returns the task at its server.
 func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
-	client, err := h.c.clientOf(h.name.server)
+	client, err := h.c.clientOf(h.name.Server)
 	if err != nil {
 		return nil, withoutWait(err)
 	}
-	if (client == h.c.client) != (h.name.copy == "") { // the server is shared, or copied, since openTask
+	if (client == h.c.client) != (h.name.Copy == "") { // the server is shared, or copied, since openTask
 		return nil, errTaskGone
 	}
-	return client.TaskOf(h.name.server, h.name.id, opts...)
+	return client.TaskOf(h.name.Server, h.name.ID, opts...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
@@ -222,14 +223,14 @@ func (h *taskHandle) failure(err error) error {
 	}
 	var failed *mcpvisor.Error
 	if wire == nil && errors.As(err, &failed) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.server + " has not said how the task is (" + string(failed.Kind) + "). The task may go on; ask again."}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.Server + " has not said how the task is (" + string(failed.Kind) + "). The task may go on; ask again."}
 	}
-	return h.c.protocolError(h.name.server, err)
+	return h.c.protocolError(h.name.Server, err)
 }
 
 // forget notes that the task has ended.
 func (h *taskHandle) forget() {
-	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, nil, true)
+	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, nil, true)
 }
 
 // ask asks the server for the task.
@@ -242,7 +243,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	return answer, asked, nil
 }
 
@@ -268,14 +269,14 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 			if answer.State != string(task.Failed) || !errors.Is(err, mcpvisor.ErrRPC) {
 				return nil, h.failure(err)
 			}
-			failure, _ = json.Marshal(h.c.protocolError(h.name.server, err)) // a jsonrpc.Error always marshals
+			failure, _ = json.Marshal(h.c.protocolError(h.name.Server, err)) // a jsonrpc.Error always marshals
 		}
 	}
 	state := h.text().State(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
 		b := message.OpenObject(state)
 		if held := h.hold(h.answers); held != nil {
-			b.Add("inputRequests", held.requests(ctx))
+			b.Add("inputRequests", held.Requests(ctx))
 		} else {
 			b.Add("inputRequests", []byte("{}"))
 		}
@@ -297,8 +298,8 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 	if len(rounds.next.InputResponses) == 0 || !rounds.valid() {
 		return nil, errInputResponses
 	}
-	if held := h.heldOf(); held != nil {
-		held.answer(rounds.next.InputResponses)
+	if held := h.c.tasks.WaitingFor(h.c.owner, h.name); held != nil {
+		held.Answer(rounds.next.InputResponses)
 		return struct{}{}, nil
 	}
 	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
@@ -331,7 +332,7 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 	case answer.Ended() && answer.State != string(task.Cancelled):
 		return nil, message.InvalidParams("the task has ended: it is " + answer.State)
 	case canceled != nil:
-		return nil, c.protocolError(h.name.server, canceled)
+		return nil, c.protocolError(h.name.Server, canceled)
 	}
 	h.forget()
 	return h.state(r.ctx, answer, asked)
@@ -347,10 +348,10 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.server}, nil); err != nil {
+	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, nil); err != nil {
 		return nil, err
 	}
-	c.tasks.said(c.owner, taskMaker{peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
+	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
 	t, err := h.find(h.opts...)
 	if err != nil {
 		return nil, h.failure(err)
@@ -358,13 +359,13 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	result, err := t.WaitRaw(r.ctx)
 	switch {
 	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
-		return nil, c.protocolError(h.name.server, err)
+		return nil, c.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrRPC): // of the call, which has failed
 		h.forget()
-		return nil, c.protocolError(h.name.server, err)
+		return nil, c.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrCrashed):
 		h.forget()
-		return nil, c.protocolError(h.name.server, err)
+		return nil, c.protocolError(h.name.Server, err)
 	case err != nil:
 		return nil, h.failure(err)
 	}
@@ -382,6 +383,6 @@ func (c *connection) listTasks(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	return struct {
-		Tasks []taskSummary `json:"tasks"`
-	}{c.tasks.list(c.owner, c.tenantKey)}, nil
+		Tasks []opentasks.Summary `json:"tasks"`
+	}{c.tasks.List(c.owner, c.tenantKey)}, nil
 }

@@ -155,8 +155,6 @@ func TestTasks_of_a_hostile_client(t *testing.T) {
 	require.Nil(t, a.Error)
 	t.Logf("a call of another principal took %v", time.Since(began))
 	require.Equal(t, int64(-32602), good.ask("tasks/get", about(ids[0])).Error.Code)
-	s.gateway.tasks.mu.Lock()
-	require.Len(t, s.gateway.tasks.of["evil"].open, 1000)
-	require.Len(t, s.gateway.tasks.of["good"].open, 1)
-	s.gateway.tasks.mu.Unlock()
+	require.Len(t, s.gateway.tasks.List("evil", ""), 1000)
+	require.Len(t, s.gateway.tasks.List("good", ""), 1)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
@@ -122,7 +123,7 @@ type gateway struct {
 	hub           hub
 	subscriptions *subscriptions    // of all profiles
 	results       *longresult.Store // of all profiles
-	tasks         *taskHandles      // of all profiles
+	tasks         *opentasks.Store  // of all profiles
 	holds         *holds            // of all profiles
 	elicitations  *elicitations     // of all gateways with its settings
 }
@@ -134,12 +135,12 @@ func newGateway(client *facade.Client, o options) *gateway {
 		}
 		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
-	return newGatewayOf(client, o, made, longresult.New(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
+	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), newHolds(o.limits))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *taskHandles, held *holds) *gateway {
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *opentasks.Store, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations

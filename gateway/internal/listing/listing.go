@@ -29,10 +29,11 @@ func compareKeys(a, b Owner) int {
 type Lists uint8
 
 const (
-	ToolList Lists = 1 << iota
-	PromptList
-	ResourceList // resources and templates
-	AllLists     = ToolList | PromptList | ResourceList
+	// ToolList is that of the tools.
+	ToolList     Lists                                  = 1 << iota // the tools
+	PromptList                                                      // the prompts
+	ResourceList                                                    // resources and templates
+	AllLists     = ToolList | PromptList | ResourceList             // all of them
 )
 
 // anyObject is the schema of a tool that has none, which the specification requires.

@@ -42,6 +42,7 @@ func Of(peer mcp.Transport) (transport mcp.Transport, lines *Transport) {
 // openWriter is a writer that stays open: standard output.
 type openWriter struct{ io.Writer }
 
+// Close implements io.Closer.
 func (openWriter) Close() error { return nil }
 
 // Transport is a transport that leads to a stream. It is connected once.
@@ -99,6 +100,7 @@ type conn struct {
 // pieces writes to the stream of a lineConn in pieces.
 type pieces struct{ *conn }
 
+// Write implements io.Writer.
 func (p pieces) Write(b []byte) (written int, err error) {
 	for len(b) > written && err == nil {
 		var n int

@@ -442,6 +442,7 @@ func (l *Listing) Digests() [3]string {
 	return [3]string{l.Tools.digest, l.Prompts.digest, l.Resources.digest + l.Templates.digest}
 }
 
+// ChangedDigests returns which lists differ by their digests.
 func ChangedDigests(a, b [3]string) (changed Lists) {
 	for i, kind := range []Lists{ToolList, PromptList, ResourceList} {
 		if a[i] != b[i] {

@@ -27,6 +27,7 @@ func (n *Naming) limit() int {
 // Owner is a tool or a prompt of a server, by the server's own name.
 type Owner struct{ Server, Name string }
 
+// Qualified is the qualified name of the tool or prompt.
 func (o Owner) Qualified() string { return mcpvisor.Qualify(o.Server, o.Name) }
 
 // namer gives out the names of one kind of entries. It is made anew for each listing.

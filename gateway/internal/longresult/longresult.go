@@ -22,8 +22,9 @@ const (
 	// maxKept and maxKeptOfOwner bound the texts that are kept, in bytes.
 	maxKept    = 256 << 20
 	maxOfOwner = 64 << 20
-	// Scheme begins the URIs of such texts: they look like resources of a server called resultServer.
+	// Scheme begins the URIs of such texts: they look like resources of a server called Server.
 	Scheme = "mcpvisor://" + Server + "/"
+	// Server is the name of that server.
 	Server = "result"
 )
 
@@ -49,6 +50,7 @@ type keptResult struct {
 	until time.Time
 }
 
+// New returns an empty store.
 func New() *Store {
 	return &Store{ttl: ttl, bound: maxKept, boundOfOwner: maxOfOwner, byOwner: map[string]*ownerResults{}}
 }

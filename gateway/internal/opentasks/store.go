@@ -68,6 +68,7 @@ type Summary struct {
 // another one. Its id stays valid.
 const taskIdle = 10 * time.Minute
 
+// New returns a store in which each principal may have as many open tasks.
 func New(most int) *Store {
 	return &Store{max: most, of: map[string]*principalTasks{}}
 }

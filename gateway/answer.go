@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +8,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonbound"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
 // params are the members of params that the methods read, tools/call excepted.
@@ -43,11 +43,11 @@ var methods = map[string]func(*connection, *request, *params) (any, error){
 	"initialize":               (*connection).initialize,
 	"server/discover":          (*connection).discover,
 	"ping":                     func(*connection, *request, *params) (any, error) { return struct{}{}, nil },
-	"tools/list":               listOf(func(l *listing) *list { return &l.tools }),
-	"prompts/list":             listOf(func(l *listing) *list { return &l.prompts }),
+	"tools/list":               listOf(func(l *listing.Listing) *listing.List { return &l.Tools }),
+	"prompts/list":             listOf(func(l *listing.Listing) *listing.List { return &l.Prompts }),
 	"prompts/get":              (*connection).getPrompt,
-	"resources/list":           listOf(func(l *listing) *list { return &l.resources }),
-	"resources/templates/list": listOf(func(l *listing) *list { return &l.templates }),
+	"resources/list":           listOf(func(l *listing.Listing) *listing.List { return &l.Resources }),
+	"resources/templates/list": listOf(func(l *listing.Listing) *listing.List { return &l.Templates }),
 	"resources/read":           (*connection).readResource,
 	"resources/subscribe":      (*connection).subscribe,
 	"resources/unsubscribe":    (*connection).unsubscribe,
@@ -68,7 +68,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	}
 	method, ok := methods[r.Method]
 	if !ok {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	p, err := readParams(r.ctx, r.Params)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	if list, ok := result.(json.RawMessage); ok {
 		return list, nil
 	}
-	return encodeResult(result, p.modern())
+	return message.Result(result, p.modern())
 }
 
 // maxParamsValues is how many values the params of a request may have, those of tools/call
@@ -105,10 +105,10 @@ func readParams(ctx context.Context, raw json.RawMessage) (*params, error) {
 		return p, nil
 	}
 	if _, err := jsonbound.Check(ctx, raw, jsonbound.Limits{Elements: maxParamsValues}); err != nil {
-		return nil, invalidParams("params have " + err.Error())
+		return nil, message.InvalidParams("params have " + err.Error())
 	}
 	if err := json.Unmarshal(raw, p); err != nil {
-		return nil, invalidParams("params cannot be read: " + wrongType(err))
+		return nil, message.InvalidParams("params cannot be read: " + wrongType(err))
 	}
 	return p, nil
 }
@@ -123,46 +123,6 @@ func wrongType(err error) string {
 		return "they must be an object, not " + wrong.Value
 	}
 	return "the value of " + wrong.Field + " must not be " + wrong.Value
-}
-
-// encodeResult encodes a result. Since 2026-07-28 it says that it is complete.
-func encodeResult(result any, modern bool) (json.RawMessage, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(result); err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the result cannot be encoded: " + err.Error()}
-	}
-	text := bytes.TrimSpace(b.Bytes())
-	if !modern {
-		return text, nil
-	}
-	return withResultType(text), nil
-}
-
-// withResultType returns a result that says that it is complete, unless it says something itself.
-func withResultType(result json.RawMessage) json.RawMessage {
-	const name = "resultType"
-	if bytes.Contains(result, []byte(name)) && hasMember(result, name) {
-		return result
-	}
-	text := bytes.TrimSpace(result)
-	if len(text) == 0 || text[0] != '{' {
-		return result
-	}
-	complete := []byte(`{"` + name + `":"complete"`)
-	if bytes.TrimSpace(text[1:])[0] != '}' {
-		complete = append(complete, ',')
-	}
-	return append(complete, text[1:]...)
-}
-
-func hasMember(object []byte, name string) (found bool) {
-	_ = jsonscan.EachMember(object, func(key string, _ []byte) error {
-		found = found || key == name
-		return nil
-	})
-	return found
 }
 
 // maxNotificationBytes bounds the params of a notification, which is read while Write waits.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
@@ -59,7 +61,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 				case "io.modelcontextprotocol/protocolVersion":
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
-					t.rounds.declared, t.rounds.tasks = inputBits(value), declaresTasks(value)
+					t.rounds.declared, t.rounds.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
 				}
 				return err
 			})
@@ -68,11 +70,11 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 	})
 	switch {
 	case err != nil:
-		return t, invalidParams("params of tools/call cannot be read: " + err.Error())
+		return t, message.InvalidParams("params of tools/call cannot be read: " + err.Error())
 	case t.name == "":
-		return t, invalidParams("params of tools/call have no name of a tool")
+		return t, message.InvalidParams("params of tools/call have no name of a tool")
 	case len(t.arguments) > 0 && t.arguments[0] != '{' && string(t.arguments) != "null":
-		return t, invalidParams("the arguments in params of tools/call are not an object")
+		return t, message.InvalidParams("the arguments in params of tools/call are not an object")
 	case !t.rounds.valid():
 		return t, errInputResponses
 	}
@@ -121,7 +123,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
 				return nil, c.protocolError(t.name, err)
 			}
-			return encodeResult(c.client.ErrorForModel(t.name, err), modern)
+			return message.Result(c.client.ErrorForModel(t.name, err), modern)
 		},
 	})
 }
@@ -129,23 +131,23 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 // findTool returns the name by which the client calls a tool: its qualified name, if the gateway
 // lists the tool under that name. Qualified names and aliases stand for themselves.
 func (c *connection) findTool(ctx context.Context, name string) (string, error) {
-	if qualified, ok := c.catalog.last().toolByName[name]; ok {
+	if qualified, ok := c.catalog.Last().ToolByName[name]; ok {
 		return qualified, nil
 	}
-	l := c.catalog.get()
-	if qualified, ok := l.toolByName[name]; ok {
+	l := c.catalog.Get()
+	if qualified, ok := l.ToolByName[name]; ok {
 		return qualified, nil
 	}
-	for _, w := range l.withheld {
+	for _, w := range l.Withheld {
 		if w.Kind == "tool" && (name == mcpvisor.Qualify(w.Server, w.Name) || name == mcpvisor.Alias(w.Server, w.Name)) {
-			return "", invalidParams("the tool " + quote(name) + " is not offered: " + w.Reason)
+			return "", message.InvalidParams("the tool " + message.Quote(name) + " is not offered: " + w.Reason)
 		}
 	}
 	if c.profile() == nil {
 		return c.qualifiedOf(name)
 	}
 	o, err := c.findOffered(ctx, "tool", name, c.offeredTool)
-	return o.qualified(), err
+	return o.Qualified(), err
 }
 
 // qualifiedOf returns a name that only the client knows as it is, unless a server has copies: then it must
@@ -230,7 +232,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 		level = noLogs
 		if u.of.logLevel != "" {
 			if level = slices.Index(loggingLevels, u.of.logLevel); level < 0 {
-				return nil, invalidParams("unknown log level " + quote(u.of.logLevel))
+				return nil, message.InvalidParams("unknown log level " + message.Quote(u.of.logLevel))
 			}
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -72,15 +74,15 @@ func TestListChanged(t *testing.T) {
 // Changes that were not read yet are one notification, and answers do not wait for them.
 func TestNotifier_coalesces(t *testing.T) {
 	n := newNotifier()
-	n.reportLists(allLists)
+	n.reportLists(listing.AllLists)
 	require.Nil(t, n.next(), "the session has not begun")
 	n.startSession()
-	held := &subscription{resource: resource{"a", "file:///x"}}
+	held := &subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}
 	require.True(t, n.subscribe(held, "file:///x"))
-	require.False(t, n.subscribe(&subscription{resource: resource{"a", "file:///x"}}, "file:///x"))
+	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///x"}}, "file:///x"))
 	n.setLogLevel(0)
 	for i := range 1000 {
-		n.reportLists(toolList)
+		n.reportLists(listing.ToolList)
 		n.reportUpdate("a", "file:///x")
 		n.reportUpdate("a", "file:///x/part")
 		n.reportUpdate("a", "file:///y")
@@ -88,7 +90,7 @@ func TestNotifier_coalesces(t *testing.T) {
 		n.reportUpdate("b", "file:///x")
 		n.reportLog(mcpvisor.LogMessage{Level: "info", Text: fmt.Sprint(i)})
 	}
-	n.reportLists(promptList)
+	n.reportLists(listing.PromptList)
 	var got []string
 	for m := n.next(); m != nil; m = n.next() {
 		r := m.(*jsonrpc.Request)
@@ -103,19 +105,19 @@ func TestNotifier_coalesces(t *testing.T) {
 	require.Len(t, got, 4+maxLogs)
 	require.Equal(t, `notifications/message {"level":"info","data":999}`, got[len(got)-1], "the oldest messages are dropped")
 	require.Equal(t, []*subscription{held}, n.close())
-	require.False(t, n.subscribe(&subscription{resource: resource{"a", "file:///z"}}, "file:///z"))
+	require.False(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///z"}}, "file:///z"))
 }
 
 // A peer of 2026-07-28 reads the lists before it listens. What changes between is not lost.
 func TestNotifier_reports_what_changed_before_it_was_asked_to(t *testing.T) {
 	n := newNotifier()
-	n.reportLists(toolList | promptList)
+	n.reportLists(listing.ToolList | listing.PromptList)
 	require.Nil(t, n.next())
-	first := &listener{lists: toolList | resourceList}
+	first := &listener{lists: listing.ToolList | listing.ResourceList}
 	require.True(t, n.listen(first))
 	require.Equal(t, "notifications/tools/list_changed", n.next().(*jsonrpc.Request).Method)
 	require.Nil(t, n.next())
-	require.True(t, n.listen(&listener{lists: allLists}))
+	require.True(t, n.listen(&listener{lists: listing.AllLists}))
 	require.Equal(t, "notifications/prompts/list_changed", n.next().(*jsonrpc.Request).Method)
 	require.Nil(t, n.next(), "the first listener has heard of the tools")
 }
@@ -163,7 +165,7 @@ func TestSubscribe(t *testing.T) {
 			return func() bool {
 				d.subscriptions.mu.Lock()
 				defer d.subscriptions.mu.Unlock()
-				return d.subscriptions.sessions[resource{"a", uri}] == n
+				return d.subscriptions.sessions[resource.Name{Server: "a", URI: uri}] == n
 			}
 		}
 		until(t, held(2))
@@ -249,7 +251,7 @@ func TestListChanged_after_missed_events(t *testing.T) {
 	conn := openRaw(t, Transport(c)).conn.(*connection)
 	conn.notify.startSession()
 	conn.hub.mu.Lock()
-	conn.hub.told = &listing{} // as if it had missed that the server is ready
+	conn.hub.told = &listing.Listing{} // as if it had missed that the server is ready
 	conn.hub.mu.Unlock()
 	conn.hub.report(mcpvisor.Event{Kind: mcpvisor.EventMissed, Missed: 1})
 	require.Equal(t, "notifications/tools/list_changed", conn.notify.next().(*jsonrpc.Request).Method)

@@ -3,13 +3,13 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -36,7 +36,7 @@ func (x *exchange) infoOf(protocol string) clients.Info {
 func (x *exchange) openModern(params json.RawMessage) *clients.Client {
 	info := x.infoOf(modernVersion)
 	info.Name, info.Version = readClientInfo(metaOf(params), mcp.MetaKeyClientInfo)
-	key := "client " + strings.Join([]string{info.Principal, info.Profile, shorten(info.Name), shorten(info.Version)}, "\x00")
+	key := "client " + strings.Join([]string{info.Principal, info.Profile, message.Shorten(info.Name), message.Shorten(info.Version)}, "\x00")
 	return x.server.gateway.opts.clients.Open(key, info)
 }
 
@@ -100,18 +100,8 @@ func (x *exchange) refuse(why clients.Refusal) { x.server.gateway.opts.clients.R
 
 // offer is what the clients of the gateway can see and call.
 func (g *gateway) offer() clients.Offer {
-	l := g.catalog.get()
-	o := clients.Offer{Profile: g.opts.profile, Tools: len(l.tools.entries), Prompts: len(l.prompts.entries), Resources: len(l.resources.entries), Templates: len(l.templates.entries), Withheld: len(l.withheld), Servers: []string{}}
-	for _, all := range []list{l.tools, l.prompts, l.resources, l.templates} {
-		for _, e := range all.entries {
-			if n := len(o.Servers); n == 0 || o.Servers[n-1] != e.server {
-				o.Servers = append(o.Servers, e.server)
-			}
-		}
-	}
-	slices.Sort(o.Servers)
-	o.Servers = slices.Compact(o.Servers)
-	return o
+	l := g.catalog.Get()
+	return clients.Offer{Profile: g.opts.profile, Tools: l.Tools.Len(), Prompts: l.Prompts.Len(), Resources: l.Resources.Len(), Templates: l.Templates.Len(), Withheld: len(l.Withheld), Servers: l.Servers()}
 }
 
 // outcomeOf says how a request has ended.

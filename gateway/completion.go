@@ -3,12 +3,11 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"strconv"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // completionRef is what has the argument: a prompt or a resource template.
@@ -42,9 +41,9 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		server, request.Template = found.server, found.uri
+		server, request.Template = found.Server, found.URI
 	default:
-		return nil, invalidParams("the type of ref is " + quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
+		return nil, message.InvalidParams("the type of ref is " + message.Quote(p.Ref.Type) + "; use ref/prompt or ref/resource")
 	}
 	return c.perform(r, &upstreamRequest{
 		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(),
@@ -57,20 +56,8 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			return encodeResult(&mcp.CompleteResult{Completion: *details}, p.modern())
+			return message.Result(&mcp.CompleteResult{Completion: *details}, p.modern())
 		},
 		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err) },
 	})
-}
-
-// maxQuote is how much of a name that the peer sent is repeated in an error, in bytes.
-const maxQuote = 200
-
-func quote(text string) string { return strconv.Quote(shorten(text)) }
-
-func shorten(text string) string {
-	if len(text) > maxQuote {
-		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
-	}
-	return text
 }

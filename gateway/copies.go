@@ -11,6 +11,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -131,10 +133,10 @@ func (t *tenant) seatLocked(server string) *seat {
 }
 
 // subscribe subscribes at the copy, or ends that.
-func (s *seat) subscribe(ctx context.Context, r resource, on bool) error {
+func (s *seat) subscribe(ctx context.Context, r resource.Name, on bool) error {
 	if on {
 		return s.tenant.gateway.whenUp(ctx, func() (*facade.Client, error) { return s.tenant.client(s.server) }, func(client *facade.Client) error {
-			return client.Subscribe(ctx, r.server, r.uri)
+			return client.Subscribe(ctx, r.Server, r.URI)
 		})
 	}
 	s.tenant.mu.Lock()
@@ -143,7 +145,7 @@ func (s *seat) subscribe(ctx context.Context, r resource, on bool) error {
 	if running == nil {
 		return nil
 	}
-	return running.Unsubscribe(ctx, r.server, r.uri)
+	return running.Unsubscribe(ctx, r.Server, r.URI)
 }
 
 // isStaleLocked reports whether the copy is not one of the server that is registered now. A copy that was
@@ -260,9 +262,9 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 				<-renewed
 				updated()
 			}()
-		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.offersUpdate(s.server, e.URI):
+		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.OffersUpdate(s.server, e.URI):
 			t.each(func(n *notifier) { n.reportUpdate(s.server, e.URI) })
-		case kind == mcpvisor.EventLog && t.gateway.view.rules().offersServer(s.server):
+		case kind == mcpvisor.EventLog && t.gateway.view.Rules().OffersServer(s.server):
 			t.each(func(n *notifier) { n.reportLog(*e.Log) })
 		case kind == mcpvisor.EventMissed:
 			updated()
@@ -275,7 +277,7 @@ func (t *tenant) settingsChanged() { t.review() }
 
 // isCopied reports whether the client has a copy of a server: it is offered, and not shared by all clients.
 func (t *tenant) isCopied(server string) bool {
-	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.rules().offersServer(server)
+	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.Rules().OffersServer(server)
 }
 
 // review ends the copies of servers that were replaced, given up, removed or withheld, or that all clients
@@ -377,7 +379,7 @@ func (c *connection) clientOf(server string) (*facade.Client, error) {
 
 // errNobody refuses a request whose client is not known: another one may get its copy.
 func errNobody(server string) error {
-	return invalidRequest("server %s runs once for each client, and nothing says whose this request is: version %s has no sessions over HTTP, and the request has no token. Send a bearer token, connect over stdio, or use version %s. Nothing was done.", server, modernVersion, tasksVersion)
+	return message.InvalidRequest("server %s runs once for each client, and nothing says whose this request is: version %s has no sessions over HTTP, and the request has no token. Send a bearer token, connect over stdio, or use version %s. Nothing was done.", server, modernVersion, tasksVersion)
 }
 
 // statusOf is the status of the incarnation of a server that this connection has used.
@@ -421,7 +423,7 @@ func (c *connection) ownTenant(key, principal string) {
 	c.leaveTenant = func(t *tenant) {
 		t.end()
 		c.peer.ShowCopies(nil) // which would keep the session
-		c.tasks.forgetCopies(c.owner, key)
+		c.tasks.ForgetCopies(c.owner, key)
 	}
 }
 
@@ -507,7 +509,7 @@ func (s *Server) leaveTenant(owner string, t *tenant) {
 	drop := func() {
 		delete(s.tenants, owner)
 		t.end()
-		t.gateway.tasks.forgetCopies(owner, t.key)
+		t.gateway.tasks.ForgetCopies(owner, t.key)
 	}
 	if t.running.Load() == 0 {
 		drop()

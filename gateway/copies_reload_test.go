@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
 // A server that a profile withholds from now on has no copy any more, so that it asks nobody and says nothing.
@@ -57,6 +58,6 @@ func TestShare_no_copy_of_a_shared_server(t *testing.T) {
 	require.NoError(t, settings.Set(Settings{}))
 	_, err = own.client("a")
 	require.ErrorIs(t, err, mcpvisor.ErrClosed)
-	require.ErrorIs(t, own.seatOf("a").subscribe(t.Context(), resource{"a", "mcptest://text"}, true), mcpvisor.ErrClosed)
+	require.ErrorIs(t, own.seatOf("a").subscribe(t.Context(), resource.Name{Server: "a", URI: "mcptest://text"}, true), mcpvisor.ErrClosed)
 	require.Empty(t, own.names())
 }

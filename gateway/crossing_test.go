@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -62,8 +63,8 @@ func TestCalls_do_not_cross(t *testing.T) {
 					if err != nil {
 						return nil, err
 					}
-					encoded := encodeMessage(m)
-					messages = append(messages, string(encoded.head)+string(encoded.body))
+					encoded := message.Encode(m)
+					messages = append(messages, string(encoded.Head)+string(encoded.Body))
 					if _, ended := m.(*jsonrpc.Response); ended {
 						return messages, nil
 					}

@@ -16,6 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 func defaultLimits() *Limits {
@@ -93,7 +95,7 @@ func TestServe_slow_client_is_served(t *testing.T) {
 			_, err := io.WriteString(far, toolCallOf(i+1, "a/big", `{"bytes":100000}`)+"\n")
 			require.NoError(t, err)
 		}
-		lines := bufio.NewReaderSize(slowly{far}, pieceBytes)
+		lines := bufio.NewReaderSize(slowly{far}, message.PieceBytes)
 		for range 1 + others {
 			line, err := lines.ReadBytes('\n')
 			require.NoError(t, err)
@@ -160,9 +162,9 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 
 // A large answer over HTTP gets WriteTimeout for each of its pieces: who reads slowly is not deaf.
 func TestHandler_large_answers_get_time(t *testing.T) {
-	body := []byte(`"` + strings.Repeat("x", 20*pieceBytes) + `"`)
+	body := []byte(`"` + strings.Repeat("x", 20*message.PieceBytes) + `"`)
 	for name, write := range map[string]func(x *exchange) bool{
-		"JSON":   func(x *exchange) bool { return x.writeJSON(http.StatusOK, encodedMessage{body: body}) },
+		"JSON":   func(x *exchange) bool { return x.writeJSON(http.StatusOK, message.Encoded{Body: body}) },
 		"stream": func(x *exchange) bool { return x.write([]byte("data: "), body, []byte("\n\n")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,8 @@
 // [Serve] offers the same to one other process, over stdio or a stream.
 //
 // This package is large because all three share one engine: what a peer asks and is told is the
-// same, whichever way it came.
+// same, whichever way it came. What needs no session is in the packages below gateway/internal, such as
+// the lists and the text of messages.
 //
 // # Servers that are down
 //

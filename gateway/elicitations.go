@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -110,7 +111,7 @@ func (e *elicitations) begin(c *connection, server string, params, shown json.Ra
 		}
 		before.conn, before.expires = c, time.Now().Add(elicitationTime)
 		if before.id != id {
-			return replaceMember(shown, "elicitationId", quoted(before.id)), undo
+			return message.ReplaceMember(shown, "elicitationId", message.JSON(before.id)), undo
 		}
 		return shown, undo
 	}
@@ -119,7 +120,7 @@ func (e *elicitations) begin(c *connection, server string, params, shown json.Ra
 	for _, other := range e.open {
 		if other.session == key && other.id == id {
 			made.id = rand.Text()
-			shown = replaceMember(shown, "elicitationId", quoted(made.id))
+			shown = message.ReplaceMember(shown, "elicitationId", message.JSON(made.id))
 			break
 		}
 	}
@@ -272,7 +273,7 @@ func (c *connection) tellElicited(server string, session sessionKey, id string) 
 }
 
 func elicitedNotification(id string) jsonrpc.Message {
-	return notification("notifications/elicitation/complete", map[string]any{"elicitationId": id})
+	return message.Notification("notifications/elicitation/complete", map[string]any{"elicitationId": id})
 }
 
 // maxElicited is how many ended interactions wait to be read. The oldest are dropped.

@@ -8,11 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
-
-func invalidParams(text string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
-}
 
 // protocolError returns the JSON-RPC error of a request that the client could not answer:
 // the error of the server, if it answered with one, and otherwise the text for a model, with
@@ -27,7 +24,7 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 		return &same
 	}
 	if isUnknown(err) && c.profile() != nil { // the client suggests names that may be hidden
-		return invalidParams(quote(target) + " is not offered; list again")
+		return message.InvalidParams(message.Quote(target) + " is not offered; list again")
 	}
 	result := c.client.ErrorForModel(target, err)
 	e := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: textOf(result)}

@@ -156,7 +156,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 // Handler with the same key. It does not wait. It may be called more than once.
 func (s *Server) Close() {
 	s.cancel()
-	s.gateway.tasks.stopHolding()
+	s.gateway.tasks.StopWaiting()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, hs := range s.sessions {
@@ -253,7 +253,10 @@ type Status struct {
 
 // Status describes what the server does.
 func (s *Server) Status() Status {
-	st := Status{Clients: s.gateway.opts.clients.Status(), Withheld: append([]Withheld{}, s.gateway.catalog.get().withheld...)}
+	st := Status{Clients: s.gateway.opts.clients.Status(), Withheld: []Withheld{}}
+	for _, w := range s.gateway.catalog.Get().Withheld {
+		st.Withheld = append(st.Withheld, Withheld{Server: w.Server, Name: w.Name, Kind: w.Kind, Reason: w.Reason})
+	}
 	st.Held = s.gateway.holds.count()
 	s.mu.Lock()
 	defer s.mu.Unlock()

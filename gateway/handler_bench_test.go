@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -76,9 +77,6 @@ func BenchmarkCatalog_restart(b *testing.B) {
 	defer s.Close()
 	b.ReportAllocs()
 	for b.Loop() { // as if each time all was new
-		s.gateway.catalog.mu.Lock()
-		s.gateway.catalog.seen, s.gateway.catalog.encoded = nil, nil
-		s.gateway.catalog.mu.Unlock()
-		s.gateway.catalog.get()
+		listing.New(s.gateway.view, DefaultPageSize, s.gateway.terms, func() {}).Get()
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -80,7 +81,7 @@ func TestHandler_malformed(t *testing.T) {
 		`{"jsonrpc":"2.0","id":{},"method":"ping"}`,
 		`{"jsonrpc":"2.0","id":null,"method":"ping"}`, `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`,
 		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":7}`, strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
-		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, "[" + strings.Repeat(pingRequest+",", maxBatch) + pingRequest + "]", "\xff\xfe"} {
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}{}`, "[" + strings.Repeat(pingRequest+",", message.MaxBatch) + pingRequest + "]", "\xff\xfe"} {
 		status, answer := p.post(body)
 		require.Equal(t, http.StatusBadRequest, status, "%.100q: %s", body, answer)
 		require.Contains(t, answer, `"error"`)

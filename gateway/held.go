@@ -14,6 +14,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -136,7 +138,7 @@ func (c *connection) roundPeerOf(declared uint16) *roundPeer {
 	p := c.roundPeers[declared]
 	if p == nil {
 		p = &roundPeer{gateway: c.gateway, owner: c.owner, holdOwner: c.holdOwner, declared: declared}
-		p.handlers = facade.CallHandlers{Raw: p.ask, RawAnswers: answersOf(declared)}
+		p.handlers = facade.CallHandlers{Raw: p.ask, RawAnswers: capability.Answers(declared)}
 		if c.roundPeers == nil {
 			c.roundPeers = map[uint16]*roundPeer{}
 		}
@@ -197,7 +199,7 @@ var errHeldTooMuch = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "t
 
 // ask asks the client what a server asks because of one of its calls, and returns its answer as it is.
 func (p *roundPeer) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-	if err := checkDeclared(p.declared, r); err != nil {
+	if err := capability.Check(p.declared, r); err != nil {
 		return nil, err
 	}
 	q := &heldQuestion{method: r.Method, params: bytes.Clone(r.Params), server: r.Server, answer: make(chan heldAnswer, 1)}
@@ -400,7 +402,7 @@ func (h *heldCall) take(r *request, round string, responses json.RawMessage) err
 		switch {
 		case at < 0: // the server has withdrawn it, or did not ask
 		case value[0] != '{':
-			return invalidParams("the member " + quote(key) + " of inputResponses is not an object")
+			return message.InvalidParams("the member " + message.Quote(key) + " of inputResponses is not an object")
 		default:
 			answers[h.asked[at]] = value
 		}

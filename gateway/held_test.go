@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
@@ -136,7 +137,7 @@ func TestHeld_refused_states(t *testing.T) {
 	state, keys := required(t, result)
 	accept := `{"` + keys[0] + `":{"action":"accept","content":{"name":"ann"}}}`
 	changed := state[:20] + string("AB"[btoi(state[20] == 'A')]) + state[21:]
-	forged := seal(sessionid.NewKey(), heldKind, "ann", "a", "", timeField(time.Now().Add(time.Hour)), s.gateway.holds.instance, "1", "1")
+	forged := seal.Seal(sessionid.NewKey(), heldKind, "ann", "a", "", seal.Time(time.Now().Add(time.Hour)), s.gateway.holds.instance, "1", "1")
 	for name, test := range map[string]struct {
 		by                 caller
 		tool, params, text string

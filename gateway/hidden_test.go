@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
 // What a model reads in lists is what people see there. Results are passed on as they are.
@@ -57,23 +56,4 @@ func TestLists_have_no_hidden_characters(t *testing.T) {
 	require.JSONEq(t, `{"type":"object","description":"a[8mb","properties":{"fine":{"title":"a[8mb","enum":["x",9007199254740993]}},"required":["fine"],"examples":[[]],"x":{}}`, schema)
 	require.Contains(t, schema, "9007199254740993")
 	require.Equal(t, h, c.Tools()[0].Definition.Description, "the definition is shared")
-}
-
-// A schema without such characters is the same, byte for byte.
-func TestVisibleSchema(t *testing.T) {
-	for _, text := range []string{`{ "type" : "object","x":1e400,"description":"\u003cb\u003e 日本語 \n" }`, `{"a":"👩‍💻"}`, `{`} {
-		require.Equal(t, text, string(visibleSchema(json.RawMessage(text)).(json.RawMessage)))
-	}
-	require.Nil(t, visibleSchema(nil))
-	for _, text := range []string{`{"description":"\udb40\udc41"}`, "[[[\"\u202e\"]]]", `{"a\u200b":1}`, "{\"\U000E0041\":{}}", `{"a":["\u0007"]}`, `[{"title":"\u001b"}]`} {
-		clean, ok := visibleSchema(json.RawMessage(text)).(json.RawMessage)
-		require.True(t, ok)
-		var value any
-		require.NoError(t, json.Unmarshal(clean, &value))
-		encoded, err := encodeResult(value, false)
-		require.NoError(t, err)
-		_, removed := display.ForModel(string(encoded))
-		require.Empty(t, removed, "%s", encoded)
-		require.NotContains(t, string(encoded), `\u`)
-	}
 }

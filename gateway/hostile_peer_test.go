@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -451,7 +452,7 @@ func write(stream net.Conn, text string) error {
 // subscribed to is forgotten.
 func TestNotifier_bounds(t *testing.T) {
 	n := newNotifier()
-	require.True(t, n.subscribe(&subscription{resource: resource{"a", "file:///"}}, "file:///"))
+	require.True(t, n.subscribe(&subscription{Name: resource.Name{Server: "a", URI: "file:///"}}, "file:///"))
 	n.setLogLevel(0)
 	for i := range 20_000 {
 		n.reportUpdate("a", fmt.Sprintf("file:///%d", i))
@@ -466,7 +467,7 @@ func TestNotifier_bounds(t *testing.T) {
 	require.Zero(t, n.partBytes)
 	require.Zero(t, n.logBytes)
 	require.Empty(t, n.session.waiting)
-	l := &listener{uris: map[string]*subscription{"file:///": {resource: resource{"a", "file:///"}}}}
+	l := &listener{uris: map[string]*subscription{"file:///": {Name: resource.Name{Server: "a", URI: "file:///"}}}}
 	require.True(t, n.listen(l))
 	n.reportUpdate("a", "file:///x")
 	require.Positive(t, n.partBytes)

@@ -184,27 +184,3 @@ func TestHostileTenant_prompt_with_the_alias_of_another(t *testing.T) {
 	require.ErrorContains(t, s.call("prompts/get", `{"name":"`+mcpvisor.Alias("a", one)+`"}`).Error, "several prompts have the name")
 	require.NoError(t, s.call("prompts/get", `{"name":"a/`+two+`"}`).Error)
 }
-
-// Templates cost a bounded number of steps at a lookup, and one server's do not count
-// against another's.
-func TestMatchTemplate_steps(t *testing.T) {
-	uri := strings.Repeat("a", maxURIBytes)
-	var templates []mcpvisor.ResourceTemplate
-	for i := range 10_000 {
-		templates = append(templates, mcpvisor.ResourceTemplate{URITemplate: strings.Repeat("{x}", 1+i%100) + "b{y}"})
-	}
-	steps, matched := maxMatchSteps, 0
-	for _, template := range append(templates, mcpvisor.ResourceTemplate{URITemplate: "{+uri}"}) {
-		before := steps
-		if _, ok := matchTemplate(template.URITemplate, uri, &steps); ok {
-			matched++
-		}
-		require.LessOrEqual(t, before-steps, len(uri)+2*len(template.URITemplate))
-		if before < 0 {
-			require.LessOrEqual(t, before-steps, 2, "nothing is searched any more")
-		}
-	}
-	require.Negative(t, steps)
-	require.Zero(t, matched)
-	require.Equal(t, -1, longestMatch(templates, uri))
-}

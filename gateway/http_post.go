@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
-	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
@@ -39,26 +38,15 @@ type exchange struct {
 
 // fail answers with a JSON-RPC error and an HTTP status.
 func (x *exchange) fail(status int, id jsonrpc.ID, e *jsonrpc.Error) {
-	x.writeJSON(status, encodeMessage(&jsonrpc.Response{ID: id, Error: e}))
-}
-
-func invalidRequest(format string, args ...any) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+	x.writeJSON(status, message.Encode(&jsonrpc.Response{ID: id, Error: e}))
 }
 
 // busy answers a principal that has reached a limit.
 func (x *exchange) busy(what string) {
 	x.refuse(clients.RefusedLimit)
 	x.w.Header().Set("Retry-After", "1")
-	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, busyError(what))
+	x.fail(http.StatusTooManyRequests, jsonrpc.ID{}, message.Busy(what))
 }
-
-func busyError(what string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: codeBusy, Message: what + "; try again later. Nothing was done."}
-}
-
-// codeBusy is of the range that JSON-RPC leaves to servers.
-const codeBusy = -32029
 
 // post answers POST (MCP, basic, transports, Streamable HTTP).
 func (x *exchange) post() {
@@ -72,7 +60,7 @@ func (x *exchange) post() {
 	if err != nil {
 		return // it is answered
 	}
-	messages, batch, wrong := readMessages(body)
+	messages, batch, wrong := message.Read(body)
 	if wrong != nil {
 		x.refuse(clients.RefusedMalformed)
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, wrong)
@@ -86,7 +74,7 @@ func (x *exchange) post() {
 		}
 	}
 	if header != "" && !slices.Contains(legacyVersions, header) {
-		x.fail(http.StatusBadRequest, idOf(messages[0]), checkVersion(header).(*jsonrpc.Error))
+		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), checkVersion(header).(*jsonrpc.Error))
 		return
 	}
 	if r, ok := messages[0].(*jsonrpc.Request); ok && !batch && r.Method == "initialize" && r.ID.IsValid() {
@@ -144,48 +132,6 @@ func (x *exchange) readBody() (body []byte, reserved int, err error) {
 
 var errAnswered = errors.New("the request is answered")
 
-// maxBatch is how many messages a batch may have.
-const maxBatch = 1000
-
-// readMessages reads a message of JSON-RPC, or a batch.
-func readMessages(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.Error) {
-	if !jsonscan.ValidWithin(body, envelope.MaxDepth) {
-		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", envelope.MaxDepth)}
-	}
-	add := func(text []byte) bool {
-		m, err := decodeMessage(text)
-		if err != nil {
-			wrong = invalidRequest("the body is no message of JSON-RPC 2.0: %s", shorten(err.Error()))
-			return false
-		}
-		messages = append(messages, m)
-		return true
-	}
-	body = bytes.TrimSpace(body)
-	if batch = body[0] == '['; !batch {
-		add(body)
-		return messages, false, wrong
-	}
-	jsonscan.EachItem(body, func(item []byte) bool {
-		if len(messages) == maxBatch {
-			wrong = invalidRequest("the batch has more than %d messages", maxBatch)
-			return false
-		}
-		return add(item)
-	})
-	if wrong == nil && len(messages) == 0 {
-		wrong = invalidRequest("the batch is empty")
-	}
-	return messages, true, wrong
-}
-
-func idOf(m jsonrpc.Message) jsonrpc.ID {
-	if r, ok := m.(*jsonrpc.Request); ok {
-		return r.ID
-	}
-	return jsonrpc.ID{}
-}
-
 // readMeta returns what a request says of its client in _meta: the version, empty if it names
 // none, and whether it has the capabilities.
 func readMeta(m jsonrpc.Message) (version string, capabilities bool) {
@@ -223,7 +169,7 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	version := sessionVersion(p.ProtocolVersion)
 	bits := sessionBits(version, r.Params)
 	result := c.initializeResult(version, bits)
-	text, err := encodeResult(result, false)
+	text, err := message.Result(result, false)
 	if err != nil {
 		x.fail(http.StatusOK, r.ID, err.(*jsonrpc.Error))
 		return
@@ -235,79 +181,14 @@ func (x *exchange) initialize(r *jsonrpc.Request) {
 	peer.Begin(false)
 	defer peer.Done(clients.OutcomeAnswered)
 	x.w.Header().Set(sessionHeader, sessionid.Seal(s.gateway.opts.key, id))
-	x.writeJSON(http.StatusOK, encodeMessage(&jsonrpc.Response{ID: r.ID, Result: text}))
-}
-
-// Capabilities of clients, as an id keeps them.
-const (
-	canSample uint16 = 1 << iota
-	canSampleWithTools
-	canElicitForms
-	canElicitURLs
-	hasRoots
-	followsTasks // of 2025-11-25
-)
-
-// capabilityBits are the capabilities in the params of initialize.
-func capabilityBits(params json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // readParams has said what is wrong
-		if key == "capabilities" {
-			bits = declaredBits(value)
-		}
-		return nil
-	})
-	return bits
-}
-
-// declaredBits are the capabilities of a client as bits.
-func declaredBits(capabilities json.RawMessage) (bits uint16) {
-	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // one that is no object declares nothing
-		if string(value) == "null" {
-			return nil
-		}
-		switch key {
-		case "sampling":
-			bits |= canSample | bitOf(value, canSampleWithTools, "tools")
-		case "elicitation":
-			modes := bitOf(value, canElicitForms, "form") | bitOf(value, canElicitURLs, "url")
-			if modes == 0 { // as before 2025-11-25
-				modes = canElicitForms
-			}
-			bits |= modes
-		case "roots":
-			bits |= hasRoots
-		case "tasks":
-			if value[0] == '{' {
-				bits |= followsTasks
-			}
-		}
-		return nil
-	})
-	return bits
-}
-
-// inputBits are what a client of 2026-07-28 can be asked for. Its tasks are an extension; see
-// declaresTasks.
-func inputBits(capabilities json.RawMessage) uint16 {
-	return declaredBits(capabilities) &^ followsTasks
-}
-
-// bitOf returns bit if an object has a member that is not null.
-func bitOf(object []byte, bit uint16, name string) (bits uint16) {
-	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
-		if key == name && string(value) != "null" {
-			bits = bit
-		}
-		return nil
-	})
-	return bits
+	x.writeJSON(http.StatusOK, message.Encode(&jsonrpc.Response{ID: r.ID, Result: text}))
 }
 
 // postLegacy answers messages of a session before 2026-07-28.
 func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 	id := x.r.Header.Get(sessionHeader)
 	if id == "" {
-		x.fail(http.StatusBadRequest, idOf(messages[0]), invalidRequest("the header %s is missing; begin with initialize", sessionHeader))
+		x.fail(http.StatusBadRequest, message.IDOf(messages[0]), message.InvalidRequest("the header %s is missing; begin with initialize", sessionHeader))
 		return
 	}
 	hs, err := x.openSession(id)
@@ -317,12 +198,12 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		return
 	case err != nil:
 		x.refuse(clients.RefusedSession)
-		x.fail(http.StatusNotFound, idOf(messages[0]), invalidRequest("%s", err))
+		x.fail(http.StatusNotFound, message.IDOf(messages[0]), message.InvalidRequest("%s", err))
 		return
 	}
 	defer x.server.closeSession(hs)
 	if batch && hs.version != "2025-03-26" {
-		x.fail(http.StatusBadRequest, jsonrpc.ID{}, invalidRequest("version %s has no batches", hs.version))
+		x.fail(http.StatusBadRequest, jsonrpc.ID{}, message.InvalidRequest("version %s has no batches", hs.version))
 		return
 	}
 	var requests []*jsonrpc.Request
@@ -333,7 +214,7 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		case !r.ID.IsValid():
 			hs.receiveNotification(r)
 		case r.Method == "initialize":
-			x.fail(http.StatusBadRequest, r.ID, invalidRequest("initialize must be alone"))
+			x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("initialize must be alone"))
 			return
 		default:
 			if r.Method == "resources/subscribe" || r.Method == "logging/setLevel" {
@@ -360,7 +241,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 		return
 	}
 	if _, known := methods[r.Method]; !known && r.Method != "tools/call" || slices.Contains(sessionMethods, r.Method) {
-		x.fail(http.StatusNotFound, r.ID, methodNotFound(r.Method))
+		x.fail(http.StatusNotFound, r.ID, message.MethodNotFound(r.Method))
 		return
 	}
 	if r.Method == "tools/call" {
@@ -395,17 +276,17 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 	case header == "":
 		return mismatch("the header %s is missing", versionHeader)
 	case meta == "":
-		return invalidParams("the params have no _meta[" + quote(mcp.MetaKeyProtocolVersion) + "]")
+		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyProtocolVersion) + "]")
 	case header != meta:
-		return mismatch("the header %s is %s, and _meta says %s", versionHeader, quote(header), quote(meta))
+		return mismatch("the header %s is %s, and _meta says %s", versionHeader, message.Quote(header), message.Quote(meta))
 	case header != modernVersion:
 		return checkVersion(header).(*jsonrpc.Error)
 	}
 	if _, capabilities := readMeta(r); !capabilities {
-		return invalidParams("the params have no _meta[" + quote(mcp.MetaKeyClientCapabilities) + "]")
+		return message.InvalidParams("the params have no _meta[" + message.Quote(mcp.MetaKeyClientCapabilities) + "]")
 	}
 	if method := h.Get(methodHeader); method != r.Method {
-		return mismatch("the header %s is %s, and the method is %s", methodHeader, quote(method), quote(r.Method))
+		return mismatch("the header %s is %s, and the method is %s", methodHeader, message.Quote(method), message.Quote(r.Method))
 	}
 	var member string
 	switch r.Method {
@@ -426,7 +307,7 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 		return err
 	})
 	if said, ok := headerparams.Decode(h.Get(nameHeader)); !ok || said != name || said == "" {
-		return mismatch("the header %s is %s, and the %s is %s", nameHeader, quote(said), member, quote(name))
+		return mismatch("the header %s is %s, and the %s is %s", nameHeader, message.Quote(said), member, message.Quote(name))
 	}
 	return nil
 }
@@ -434,14 +315,14 @@ func checkHeaders(h http.Header, r *jsonrpc.Request, header, meta string) *jsonr
 // checkArguments compares the headers that repeat arguments of a tool call.
 func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
 	t, _ := readToolCall(r.Params) // the call says what is wrong with it
-	c := &x.gateway.catalog
-	server, own, ok := mcpvisor.SplitName(c.last().toolByName[t.name])
+	c := x.gateway.catalog
+	server, own, ok := mcpvisor.SplitName(c.Last().ToolByName[t.name])
 	if !ok {
 		return nil
 	}
-	if table := c.last().headers[server]; table != nil {
+	if table := c.Last().Headers[server]; table != nil {
 		if header := table.Mismatch(x.r.Header, own, r.Params); header != "" {
-			return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header " + header + " does not repeat its argument of " + quote(t.name)}
+			return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header " + header + " does not repeat its argument of " + message.Quote(t.name)}
 		}
 	}
 	return nil
@@ -496,7 +377,7 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 	defer keepAlive.Stop()
 	streams := acceptsStream(x.r)
 	failed := false // the peer does not read any more
-	var answers []encodedMessage
+	var answers []message.Encoded
 	kept := 0 // bytes of answers
 	for answered := 0; answered+out.droppedAnswers() < n; {
 		m, ended := out.next()
@@ -527,14 +408,14 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 		case x.streaming || batch && streams:
 			failed = !x.event(m, "")
 		case batch:
-			one := encodeMessage(m)
-			if kept > 0 && kept+one.len() > c.opts.limits.MaxUnreadBytes {
-				one = encodeMessage(&jsonrpc.Response{ID: ended.ID, Error: errLongBatch})
+			one := message.Encode(m)
+			if kept > 0 && kept+one.Len() > c.opts.limits.MaxUnreadBytes {
+				one = message.Encode(&jsonrpc.Response{ID: ended.ID, Error: errLongBatch})
 			}
-			kept += one.len()
+			kept += one.Len()
 			answers = append(answers, one)
 		default:
-			failed = !x.writeJSON(statusOf(m), encodeMessage(m))
+			failed = !x.writeJSON(statusOf(m), message.Encode(m))
 		}
 		c.endRequest(ended)
 	}

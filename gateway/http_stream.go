@@ -12,11 +12,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // writeJSON writes an answer of one message. It reports false if the peer does not read.
-func (x *exchange) writeJSON(status int, m encodedMessage) bool {
-	return x.writeWhole(status, m.head, m.body, m.tail)
+func (x *exchange) writeJSON(status int, m message.Encoded) bool {
+	return x.writeWhole(status, m.Head, m.Body, m.Tail)
 }
 
 // writeWhole writes an answer as JSON to its last byte: what stays in the buffers of net/http would be
@@ -52,7 +54,7 @@ func (x *exchange) writePieces(parts ...[]byte) bool {
 	for _, part := range parts {
 		for len(part) > 0 {
 			if room == 0 {
-				room = pieceBytes
+				room = message.PieceBytes
 				_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
 			}
 			n, err := x.w.Write(part[:min(len(part), room)])
@@ -66,10 +68,10 @@ func (x *exchange) writePieces(parts ...[]byte) bool {
 }
 
 // writeBatch writes the answers of a batch.
-func (x *exchange) writeBatch(answers []encodedMessage) {
+func (x *exchange) writeBatch(answers []message.Encoded) {
 	parts := make([][]byte, 0, 4*len(answers)+1)
 	for i, a := range answers {
-		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.head, a.body, a.tail)
+		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.Head, a.Body, a.Tail)
 	}
 	x.writeWhole(http.StatusOK, append(parts, []byte("]"))...)
 }
@@ -100,12 +102,12 @@ func (x *exchange) begin() {
 
 // event writes a message to the stream. It reports false if the peer does not read.
 func (x *exchange) event(m jsonrpc.Message, id string) bool {
-	encoded := encodeMessage(m)
+	encoded := message.Encode(m)
 	head := "event: message\n"
 	if id != "" {
 		head += "id: " + id + "\n"
 	}
-	return x.write([]byte(head+"data: "), encoded.head, oneLine(encoded.body), encoded.tail, []byte("\n\n"))
+	return x.write([]byte(head+"data: "), encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n\n"))
 }
 
 // keepAlive writes a comment to the stream.
@@ -248,9 +250,9 @@ func (hs *httpSession) askable(wake chan struct{}) *request {
 func (x *exchange) startDelivery(hs *httpSession) (known [3]string) {
 	hs.follow()
 	hs.notify.startSession()
-	known = x.gateway.catalog.get().digests()
+	known = x.gateway.catalog.Get().Digests()
 	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
-		hs.notify.reportLists(changedDigests(told, known))
+		hs.notify.reportLists(listing.ChangedDigests(told, known))
 		known = told
 	}
 	return known
@@ -267,7 +269,7 @@ func (x *exchange) prime(hs *httpSession, known *[3]string) bool {
 
 // notification writes a notification to the stream, and notes what the session knows after it.
 func (x *exchange) notification(m jsonrpc.Message, known *[3]string) bool {
-	*known = toldOf(m, *known, x.gateway.catalog.get().digests())
+	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
 	return x.event(m, eventID(*known))
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 )
 
 // watchedKinds are the events that a hub follows, beside EventMissed.
@@ -19,7 +20,7 @@ type hub struct {
 
 	mu      sync.Mutex           // guards the fields below
 	members map[*notifier]func() // called when the client is closed
-	told    *listing             // that the members know of
+	told    *listing.Listing     // that the members know of
 	stop    context.CancelFunc   // ends the one that follows; nil without
 }
 
@@ -37,7 +38,7 @@ func (h *hub) join(n *notifier, closed func()) bool {
 		h.stop = cancel
 		events := h.gateway.client.Watch(ctx, watchedKinds...) // before the lists are read, so that no change is missed
 		h.gateway.opts.settings.watch(h)
-		h.told = h.gateway.catalog.get()
+		h.told = h.gateway.catalog.Get()
 		go h.follow(ctx, events)
 	}
 	return true
@@ -89,11 +90,11 @@ func (h *hub) report(e mcpvisor.Event) {
 	case mcpvisor.EventDown, mcpvisor.EventChanged, mcpvisor.EventParked, mcpvisor.EventEvicted, mcpvisor.EventAuthRequired:
 		h.reportLists()
 	case mcpvisor.EventResourceUpdated:
-		if !copied && g.view.offersUpdate(e.Server, e.URI) {
+		if !copied && g.view.OffersUpdate(e.Server, e.URI) {
 			h.each(func(n *notifier) { n.reportUpdate(e.Server, e.URI) })
 		}
 	case mcpvisor.EventLog:
-		if !copied && g.view.rules().offersServer(e.Server) {
+		if !copied && g.view.Rules().OffersServer(e.Server) {
 			h.each(func(n *notifier) { n.reportLog(*e.Log) })
 		}
 	case mcpvisor.EventMissed:
@@ -126,8 +127,8 @@ func (h *hub) reportLists() {
 	if h.told == nil {
 		return
 	}
-	now := h.gateway.catalog.get()
-	changed := h.told.changes(now)
+	now := h.gateway.catalog.Get()
+	changed := h.told.Changes(now)
 	h.told = now
 	if changed == 0 {
 		return

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -16,38 +15,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
-
-// Pages together are the whole list, with each size, although entries come and go between
-// them.
-func TestPage(t *testing.T) {
-	var list []key
-	for i := range 7 {
-		list = append(list, key{fmt.Sprint("s", i/3), fmt.Sprint("t", i)})
-	}
-	same := func(k *key) key { return *k }
-	for size := 1; size <= 8; size++ {
-		var got []key
-		cursor := ""
-		for pages := 0; ; pages++ {
-			require.Less(t, pages, 8)
-			part, next, err := page(list, same, cursor, size)
-			require.NoError(t, err)
-			got = append(got, part...)
-			if cursor = next; next == "" {
-				break
-			}
-		}
-		require.Equal(t, list, got)
-	}
-	_, cursor, err := page(list, same, "", 3)
-	require.NoError(t, err)
-	part, _, err := page(append(append([]key{}, list[:2]...), list[4:]...), same, cursor, 10)
-	require.NoError(t, err)
-	require.Equal(t, list[4:], part, "the entry of the cursor is gone")
-	part, _, err = page(nil, same, cursor, 10)
-	require.NoError(t, err)
-	require.Empty(t, part)
-}
 
 // A session of the go-sdk reads all pages.
 func TestListTools_pages(t *testing.T) {
@@ -139,22 +106,6 @@ func TestNames_while_a_server_is_down(t *testing.T) {
 	require.NoError(t, c.Unregister(ctx, "a"))
 	for _, err := range try()[1:] {
 		require.ErrorContains(t, err, "no server has the resource")
-	}
-}
-
-// The literal parts of a template occur in the URI, in their order.
-func TestMatchTemplate(t *testing.T) {
-	for _, c := range []struct {
-		template, uri string
-		literal       int // -1: it does not match
-	}{
-		{"file:///x", "file:///x", 9}, {"file:///x", "file:///xy", -1},
-		{"file:///{path}", "file:///a", 8}, {"file:///{path}", "http://a", -1}, {"file:///{+path}", "file:///a/b", 8},
-		{"note://{id}/text", "note://7/text", 7}, {"note://{id}/text", "note://7/image", -1},
-		{"a{x}b{y}c", "a1b2c", 1}, {"a{x}b{y}c", "a1c", -1}, {"{x}", "anything", 0}, {"{x", "x", -1}, {"", "", 0}, {"", "x", -1},
-		{"a{?q}", "a", 1}, {"a{x}b{y}b", "a1b", -1},
-	} {
-		require.Equal(t, c.literal, longestMatch([]mcpvisor.ResourceTemplate{{URITemplate: c.template}}, c.uri), "%q %q", c.template, c.uri)
 	}
 }
 

@@ -6,6 +6,10 @@ import (
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
@@ -14,10 +18,10 @@ import (
 // the session may not have.
 func (c *connection) listen(r *request, p *params) (any, error) {
 	if p.Notifications == nil {
-		return nil, invalidParams("params of subscriptions/listen have no notifications")
+		return nil, message.InvalidParams("params of subscriptions/listen have no notifications")
 	}
 	if n, most := len(p.Notifications.ResourceSubscriptions), c.opts.limits.MaxSubscriptions; n > most {
-		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
+		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d URIs; use at most %d", n, most))
 	}
 	tasks, err := c.watchedTasks(r, p)
 	if err != nil {
@@ -30,14 +34,14 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		TaskIDs: slices.Sorted(maps.Keys(tasks))}
 	for _, wanted := range []struct {
 		on   bool
-		list lists
-	}{{granted.ToolsListChanged, toolList}, {granted.PromptsListChanged, promptList}, {granted.ResourcesListChanged, resourceList}} {
+		list listing.Lists
+	}{{granted.ToolsListChanged, listing.ToolList}, {granted.PromptsListChanged, listing.PromptList}, {granted.ResourcesListChanged, listing.ResourceList}} {
 		if wanted.on {
 			l.lists |= wanted.list
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions]map[string]resource{} // those of wanted
+	at := map[*subscriptions]map[string]resource.Name{} // those of wanted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
@@ -49,7 +53,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 		of := c.placeOf(one)
 		if wanted[uri] = one; at[of] == nil {
-			at[of] = map[string]resource{}
+			at[of] = map[string]resource.Name{}
 		}
 		at[of][uri] = found
 	}
@@ -68,7 +72,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
-	l.ack = notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
+	l.ack = message.Notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 	if r.out.notify.listen(l) {
 		defer r.out.notify.leave(l)
 		c.watchTasks(r.ctx, r.out.notify, l, tasks)

@@ -2,27 +2,23 @@ package gateway
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
 
-// anyObject is the schema of a tool that has none, which the specification requires.
-var anyObject = json.RawMessage(`{"type":"object"}`)
-
 // listOf answers a request for one of the lists.
-func listOf(list func(*listing) *list) func(*connection, *request, *params) (any, error) {
+func listOf(list func(*listing.Listing) *listing.List) func(*connection, *request, *params) (any, error) {
 	return func(c *connection, _ *request, p *params) (any, error) {
-		return list(c.catalog.get()).page(p.Cursor, c.opts.pageSize, p.modern())
+		return list(c.catalog.Get()).Page(p.Cursor, c.opts.pageSize, p.modern())
 	}
 }
 
@@ -58,12 +54,12 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 // qualified name. It need not be listed, because the server may be down. An alias that
 // several prompts share belongs to none of them.
 func (c *connection) findPrompt(ctx context.Context, name string) (server, own string, err error) {
-	if o, ok := c.catalog.last().promptByName[name]; ok {
-		return o.server, o.name, nil
+	if o, ok := c.catalog.Last().PromptByName[name]; ok {
+		return o.Server, o.Name, nil
 	}
 	if c.profile() != nil {
 		o, err := c.findOffered(ctx, "prompt", name, c.offeredPrompt)
-		return o.server, o.name, err
+		return o.Server, o.Name, err
 	}
 	if server, own, ok := mcpvisor.SplitName(name); ok {
 		return server, own, nil
@@ -80,8 +76,8 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 				continue
 			}
 			if server != "" {
-				return "", "", invalidParams("several prompts have the name " + quote(name) + "; use " +
-					shorten(mcpvisor.Qualify(server, own)) + " or " + shorten(mcpvisor.Qualify(p.Server, p.OriginalName)))
+				return "", "", message.InvalidParams("several prompts have the name " + message.Quote(name) + "; use " +
+					message.Shorten(mcpvisor.Qualify(server, own)) + " or " + message.Shorten(mcpvisor.Qualify(p.Server, p.OriginalName)))
 			}
 			server, own = p.Server, p.OriginalName
 		}
@@ -94,7 +90,7 @@ func (c *connection) findPrompt(ctx context.Context, name string) (server, own s
 
 // unknown is the error about the name of a tool or prompt that is not offered.
 func unknown(what, name string) *jsonrpc.Error {
-	return invalidParams("unknown " + what + " " + quote(name) + "; " + what + "s/list has the names")
+	return message.InvalidParams("unknown " + what + " " + message.Quote(name) + "; " + what + "s/list has the names")
 }
 
 // readResource answers resources/read.
@@ -111,19 +107,19 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 		return nil, errInputResponses
 	}
 	return c.perform(r, &upstreamRequest{
-		server: found.server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
+		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
 		send: func(ctx context.Context, opts ...facade.CallOption) (json.RawMessage, error) {
 			var whole any
-			err := c.whenUp(ctx, found.server, func(client *facade.Client) (err error) {
+			err := c.whenUp(ctx, found.Server, func(client *facade.Client) (err error) {
 				if rounds.relays() {
-					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.server, found.uri, opts...))
+					whole, err = readRound[mcp.ReadResourceResult](client.ReadResourceRaw(ctx, found.Server, found.URI, opts...))
 				} else {
-					whole, err = client.ReadResource(ctx, found.server, found.uri, opts...)
+					whole, err = client.ReadResource(ctx, found.Server, found.URI, opts...)
 				}
 				return err
 			})
 			if result, ok := whole.(*mcp.ReadResourceResult); ok && err == nil && result.CacheScope == "" {
-				result.CacheScope = cacheScope
+				result.CacheScope = listing.CacheScope
 			}
 			return encodeRound(whole, err, p.modern())
 		},
@@ -138,7 +134,7 @@ func notFound(err error, p *params) error {
 		return err
 	}
 	same := *wire
-	same.Data, _ = json.Marshal(map[string]string{"uri": shorten(p.URI)})
+	same.Data, _ = json.Marshal(map[string]string{"uri": message.Shorten(p.URI)})
 	if p.modern() {
 		same.Code = jsonrpc.CodeInvalidParams
 	}
@@ -180,41 +176,4 @@ func (c *connection) endSubscription(uri string) {
 	if s, ok := c.notify.unsubscribe(uri); ok {
 		c.releaseSubscription(s)
 	}
-}
-
-// cacheScope is that of all lists.
-const cacheScope = "private"
-
-// page returns the page of a list that follows cursor, and the cursor of the next page. A
-// cursor names the last entry of its page, so that no entry is left out or listed twice
-// because others came or went meanwhile.
-func page[T any](list []T, keyOf func(*T) key, cursor string, size int) (part []T, next string, err error) {
-	if cursor != "" {
-		after, ok := decodeCursor(cursor)
-		if !ok {
-			return nil, "", invalidParams("the cursor is not one of this session; list again without it")
-		}
-		at, found := slices.BinarySearchFunc(list, after, func(entry T, k key) int { return compareKeys(keyOf(&entry), k) })
-		if found {
-			at++
-		}
-		list = list[at:]
-	}
-	if len(list) <= size {
-		return list, "", nil
-	}
-	return list[:size], encodeCursor(keyOf(&list[size-1])), nil
-}
-
-func encodeCursor(k key) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(k.server + "/" + k.name))
-}
-
-func decodeCursor(cursor string) (k key, ok bool) {
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		return key{}, false
-	}
-	k.server, k.name, ok = strings.Cut(string(text), "/")
-	return k, ok
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // loggingLevels are the severities of RFC 5424, lowest first.
@@ -26,7 +27,7 @@ const setLevelTimeout = 5 * time.Second
 func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	level := slices.Index(loggingLevels, p.Level)
 	if level < 0 {
-		return nil, invalidParams(fmt.Sprintf("unknown log level %s; use one of %v", quote(p.Level), loggingLevels))
+		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), loggingLevels))
 	}
 	c.notify.setLogLevel(level)
 	levelling := c.levellingTurn()
@@ -37,7 +38,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, server := range c.view.serverNames() {
+	for _, server := range c.view.ServerNames() {
 		if !c.isCopied(server) { // a copy that starts later gets the level, too
 			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
 		}

@@ -10,37 +10,29 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor"
-)
-
-// lists are the kinds of lists of a server, as a set.
-type lists uint8
-
-const (
-	toolList lists = 1 << iota
-	promptList
-	resourceList // resources and templates
-	allLists     = toolList | promptList | resourceList
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // listChanged are the notifications about the lists.
 var listChanged = []struct {
-	list   lists
+	list   listing.Lists
 	method string
 }{
-	{toolList, "notifications/tools/list_changed"},
-	{promptList, "notifications/prompts/list_changed"},
-	{resourceList, "notifications/resources/list_changed"},
+	{listing.ToolList, "notifications/tools/list_changed"},
+	{listing.PromptList, "notifications/prompts/list_changed"},
+	{listing.ResourceList, "notifications/resources/list_changed"},
 }
 
 // listener is one stream of notifications: a request subscriptions/listen, or a session
 // before 2026-07-28 as a whole.
 type listener struct {
 	id    jsonrpc.ID               // of subscriptions/listen; not valid for a whole session
-	lists lists                    // of which changes are reported
+	lists listing.Lists            // of which changes are reported
 	uris  map[string]*subscription // the subscriptions, by the URI that the peer used
 
 	ack     jsonrpc.Message // to be read first; nil when it was read, and for a whole session
-	changed lists           // to be reported
+	changed listing.Lists   // to be reported
 	updated []string        // URIs to be reported, the oldest first
 	waiting map[string]int  // those of updated, with their share of partBytes
 	tasks   []taskNote      // to be reported, the oldest first
@@ -79,7 +71,7 @@ type notifier struct {
 	ended     bool // the client is closed: there are no more listeners
 	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
 	// may have read them before it listens: its first listener hears of the change.
-	unheard lists
+	unheard listing.Lists
 }
 
 func newNotifier() *notifier { return &notifier{session: &listener{}, logLevel: noLogs} }
@@ -108,7 +100,7 @@ func (n *notifier) look() {
 func (n *notifier) startSession() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.session.lists = allLists
+	n.session.lists = listing.AllLists
 	n.joinLocked(n.session)
 }
 
@@ -263,7 +255,7 @@ func (n *notifier) close() (subscribed []*subscription) {
 }
 
 // reportLists notes that lists have changed.
-func (n *notifier) reportLists(changed lists) {
+func (n *notifier) reportLists(changed listing.Lists) {
 	n.mu.Lock()
 	n.unheard |= changed
 	for _, l := range n.listeners {
@@ -280,10 +272,10 @@ func (n *notifier) reportUpdate(server, uri string) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		for name, r := range l.uris {
-			if server != "" && r.server != server || uri != "" && !isPartOf(uri, r.uri) {
+			if server != "" && r.Server != server || uri != "" && !isPartOf(uri, r.URI) {
 				continue
 			}
-			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.uri))
+			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.URI))
 		}
 	}
 	n.signalLocked()
@@ -361,7 +353,7 @@ func (n *notifier) next() jsonrpc.Message {
 		for _, kind := range listChanged {
 			if l.changed&kind.list != 0 {
 				l.changed &^= kind.list
-				return notification(kind.method, l.params(nil))
+				return message.Notification(kind.method, l.params(nil))
 			}
 		}
 		if len(l.tasks) > 0 {
@@ -374,7 +366,7 @@ func (n *notifier) next() jsonrpc.Message {
 			}
 			n.partBytes -= l.waiting[uri]
 			delete(l.waiting, uri)
-			return notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
+			return message.Notification("notifications/resources/updated", l.params(map[string]any{"uri": uri}))
 		}
 	}
 	if len(n.elicited) > 0 {
@@ -388,7 +380,7 @@ func (n *notifier) next() jsonrpc.Message {
 		m := n.logs[0]
 		n.logBytes -= len(m.Text)
 		n.logs = slices.Delete(n.logs, 0, 1)
-		return notification("notifications/message", logParams(m))
+		return message.Notification("notifications/message", logParams(m))
 	}
 	return nil
 }
@@ -402,12 +394,4 @@ func (l *listener) params(params map[string]any) map[string]any {
 		params["_meta"] = map[string]any{mcp.MetaKeySubscriptionID: l.id.Raw()}
 	}
 	return params
-}
-
-func notification(method string, params any) jsonrpc.Message {
-	text, err := encodeResult(params, false)
-	if err != nil {
-		return nil
-	}
-	return &jsonrpc.Request{Method: method, Params: text}
 }

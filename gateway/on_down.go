@@ -7,7 +7,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 // OnDown says how long the entries of a server stay in the lists while it is down and its
@@ -44,18 +43,6 @@ func WithOnDown(d OnDown, servers ...string) Option {
 			o.onDownOf[server] = d
 		}
 	}
-}
-
-// mayReturn reports whether a server in that state, which is not ready, becomes ready without
-// being asked to. A server whose session has just ended may still be ready by its state.
-func mayReturn(s supervisor.State) bool {
-	switch s {
-	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
-		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
-		return true
-	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:
-	}
-	return false
 }
 
 // DefaultMaxWait is how long a request waits for a server that is down.

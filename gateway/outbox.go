@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // outbox holds what a session has for its peer until Read takes it. Nothing waits for a peer
@@ -160,7 +161,7 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	if o.removeLocked(q) || !q.sent || o.closed {
 		return
 	}
-	o.queue = append(o.queue, outgoing{request: r, note: notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
+	o.queue = append(o.queue, outgoing{request: r, note: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})
 	o.signal()
 }
 
@@ -176,7 +177,7 @@ func (o *outbox) addNote(r *request, note jsonrpc.Message) {
 
 // addLog adds a log message about a request. Of those that are not read the newest stay.
 func (o *outbox) addLog(r *request, m mcpvisor.LogMessage) {
-	note := notification("notifications/message", logParams(m))
+	note := message.Notification("notifications/message", logParams(m))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || r.canceled.Load() || note == nil {

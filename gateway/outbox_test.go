@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
 // Answers and notifications take turns: a peer that reads slowly gets both.
@@ -59,9 +60,9 @@ func TestOutbox_drops_progress_of_a_canceled_request(t *testing.T) {
 func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
 	n := newNotifier()
 	for _, uri := range []string{"x:a", "x:a/b", "x:a2", "x:c/"} {
-		require.True(t, n.subscribe(&subscription{resource: resource{"s", uri}}, uri))
+		require.True(t, n.subscribe(&subscription{Name: resource.Name{Server: "s", URI: uri}}, uri))
 	}
-	require.True(t, n.subscribe(&subscription{resource: resource{"s", "x:a"}}, "mcpvisor://s/x:a"))
+	require.True(t, n.subscribe(&subscription{Name: resource.Name{Server: "s", URI: "x:a"}}, "mcpvisor://s/x:a"))
 	for _, uri := range []string{"x:a", "x:a/1", "x:a/b/2", "x:a2", "x:c/3"} {
 		n.reportUpdate("s", uri)
 	}

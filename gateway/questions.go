@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 )
 
 // Questions are the requests of servers: sampling, elicitation and roots. The peer of a session before
@@ -68,8 +68,8 @@ func (q *questions) fall(r *request) {
 
 // declare sets what the peer answers. It comes before the first call.
 func (c *connection) declare(bits uint16) {
-	c.followsTasks.Store(bits&followsTasks != 0)
-	bits &^= followsTasks
+	c.followsTasks.Store(bits&capability.Tasks != 0)
+	bits &^= capability.Tasks
 	q := &c.questions
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,15 +78,7 @@ func (c *connection) declare(bits uint16) {
 	}
 	// The first id need not be secret: an answer belongs to a session.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
-	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: answersOf(bits)})
-}
-
-// answersOf is what a client with these capabilities answers.
-func answersOf(bits uint16) facade.Declared {
-	return facade.Declared{
-		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
-		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0,
-	}
+	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
 }
 
 // begin notes that a request is sent to a server, which may ask because of it.
@@ -164,7 +156,7 @@ var (
 // it is asked only if there is no other client that it could be for.
 func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	q := &c.questions
-	if err := checkDeclared(q.declared, r); err != nil {
+	if err := capability.Check(q.declared, r); err != nil {
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
@@ -213,33 +205,6 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		}
 		return nil, ctx.Err()
 	}
-}
-
-// checkDeclared refuses what a client has not declared in detail.
-func checkDeclared(declared uint16, r facade.ServerRequest) error {
-	mode, tools := "form", false
-	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
-		switch key {
-		case "mode":
-			mode, err = jsonscan.ReadString(value)
-		case "tools", "toolChoice":
-			tools = true
-		}
-		return err
-	})
-	missing := ""
-	switch {
-	case r.Method == "sampling/createMessage" && tools && declared&canSampleWithTools == 0:
-		missing = "sampling.tools"
-	case r.Method == "elicitation/create" && mode == "form" && declared&canElicitForms == 0:
-		missing = "elicitation.form"
-	case r.Method == "elicitation/create" && mode == "url" && declared&canElicitURLs == 0:
-		missing = "elicitation.url"
-	}
-	if missing == "" {
-		return nil
-	}
-	return invalidParams("the client has not declared " + missing)
 }
 
 // receiveAnswer passes on what the peer answers. An answer to a question that it was not asked, or that

@@ -1,6 +1,10 @@
 package gateway
 
-import "context"
+import (
+	"context"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+)
 
 // renewal makes the subscriptions of a transport again at a registration of a server: the
 // client's own belong to the registration and end with it.
@@ -20,10 +24,10 @@ func (s *subscriptions) renew(server string, gen uint64) (done <-chan struct{}) 
 	}
 	made := &renewal{gen, make(chan struct{})}
 	s.renewals[server] = made
-	wanted := map[string]resource{}
+	wanted := map[string]resource.Name{}
 	for r := range s.sessions {
-		if r.server == server {
-			wanted[r.uri] = r
+		if r.Server == server {
+			wanted[r.URI] = r
 			s.sessions[r]++ // so that its subscription ends after it was made
 		}
 	}

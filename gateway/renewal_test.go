@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -102,7 +103,7 @@ func TestSubscriptions_renewal_fails(t *testing.T) {
 	transport := Transport(c)
 	s := transport.(*gateway).subscriptions
 	s.bound = time.Hour
-	silent := resource{"silent", "mem://silent"}
+	silent := resource.Name{Server: "silent", URI: "mem://silent"}
 	s.hold(silent)
 	first := s.renew("silent", 7)
 	s.release(silent, func() {})

@@ -5,11 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -39,19 +40,19 @@ const (
 )
 
 func (g *gateway) sealHeld(owner string, s *requestState) string {
-	return heldPrefix + seal(g.opts.key, heldKind, owner, s.server, s.digest, timeField(time.Now().Add(holdTime)), s.instance, s.id, s.round)
+	return heldPrefix + seal.Seal(g.opts.key, heldKind, owner, s.server, s.digest, seal.Time(time.Now().Add(holdTime)), s.instance, s.id, s.round)
 }
 
 func (g *gateway) sealInner(owner string, s *requestState) string {
-	return statePrefix + seal(g.opts.key, stateKind, owner, s.server, s.digest, timeField(time.Now().Add(stateTime)), string(s.inner))
+	return statePrefix + seal.Seal(g.opts.key, stateKind, owner, s.server, s.digest, seal.Time(time.Now().Add(stateTime)), string(s.inner))
 }
 
 var (
-	errStateForged  = invalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
-	errStateOther   = invalidParams("the requestState is of another client")
-	errStateRequest = invalidParams("the requestState is of another request; repeat the request with the same params")
-	errStateExpired = invalidParams("the requestState has expired, and its call has been given up. It may have had an effect; begin again without requestState only if it may run twice.")
-	errStateUsed    = invalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
+	errStateForged  = message.InvalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
+	errStateOther   = message.InvalidParams("the requestState is of another client")
+	errStateRequest = message.InvalidParams("the requestState is of another request; repeat the request with the same params")
+	errStateExpired = message.InvalidParams("the requestState has expired, and its call has been given up. It may have had an effect; begin again without requestState only if it may run twice.")
+	errStateUsed    = message.InvalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
 )
 
 // openState reads the requestState of a request to a server.
@@ -64,11 +65,11 @@ func (c *connection) openState(r *request, server string, raw json.RawMessage) (
 	s := new(requestState)
 	switch prefix, sealed := text[:1], text[1:]; prefix {
 	case heldPrefix:
-		if fields, err = openSeal(c.opts.key, heldKind, sealed); err == nil && len(fields) == 7 {
+		if fields, err = seal.Open(c.opts.key, heldKind, sealed); err == nil && len(fields) == 7 {
 			s.instance, s.id, s.round = fields[4], fields[5], fields[6]
 		}
 	case statePrefix:
-		if fields, err = openSeal(c.opts.key, stateKind, sealed); err == nil && len(fields) == 5 {
+		if fields, err = seal.Open(c.opts.key, stateKind, sealed); err == nil && len(fields) == 5 {
 			s.inner = json.RawMessage(fields[4])
 		}
 	}
@@ -81,7 +82,7 @@ func (c *connection) openState(r *request, server string, raw json.RawMessage) (
 		return nil, errStateOther
 	case s.server != server || s.digest != digestOf(r):
 		return nil, errStateRequest
-	case !time.Now().Before(readTimeField(fields[3])):
+	case !time.Now().Before(seal.ReadTime(fields[3])):
 		return nil, errStateExpired
 	}
 	return s, nil
@@ -110,32 +111,7 @@ func (c *connection) sealInnerState(r *request, server string, result json.RawMe
 		return result
 	}
 	sealed := c.sealInner(c.owner, &requestState{server: server, digest: digestOf(r), inner: required.RequestState})
-	return replaceMember(result, "requestState", []byte(`"`+sealed+`"`))
-}
-
-// replaceMember returns a valid JSON object with another value of a member, which it has. Everything else
-// keeps its bytes.
-func replaceMember(object json.RawMessage, name string, value []byte) json.RawMessage {
-	var b []byte
-	copied := 0
-	s := jsonscan.Scanner{Text: object}
-	s.SkipSpace()
-	s.Consume('{')
-	for s.SkipSpace(); !s.Consume('}'); s.SkipSpace() {
-		quoted, escaped, _ := s.MemberName()
-		s.SkipSpace()
-		begin := s.Pos
-		if _, ok := s.Value(); !ok {
-			return nil // the object is valid, so this does not happen
-		}
-		if jsonscan.UnquoteShared(quoted, escaped) == name {
-			b = append(append(b, object[copied:begin]...), value...)
-			copied = s.Pos
-		}
-		s.SkipSpace()
-		s.Consume(',')
-	}
-	return slices.Concat(b, object[copied:])
+	return message.ReplaceMember(result, "requestState", []byte(`"`+sealed+`"`))
 }
 
 // errGatewayEnded is the error of a call whose gateway has ended while its client answered.

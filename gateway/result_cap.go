@@ -1,19 +1,15 @@
 package gateway
 
 import (
-	"bytes"
-	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // WithMaxResultBytes bounds the text in the result of a tool, as it is encoded in JSON. Of longer
@@ -24,144 +20,6 @@ import (
 // are passed on as they are. 0 or less: nothing is shortened, which is the default.
 func WithMaxResultBytes(n int) Option { return func(o *options) { o.maxResult = max(n, 0) } }
 
-const (
-	// resultTTL is how long the text of a shortened result is kept.
-	resultTTL = 10 * time.Minute
-	// maxKept and maxKeptOfOwner bound the texts that are kept, in bytes.
-	maxKept        = 256 << 20
-	maxKeptOfOwner = 64 << 20
-	// resultScheme begins the URIs of such texts.
-	resultScheme = qualifiedScheme + resultServer + "/"
-	resultServer = "result"
-)
-
-// results keeps the texts of results that were shortened. Safe for concurrent use.
-type results struct {
-	ttl                 time.Duration // read only
-	bound, boundOfOwner int           // read only
-	mu                  sync.Mutex    // guards the fields below
-	byOwner             map[string]*ownerResults
-	bytes               int
-	expiry              *time.Timer // at the time at which the oldest ends; nil without any
-}
-
-// ownerResults are those of one owner, the oldest first.
-type ownerResults struct {
-	kept  []keptResult
-	bytes int
-}
-
-type keptResult struct {
-	id    string
-	text  []byte // as JSON, with its quotes
-	until time.Time
-}
-
-func newResults() *results {
-	return &results{ttl: resultTTL, bound: maxKept, boundOfOwner: maxKeptOfOwner, byOwner: map[string]*ownerResults{}}
-}
-
-// add keeps a text, and returns its id. It reports false if the text is too long.
-func (s *results) add(owner string, text []byte) (id string, ok bool) {
-	if len(text) > s.boundOfOwner || len(text) > s.bound {
-		return "", false
-	}
-	id, text = rand.Text(), bytes.Clone(text) // the text shares the memory of the result
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	s.expireLocked(now)
-	o := s.byOwner[owner]
-	if o == nil {
-		o = &ownerResults{}
-		s.byOwner[owner] = o
-	}
-	o.kept = append(o.kept, keptResult{id, text, now.Add(s.ttl)})
-	o.bytes += len(text)
-	s.bytes += len(text)
-	for o.bytes > s.boundOfOwner {
-		s.dropLocked(owner, o, 1)
-	}
-	for s.bytes > s.bound {
-		s.dropLocked(s.mostLocked(owner, len(text)))
-	}
-	if s.expiry == nil {
-		s.expiry = time.AfterFunc(s.ttl, s.expire)
-	}
-	return id, true
-}
-
-// mostLocked returns whose oldest text is dropped: who keeps much does not displace who keeps little.
-// The newest text of an owner, of n bytes, does not count.
-func (s *results) mostLocked(owner string, n int) (name string, o *ownerResults, drop int) {
-	most := 0
-	for other, of := range s.byOwner {
-		held := of.bytes
-		if other == owner {
-			held -= n
-		}
-		if held > most {
-			name, o, most = other, of, held
-		}
-	}
-	return name, o, 1
-}
-
-// dropLocked drops the oldest texts of an owner.
-func (s *results) dropLocked(owner string, o *ownerResults, n int) {
-	for _, one := range o.kept[:n] {
-		o.bytes -= len(one.text)
-		s.bytes -= len(one.text)
-	}
-	if o.kept = slices.Delete(o.kept, 0, n); len(o.kept) == 0 {
-		delete(s.byOwner, owner)
-	}
-}
-
-// expire drops what has ended, and waits for the next one.
-func (s *results) expire() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expireLocked(time.Now())
-	s.expiry = nil
-	var next time.Time
-	for _, o := range s.byOwner {
-		if until := o.kept[0].until; next.IsZero() || until.Before(next) {
-			next = until
-		}
-	}
-	if !next.IsZero() {
-		s.expiry = time.AfterFunc(time.Until(next), s.expire)
-	}
-}
-
-func (s *results) expireLocked(now time.Time) {
-	for owner, o := range s.byOwner {
-		n := 0
-		for n < len(o.kept) && !now.Before(o.kept[n].until) {
-			n++
-		}
-		if n > 0 {
-			s.dropLocked(owner, o, n)
-		}
-	}
-}
-
-// get returns a text that an owner may read.
-func (s *results) get(owner, id string) (text []byte, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.byOwner[owner]
-	if o == nil {
-		return nil, false
-	}
-	i := slices.IndexFunc(o.kept, func(one keptResult) bool { return one.id == id })
-	if i < 0 || !time.Now().Before(o.kept[i].until) {
-		return nil, false
-	}
-	return o.kept[i].text, true
-}
-
 // maxResultNow is the bound of the text of a result; 0: none.
 func (o *options) maxResultNow() int {
 	if n := o.settings.load().MaxResultBytes; n > 0 {
@@ -170,177 +28,10 @@ func (o *options) maxResultNow() int {
 	return o.maxResult
 }
 
-// shortenResult shortens the text in the result of a tool to the bound, and links the whole text. The
-// rest of the result stays as it is. tool is the name by which the peer knows it.
+// shortenResult shortens the text in the result of a tool to the bound. tool is the name by which the peer
+// knows it.
 func (c *connection) shortenResult(tool string, result json.RawMessage) json.RawMessage {
-	limit := c.opts.maxResultNow()
-	if limit <= 0 || len(result) <= limit {
-		return result
-	}
-	total := 0
-	eachText(result, func(text []byte) { total += len(text) - len(`""`) })
-	if total <= limit {
-		return result
-	}
-	short := make([]byte, 0, len(result)-total+limit+1024)
-	_ = jsonscan.EachMember(result, func(key string, value []byte) error { // the client has checked it
-		short = appendMember(short, key)
-		if key != "content" {
-			short = append(short, value...)
-			return nil
-		}
-		short = append(short, '[')
-		jsonscan.EachItem(value, func(item []byte) bool {
-			text := textLiteral(item)
-			if n := len(text) - len(`""`); text == nil || n <= limit {
-				limit -= max(n, 0)
-				short = append(appendComma(short), item...)
-				return true
-			}
-			id, kept := c.results.add(c.owner, text)
-			if !kept {
-				short = append(appendComma(short), item...)
-				return true
-			}
-			if head := cutLiteral(text, limit); head != nil {
-				limit = 0
-				short = appendComma(short)
-				short = appendWithText(short, item, head)
-			}
-			short = append(appendComma(short), c.linkTo(tool, id, text)...)
-			return true
-		})
-		short = append(short, ']')
-		return nil
-	})
-	return append(short, '}')
-}
-
-// appendMember begins the next member of an object, which it opens.
-func appendMember(b []byte, key string) []byte {
-	if len(b) == 0 {
-		b = append(b, '{')
-	} else {
-		b = append(b, ',')
-	}
-	name, _ := json.Marshal(key)
-	return append(append(b, name...), ':')
-}
-
-// appendComma separates an item of a list from the one before it.
-func appendComma(b []byte) []byte {
-	if b[len(b)-1] == '[' {
-		return b
-	}
-	return append(b, ',')
-}
-
-// appendWithText appends an item with another text.
-func appendWithText(b, item, text []byte) []byte {
-	var made []byte
-	_ = jsonscan.EachMember(item, func(key string, value []byte) error { // textLiteral has read it
-		if made = appendMember(made, key); key == "text" {
-			value = text
-		}
-		made = append(made, value...)
-		return nil
-	})
-	return append(append(b, made...), '}')
-}
-
-// eachText calls f for each text in the content of a result.
-func eachText(result []byte, f func(text []byte)) {
-	_ = jsonscan.EachMember(result, func(key string, value []byte) error { // the client has checked it
-		if key == "content" {
-			jsonscan.EachItem(value, func(item []byte) bool {
-				if text := textLiteral(item); text != nil {
-					f(text)
-				}
-				return true
-			})
-		}
-		return nil
-	})
-}
-
-// textLiteral returns the text of an item of the content as it is in JSON; nil if it is no text.
-func textLiteral(item []byte) (text []byte) {
-	isText := false
-	err := jsonscan.EachMember(item, func(key string, value []byte) error {
-		switch key {
-		case "type":
-			isText = string(value) == `"text"`
-		case "text":
-			if text = nil; value[0] == '"' {
-				text = value
-			}
-		}
-		return nil
-	})
-	if err != nil || !isText {
-		return nil
-	}
-	return text
-}
-
-// cutLiteral returns the beginning of a text of JSON, of at most limit bytes without its quotes. It
-// ends between characters. It is nil if no character fits.
-func cutLiteral(text []byte, limit int) []byte {
-	const quote = len(`"`)
-	end := quote
-	for end < len(text)-quote {
-		_, step := utf8.DecodeRune(text[end:])
-		if text[end] == '\\' {
-			step = escapeBytes(text[end:])
-		}
-		if end+step-quote > limit {
-			break
-		}
-		end += step
-	}
-	if end == quote {
-		return nil
-	}
-	return append(slices.Clone(text[:end]), '"')
-}
-
-// escapeBytes is how long the escape is that a text begins with. Two escapes that are one character
-// count as one.
-func escapeBytes(text []byte) int {
-	const one, unicode = len(`\n`), len(`\ud83d`)
-	if text[1] != 'u' {
-		return one
-	}
-	if len(text) > 2*unicode && strings.ContainsRune("dD", rune(text[2])) && strings.ContainsRune("89abAB", rune(text[3])) && text[unicode] == '\\' && text[unicode+1] == 'u' {
-		return 2 * unicode
-	}
-	return unicode
-}
-
-// linkTo is the item that says where the whole text is. Versions before 2025-06-18 have no links.
-func (c *connection) linkTo(tool, id string, literal []byte) []byte {
-	uri := resultScheme + id
-	whole, _ := jsonscan.ReadString(literal)
-	about := fmt.Sprintf("All %d bytes of a text that was shortened here. It can be read for %v.", len(whole), resultTTL)
-	var item any = struct {
-		Type        string `json:"type"`
-		URI         string `json:"uri"`
-		Name        string `json:"name"`
-		Description string `json:"description"`
-		MIMEType    string `json:"mimeType"`
-		Size        int    `json:"size"`
-	}{"resource_link", uri, "result of " + tool, about, "text/plain", len(whole)}
-	if c.noLinks.Load() {
-		item = struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		}{"text", about + " Read the resource " + uri}
-	}
-	text, err := encodeResult(item, false)
-	if err != nil { // texts can be encoded
-		return []byte("{}")
-	}
-	return text
+	return c.results.Shorten(longresult.Cut{Owner: c.owner, Tool: tool, Links: !c.noLinks.Load(), Limit: c.opts.maxResultNow()}, result)
 }
 
 // linkVersion is the first version with links to resources in results.
@@ -352,21 +43,21 @@ func (c *connection) speak(version string) { c.noLinks.Store(version < linkVersi
 // readResult answers resources/read for the text of a result. It reports false if the URI is none of
 // those.
 func (c *connection) readResult(p *params) (result json.RawMessage, ok bool, err error) {
-	id, ok := strings.CutPrefix(p.URI, resultScheme)
+	id, ok := strings.CutPrefix(p.URI, longresult.Scheme)
 	if !ok {
 		return nil, false, nil
 	}
-	text, found := c.results.get(c.owner, id)
+	text, found := c.results.Get(c.owner, id)
 	if !found {
-		if slices.Contains(c.client.Servers(), resultServer) { // it may be a resource of that
+		if slices.Contains(c.client.Servers(), longresult.Server) { // it may be a resource of that
 			return nil, false, nil
 		}
-		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + quote(p.URI) + " is kept; call the tool again"}, p)
+		return nil, true, notFound(&jsonrpc.Error{Code: codeResourceNotFound, Message: "no result " + message.Quote(p.URI) + " is kept; call the tool again"}, p)
 	}
 	uri, _ := json.Marshal(p.URI)
-	result = slices.Concat([]byte(`{"contents":[{"uri":`), uri, []byte(`,"mimeType":"text/plain","text":`), text, []byte(`}],"ttlMs":0,"cacheScope":"`+cacheScope+`"}`))
+	result = slices.Concat([]byte(`{"contents":[{"uri":`), uri, []byte(`,"mimeType":"text/plain","text":`), text, []byte(`}],"ttlMs":0,"cacheScope":"`+listing.CacheScope+`"}`))
 	if p.modern() {
-		result = encodeModern(result)
+		result = message.Modern(result)
 	}
 	return result, true, nil
 }

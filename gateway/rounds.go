@@ -10,6 +10,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 )
 
@@ -38,7 +40,7 @@ func readRounds(raw json.RawMessage, p *params) (s rounds) {
 		case "_meta":
 			return jsonscan.EachMember(value, func(key string, value []byte) error {
 				if key == mcp.MetaKeyClientCapabilities {
-					s.declared, s.tasks = inputBits(value), declaresTasks(value)
+					s.declared, s.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)
 				}
 				return nil
 			})
@@ -53,7 +55,7 @@ func (s *rounds) valid() bool {
 	return len(s.next.InputResponses) == 0 || s.next.InputResponses[0] == '{'
 }
 
-var errInputResponses = invalidParams("the inputResponses in params are not an object")
+var errInputResponses = message.InvalidParams("the inputResponses in params are not an object")
 
 // relays reports whether the client answers itself. One that can answer nothing leaves it to the handlers
 // of the client that is served.
@@ -120,7 +122,7 @@ func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRe
 		c.elicitations.beginRequired(c, err)
 		return u.failed(err)
 	case u.modern:
-		return withResultType(c.sealInnerState(r, u.server, result)), nil // servers before 2026-07-28 do not say what it is
+		return message.WithResultType(c.sealInnerState(r, u.server, result)), nil // servers before 2026-07-28 do not say what it is
 	}
 	return result, nil
 }
@@ -148,5 +150,5 @@ func encodeRound(result any, err error, modern bool) (json.RawMessage, error) {
 	if raw, ok := result.(json.RawMessage); ok {
 		return raw, nil
 	}
-	return encodeResult(result, modern)
+	return message.Result(result, modern)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/lines"
 )
 
 // Serve answers a peer outside this program, such as a host that started it as a server. It opens
@@ -37,7 +38,7 @@ import (
 // sessions are closed then. A peer that does not read its messages delays the return by 5 seconds at
 // most. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
-	transport, lines := byLines(peer)
+	transport, stream := lines.Of(peer)
 	far, err := transport.Connect(ctx)
 	if err != nil {
 		return fmt.Errorf("gateway: connect to the peer: %w", err)
@@ -49,8 +50,8 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	}
 	if c, ok := near.(*connection); ok {
 		c.peer.Introduce(clients.Info{Transport: "stdio"})
-		if lines != nil {
-			lines.made.onTaken(c.out.noteRead)
+		if stream != nil {
+			stream.OnTaken(c.out.noteRead)
 		}
 	}
 	both, cancel := context.WithCancel(ctx)
@@ -61,7 +62,7 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	select {
 	case err = <-ended:
 	case err = <-failure(near):
-	case <-peerEnd(lines):
+	case <-stream.Ended():
 		select {
 		case err = <-ended: // what it has sent before its end is passed on
 		case <-time.After(endTimeout): // its requests wait for room
@@ -94,15 +95,6 @@ func failure(session mcp.Connection) <-chan error {
 		}
 	})
 	return failed
-}
-
-// peerEnd returns a channel that is closed when the peer has closed its side, though a message of it may not be
-// passed on yet; nil if that is not known.
-func peerEnd(lines *lineTransport) <-chan struct{} {
-	if lines == nil {
-		return nil
-	}
-	return lines.made.lines.Ended()
 }
 
 // endTimeout bounds how long the last messages of a peer may wait to be passed on.

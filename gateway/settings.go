@@ -7,6 +7,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
 
 // Settings are what can change while a gateway serves; see [SettingsVar]. The zero value changes
@@ -52,13 +56,13 @@ type settingsWatcher interface{ settingsChanged() }
 // settings are checked Settings. They do not change.
 type settings struct {
 	Settings
-	rules map[string]*rules // of the profiles
+	rules map[string]*offer.Rules // of the profiles
 }
 
 // Set changes the settings. If they are not valid it changes nothing, and returns an error that
 // names each problem.
 func (v *SettingsVar) Set(s Settings) error {
-	made := &settings{Settings: s, rules: map[string]*rules{}}
+	made := &settings{Settings: s, rules: map[string]*offer.Rules{}}
 	made.Profiles, made.OnDownOf, made.ShareOf = nil, maps.Clone(s.OnDownOf), maps.Clone(s.ShareOf)
 	if s.Names != nil {
 		names := *s.Names
@@ -70,7 +74,7 @@ func (v *SettingsVar) Set(s Settings) error {
 		if err := profile.validate(name); err != nil {
 			problems = append(problems, err)
 		}
-		made.rules[name] = newRules(profile)
+		made.rules[name] = profile.rules()
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("gateway: %w", errors.Join(problems...))
@@ -125,12 +129,28 @@ func WithSettings(v *SettingsVar) Option {
 	}
 }
 
-// namesNow are how tools and prompts are listed with some settings; nil: by aliases.
-func (o *options) namesNow(s *settings) *Names {
-	if s.Names != nil {
-		return s.Names
+// listedBy are the terms that follow from some settings.
+type listedBy struct {
+	settings *settings
+	terms    listing.Terms
+}
+
+// terms are how entries are listed at this moment.
+func (g *gateway) terms() *listing.Terms {
+	s := g.opts.settings.load()
+	if known := g.listed.Load(); known != nil && known.settings == s {
+		return &known.terms
 	}
-	return o.names
+	names := g.opts.names
+	if s.Names != nil {
+		names = s.Names
+	}
+	made := &listedBy{settings: s, terms: listing.Terms{Rules: g.rulesOf(s), Names: names.naming(), Keep: func(server string) (time.Duration, bool) {
+		policy := g.opts.onDownNow(s, server)
+		return policy.grace, policy.unlimited
+	}}}
+	g.listed.Store(made)
+	return &made.terms
 }
 
 // onDownNow is what happens to the entries of a server that is down.

@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // Share says for how many clients of a gateway one incarnation of a server runs.
@@ -82,7 +84,7 @@ func (n *copyCount) take(s *settings, principal, server string) error {
 	defer n.mu.Unlock()
 	switch {
 	case n.of[principal] >= mostOf && principal != "":
-		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", quote(principal), n.of[principal]))
+		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), n.of[principal]))
 	case n.of[principal] >= mostOf:
 		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", n.of[principal]))
 	case n.all >= most:
@@ -97,7 +99,7 @@ func (n *copyCount) take(s *settings, principal, server string) error {
 }
 
 func tooManyCopies(server, who string) error {
-	return &jsonrpc.Error{Code: codeBusy, Message: "server " + server + " runs once for each client, and " + who + ", which is the most; end sessions that are not needed, and try again. Nothing was done."}
+	return &jsonrpc.Error{Code: message.CodeBusy, Message: "server " + server + " runs once for each client, and " + who + ", which is the most; end sessions that are not needed, and try again. Nothing was done."}
 }
 
 // give takes a copy back that has ended.

@@ -8,6 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // StandaloneQuestions puts what servers before 2026-07-28 ask while no call is in flight to the one client of a
@@ -54,7 +56,7 @@ func WithStandaloneQuestions(q *StandaloneQuestions) Option {
 }
 
 var (
-	errSeveralClients = &jsonrpc.Error{Code: codeBusy, Message: "nobody was asked: no call is known to which the request belongs, and several clients are connected"}
+	errSeveralClients = &jsonrpc.Error{Code: message.CodeBusy, Message: "nobody was asked: no call is known to which the request belongs, and several clients are connected"}
 	errModernClient   = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client speaks " + modernVersion + ", in which it can be asked because of a call only, if that declares that it is answered"}
 )
 
@@ -153,8 +155,7 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 
 // askAnytime is ask for a client that all calls are of.
 func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
-	needs := map[string]uint16{"sampling/createMessage": canSample, "elicitation/create": canElicitForms | canElicitURLs, "roots/list": hasRoots}[r.Method]
-	if c.questions.handlers.Load() == nil || c.questions.declared&needs == 0 {
+	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client has not declared that it answers " + r.Method}
 	}
 	return c.ask(ctx, r)

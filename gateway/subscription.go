@@ -3,12 +3,15 @@ package gateway
 import (
 	"context"
 	"fmt"
+
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 )
 
 // subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
 // the client has, or back to the server that all share.
 type subscription struct {
-	resource
+	resource.Name
 	told *notifier // of its updates
 
 	at     *subscriptions // that count it; guarded by connection.subscribedMu
@@ -16,12 +19,12 @@ type subscription struct {
 }
 
 // holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
-func (c *connection) holdSubscription(told *notifier, r resource) (*subscription, error) {
+func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
 	most := int64(c.opts.limits.MaxSubscriptions)
 	for {
 		n := c.held.Load()
 		if n >= most {
-			return nil, invalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
+			return nil, message.InvalidParams(fmt.Sprintf("the session has %d subscriptions, which is the most; end some before you subscribe to others", most))
 		}
 		if c.held.CompareAndSwap(n, n+1) {
 			break
@@ -33,13 +36,13 @@ func (c *connection) holdSubscription(told *notifier, r resource) (*subscription
 	}
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
-	at, err := c.subscriptionsOf(r.server)
+	at, err := c.subscriptionsOf(r.Server)
 	if err != nil {
 		c.held.Add(-1)
 		return nil, err
 	}
 	at.hold(r)
-	s := &subscription{resource: r, told: told, at: at}
+	s := &subscription{Name: r, told: told, at: at}
 	if c.subscribed == nil {
 		c.subscribed = map[*subscription]bool{}
 	}
@@ -57,7 +60,7 @@ func (c *connection) releaseSubscription(s *subscription) {
 	if joined != nil {
 		joined.leave(s.told)
 	}
-	at.release(s.resource, func() { c.held.Add(-1) })
+	at.release(s.Name, func() { c.held.Add(-1) })
 }
 
 // placeOf is where a subscription is counted now.
@@ -71,7 +74,7 @@ func (c *connection) placeOf(s *subscription) *subscriptions {
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
 		at := c.placeOf(s)
-		if err := at.subscribe(ctx, s.resource); err == nil || c.placeOf(s) == at {
+		if err := at.subscribe(ctx, s.Name); err == nil || c.placeOf(s) == at {
 			return err
 		}
 	}
@@ -84,25 +87,25 @@ func (c *connection) settingsChanged() {
 		told   *notifier
 		server string
 	}
-	moved, wanted := map[place]bool{}, map[*subscriptions]map[string]resource{}
+	moved, wanted := map[place]bool{}, map[*subscriptions]map[string]resource.Name{}
 	c.subscribedMu.Lock()
 	for s := range c.subscribed {
-		at, err := c.subscriptionsOf(s.server)
+		at, err := c.subscriptionsOf(s.Server)
 		if err != nil || at == s.at { // an error: nobody knows whose it is, or there is no such server now
 			continue
 		}
-		at.hold(s.resource)
-		s.at.release(s.resource, func() {})
+		at.hold(s.Name)
+		s.at.release(s.Name, func() {})
 		s.at = at
 		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
 			t.join(s.told)
 			s.joined = t
 		}
 		if wanted[at] == nil {
-			wanted[at] = map[string]resource{}
+			wanted[at] = map[string]resource.Name{}
 		}
-		wanted[at][s.server+" "+s.uri] = s.resource
-		moved[place{s.told, s.server}] = true
+		wanted[at][s.Server+" "+s.URI] = s.Name
+		moved[place{s.told, s.Server}] = true
 	}
 	c.subscribedMu.Unlock()
 	if len(moved) == 0 {
@@ -113,7 +116,7 @@ func (c *connection) settingsChanged() {
 		for at, of := range wanted {
 			for key, r := range of {
 				if _, ok := stand[key]; !ok {
-					at.retry(r.server)
+					at.retry(r.Server)
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -15,50 +14,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
-
-// newHeldTask is a task that is not asked for.
-func newHeldTask() *heldTask {
-	return &heldTask{asked: make(chan struct{}, 1), prefix: "p-", open: map[string]*taskQuestion{}}
-}
-
-func elicit(params string) facade.ServerRequest {
-	return facade.ServerRequest{Server: "s", Method: "elicitation/create", Params: json.RawMessage(params)}
-}
-
-// A question waits until it is answered or withdrawn. There are few at once, and none is long.
-func TestHeldTask(t *testing.T) {
-	q := newHeldTask()
-	ctx, cancel := context.WithCancel(t.Context())
-	answers, withdrawn := make(chan string, 1), make(chan error, maxTaskQuestions)
-	go func() {
-		raw, _ := q.ask(t.Context(), elicit(`{"message":"?","_meta":{"io.modelcontextprotocol/related-task":{"taskId":"secret"}}}`))
-		answers <- string(raw)
-	}()
-	require.JSONEq(t, `{"p-1":{"method":"elicitation/create","params":{"message":"?","_meta":{}}}}`, string(q.requests(t.Context())))
-	for range maxTaskQuestions - 1 {
-		go func() {
-			_, err := q.ask(ctx, elicit(`{}`))
-			withdrawn <- err
-		}()
-	}
-	until(t, func() bool {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		return len(q.open) == maxTaskQuestions
-	})
-	_, err := q.ask(t.Context(), elicit(`{}`))
-	require.Equal(t, errTooManyQuestions, err)
-	q.answer([]byte(`{"other":{},"p-1":{"action":"accept"}}`))
-	require.Equal(t, `{"action":"accept"}`, receive(t, answers))
-	q.answer([]byte(`{"p-1":{"action":"again"}}`))
-	_, err = q.ask(t.Context(), elicit(`{"message":"`+strings.Repeat("x", maxTaskQuestionBytes)+`"}`))
-	require.Equal(t, errTooManyQuestions, err)
-	cancel()
-	for range maxTaskQuestions - 1 {
-		require.ErrorIs(t, receive(t, withdrawn), context.Canceled)
-	}
-	require.JSONEq(t, `{}`, string(q.requests(t.Context())))
-}
 
 // What waits for the answers of a client ends with the task, and with the handler.
 func TestTasks_input_of_a_canceled_task(t *testing.T) {

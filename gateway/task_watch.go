@@ -8,6 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 )
 
 // Notifications about tasks go to the client that has the id: in 2025-11-25 to the session that made
@@ -24,17 +26,17 @@ type subscribedNotifications struct {
 
 // watchedTasks returns the tasks of a subscriptions/listen, by the ids of the client. What is none of
 // this client is left out.
-func (c *connection) watchedTasks(r *request, p *params) (map[string]taskName, error) {
+func (c *connection) watchedTasks(r *request, p *params) (map[string]opentasks.Name, error) {
 	ids := p.Notifications.TaskIDs
 	switch {
 	case len(ids) == 0:
-		return map[string]taskName{}, nil
+		return map[string]opentasks.Name{}, nil
 	case !p.modern() || !readRounds(r.Params, p).tasks:
 		return nil, errTasksNotDeclared
 	case len(ids) > maxTaskIDs:
-		return nil, invalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
+		return nil, message.InvalidParams(fmt.Sprintf("params of subscriptions/listen have %d taskIds; use at most %d", len(ids), maxTaskIDs))
 	}
-	watched := map[string]taskName{}
+	watched := map[string]opentasks.Name{}
 	for _, id := range ids {
 		if name, err := c.openTask(id); err == nil {
 			watched[id] = name
@@ -44,7 +46,7 @@ func (c *connection) watchedTasks(r *request, p *params) (map[string]taskName, e
 }
 
 // watchTasks reports the changes of tasks to a listener until ctx ends.
-func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]taskName) {
+func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, tasks map[string]opentasks.Name) {
 	for sealed, name := range tasks {
 		h := &taskHandle{c: c, name: name, sealed: sealed, modern: true}
 		h.watch(ctx, func(full, brief json.RawMessage) {
@@ -54,7 +56,7 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 }
 
 // watchLegacyTask reports the changes of a task to the session before 2026-07-28, until it ends.
-func (c *connection) watchLegacyTask(name taskName, sealed string) {
+func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
 	h := &taskHandle{c: c, name: name, sealed: sealed}
 	h.watch(c.ctx, func(full, brief json.RawMessage) {
 		c.notify.reportTask(c.notify.session, taskNote{sealed, "notifications/tasks/status", full, brief})
@@ -64,17 +66,17 @@ func (c *connection) watchLegacyTask(name taskName, sealed string) {
 // watch calls report, from another goroutine, when the task has changed. brief is without what came of
 // the task.
 func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage)) {
-	if !h.c.tasks.watch(h.c.owner) {
+	if !h.c.tasks.Watch(h.c.owner) {
 		return
 	}
 	go func() {
-		defer h.c.tasks.unwatch(h.c.owner)
+		defer h.c.tasks.Unwatch(h.c.owner)
 		t, err := h.find()
 		if err != nil {
 			return
 		}
 		_ = t.Watch(ctx, func(a facade.TaskAnswer) { // without a notification the client asks
-			report(h.text().notice(a.JSON, true), h.text().notice(a.JSON, false))
+			report(h.text().Notice(a.JSON, true), h.text().Notice(a.JSON, false))
 		})
 	}()
 }

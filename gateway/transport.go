@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -111,34 +117,35 @@ func newOptions(opts []Option) options {
 type gateway struct {
 	client        *facade.Client
 	opts          options // read only
-	catalog       catalog
-	view          view
+	catalog       *listing.Catalog
+	listed        atomic.Pointer[listedBy]
+	view          *offer.View
 	hub           hub
-	subscriptions *subscriptions // of all profiles
-	results       *results       // of all profiles
-	tasks         *taskHandles   // of all profiles
-	holds         *holds         // of all profiles
-	elicitations  *elicitations  // of all gateways with its settings
+	subscriptions *subscriptions    // of all profiles
+	results       *longresult.Store // of all profiles
+	tasks         *opentasks.Store  // of all profiles
+	holds         *holds            // of all profiles
+	elicitations  *elicitations     // of all gateways with its settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	made := newSubscriptions(func(ctx context.Context, r resource, on bool) error {
+	made := newSubscriptions(func(ctx context.Context, r resource.Name, on bool) error {
 		if on {
-			return client.Subscribe(ctx, r.server, r.uri)
+			return client.Subscribe(ctx, r.Server, r.URI)
 		}
-		return client.Unsubscribe(ctx, r.server, r.uri)
+		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
-	return newGatewayOf(client, o, made, newResults(), newTaskHandles(o.http.MaxTasks), newHolds(o.limits))
+	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), newHolds(o.limits))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *results, tasks *taskHandles, held *holds) *gateway {
+func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *opentasks.Store, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
-	g.view.client, g.view.settings, g.view.profile = client, o.settings, o.profile
+	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations
 	g.hub = hub{gateway: g, members: map[*notifier]func(){}}
-	g.catalog = catalog{view: &g.view, opts: &g.opts, changed: g.hub.reportLists, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+	g.catalog = listing.New(g.view, o.pageSize, g.terms, g.hub.reportLists)
 	o.clients.OfferTo(o.profile, g.offer)
 	return g
 }

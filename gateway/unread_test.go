@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -113,7 +114,7 @@ func TestServe_slow_peer_that_is_logged(t *testing.T) {
 			_, err := io.WriteString(far, toolCallOf(i+1, "a/big", `{"bytes":100000}`)+"\n")
 			require.NoError(t, err)
 		}
-		lines := bufio.NewReaderSize(slowly{far}, pieceBytes)
+		lines := bufio.NewReaderSize(slowly{far}, message.PieceBytes)
 		for range 21 {
 			line, err := lines.ReadBytes('\n')
 			require.NoError(t, err)

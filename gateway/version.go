@@ -8,6 +8,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
@@ -50,7 +53,7 @@ func sessionVersion(offered string) string {
 // initializeResult is the answer to initialize. The types of the go-sdk have no tasks of 2025-11-25.
 func (c *connection) initializeResult(version string, bits uint16) any {
 	result := &mcp.InitializeResult{ProtocolVersion: version, Capabilities: capabilities, ServerInfo: c.serverInfo(), Instructions: c.instructions()}
-	if bits&followsTasks == 0 {
+	if bits&capability.Tasks == 0 {
 		return result
 	}
 	type withTasks struct {
@@ -69,7 +72,7 @@ func (c *connection) discover(*request, *params) (any, error) {
 	modern.Extensions = map[string]any{task.Extension: struct{}{}}
 	r := &mcp.DiscoverResult{SupportedVersions: supportedVersions(), Capabilities: &modern, Instructions: c.instructions()}
 	r.Meta = mcp.Meta{mcp.MetaKeyServerInfo: c.serverInfo()}
-	r.CacheScope = cacheScope
+	r.CacheScope = listing.CacheScope
 	return r, nil
 }
 
@@ -85,7 +88,7 @@ func checkVersion(version string) error {
 	if version == "" || slices.Contains(supportedVersions(), version) {
 		return nil
 	}
-	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: shorten(version)})
+	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: message.Shorten(version)})
 	return &jsonrpc.Error{Code: mcp.CodeUnsupportedProtocolVersion, Message: "unsupported protocol version", Data: data}
 }
 
@@ -102,15 +105,15 @@ func (c *connection) instructions() string {
 		return *c.opts.instructions
 	}
 	var b strings.Builder
-	r := c.view.rules()
+	r := c.view.Rules()
 	for _, s := range c.client.Status() {
-		if s.Session == nil || !r.offersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
+		if s.Session == nil || !r.OffersServer(s.Name) || s.Session.Instructions == "" || b.Len()+len(s.Session.Instructions) > maxInstructions {
 			continue
 		}
 		if b.Len() > 0 {
 			b.WriteString("\n\n")
 		}
-		b.WriteString(s.Name + ": " + visible(s.Session.Instructions))
+		b.WriteString(s.Name + ": " + listing.Visible(s.Session.Instructions))
 	}
 	return b.String()
 }

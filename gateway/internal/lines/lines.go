@@ -1,4 +1,6 @@
-package gateway
+// Package lines connects a gateway with a peer behind a stream, which sends messages by lines (MCP, basic,
+// transports, stdio).
+package lines
 
 import (
 	"bufio"
@@ -14,24 +16,24 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
 )
 
-// byLines returns a transport in place of one of the go-sdk that leads to a stream. It has messages by
-// lines (MCP, basic, transports, stdio). For the go-sdk a line that it cannot read is the end of
+// Of returns a transport in place of one of the go-sdk that leads to a stream. For the go-sdk a line that it cannot read is the end of
 // the session, which is that of all requests in flight; here it is answered with an error. The
 // messages of a JSON-RPC batch are received one by one: only version 2025-03-26 has batches, and lets their
 // answers come alone. Other transports are returned as they are, and lines is nil.
-func byLines(peer mcp.Transport) (transport mcp.Transport, lines *lineTransport) {
+func Of(peer mcp.Transport) (transport mcp.Transport, lines *Transport) {
 	switch peer := peer.(type) {
 	case *mcp.IOTransport:
-		lines = &lineTransport{reader: peer.Reader, writer: peer.Writer, maxLine: peer.MaxLineLength}
+		lines = &Transport{reader: peer.Reader, writer: peer.Writer, maxLine: peer.MaxLineLength}
 		return lines, lines
 	case *mcp.StdioTransport:
-		lines = &lineTransport{reader: os.Stdin, writer: openWriter{os.Stdout}, maxLine: peer.MaxLineLength}
+		lines = &Transport{reader: os.Stdin, writer: openWriter{os.Stdout}, maxLine: peer.MaxLineLength}
 		return lines, lines
 	case *mcp.LoggingTransport:
-		transport, lines = byLines(peer.Transport)
+		transport, lines = Of(peer.Transport)
 		return &mcp.LoggingTransport{Transport: transport, Writer: peer.Writer}, lines
 	}
 	return peer, nil
@@ -40,18 +42,20 @@ func byLines(peer mcp.Transport) (transport mcp.Transport, lines *lineTransport)
 // openWriter is a writer that stays open: standard output.
 type openWriter struct{ io.Writer }
 
+// Close implements io.Closer.
 func (openWriter) Close() error { return nil }
 
-type lineTransport struct {
+// Transport is a transport that leads to a stream. It is connected once.
+type Transport struct {
 	reader  io.ReadCloser
 	writer  io.WriteCloser
-	maxLine int       // as in mcp.IOTransport: 0 is the default, and negative is no bound
-	made    *lineConn // by Connect; nil before
+	maxLine int   // as in mcp.IOTransport: 0 is the default, and negative is no bound
+	made    *conn // by Connect; nil before
 }
 
 // Connect implements [mcp.Transport].
-func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
-	c := &lineConn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
+	c := &conn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
 	c.buffer = bufio.NewWriter(pieces{c})
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
@@ -61,9 +65,25 @@ func (t *lineTransport) Connect(context.Context) (mcp.Connection, error) {
 	return c, nil
 }
 
-// lineConn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
+// OnTaken sets what is called when the peer has read a piece of a message. It comes after Connect.
+func (t *Transport) OnTaken(f func()) {
+	t.made.mu.Lock()
+	defer t.made.mu.Unlock()
+	t.made.taken = f
+}
+
+// Ended returns a channel that is closed when the peer has closed its side, though a message of it may not be
+// read yet; nil if t is. It comes after Connect.
+func (t *Transport) Ended() <-chan struct{} {
+	if t == nil {
+		return nil
+	}
+	return t.made.lines.Ended()
+}
+
+// conn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
 // end with Close keeps it.
-type lineConn struct {
+type conn struct {
 	lines    *linereader.Ahead
 	reader   io.ReadCloser
 	writer   io.WriteCloser
@@ -77,16 +97,14 @@ type lineConn struct {
 	taken  func() // called for each piece of a message that the peer has read, or may read; may be nil
 }
 
-// pieceBytes is how much of a message is written at once: who reads that much is not deaf.
-const pieceBytes = 64 << 10
-
 // pieces writes to the stream of a lineConn in pieces.
-type pieces struct{ *lineConn }
+type pieces struct{ *conn }
 
+// Write implements io.Writer.
 func (p pieces) Write(b []byte) (written int, err error) {
 	for len(b) > written && err == nil {
 		var n int
-		n, err = p.writer.Write(b[written:min(len(b), written+pieceBytes)])
+		n, err = p.writer.Write(b[written:min(len(b), written+message.PieceBytes)])
 		written += n
 		if p.taken != nil {
 			p.taken()
@@ -95,46 +113,39 @@ func (p pieces) Write(b []byte) (written int, err error) {
 	return written, err
 }
 
-// onTaken sets what is called when the peer has read a piece of a message.
-func (c *lineConn) onTaken(f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.taken = f
-}
-
 // refuse answers a line of which not even the id is known. While the peer does not read the answer, nothing
 // further is read of it.
-func (c *lineConn) refuse(e *jsonrpc.Error) {
+func (c *conn) refuse(e *jsonrpc.Error) {
 	_ = c.Write(context.Background(), &jsonrpc.Response{Error: e}) // the reader meets the end, too
 }
 
 // refuseAll answers the requests of a line that there was no room for.
-func (c *lineConn) refuseAll(line []byte) {
-	messages, _, wrong := readMessages(line)
+func (c *conn) refuseAll(line []byte) {
+	messages, _, wrong := message.Read(line)
 	if wrong != nil {
 		c.refuse(wrong)
 	}
 	for _, m := range messages {
-		if id := idOf(m); id.IsValid() {
-			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: busyError("too many requests wait")}) // the reader meets the end, too
+		if id := message.IDOf(m); id.IsValid() {
+			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: message.Busy("too many requests wait")}) // the reader meets the end, too
 		}
 	}
 }
 
 // Read implements [mcp.Connection]. One goroutine calls it.
-func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(c.incoming) == 0 {
 		line, err := c.lines.Next(ctx)
 		switch {
 		case errors.Is(err, linereader.ErrTooLong):
-			c.refuse(invalidRequest("the message is longer than %d bytes", c.maxLine))
+			c.refuse(message.InvalidRequest("the message is longer than %d bytes", c.maxLine))
 			continue
 		case errors.Is(err, linereader.ErrClosed):
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
 		}
-		messages, _, wrong := readMessages(line)
+		messages, _, wrong := message.Read(line)
 		if wrong != nil {
 			c.refuse(wrong)
 			continue
@@ -147,14 +158,14 @@ func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 }
 
 // Write implements [mcp.Connection]. It ends when the message is written, or with Close.
-func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
+func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	encoded := encodeMessage(m)
-	for _, part := range [][]byte{encoded.head, oneLine(encoded.body), encoded.tail, []byte("\n")} {
+	encoded := message.Encode(m)
+	for _, part := range [][]byte{encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n")} {
 		_, _ = c.buffer.Write(part) // Flush has the error
 	}
 	err := c.buffer.Flush()
@@ -170,7 +181,7 @@ func (c *lineConn) Write(ctx context.Context, m jsonrpc.Message) error {
 }
 
 // Close implements [mcp.Connection].
-func (c *lineConn) Close() (err error) {
+func (c *conn) Close() (err error) {
 	c.close.Do(func() {
 		close(c.closed)
 		c.lines.Close()
@@ -180,4 +191,4 @@ func (c *lineConn) Close() (err error) {
 }
 
 // SessionID implements [mcp.Connection]. It is empty.
-func (c *lineConn) SessionID() string { return "" }
+func (c *conn) SessionID() string { return "" }

@@ -1,4 +1,4 @@
-package gateway
+package listing
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 )
 
@@ -13,17 +14,17 @@ import (
 // characters that people do not see ([display.ForModel]). They copy what they change:
 // definitions are shared. Results are not changed.
 
-// visible returns prose as a model may read it.
-func visible(text string) string {
+// Visible returns prose as a model may read it.
+func Visible(text string) string {
 	text, _ = display.ForModel(text)
 	return text
 }
 
 func visibleTool(t mcp.Tool) *mcp.Tool {
-	t.Title, t.Description = visible(t.Title), visible(t.Description)
+	t.Title, t.Description = Visible(t.Title), Visible(t.Description)
 	if t.Annotations != nil {
 		annotations := *t.Annotations
-		annotations.Title = visible(annotations.Title)
+		annotations.Title = Visible(annotations.Title)
 		t.Annotations = &annotations
 	}
 	t.InputSchema, t.OutputSchema = visibleSchema(t.InputSchema), visibleSchema(t.OutputSchema)
@@ -31,12 +32,12 @@ func visibleTool(t mcp.Tool) *mcp.Tool {
 }
 
 func visiblePrompt(p mcp.Prompt) *mcp.Prompt {
-	p.Title, p.Description = visible(p.Title), visible(p.Description)
+	p.Title, p.Description = Visible(p.Title), Visible(p.Description)
 	var arguments []*mcp.PromptArgument
 	for _, a := range p.Arguments {
 		if a != nil {
 			shown := *a
-			shown.Title, shown.Description = visible(a.Title), visible(a.Description)
+			shown.Title, shown.Description = Visible(a.Title), Visible(a.Description)
 			arguments = append(arguments, &shown)
 		}
 	}
@@ -45,12 +46,12 @@ func visiblePrompt(p mcp.Prompt) *mcp.Prompt {
 }
 
 func visibleResource(r mcp.Resource) *mcp.Resource {
-	r.Name, r.Title, r.Description = visible(r.Name), visible(r.Title), visible(r.Description)
+	r.Name, r.Title, r.Description = Visible(r.Name), Visible(r.Title), Visible(r.Description)
 	return &r
 }
 
 func visibleTemplate(t mcp.ResourceTemplate) *mcp.ResourceTemplate {
-	t.Name, t.Title, t.Description = visible(t.Name), visible(t.Title), visible(t.Description)
+	t.Name, t.Title, t.Description = Visible(t.Name), Visible(t.Title), Visible(t.Description)
 	return &t
 }
 
@@ -74,7 +75,7 @@ func visibleSchema(schema any) any {
 	if !dropHidden(value) {
 		return schema
 	}
-	clean, err := encodeResult(value, false)
+	clean, err := message.Result(value, false)
 	if err != nil {
 		return schema
 	}
@@ -92,7 +93,7 @@ func dropHidden(value any) (changed bool) {
 			case isHidden(name):
 				delete(value, name)
 			case isText && isHidden(text) && (name == "description" || name == "title" || name == "$comment"):
-				value[name] = visible(text)
+				value[name] = Visible(text)
 			case isText && isHidden(text):
 				delete(value, name)
 			case isList:

@@ -1,0 +1,134 @@
+// Package capability reads what clients declare, and says what they can be asked.
+package capability
+
+import (
+	"encoding/json"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+	"github.com/mcpvisor/mcpvisor/internal/task"
+)
+
+// Capabilities of clients, as an id keeps them.
+const (
+	canSample uint16 = 1 << iota
+	canSampleWithTools
+	canElicitForms
+	canElicitURLs
+	hasRoots
+	Tasks // of 2025-11-25
+)
+
+// OfInitialize are the capabilities in the params of initialize.
+func OfInitialize(params json.RawMessage) (bits uint16) {
+	_ = jsonscan.EachMember(params, func(key string, value []byte) error { // who reads the params says what is wrong
+		if key == "capabilities" {
+			bits = declaredBits(value)
+		}
+		return nil
+	})
+	return bits
+}
+
+// declaredBits are the capabilities of a client as bits.
+func declaredBits(capabilities json.RawMessage) (bits uint16) {
+	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error { // one that is no object declares nothing
+		if string(value) == "null" {
+			return nil
+		}
+		switch key {
+		case "sampling":
+			bits |= canSample | bitOf(value, canSampleWithTools, "tools")
+		case "elicitation":
+			modes := bitOf(value, canElicitForms, "form") | bitOf(value, canElicitURLs, "url")
+			if modes == 0 { // as before 2025-11-25
+				modes = canElicitForms
+			}
+			bits |= modes
+		case "roots":
+			bits |= hasRoots
+		case "tasks":
+			if value[0] == '{' {
+				bits |= Tasks
+			}
+		}
+		return nil
+	})
+	return bits
+}
+
+// OfRequest are the capabilities in a request of 2026-07-28, whose tasks are an extension; see
+// HasTasksExtension.
+func OfRequest(capabilities json.RawMessage) uint16 {
+	return declaredBits(capabilities) &^ Tasks
+}
+
+// bitOf returns bit if an object has a member that is not null.
+func bitOf(object []byte, bit uint16, name string) (bits uint16) {
+	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
+		if key == name && string(value) != "null" {
+			bits = bit
+		}
+		return nil
+	})
+	return bits
+}
+
+// HasTasksExtension reports whether the capabilities of a request of 2026-07-28 have the extension.
+func HasTasksExtension(capabilities json.RawMessage) (declared bool) {
+	if len(capabilities) == 0 {
+		return false
+	}
+	_ = jsonscan.EachMember(capabilities, func(key string, value []byte) error {
+		if key != "extensions" {
+			return nil
+		}
+		return jsonscan.EachMember(value, func(key string, _ []byte) error {
+			declared = declared || key == task.Extension
+			return nil
+		})
+	})
+	return declared
+}
+
+// Answers is what a client with these capabilities answers.
+func Answers(bits uint16) facade.Declared {
+	return facade.Declared{
+		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
+		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0,
+	}
+}
+
+// Check refuses what a client has not declared in detail.
+func Check(declared uint16, r facade.ServerRequest) error {
+	mode, tools := "form", false
+	_ = jsonscan.EachMember(r.Params, func(key string, value []byte) (err error) {
+		switch key {
+		case "mode":
+			mode, err = jsonscan.ReadString(value)
+		case "tools", "toolChoice":
+			tools = true
+		}
+		return err
+	})
+	missing := ""
+	switch {
+	case r.Method == "sampling/createMessage" && tools && declared&canSampleWithTools == 0:
+		missing = "sampling.tools"
+	case r.Method == "elicitation/create" && mode == "form" && declared&canElicitForms == 0:
+		missing = "elicitation.form"
+	case r.Method == "elicitation/create" && mode == "url" && declared&canElicitURLs == 0:
+		missing = "elicitation.url"
+	}
+	if missing == "" {
+		return nil
+	}
+	return message.InvalidParams("the client has not declared " + missing)
+}
+
+// answering are the capabilities of which a client needs one to be asked by a method.
+var answering = map[string]uint16{"sampling/createMessage": canSample, "elicitation/create": canElicitForms | canElicitURLs, "roots/list": hasRoots}
+
+// CanAnswer reports whether a client with these capabilities answers a method of a server.
+func CanAnswer(bits uint16, method string) bool { return bits&answering[method] != 0 }

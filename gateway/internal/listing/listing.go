@@ -1,0 +1,465 @@
+// Package listing makes the lists that clients get of what the servers offer, as text.
+package listing
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/internal/headerparams"
+	"github.com/mcpvisor/mcpvisor/supervisor"
+)
+
+// compareKeys orders the entries of a list: by server, and then by the server's own name.
+func compareKeys(a, b Owner) int {
+	return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Name, b.Name))
+}
+
+// Lists are the kinds of lists of a server, as a set.
+type Lists uint8
+
+const (
+	// ToolList is that of the tools.
+	ToolList     Lists                                  = 1 << iota // the tools
+	PromptList                                                      // the prompts
+	ResourceList                                                    // resources and templates
+	AllLists     = ToolList | PromptList | ResourceList             // all of them
+)
+
+// anyObject is the schema of a tool that has none, which the specification requires.
+var anyObject = json.RawMessage(`{"type":"object"}`)
+
+// entry is one entry of a list, encoded.
+type entry struct {
+	Owner
+	json []byte
+}
+
+// List is one list, encoded. It does not change.
+type List struct {
+	member  string    // that holds the entries in the result
+	entries []entry   // sorted
+	whole   [2][]byte // the result with all entries, before and since 2026-07-28; nil if it needs several pages
+	digest  string    // of the entries
+}
+
+// Listing is what the gateway lists at one moment. It does not change.
+type Listing struct {
+	Tools, Prompts, Resources, Templates List
+	ToolByName                           map[string]string // qualified names
+	PromptByName                         map[string]Owner
+	Headers                              map[string]*headerparams.Table // of each server
+	Withheld                             []Withheld
+	terms                                *Terms // that it was made with
+}
+
+// Terms say how entries are listed. They do not change: after a change there are others.
+type Terms struct {
+	Rules *offer.Rules // what is offered; nil: everything
+	Names *Naming      // nil: aliases
+	// Keep says how long the entries of a server that is down are listed: without a bound, or for a time.
+	Keep func(server string) (grace time.Duration, unlimited bool)
+}
+
+// Catalog makes the listings of a gateway. A listing is made again when the client offers
+// something else, and of a server that has not changed the entries are used again.
+type Catalog struct {
+	view     *offer.View
+	now      func() *Terms // of this moment
+	pageSize int
+	// changed is called when a grace period has ended.
+	changed func()
+
+	current atomic.Pointer[Listing] // the newest
+
+	mu        sync.Mutex              // guards the fields below
+	seen      []seen                  // what current was made of
+	offers    []offered               // reused
+	down      map[string]time.Time    // since when a server is down whose entries may be kept
+	encoded   map[string]*encodedPart // of each server
+	shared    [2]map[string]bool      // of the namers of tools and prompts
+	graceEnds *time.Timer
+}
+
+// offered is what a server offers, and whether its entries are listed.
+type offered struct {
+	mcpvisor.Catalog
+	seen seen
+}
+
+// seen identifies what a server offered when it was looked at.
+type seen struct {
+	server  string
+	version uint64 // mcpvisor.Catalog.Version
+	listed  bool
+}
+
+// encodedPart has the entries of one server by the name or URI by which they are listed.
+type encodedPart struct {
+	seen                                 seen
+	tools, prompts, resources, templates map[string]entry
+	headers                              *headerparams.Table
+}
+
+// New returns what makes the listings of a gateway. changed is called when a grace period has ended.
+func New(view *offer.View, pageSize int, now func() *Terms, changed func()) *Catalog {
+	return &Catalog{view: view, pageSize: pageSize, now: now, changed: changed, down: map[string]time.Time{}, shared: [2]map[string]bool{{}, {}}}
+}
+
+// Get returns the listing of this moment. It is safe for concurrent use.
+func (c *Catalog) Get() *Listing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	terms := c.now()
+	var wake time.Time // when the next grace period ends
+	for known := range c.view.Catalogs(terms.Rules) {
+		listed, until := c.isListedLocked(terms, &known, now)
+		if !until.IsZero() && (wake.IsZero() || until.Before(wake)) {
+			wake = until
+		}
+		c.offers = append(c.offers, offered{known, seen{known.Server, known.Version, listed}})
+	}
+	defer func() {
+		clear(c.offers)
+		c.offers = c.offers[:0]
+	}()
+	c.awaitLocked(wake, now)
+	l := c.current.Load()
+	if l != nil && l.terms == terms && slices.EqualFunc(c.offers, c.seen, func(o offered, s seen) bool { return o.seen == s }) {
+		return l
+	}
+	l = c.makeLocked(terms)
+	c.seen = c.seen[:0]
+	for i := range c.offers {
+		c.seen = append(c.seen, c.offers[i].seen)
+	}
+	c.current.Store(l)
+	return l
+}
+
+// Last returns the newest listing, which may be older than what the client offers.
+func (c *Catalog) Last() *Listing {
+	if l := c.current.Load(); l != nil && l.terms == c.now() {
+		return l
+	}
+	return c.Get()
+}
+
+// isListedLocked reports whether the entries of a server are listed. until is when that ends, if it
+// ends by itself.
+func (c *Catalog) isListedLocked(terms *Terms, known *mcpvisor.Catalog, now time.Time) (listed bool, until time.Time) {
+	if !known.Unavailable {
+		delete(c.down, known.Server)
+		return true, time.Time{}
+	}
+	grace, unlimited := terms.Keep(known.Server)
+	if !mayReturn(known.State) || !unlimited && grace <= 0 {
+		return false, time.Time{}
+	}
+	if unlimited {
+		return true, time.Time{}
+	}
+	since, ok := c.down[known.Server]
+	if !ok {
+		since = now
+		c.down[known.Server] = now
+	}
+	until = since.Add(grace)
+	if !until.After(now) {
+		return false, time.Time{}
+	}
+	return true, until
+}
+
+// awaitLocked calls changed at the end of the next grace period.
+func (c *Catalog) awaitLocked(end, now time.Time) {
+	if c.graceEnds != nil {
+		c.graceEnds.Stop()
+		c.graceEnds = nil
+	}
+	if !end.IsZero() {
+		c.graceEnds = time.AfterFunc(end.Sub(now), c.changed)
+	}
+}
+
+// makeLocked makes a listing of the offers.
+func (c *Catalog) makeLocked(terms *Terms) *Listing {
+	l := &Listing{terms: terms}
+	known := c.offers
+	names := terms.Names
+	tools, prompts := namer{names: names, shared: c.shared[0]}, namer{names: names, shared: c.shared[1]}
+	var allTools, allPrompts []Owner
+	uris := map[string]bool{} // true: several servers have it
+	for i := range known {
+		for j := range known[i].Tools {
+			t := &known[i].Tools[j]
+			o := Owner{t.Server, t.OriginalName}
+			if problem := schemaProblem(t); problem != "" {
+				l.withhold("tool", o, "its "+problem)
+				continue
+			}
+			allTools = append(allTools, o)
+		}
+		for j := range known[i].Prompts {
+			p := &known[i].Prompts[j]
+			allPrompts = append(allPrompts, Owner{p.Server, p.OriginalName})
+		}
+		countURIs(uris, known[i].Resources, func(r *mcpvisor.Resource) string { return r.URI })
+	}
+	templates := map[string]bool{}
+	for i := range known {
+		countURIs(templates, known[i].Templates, func(t *mcpvisor.ResourceTemplate) string { return t.URITemplate })
+	}
+	tools.add(allTools)
+	prompts.add(allPrompts)
+	for kind, n := range map[string]*namer{"tool": &tools, "prompt": &prompts} {
+		for name, owners := range n.conflict {
+			for _, o := range owners {
+				l.withhold(kind, o, conflictReason(name, owners))
+			}
+		}
+	}
+	slices.SortFunc(l.Withheld, func(a, b Withheld) int {
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	l.PromptByName, l.ToolByName = prompts.byName, make(map[string]string, len(tools.byName))
+	for name, o := range tools.byName {
+		l.ToolByName[name] = o.Qualified()
+	}
+	encoded := map[string]*encodedPart{}
+	l.Headers = map[string]*headerparams.Table{}
+	for i := range known {
+		if known[i].seen.listed {
+			part := c.encodeLocked(l, &known[i], &tools, &prompts, uris, templates)
+			encoded[known[i].Server], l.Headers[known[i].Server] = part, part.headers
+		}
+	}
+	c.encoded = encoded
+	for _, one := range []struct {
+		list   *List
+		member string
+	}{{&l.Tools, "tools"}, {&l.Prompts, "prompts"}, {&l.Resources, "resources"}, {&l.Templates, "resourceTemplates"}} {
+		one.list.member = one.member
+		one.list.finish(c.pageSize)
+	}
+	return l
+}
+
+// countURIs notes which URIs several servers have.
+func countURIs[T any](uris map[string]bool, entries []T, uriOf func(*T) string) {
+	for i := range entries {
+		uri := uriOf(&entries[i])
+		_, again := uris[uri]
+		uris[uri] = again
+	}
+}
+
+func (l *Listing) withhold(kind string, o Owner, reason string) {
+	l.Withheld = append(l.Withheld, Withheld{Server: o.Server, Name: o.Name, Kind: kind, Reason: reason})
+}
+
+// encodeLocked appends the entries of one server to the lists. What is encoded already is used
+// again.
+func (c *Catalog) encodeLocked(l *Listing, known *offered, tools, prompts *namer, uris, templates map[string]bool) *encodedPart {
+	part := &encodedPart{seen: known.seen, tools: map[string]entry{}, prompts: map[string]entry{}, resources: map[string]entry{}, templates: map[string]entry{}}
+	old := c.encoded[known.Server]
+	if old == nil || old.seen.version != part.seen.version {
+		old = &encodedPart{headers: new(headerparams.Table)}
+		old.headers.Replace(known.Tools)
+	}
+	part.headers = old.headers
+	for i := range known.Tools {
+		t := &known.Tools[i]
+		o := Owner{t.Server, t.OriginalName}
+		name := tools.name(o)
+		if tools.byName[name] != o {
+			continue
+		}
+		l.Tools.add(old.tools, part.tools, o, name, func() any {
+			tool := *t.Definition
+			tool.Name = name
+			if tool.InputSchema == nil {
+				tool.InputSchema = anyObject
+			}
+			return visibleTool(tool)
+		})
+	}
+	for i := range known.Prompts {
+		p := &known.Prompts[i]
+		o := Owner{p.Server, p.OriginalName}
+		name := prompts.name(o)
+		if prompts.byName[name] != o {
+			continue
+		}
+		l.Prompts.add(old.prompts, part.prompts, o, name, func() any {
+			prompt := *p.Definition
+			prompt.Name = name
+			return visiblePrompt(prompt)
+		})
+	}
+	listedURI := func(shared map[string]bool, r resource.Name) string {
+		if shared[r.URI] {
+			return r.Qualified()
+		}
+		return r.URI
+	}
+	for i := range known.Resources {
+		r := &known.Resources[i]
+		uri := listedURI(uris, resource.Name{Server: r.Server, URI: r.URI})
+		l.Resources.add(old.resources, part.resources, Owner{r.Server, r.URI}, uri, func() any {
+			listed := *r.Definition
+			listed.URI = uri
+			return visibleResource(listed)
+		})
+	}
+	for i := range known.Templates {
+		t := &known.Templates[i]
+		uri := listedURI(templates, resource.Name{Server: t.Server, URI: t.URITemplate})
+		l.Templates.add(old.templates, part.templates, Owner{t.Server, t.URITemplate}, uri, func() any {
+			listed := *t.Definition
+			listed.URITemplate = uri
+			return visibleTemplate(listed)
+		})
+	}
+	return part
+}
+
+// add appends an entry, encoded now or before. What cannot be encoded is left out.
+func (l *List) add(old, made map[string]entry, k Owner, name string, definition func() any) {
+	e, ok := old[name]
+	if !ok || e.Owner != k {
+		text, err := message.Result(definition(), false)
+		if err != nil {
+			return
+		}
+		e = entry{k, text}
+	}
+	made[name] = e
+	l.entries = append(l.entries, e)
+}
+
+// finish computes what is needed of the list as a whole.
+func (l *List) finish(pageSize int) {
+	hash := sha256.New()
+	for i := range l.entries {
+		hash.Write(l.entries[i].json)
+		hash.Write([]byte{'\n'})
+	}
+	l.digest = base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:9])
+	if len(l.entries) <= pageSize {
+		all := l.encode(l.entries, "")
+		l.whole = [2][]byte{all, message.Modern(all)}
+	}
+}
+
+// listHead and listTail surround the entries of a page. Lists change when a server does, and
+// belong to the peer that asked.
+const (
+	listHead = `{"`
+	listTail = `],"ttlMs":0,"cacheScope":"` + CacheScope + `"}`
+)
+
+// encode returns the result of a page.
+func (l *List) encode(entries []entry, next string) []byte {
+	n := len(listHead) + len(l.member) + len(listTail) + len(next) + 32
+	for i := range entries {
+		n += len(entries[i].json) + 1
+	}
+	b := make([]byte, 0, n)
+	b = append(append(append(b, listHead...), l.member...), `":[`...)
+	for i := range entries {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, entries[i].json...)
+	}
+	if next != "" {
+		b = append(append(append(b, `],"nextCursor":"`...), next...), '"')
+		return append(b, listTail[1:]...)
+	}
+	return append(b, listTail...)
+}
+
+// Page returns the result for a cursor. A cursor names the last entry of its page, so that no
+// entry is left out or listed twice because others came or went meanwhile.
+func (l *List) Page(cursor string, size int, modern bool) (json.RawMessage, error) {
+	whole := l.whole[0]
+	if modern {
+		whole = l.whole[1]
+	}
+	if cursor == "" && whole != nil {
+		return whole, nil
+	}
+	part, next, err := page(l.entries, func(e *entry) Owner { return e.Owner }, cursor, size)
+	if err != nil {
+		return nil, err
+	}
+	if text := l.encode(part, next); !modern {
+		return text, nil
+	} else {
+		return message.Modern(text), nil
+	}
+}
+
+// Len is how many entries the list has.
+func (l *List) Len() int { return len(l.entries) }
+
+// Servers returns the servers that have entries, sorted.
+func (l *Listing) Servers() []string {
+	names := []string{}
+	for _, all := range []List{l.Tools, l.Prompts, l.Resources, l.Templates} {
+		for _, e := range all.entries {
+			if n := len(names); n == 0 || names[n-1] != e.Server {
+				names = append(names, e.Server)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Changes returns which lists differ between two listings.
+func (l *Listing) Changes(other *Listing) (changed Lists) {
+	if l == other {
+		return 0
+	}
+	return ChangedDigests(l.Digests(), other.Digests())
+}
+
+// Digests are those of the lists, resources and templates together.
+func (l *Listing) Digests() [3]string {
+	return [3]string{l.Tools.digest, l.Prompts.digest, l.Resources.digest + l.Templates.digest}
+}
+
+// ChangedDigests returns which lists differ by their digests.
+func ChangedDigests(a, b [3]string) (changed Lists) {
+	for i, kind := range []Lists{ToolList, PromptList, ResourceList} {
+		if a[i] != b[i] {
+			changed |= kind
+		}
+	}
+	return changed
+}
+
+// mayReturn reports whether a server in that state, which is not ready, becomes ready without
+// being asked to. A server whose session has just ended may still be ready by its state.
+func mayReturn(s supervisor.State) bool {
+	switch s {
+	case supervisor.StateConnecting, supervisor.StateDiscovering, supervisor.StateReady, supervisor.StateClosing, supervisor.StateBackoff,
+		supervisor.StateStopping: // it is replaced, or leaves the client in a moment
+		return true
+	case supervisor.StateParked, supervisor.StateUnauthorized, supervisor.StateEvicted, supervisor.StateStopped:
+	}
+	return false
+}

@@ -1,0 +1,46 @@
+package message
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// InvalidParams is the error of params that cannot be used.
+func InvalidParams(text string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: text}
+}
+
+// InvalidRequest is the error of a message that is no request that can be served.
+func InvalidRequest(format string, args ...any) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// Busy is the error of a peer that has reached a limit.
+func Busy(what string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: CodeBusy, Message: what + "; try again later. Nothing was done."}
+}
+
+// CodeBusy is of the range that JSON-RPC leaves to servers.
+const CodeBusy = -32029
+
+// MethodNotFound is the error of a method that is not known.
+func MethodNotFound(method string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + Shorten(method)}
+}
+
+// maxQuote is how much of a name that the peer sent is repeated in an error, in bytes.
+const maxQuote = 200
+
+// Quote is a text that a peer sent, as an error repeats it.
+func Quote(text string) string { return strconv.Quote(Shorten(text)) }
+
+// Shorten is the beginning of a text that a peer sent.
+func Shorten(text string) string {
+	if len(text) > maxQuote {
+		text = strings.ToValidUTF8(text[:maxQuote], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,158 @@
+// Package message reads what the clients of a gateway send, messages of JSON-RPC, and makes what they
+// get: messages, results and errors, as text.
+package message
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/internal/envelope"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// decode decodes a message, which is valid JSON. The params, or the result, share its memory.
+// (jsonrpc.DecodeMessage takes 64 KiB a message.)
+func decode(text []byte) (jsonrpc.Message, error) {
+	m, err := envelope.Read(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Method == "":
+		return decodeAnswer(m.ID, m.Result, m.Error), nil
+	}
+	r := &jsonrpc.Request{Method: m.Method, Params: m.Params}
+	if m.ID != nil {
+		r.ID, err = decodeID(m.ID)
+	}
+	return r, err
+}
+
+// decodeAnswer decodes an answer. One that cannot be an answer to a question has no id, and is ignored.
+func decodeAnswer(id, result, failure []byte) *jsonrpc.Response {
+	known, err := decodeID(id)
+	if err != nil || (result == nil) == (failure == nil) {
+		return &jsonrpc.Response{}
+	}
+	a := &jsonrpc.Response{ID: known, Result: result}
+	if failure != nil {
+		wire := new(jsonrpc.Error)
+		if json.Unmarshal(failure, wire) != nil {
+			wire = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has answered with an error that cannot be read"}
+		}
+		a.Error = wire
+	}
+	return a
+}
+
+func decodeID(value []byte) (jsonrpc.ID, error) {
+	id, err := envelope.ReadID(value)
+	if err != nil {
+		return jsonrpc.ID{}, err
+	}
+	if number, ok := id.(int64); ok {
+		return jsonrpc.MakeID(float64(number))
+	}
+	return jsonrpc.MakeID(id)
+}
+
+// Encoded is a message of JSON-RPC in three parts. The second is the result or the params:
+// they are not copied, and not checked again.
+type Encoded struct {
+	Head, Body, Tail []byte
+}
+
+// Len is its length in bytes.
+func (m Encoded) Len() int { return len(m.Head) + len(m.Body) + len(m.Tail) }
+
+// Encode encodes an answer, a question or a notification.
+func Encode(m jsonrpc.Message) Encoded {
+	head := append(make([]byte, 0, 96), `{"jsonrpc":"2.0"`...)
+	switch m := m.(type) {
+	case *jsonrpc.Request:
+		if m.ID.IsValid() {
+			id, _ := json.Marshal(m.ID.Raw())
+			head = append(append(head, `,"id":`...), id...)
+		}
+		method, _ := json.Marshal(m.Method)
+		head = append(append(head, `,"method":`...), method...)
+		if len(m.Params) == 0 {
+			return Encoded{Head: head, Tail: []byte("}")}
+		}
+		return Encoded{append(head, `,"params":`...), m.Params, []byte("}")}
+	case *jsonrpc.Response:
+		id, _ := json.Marshal(m.ID.Raw()) // null if the request had none that can be read
+		head = append(append(head, `,"id":`...), id...)
+		if m.Error == nil {
+			return Encoded{append(head, `,"result":`...), m.Result, []byte("}")}
+		}
+		text, err := json.Marshal(m.Error)
+		if err != nil {
+			text = []byte(`{"code":-32603,"message":"the error cannot be encoded"}`)
+		}
+		return Encoded{append(head, `,"error":`...), text, []byte("}")}
+	}
+	return Encoded{}
+}
+
+// PieceBytes is how much of a message is written at once: who reads that much is not deaf.
+const PieceBytes = 64 << 10
+
+// OneLine returns JSON without line ends, which stand between values only.
+func OneLine(text []byte) []byte {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return text
+	}
+	line := bytes.Clone(text)
+	for i, b := range line {
+		if b == '\n' || b == '\r' {
+			line[i] = ' '
+		}
+	}
+	return line
+}
+
+// MaxBatch is how many messages a batch may have.
+const MaxBatch = 1000
+
+// Read reads a message of JSON-RPC, or a batch.
+func Read(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.Error) {
+	if !jsonscan.ValidWithin(body, envelope.MaxDepth) {
+		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", envelope.MaxDepth)}
+	}
+	add := func(text []byte) bool {
+		m, err := decode(text)
+		if err != nil {
+			wrong = InvalidRequest("the body is no message of JSON-RPC 2.0: %s", Shorten(err.Error()))
+			return false
+		}
+		messages = append(messages, m)
+		return true
+	}
+	body = bytes.TrimSpace(body)
+	if batch = body[0] == '['; !batch {
+		add(body)
+		return messages, false, wrong
+	}
+	jsonscan.EachItem(body, func(item []byte) bool {
+		if len(messages) == MaxBatch {
+			wrong = InvalidRequest("the batch has more than %d messages", MaxBatch)
+			return false
+		}
+		return add(item)
+	})
+	if wrong == nil && len(messages) == 0 {
+		wrong = InvalidRequest("the batch is empty")
+	}
+	return messages, true, wrong
+}
+
+// IDOf is the id of a request; not valid for other messages.
+func IDOf(m jsonrpc.Message) jsonrpc.ID {
+	if r, ok := m.(*jsonrpc.Request); ok {
+		return r.ID
+	}
+	return jsonrpc.ID{}
+}

@@ -1,0 +1,121 @@
+// Package offer says which part of the servers a gateway offers to some of its clients.
+package offer
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// Rules is a profile as it is applied. nil offers everything.
+type Rules struct {
+	servers, resources       mcpvisor.ToolFilter
+	tools, prompts           filters
+	annotations              Annotations
+	limitsEntries, limitsURI bool
+	nothing                  bool // of a profile that does not exist
+}
+
+// Nothing are the rules of a profile that does not exist.
+var Nothing = &Rules{nothing: true}
+
+// filters are patterns that may name the server.
+type filters struct{ name, qualified mcpvisor.ToolFilter }
+
+func newFilters(f mcpvisor.ToolFilter) (made filters) {
+	split := func(patterns []string) (name, qualified []string) {
+		for _, pattern := range patterns {
+			if strings.Contains(pattern, "/") {
+				qualified = append(qualified, pattern)
+			} else {
+				name = append(name, pattern)
+			}
+		}
+		return name, qualified
+	}
+	made.name.Allow, made.qualified.Allow = split(f.Allow)
+	made.name.Deny, made.qualified.Deny = split(f.Deny)
+	return made
+}
+
+func (f *filters) allows(server, name string) bool {
+	qualified := mcpvisor.Qualify(server, name)
+	if denied := (mcpvisor.ToolFilter{Deny: f.name.Deny}); !denied.Allows(name) {
+		return false
+	}
+	if denied := (mcpvisor.ToolFilter{Deny: f.qualified.Deny}); !denied.Allows(qualified) {
+		return false
+	}
+	if len(f.name.Allow) == 0 && len(f.qualified.Allow) == 0 {
+		return true
+	}
+	return len(f.name.Allow) > 0 && mcpvisor.ToolFilter{Allow: f.name.Allow}.Allows(name) ||
+		len(f.qualified.Allow) > 0 && mcpvisor.ToolFilter{Allow: f.qualified.Allow}.Allows(qualified)
+}
+
+// Choice is a profile: the servers, and what of them is offered. A pattern of tools or prompts with a slash also has
+// the server.
+type Choice struct {
+	Servers, Tools, Prompts, Resources mcpvisor.ToolFilter
+	Annotations                        Annotations
+}
+
+// Annotations are what the annotations of a tool must say; nil: anything.
+type Annotations struct {
+	ReadOnly, Destructive, Idempotent, OpenWorld *bool
+}
+
+// New returns the rules of a profile.
+func New(c Choice) *Rules {
+	r := &Rules{servers: c.Servers, resources: c.Resources, tools: newFilters(c.Tools), prompts: newFilters(c.Prompts), annotations: c.Annotations}
+	r.limitsURI = !r.resources.IsZero()
+	r.limitsEntries = r.limitsURI || !c.Tools.IsZero() || !c.Prompts.IsZero() || c.Annotations != Annotations{}
+	return r
+}
+
+// OffersServer reports whether a server is offered.
+func (r *Rules) OffersServer(server string) bool {
+	return r == nil || !r.nothing && r.servers.Allows(server)
+}
+
+func (r *Rules) offersTool(t *mcpvisor.Tool) bool {
+	return r.tools.allows(t.Server, t.OriginalName) && r.annotations.hold(t.Definition)
+}
+
+// OffersURI decides about a resource or a template of a server that is offered.
+func (r *Rules) OffersURI(uri string) bool {
+	return r == nil || !r.limitsURI || !climbs(uri) && r.resources.Allows(uri)
+}
+
+// maxEscapes is how often a URI may be escaped.
+const maxEscapes = 4
+
+// climbs reports whether a URI may stand for one outside of the part that it begins with.
+func climbs(uri string) bool {
+	for range maxEscapes {
+		if slices.Contains(strings.FieldsFunc(uri, func(r rune) bool { return strings.ContainsRune("/\\?#", r) }), "..") {
+			return true
+		}
+		plain, err := url.PathUnescape(uri)
+		if err != nil || plain == uri {
+			return err != nil
+		}
+		uri = plain
+	}
+	return true
+}
+
+func (a *Annotations) hold(t *mcp.Tool) bool {
+	said := mcp.ToolAnnotations{}
+	if t != nil && t.Annotations != nil {
+		said = *t.Annotations
+	}
+	is := func(wanted *bool, value bool) bool { return wanted == nil || *wanted == value }
+	destructive := !said.ReadOnlyHint && (said.DestructiveHint == nil || *said.DestructiveHint)
+	return is(a.ReadOnly, said.ReadOnlyHint) && is(a.Destructive, destructive) && is(a.Idempotent, said.IdempotentHint) &&
+		is(a.OpenWorld, said.OpenWorldHint == nil || *said.OpenWorldHint)
+}

@@ -1,0 +1,103 @@
+package offer
+
+import (
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// View is what one gateway offers of the client: everything, or a profile.
+type View struct {
+	client clientCatalogs
+	Rules  func() *Rules // what is offered at this moment; nil: everything
+
+	mu   sync.Mutex // guards the fields below
+	by   *Rules     // that chose of
+	kept map[string]mcpvisor.Catalog
+}
+
+// clientCatalogs is what a view needs of the client.
+type clientCatalogs interface {
+	Catalogs() iter.Seq[mcpvisor.Catalog]
+	Servers() []string
+}
+
+// NewView returns what is offered of a client; rules returns what is offered at the moment, nil for everything.
+func NewView(client clientCatalogs, rules func() *Rules) *View {
+	return &View{client: client, Rules: rules}
+}
+
+// Servers yields the catalogs of the servers that are offered, as a whole.
+func (v *View) Servers(r *Rules) iter.Seq[mcpvisor.Catalog] {
+	if r == nil {
+		return v.client.Catalogs()
+	}
+	return func(yield func(mcpvisor.Catalog) bool) {
+		for known := range v.client.Catalogs() {
+			if r.OffersServer(known.Server) && !yield(known) {
+				return
+			}
+		}
+	}
+}
+
+// Catalogs yields what is offered.
+func (v *View) Catalogs(r *Rules) iter.Seq[mcpvisor.Catalog] {
+	if r == nil || !r.limitsEntries {
+		return v.Servers(r)
+	}
+	return func(yield func(mcpvisor.Catalog) bool) {
+		for known := range v.Servers(r) {
+			if !yield(v.choose(r, known)) {
+				return
+			}
+		}
+	}
+}
+
+// choose returns the part of a catalog that is offered. It is made once for each version of the
+// catalog.
+func (v *View) choose(r *Rules, known mcpvisor.Catalog) mcpvisor.Catalog {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.by != r {
+		v.by, v.kept = r, map[string]mcpvisor.Catalog{}
+	}
+	part, ok := v.kept[known.Server]
+	if !ok || part.Version != known.Version {
+		if !ok && len(v.kept) > len(v.client.Servers()) { // some are gone
+			clear(v.kept)
+		}
+		part = known
+		part.Tools = chosen(known.Tools, r.offersTool)
+		part.Prompts = chosen(known.Prompts, func(p *mcpvisor.Prompt) bool { return r.prompts.allows(p.Server, p.OriginalName) })
+		part.Resources = chosen(known.Resources, func(one *mcpvisor.Resource) bool { return r.OffersURI(one.URI) })
+		part.Templates = chosen(known.Templates, func(t *mcpvisor.ResourceTemplate) bool { return r.OffersURI(t.URITemplate) })
+		v.kept[known.Server] = part
+	}
+	part.Unavailable, part.State = known.Unavailable, known.State // they change without the version
+	return part
+}
+
+func chosen[T any](all []T, offered func(*T) bool) (part []T) {
+	for i := range all {
+		if offered(&all[i]) {
+			part = append(part, all[i])
+		}
+	}
+	return part
+}
+
+// ServerNames returns the registered servers that are offered.
+func (v *View) ServerNames() []string {
+	r := v.Rules()
+	return slices.DeleteFunc(v.client.Servers(), func(server string) bool { return !r.OffersServer(server) })
+}
+
+// OffersUpdate reports whether a session may hear that a resource was updated.
+func (v *View) OffersUpdate(server, uri string) bool {
+	r := v.Rules()
+	return r.OffersServer(server) && r.OffersURI(uri)
+}

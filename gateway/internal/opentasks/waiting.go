@@ -1,0 +1,185 @@
+package opentasks
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/tasktext"
+	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
+)
+
+// Bounds of what one task asks for at once. The length of the params is in bytes.
+const (
+	maxQuestions     = 8
+	maxQuestionBytes = 16 << 10
+)
+
+// holdIdle is how long tasks/result waits without a request about the task.
+const holdIdle = time.Minute
+
+// firstQuestionWait is how long the first tasks/get waits for the question, so that the client need not
+// ask again.
+const firstQuestionWait = 500 * time.Millisecond
+
+// Waiting is a tasks/result that waits. Safe for concurrent use.
+type Waiting struct {
+	cancel context.CancelFunc
+	idle   *time.Timer
+	asked  chan struct{} // gets an element when a question comes
+
+	mu     sync.Mutex
+	prefix string // of the keys, which are never used again, by another process neither
+	n      int
+	open   map[string]*question
+}
+
+// question is a request of the server that waits for tasks/update.
+type question struct {
+	text   json.RawMessage
+	answer chan json.RawMessage // has room for one
+}
+
+var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; nobody was asked"}
+
+// Ask keeps a question until it is answered.
+func (q *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
+	var b message.Object
+	b.Add("method", message.JSON(r.Method))
+	if len(r.Params) > 0 {
+		b.Add("params", tasktext.Text{Modern: true}.Result(r.Params))
+	}
+	one := &question{text: b.Close(), answer: make(chan json.RawMessage, 1)}
+	q.mu.Lock()
+	if len(q.open) == maxQuestions || len(one.text) > maxQuestionBytes {
+		q.mu.Unlock()
+		return nil, errTooMany
+	}
+	q.n++
+	key := q.prefix + strconv.Itoa(q.n)
+	q.open[key] = one
+	q.mu.Unlock()
+	select {
+	case q.asked <- struct{}{}:
+	default:
+	}
+	select {
+	case text := <-one.answer:
+		return text, nil
+	case <-ctx.Done():
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.open, key)
+		return nil, ctx.Err()
+	}
+}
+
+// Requests are the questions that wait, by their keys.
+func (q *Waiting) Requests(ctx context.Context) json.RawMessage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.open) == 0 && q.n == 0 {
+		q.mu.Unlock()
+		timer := time.NewTimer(firstQuestionWait)
+		select {
+		case <-q.asked:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		q.mu.Lock()
+	}
+	var b message.Object
+	for key, one := range q.open {
+		b.Add(key, one.text)
+	}
+	return b.Close()
+}
+
+// Answer passes answers on; those of other keys are ignored.
+func (q *Waiting) Answer(responses json.RawMessage) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_ = jsonscan.EachMember(responses, func(key string, value []byte) error { // it is an object
+		if one := q.open[key]; one != nil {
+			delete(q.open, key)
+			one.answer <- append(json.RawMessage(nil), value...)
+		}
+		return nil
+	})
+}
+
+// Wait lets wait, a tasks/result, wait for a task, unless one does; nil if the task is not open. It ends when nobody
+// has called wait for the task for holdIdle.
+func (h *Store) Wait(principal string, name Name, wait func(context.Context, *Waiting)) *Waiting {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.of[principal]
+	if p == nil || p.open[name] == nil {
+		return nil
+	}
+	one := p.open[name]
+	if one.waiting != nil {
+		one.waiting.idle.Reset(holdIdle)
+		return one.waiting
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	q := newWaiting(rand.Text()[:8]+"-", cancel)
+	one.waiting = q
+	go func() {
+		defer q.idle.Stop()
+		defer cancel()
+		wait(ctx, q)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if one.waiting == q {
+			one.waiting = nil
+		}
+	}()
+	return q
+}
+
+func newWaiting(prefix string, cancel context.CancelFunc) *Waiting {
+	return &Waiting{cancel: cancel, idle: time.AfterFunc(holdIdle, cancel), asked: make(chan struct{}, 1), prefix: prefix, open: map[string]*question{}}
+}
+
+// WaitingFor returns the tasks/result that waits for a task; nil if none does.
+func (h *Store) WaitingFor(principal string, name Name) *Waiting {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p := h.of[principal]; p != nil && p.open[name] != nil {
+		return p.open[name].waiting
+	}
+	return nil
+}
+
+// StopWaiting ends all that wait.
+func (h *Store) StopWaiting() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.of {
+		for _, one := range p.open {
+			if one.waiting != nil {
+				one.waiting.cancel()
+			}
+		}
+	}
+}
+
+// forgetLocked removes a task that is not open any more.
+func (p *principalTasks) forgetLocked(name Name) {
+	if one := p.open[name]; one != nil {
+		one.seen.End()
+		if one.waiting != nil {
+			one.waiting.cancel()
+		}
+	}
+	delete(p.open, name)
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -62,9 +63,13 @@ type Node struct {
 	mu      sync.Mutex
 	specs   map[string]*definition // of the fleet, by name; guarded by mu, as the fields below
 	ours    map[string]bool        // every name that the fleet has registered here
+	gateway json.RawMessage        // the definition of the gateways; nil without one
+	untold  bool                   // gateway or specs have changed since the program was told
 	lives   map[string]bool        // that this node has had since it joined
 	changed chan struct{}          // closed, and replaced, when the registered servers have followed specs
 	dirty   chan struct{}          // has room for one: specs have changed
+
+	telling sync.Mutex // held while the program is told what has changed
 }
 
 // definition is one server of the fleet.
@@ -127,6 +132,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	if err := n.awaitMember(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.WithoutCancel(ctx)))
 	}
+	n.tellConfigured()
 	return n, nil
 }
 
@@ -269,6 +275,7 @@ func (n *Node) followSpecs(ctx context.Context) {
 			return n.ours[name] && (wanted[name] != nil || n.specs[name] == nil)
 		})
 		n.mu.Unlock()
+		n.tellConfigured()
 		err := n.Client.Apply(ctx, specs, others...)
 		if err != nil && ctx.Err() == nil {
 			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered; they are tried again")
@@ -287,6 +294,30 @@ func (n *Node) followSpecs(ctx context.Context) {
 		close(n.changed)
 		n.changed = make(chan struct{})
 		n.mu.Unlock()
+	}
+}
+
+// tellConfigured tells the program what was applied, if that has changed.
+func (n *Node) tellConfigured() {
+	if n.config.Configured == nil {
+		return
+	}
+	n.telling.Lock()
+	defer n.telling.Unlock()
+	n.mu.Lock()
+	changed, gateway := n.untold, n.gateway
+	n.untold = false
+	var all []Server
+	if changed {
+		all = make([]Server, 0, len(n.specs))
+		for _, name := range slices.Sorted(maps.Keys(n.specs)) {
+			record := n.specs[name].record
+			all = append(all, Server{Name: name, Exclusive: record.Exclusive, Labels: record.Labels, Definition: record.Definition})
+		}
+	}
+	n.mu.Unlock()
+	if changed {
+		n.config.Configured(gateway, all)
 	}
 }
 
@@ -508,6 +539,15 @@ func (s *servers) Spec(name string, record *records.Spec) {
 		}
 		s.specs[name] = d
 	}
+	s.untold = true
+	s.mu.Unlock()
+	(*Node)(s).register()
+}
+
+// Gateway implements [runner.Servers].
+func (s *servers) Gateway(definition json.RawMessage) {
+	s.mu.Lock()
+	s.gateway, s.untold = definition, true
 	s.mu.Unlock()
 	(*Node)(s).register()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/guards"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
@@ -45,7 +46,7 @@ type Node struct {
 	peers     *peers
 	server    *peer.Server // nil without a listener
 	owner     *forward.Owner
-	guards    *guards
+	guards    *guards.Guards
 	catalogs  *catalogs
 	runner    *runner.Runner
 	starts    chan struct{} // a place for each process that is being started
@@ -101,7 +102,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
-	n.guards = &guards{ticket: config.GuardTicket, ready: n.onGuardReady, lost: n.onGuardLost}
+	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
 	options := append([]facade.Option{facade.WithRawCatalog()}, config.Options...)
 	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
@@ -201,7 +202,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.server.Close()
 	}
 	n.peers.close()
-	n.guards.close(err == nil)
+	n.guards.Close(err == nil)
 	n.work.Wait()
 	if lease != 0 && err == nil { // nothing is left of the servers
 		revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
@@ -416,8 +417,8 @@ const rerouteTimeout = 10 * time.Second
 
 // admit waits until a server may start here.
 func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), err error) {
-	if l.exclusive && process && n.guards.ticket != nil {
-		g, err := n.guards.current()
+	if l.exclusive && process && n.guards.Exist() {
+		g, err := n.guards.Current()
 		if err != nil {
 			return nil, err
 		}
@@ -522,7 +523,7 @@ func (s *servers) Deadline(lease store.Lease, at time.Duration) {
 	s.lives[lifeName(lease)] = true
 	s.mu.Unlock()
 	s.deadline.Store(int64(at))
-	s.guards.setDeadline(lease, at)
+	s.guards.SetDeadline(lease, at)
 }
 
 // Spec implements [runner.Servers].

@@ -114,7 +114,8 @@
 //	standby → Standby
 //	    (boolean; default false) Keeps a second process of the server started.
 //	    It takes over when the first one ends, without a start; calls in the gap
-//	    fail at once. It needs retry with max_attempts other than 0.
+//	    fail at once. It needs retry with max_attempts other than 0. A fleet
+//	    refuses it.
 //	exclusive → Exclusive
 //	    (boolean; default false) At most one process of this server may exist
 //	    among all hosts of a fleet. It has no effect on a single host, and
@@ -210,7 +211,8 @@
 //	    (false, "none", a number of attempts, or object; default retry 5×,
 //	    500ms doubling, then every 5m0s) What happens after the session ends by
 //	    itself. A number changes max_attempts of the default policy. An object
-//	    replaces the policy: it parks only if it says so.
+//	    replaces the policy: it parks only if it says so. A fleet never gives a
+//	    server up, and refuses what bounds attempts.
 //	retry.max_attempts → Policy.MaxAttempts
 //	    (number, or "unlimited"; default 5) The retry budget: how many attempts
 //	    in a row are made before the server is evicted or parked. 0 means none:
@@ -341,7 +343,8 @@
 //	    ("shared" or "client"; default "shared") For how many clients of a
 //	    gateway (run --mcp, stdio) one process of this server runs: for all, or
 //	    for one, so that each client has a process of its own. It is for servers
-//	    that keep something for their client, such as an open page.
+//	    that keep something for their client, such as an open page. A fleet
+//	    refuses "client".
 //	era → Era
 //	    ("auto", "legacy" or "modern"; default "auto") Fixes the generation of
 //	    the protocol: legacy is 2024-11-05 to 2025-11-25, modern is 2026-07-28

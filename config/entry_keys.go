@@ -41,7 +41,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "standby", Type: "boolean", Default: "false", Field: "Standby", Example: `true`,
-			Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0."},
+			Meaning: "Keeps a second process of the server started. It takes over when the first one ends, without a start; calls in the gap fail at once. It needs retry with max_attempts other than 0. A fleet refuses it."},
 		read: intoBool(func(e *entry) *bool { return &e.spec.Standby }),
 	},
 	{
@@ -91,7 +91,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "retry", Type: `false, "none", a number of attempts, or object`, Default: DefaultRetry.String(), Field: "Policy", Example: `false`,
-			Meaning: "What happens after the session ends by itself. A number changes max_attempts of the default policy. An object replaces the policy: it parks only if it says so."},
+			Meaning: "What happens after the session ends by itself. A number changes max_attempts of the default policy. An object replaces the policy: it parks only if it says so. A fleet never gives a server up, and refuses what bounds attempts."},
 		read: (*entry).readRetry, nested: retryRows,
 	},
 	{
@@ -141,7 +141,7 @@ var entryRows = []row{
 	},
 	{
 		Key: Key{Name: "share", Type: `"shared" or "client"`, Default: `"shared"`, Example: `"client"`,
-			Meaning: "For how many clients of a gateway (run --mcp, stdio) one process of this server runs: for all, or for one, so that each client has a process of its own. It is for servers that keep something for their client, such as an open page."},
+			Meaning: "For how many clients of a gateway (run --mcp, stdio) one process of this server runs: for all, or for one, so that each client has a process of its own. It is for servers that keep something for their client, such as an open page. A fleet refuses \"client\"."},
 		read: (*entry).readShare,
 	},
 	{

@@ -25,14 +25,34 @@ type Server struct {
 	Definition json.RawMessage
 }
 
+// ApplyOption is an option of [Apply].
+type ApplyOption func(*applyOptions)
+
+type applyOptions struct{ gateway json.RawMessage }
+
+// WithGateway also sets what the gateways of all nodes offer; nil: the default. The programs of the nodes
+// read it ([Config.Configured]): for `mcpvisor fleet run` it is "gateway" of a configuration file. It must
+// hold no secrets. Without this option it stays as it is.
+func WithGateway(definition json.RawMessage) ApplyOption {
+	return func(o *applyOptions) {
+		if o.gateway = definition; definition == nil {
+			o.gateway = records.NoGateway
+		}
+	}
+}
+
 // Apply makes servers the servers of the fleet that has its state in a store. It needs no node: see
 // [Node.Apply].
-func Apply(ctx context.Context, s store.Store, servers []Server) (generation uint64, err error) {
+func Apply(ctx context.Context, s store.Store, servers []Server, options ...ApplyOption) (generation uint64, err error) {
+	var o applyOptions
+	for _, option := range options {
+		option(&o)
+	}
 	all := make([]records.Server, len(servers))
 	for i, server := range servers {
 		all[i] = records.Server{Name: server.Name, Spec: placement.Spec{Exclusive: server.Exclusive, Labels: server.Labels}, Definition: server.Definition}
 	}
-	generation, err = records.Apply(ctx, s, all)
+	generation, err = records.Apply(ctx, s, all, o.gateway)
 	if err != nil {
 		return 0, fmt.Errorf("apply the servers of the fleet: %w", err)
 	}

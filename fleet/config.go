@@ -65,6 +65,10 @@ type Config struct {
 	// have the values of that node. An error concerns this node alone: it leaves the server to others,
 	// and reaches it there. Default: an entry of a configuration file, as package config reads it.
 	Resolve func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error)
+	// Configured, if set, is called when what was applied to the fleet has changed, before servers are
+	// registered by it, and before Join returns: with the definition of the gateways ([WithGateway]), nil
+	// without one, and with the servers, sorted by name. One call at a time; the servers wait for it.
+	Configured func(gateway json.RawMessage, servers []Server)
 	// Logger gets what concerns the fleet. Default: no log.
 	Logger zerolog.Logger
 }

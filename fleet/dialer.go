@@ -66,9 +66,9 @@ func (d *dialer) dialerFor(here *local) (transport.Dialer, error) {
 	var g *guard.Guard
 	if here.exclusive {
 		var err error
-		switch g, err = d.node.guards.current(); {
-		case d.node.config.AllowUnguarded && d.node.guards.ticket == nil:
-		case d.node.guards.ticket == nil:
+		switch g, err = d.node.guards.Current(); {
+		case d.node.config.AllowUnguarded && !d.node.guards.Exist():
+		case !d.node.guards.Exist():
 			return nil, permanent(errNoGuard)
 		case err != nil:
 			return nil, err
@@ -98,6 +98,9 @@ func (d *dialer) dialerFor(here *local) (transport.Dialer, error) {
 	d.here, d.guard, d.inner = here, g, inner
 	return inner, nil
 }
+
+// errNoGuard: exclusive servers need a guard.
+var errNoGuard = errors.New("exclusive servers need a guard, which ends them when this node hangs: set Config.GuardTicket and call guard.Main first in main, or set Config.AllowUnguarded")
 
 // permanent is the cause of a server that this node cannot run, however often it is tried.
 func permanent(err error) *supervisor.Cause {

@@ -15,7 +15,7 @@
 // differs is the session: at each start of a server, dialer.go asks routes.go where the server is.
 //
 //   - Here: the session of its transport (local.go), for an exclusive server under the guard of the
-//     node (guards.go).
+//     node (internal/guards).
 //   - On another node: a session that answers lists from the catalog of the owner, and passes calls
 //     on over package peer (remote.go, peers.go, catalogs.go).
 //   - Nowhere: a session that waits.

@@ -23,6 +23,18 @@ func withGuard(c *Config) {
 	c.GuardTicket = func(store.Lease) ([]byte, error) { return []byte("ticket"), nil }
 }
 
+// guardedNode makes a node with a guard, and n servers that are ready; the first is exclusive.
+func guardedNode(t *testing.T, w *world, n int) (context.Context, *Node) {
+	t.Helper()
+	a := w.join("a", withGuard)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	_, err := a.Apply(ctx, someServers(n, 1))
+	require.NoError(t, err)
+	waitReady(t, a)
+	return ctx, a
+}
+
 // guardsOf are the processes of guards that this process has started.
 func guardsOf(t *testing.T) (pids []int) {
 	t.Helper()
@@ -48,13 +60,7 @@ func guardsOf(t *testing.T) (pids []int) {
 // TestNode_guard: an exclusive server has the entry of the guard in its environment, others have
 // not; a guard that is killed is replaced, and the server continues.
 func TestNode_guard(t *testing.T) {
-	w := newWorld(t)
-	a := w.join("a", withGuard)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := a.Apply(ctx, someServers(2, 1))
-	require.NoError(t, err)
-	waitReady(t, a)
+	ctx, a := guardedNode(t, newWorld(t), 2)
 	entry := func(server string) string {
 		result, err := a.CallTool(ctx, server+"/env", map[string]any{"name": "MCPVISOR_GUARD"}, facade.WithWaitReady())
 		require.NoError(t, err)
@@ -73,13 +79,7 @@ func TestNode_guard(t *testing.T) {
 // TestNode_lost_guard: a node whose guard cannot be replaced ends its exclusive servers, and begins
 // another life with another guard.
 func TestNode_lost_guard(t *testing.T) {
-	w := newWorld(t)
-	a := w.join("a", withGuard)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := a.Apply(ctx, someServers(2, 1))
-	require.NoError(t, err)
-	waitReady(t, a)
+	ctx, a := guardedNode(t, newWorld(t), 2)
 	pid := func(server string) int {
 		status, _ := a.ServerStatus(server)
 		if status.Session == nil {
@@ -88,7 +88,7 @@ func TestNode_lost_guard(t *testing.T) {
 		return status.Session.PID
 	}
 	exclusive, shared, lease := pid("s0"), pid("s1"), a.lease.Load()
-	a.guards.onLost(store.Lease(lease))
+	a.guards.Lost(store.Lease(lease))
 	require.Eventually(t, func() bool { return a.lease.Load() != lease && pid("s0") != 0 && pid("s0") != exclusive }, 30*time.Second, 5*time.Millisecond)
 	require.ErrorIs(t, syscall.Kill(exclusive, 0), syscall.ESRCH)
 	require.NoError(t, a.WaitReady(ctx))
@@ -118,16 +118,13 @@ func TestNode_guard_that_cannot_start(t *testing.T) {
 func TestNode_Close_that_ends_too_soon(t *testing.T) {
 	w := newWorld(t)
 	w.scripts["s0"] = mcptest.Script{Faults: []mcptest.Fault{{At: mcptest.StageStdinClosed, Do: mcptest.ActionIgnoreShutdown}}}
-	a := w.join("a", withGuard)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := a.Apply(ctx, someServers(1, 1))
-	require.NoError(t, err)
-	waitReady(t, a)
+	ctx, a := guardedNode(t, w, 1)
 	ended, end := context.WithCancel(ctx)
 	end()
 	require.Error(t, a.Close(ended))
 	require.Len(t, guardsOf(t), 1)
 	require.NoError(t, a.Close(ctx))
-	a.guards.guard.Close()
+	g, err := a.guards.Current()
+	require.NoError(t, err)
+	g.Close()
 }

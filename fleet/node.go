@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/forward"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/guards"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/protocol"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/runner"
@@ -44,7 +46,7 @@ type Node struct {
 	peers     *peers
 	server    *peer.Server // nil without a listener
 	owner     *forward.Owner
-	guards    *guards
+	guards    *guards.Guards
 	catalogs  *catalogs
 	runner    *runner.Runner
 	starts    chan struct{} // a place for each process that is being started
@@ -62,9 +64,13 @@ type Node struct {
 	mu      sync.Mutex
 	specs   map[string]*definition // of the fleet, by name; guarded by mu, as the fields below
 	ours    map[string]bool        // every name that the fleet has registered here
+	gateway json.RawMessage        // the definition of the gateways; nil without one
+	untold  bool                   // gateway or specs have changed since the program was told
 	lives   map[string]bool        // that this node has had since it joined
 	changed chan struct{}          // closed, and replaced, when the registered servers have followed specs
 	dirty   chan struct{}          // has room for one: specs have changed
+
+	telling sync.Mutex // held while the program is told what has changed
 }
 
 // definition is one server of the fleet.
@@ -96,7 +102,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
-	n.guards = &guards{ticket: config.GuardTicket, ready: n.onGuardReady, lost: n.onGuardLost}
+	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
 	options := append([]facade.Option{facade.WithRawCatalog()}, config.Options...)
 	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
@@ -127,6 +133,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	if err := n.awaitMember(ctx); err != nil {
 		return nil, errors.Join(err, n.Close(context.WithoutCancel(ctx)))
 	}
+	n.tellConfigured()
 	return n, nil
 }
 
@@ -191,7 +198,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.cancel()
 	<-n.ran
 	err := n.Client.Close(ctx) // ends the servers
-	n.guards.close(err == nil)
+	n.guards.Close(err == nil)
 	if lease != 0 && err == nil { // nothing is left of the servers
 		revoking, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 		_ = n.store.Revoke(revoking, lease) // it ends by itself otherwise
@@ -275,6 +282,7 @@ func (n *Node) followSpecs(ctx context.Context) {
 			return n.ours[name] && (wanted[name] != nil || n.specs[name] == nil)
 		})
 		n.mu.Unlock()
+		n.tellConfigured()
 		err := n.Client.Apply(ctx, specs, others...)
 		if err != nil && ctx.Err() == nil {
 			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered; they are tried again")
@@ -293,6 +301,30 @@ func (n *Node) followSpecs(ctx context.Context) {
 		close(n.changed)
 		n.changed = make(chan struct{})
 		n.mu.Unlock()
+	}
+}
+
+// tellConfigured tells the program what was applied, if that has changed.
+func (n *Node) tellConfigured() {
+	if n.config.Configured == nil {
+		return
+	}
+	n.telling.Lock()
+	defer n.telling.Unlock()
+	n.mu.Lock()
+	changed, gateway := n.untold, n.gateway
+	n.untold = false
+	var all []Server
+	if changed {
+		all = make([]Server, 0, len(n.specs))
+		for _, name := range slices.Sorted(maps.Keys(n.specs)) {
+			record := n.specs[name].record
+			all = append(all, Server{Name: name, Exclusive: record.Exclusive, Labels: record.Labels, Definition: record.Definition})
+		}
+	}
+	n.mu.Unlock()
+	if changed {
+		n.config.Configured(gateway, all)
 	}
 }
 
@@ -391,8 +423,8 @@ const rerouteTimeout = 10 * time.Second
 
 // admit waits until a server may start here.
 func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), err error) {
-	if l.exclusive && process && n.guards.ticket != nil {
-		g, err := n.guards.current()
+	if l.exclusive && process && n.guards.Exist() {
+		g, err := n.guards.Current()
 		if err != nil {
 			return nil, err
 		}
@@ -497,7 +529,7 @@ func (s *servers) Deadline(lease store.Lease, at time.Duration) {
 	s.lives[lifeName(lease)] = true
 	s.mu.Unlock()
 	s.deadline.Store(int64(at))
-	s.guards.setDeadline(lease, at)
+	s.guards.SetDeadline(lease, at)
 }
 
 // Spec implements [runner.Servers].
@@ -514,6 +546,15 @@ func (s *servers) Spec(name string, record *records.Spec) {
 		}
 		s.specs[name] = d
 	}
+	s.untold = true
+	s.mu.Unlock()
+	(*Node)(s).register()
+}
+
+// Gateway implements [runner.Servers].
+func (s *servers) Gateway(definition json.RawMessage) {
+	s.mu.Lock()
+	s.gateway, s.untold = definition, true
 	s.mu.Unlock()
 	(*Node)(s).register()
 }

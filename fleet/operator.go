@@ -48,6 +48,10 @@ func Read(ctx context.Context, s store.Store) (status Status, servers []Server, 
 			if place, _, err := records.Decode[placement.Place](pair.Value); note(pair.Key, err) {
 				places[name] = place
 			}
+		} else if pair.Key == records.GatewayKey {
+			if gateway, _, err := records.Decode[records.Gateway](pair.Value); note(pair.Key, err) {
+				status.Gateway = gateway.Definition
+			}
 		} else if pair.Key == records.GenerationKey {
 			if generation, _, err := records.Decode[records.Generation](pair.Value); note(pair.Key, err) {
 				status.Generation, status.Applying = generation.Applied, generation.Next != 0

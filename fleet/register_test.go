@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,4 +41,58 @@ func TestNode_follows_removals(t *testing.T) {
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return slices.Equal(n.Servers(), []string{"new"}) }, 20*time.Second, time.Millisecond, "round %d", round)
 	}
+}
+
+// The program of a node is told what was applied before servers are registered by it, and before Join
+// returns.
+func TestNode_configured(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := Apply(ctx, w.store, someServers(1, 0), WithGateway(json.RawMessage(`{"n": 1}`)))
+	require.NoError(t, err)
+	type told struct {
+		gateway    string
+		names      []string
+		registered bool // a server of it, when the program was told
+	}
+	var joined atomic.Pointer[Node]
+	var all []told
+	var mu sync.Mutex
+	n := w.join("a", func(c *Config) {
+		c.Configured = func(gateway json.RawMessage, servers []Server) {
+			one := told{gateway: string(gateway)}
+			for _, s := range servers {
+				one.names = append(one.names, s.Name)
+				one.registered = one.registered || joined.Load() != nil && s.Name == "s1" && slices.Contains(joined.Load().Servers(), s.Name)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, one)
+		}
+	})
+	last := func() told {
+		mu.Lock()
+		defer mu.Unlock()
+		return all[len(all)-1]
+	}
+	require.Equal(t, told{gateway: `{"n":1}`, names: []string{"s0"}}, last(), "before Join returns")
+	joined.Store(n)
+	require.JSONEq(t, `{"n":1}`, string(n.Status().Gateway))
+
+	_, err = Apply(ctx, w.store, someServers(2, 0), WithGateway(json.RawMessage(`{"n": 2}`)))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return slices.Contains(n.Servers(), "s1") }, 20*time.Second, time.Millisecond)
+	require.Equal(t, told{gateway: `{"n":2}`, names: []string{"s0", "s1"}}, last(), "before the server is registered")
+
+	_, err = n.Apply(ctx, someServers(1, 0))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(last().names) == 1 }, 20*time.Second, time.Millisecond)
+	require.Equal(t, told{gateway: `{"n":2}`, names: []string{"s0"}}, last(), "an Apply without it leaves it as it is")
+	_, err = Apply(ctx, w.store, someServers(1, 0), WithGateway(nil))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return last().gateway == "" }, 20*time.Second, time.Millisecond)
+	status, _, err := Read(ctx, w.store)
+	require.NoError(t, err)
+	require.Nil(t, status.Gateway)
 }

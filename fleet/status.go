@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/boottime"
@@ -23,6 +24,8 @@ type Status struct {
 	// and is not complete.
 	Generation uint64 `json:"generation"`
 	Applying   bool   `json:"applying,omitempty"`
+	// Gateway is what the gateways of all nodes offer ([WithGateway]); nil: the default.
+	Gateway json.RawMessage `json:"gateway,omitempty"`
 	// Nodes are those with a lease, by id.
 	Nodes []NodeStatus `json:"nodes"`
 	// Servers are those of the fleet, by name.
@@ -68,7 +71,7 @@ func (n *Node) Status() Status {
 	}
 	now, clock := boottime.Now(), time.Now()
 	at := func(boot time.Duration) time.Time { return clock.Add(boot - now) }
-	s := Status{Node: n.id, Member: known.State == protocol.StateMember, Generation: known.Generation.Applied, Applying: known.Generation.Next != 0}
+	s := Status{Node: n.id, Member: known.State == protocol.StateMember, Generation: known.Generation.Applied, Applying: known.Generation.Next != 0, Gateway: known.Gateway}
 	if known.Life != "" && n.inForce() {
 		s.LeaseEnds = at(known.Deadline)
 	}

@@ -111,7 +111,7 @@ func TestFleet_three_nodes_of_the_page(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(code[0]), &file))
 	for name, e := range file.MCPServers {
-		fixture := entry(mcptest.Script{Name: name})
+		fixture := fleetEntry(mcptest.Script{Name: name})
 		if e["exclusive"] == true {
 			fixture["exclusive"] = true
 		}
@@ -188,7 +188,7 @@ func TestFleet_three_nodes_of_the_page(t *testing.T) {
 	require.Contains(t, s.run("mcpvisor --config fleet:c --wait 20s call memory/echo text=again"), "again")
 
 	// Another configuration: nodes follow it, and say why a server runs nowhere.
-	gpu := entry(mcptest.Script{})
+	gpu := fleetEntry(mcptest.Script{})
 	gpu["node_labels"] = map[string]string{"gpu": "yes"}
 	data, err = json.Marshal(map[string]any{"mcpServers": map[string]any{"memory": file.MCPServers["memory"], "gpu": gpu}})
 	require.NoError(t, err)

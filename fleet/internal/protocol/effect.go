@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
@@ -41,6 +42,9 @@ const (
 	// EffectSpec: the server of Name has the specification Record; nil: it has none any longer. It
 	// comes before an EffectStart by this specification.
 	EffectSpec
+	// EffectGateway: the gateways of the fleet have the definition Gateway; nil: they have none any
+	// longer. It comes before each EffectSpec that was applied with it, or later.
+	EffectGateway
 	// EffectPlace: Name has Place, and Owner is the record of its node; nil: the lease of its life
 	// does not live. It comes when any of it has changed, and not when the own life is over
 	// (EffectDeadline).
@@ -66,6 +70,7 @@ type Effect struct {
 	Spec    placement.Spec
 	Now     bool
 	Record  *records.Spec
+	Gateway json.RawMessage
 	Place   placement.Place
 	Owner   *placement.Node
 }

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
@@ -89,12 +90,15 @@ type Node struct {
 	planner *placement.Planner
 
 	// What the view does not have: whole specifications, fields of places that this program does not
-	// know, and the last configuration. specsChanged and told are for tell.
-	specs        map[string]records.Spec
-	placeRest    map[string]records.Rest
-	generation   records.Generation
-	specsChanged map[string]bool
-	told         map[string]told
+	// know, the definition of the gateways, and the last configuration. The fields with "changed", and
+	// told, are for tell.
+	specs          map[string]records.Spec
+	placeRest      map[string]records.Rest
+	gateway        json.RawMessage // nil without one
+	generation     records.Generation
+	specsChanged   map[string]bool
+	gatewayChanged bool
+	told           map[string]told
 
 	servers map[string]*server
 	refused map[string]bool // what this node cannot run

@@ -104,6 +104,9 @@ func (b *bench) note(e protocol.Effect) {
 		} else {
 			b.told = append(b.told, fmt.Sprintf("spec %s %s", e.Name, e.Record.Definition))
 		}
+	case protocol.EffectGateway:
+		b.order = append(b.order, "gateway")
+		b.told = append(b.told, fmt.Sprintf("gateway %s", e.Gateway))
 	case protocol.EffectPlace:
 		b.order = append(b.order, "place "+e.Name)
 		told := fmt.Sprintf("place %s %d on %s/%s", e.Name, e.Place.Epoch, e.Place.Node, e.Place.Life)

@@ -145,6 +145,7 @@ func (p *process) carryOut(e protocol.Effect) {
 		p.world.started[e.Name] = max(p.world.started[e.Name], e.Epoch)
 	case protocol.EffectEnd:
 		p.end(e.Name, e.Now)
+	case protocol.EffectGateway: // no gateway runs here
 	case protocol.EffectSpec:
 		p.told["spec "+e.Name] = e
 	case protocol.EffectPlace:

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
@@ -20,6 +21,7 @@ type Snapshot struct {
 	Revision   int64
 	Heard      time.Duration
 	Generation records.Generation
+	Gateway    json.RawMessage  // the definition of the gateways; nil without one
 	Nodes      []placement.Node // all living lives, by life
 	Names      []Name           // by name
 	Malformed  int              // records that could not be read, each time
@@ -41,7 +43,7 @@ type Name struct {
 func (n *Node) Snapshot() Snapshot {
 	s := Snapshot{
 		State: n.state, Life: n.life, Deadline: n.deadline, Draining: n.draining, Drained: n.saidDrained,
-		Revision: n.watch.revision, Heard: n.watch.heard, Generation: n.generation,
+		Revision: n.watch.revision, Heard: n.watch.heard, Generation: n.generation, Gateway: n.gateway,
 		Nodes: n.view.Lives(), Malformed: n.malformed,
 	}
 	names := n.view.Names()

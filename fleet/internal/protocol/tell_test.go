@@ -28,6 +28,10 @@ func spec(definition string) []byte {
 	return records.Encode(records.Spec{Definition: []byte(definition)}, nil)
 }
 
+func gateway(definition string) []byte {
+	return records.Encode(records.Gateway{Definition: []byte(definition)}, nil)
+}
+
 // isCommit holds what the node would write.
 func isCommit(e protocol.Effect) bool { return e.Kind == protocol.EffectCommit }
 
@@ -70,6 +74,13 @@ func TestNode_tells(t *testing.T) {
 			[]string{`spec other {"command":"y"}`}},
 		{"it is written again", func() { b.put("spec/other", spec(`{"command":"y"}`)) }, nil},
 		{"it goes", func() { b.remove("spec/other") }, []string{"no spec other"}},
+		{"the gateway has a definition, and a server that was written before it", func() {
+			b.put("spec/other", spec(`{}`))
+			b.put("gateway", gateway(`{"on_down":"5m"}`))
+		}, []string{`gateway {"on_down":"5m"}`, `spec other {}`}},
+		{"it is written again", func() { b.put("gateway", gateway(`{"on_down":"5m"}`)) }, nil},
+		{"it cannot be read", func() { b.put("gateway", []byte(`{"v":2}`)) }, nil},
+		{"it goes", func() { b.remove("gateway") }, []string{"gateway "}},
 	} {
 		c.do()
 		b.events()
@@ -85,19 +96,21 @@ func TestNode_tellsAfterSnapshot(t *testing.T) {
 	b.put("spec/kept", spec(`{}`))
 	b.put("spec/changed", spec(`{}`))
 	b.put("spec/gone", spec(`{}`))
+	b.put("gateway", gateway(`{}`))
 	b.events()
 	b.heard()
 
 	b.hold = isCommit
 	b.remove("nodes/b/77")
 	b.remove("spec/gone")
+	b.remove("gateway")
 	b.put("spec/changed", spec(`{"a":1}`))
 	b.engine.Compact(b.engine.Revision())
 	b.step(protocol.Input{Kind: protocol.InputWatchEnded, Watch: b.watch, Compacted: true})
 	b.now += 600 * time.Millisecond
 	b.step(protocol.Input{})
 	require.Equal(t, []string{
-		`spec changed {"a":1}`, "no spec gone", `place other 4 on b/77`,
+		"gateway ", `spec changed {"a":1}`, "no spec gone", `place other 4 on b/77`,
 	}, b.heard())
 }
 

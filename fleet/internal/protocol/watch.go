@@ -1,6 +1,8 @@
 package protocol
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -73,7 +75,7 @@ func (n *Node) takeSnapshot(in Input) {
 		return
 	}
 	w.revision, w.reread = in.Snapshot.Revision, false
-	lives, specs, moves := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	lives, specs, moves, gateway := map[string]bool{}, map[string]bool{}, map[string]bool{}, false
 	for _, pair := range in.Snapshot.Pairs {
 		if id, life, ok := records.SplitNodeKey(pair.Key); ok {
 			lives[records.NodeKey(id, life)] = true
@@ -81,8 +83,13 @@ func (n *Node) takeSnapshot(in Input) {
 			specs[name] = true
 		} else if name, ok := strings.CutPrefix(pair.Key, records.MovePrefix); ok {
 			moves[name] = true
+		} else if pair.Key == records.GatewayKey {
+			gateway = true
 		}
 		n.apply(store.Event{Pair: pair})
+	}
+	if !gateway {
+		n.setGateway(nil)
 	}
 	for _, known := range n.view.Lives() {
 		if key := records.NodeKey(known.ID, known.Life); !lives[key] {
@@ -130,6 +137,12 @@ func (n *Node) apply(event store.Event) {
 		} else if record, _, ok := decode[records.Move](n, pair.Value); ok {
 			n.view.SetMove(name, record.Node)
 		}
+	} else if key == records.GatewayKey {
+		if event.Removed {
+			n.setGateway(nil)
+		} else if record, _, ok := decode[records.Gateway](n, pair.Value); ok {
+			n.setGateway(record.Definition)
+		}
 	} else if key == records.GenerationKey && !event.Removed {
 		if record, _, ok := decode[records.Generation](n, pair.Value); ok {
 			n.generation = record
@@ -158,6 +171,12 @@ func (n *Node) setPlace(name string, record placement.Place, rest records.Rest, 
 	}
 }
 
+func (n *Node) setGateway(definition json.RawMessage) {
+	if !bytes.Equal(n.gateway, definition) {
+		n.gateway, n.gatewayChanged = definition, true
+	}
+}
+
 func (n *Node) setSpec(name string, record records.Spec) {
 	if known, ok := n.specs[name]; ok && known.Equal(record) {
 		return
@@ -183,8 +202,13 @@ type told struct {
 	alive   bool
 }
 
-// tell says what has changed since the last step: specifications first, then places.
+// tell says what has changed since the last step: what gateways offer first, then specifications, then
+// places.
 func (n *Node) tell() {
+	if n.gatewayChanged {
+		n.do(Effect{Kind: EffectGateway, Gateway: n.gateway})
+		n.gatewayChanged = false
+	}
 	if len(n.specsChanged) > 0 {
 		for _, name := range sortedKeys(n.specsChanged) {
 			e := Effect{Kind: EffectSpec, Name: name}

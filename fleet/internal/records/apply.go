@@ -25,6 +25,9 @@ type Server struct {
 	Definition json.RawMessage
 }
 
+// NoGateway is the definition that removes the record of the gateway.
+var NoGateway = json.RawMessage("null")
+
 const (
 	// mostChanges are how many changes a transaction has; etcd allows 128, by default.
 	mostChanges = 100
@@ -35,12 +38,13 @@ const (
 	maxTotal = 64 << 20
 )
 
-// Apply makes servers the servers of the fleet, and returns the generation of the configuration.
-// Servers that are the same already are not written; if all are, nothing is, and the generation
-// stays as it was.
+// Apply makes servers the servers of the fleet, and gateway the definition of its gateways: nil
+// leaves that as it is, and [NoGateway] removes it. It returns the generation of the configuration.
+// What is the same already is not written; if all is, nothing is, and the generation stays as it was.
 //
-// A large configuration takes several transactions: first what is removed, then what is changed or
-// added. Between them, nodes see servers of both configurations, and [Generation.Next] is set. Each
+// A large configuration takes several transactions: first the gateway and what is removed, then what
+// is changed or added. So no server is offered before the gateways know its configuration. Between
+// the transactions, nodes see servers of both configurations, and [Generation.Next] is set. Each
 // transaction holds only if nobody else has applied something since the one before, so that two
 // configurations never mix; the later one that begins wins, and the other gets [ErrConflict].
 // After any other error, or a crash, the configuration may be applied partly. Apply, with the same
@@ -49,8 +53,8 @@ const (
 // A server must not become exclusive, or stop being so, under its name: a node that is cut off
 // still runs it as it was. Apply refuses that before it writes anything. It also refuses to change a
 // record that it cannot read, but removes one of a server that is not in the configuration.
-func Apply(ctx context.Context, s store.Store, servers []Server) (generation uint64, err error) {
-	wanted, err := check(servers)
+func Apply(ctx context.Context, s store.Store, servers []Server, gateway json.RawMessage) (generation uint64, err error) {
+	wanted, gateway, err := check(servers, gateway)
 	if err != nil {
 		return 0, err
 	}
@@ -64,10 +68,15 @@ func Apply(ctx context.Context, s store.Store, servers []Server) (generation uin
 		return 0, err
 	}
 	next := max(before.Applied, before.Next) + 1
-	changes, err := difference(snapshot.Pairs, wanted, next)
+	changes, err := gatewayChange(ctx, s, gateway, next)
 	if err != nil {
 		return 0, err
 	}
+	more, err := difference(snapshot.Pairs, wanted, next)
+	if err != nil {
+		return 0, err
+	}
+	changes = append(changes, more...)
 	if len(changes) == 0 {
 		if before.Next == 0 {
 			return before.Applied, nil
@@ -97,32 +106,73 @@ func Apply(ctx context.Context, s store.Store, servers []Server) (generation uin
 	return next, nil
 }
 
-// check returns the servers by name.
-func check(servers []Server) (map[string]Server, error) {
+// check returns the servers by name, and the definition of the gateway without spaces.
+func check(servers []Server, gateway json.RawMessage) (map[string]Server, json.RawMessage, error) {
 	wanted, total := make(map[string]Server, len(servers)), 0
 	for _, server := range servers {
 		switch _, twice := wanted[server.Name]; {
 		case server.Name == "" || len(server.Name) > maxName || strings.Contains(server.Name, "/"):
-			return nil, fmt.Errorf("server %.40q: a name has 1 to %d bytes and no slash", server.Name, maxName)
+			return nil, nil, fmt.Errorf("server %.40q: a name has 1 to %d bytes and no slash", server.Name, maxName)
 		case twice:
-			return nil, fmt.Errorf("server %q is defined twice", server.Name)
+			return nil, nil, fmt.Errorf("server %q is defined twice", server.Name)
 		}
-		if server.Definition != nil {
-			var compact bytes.Buffer
-			if err := json.Compact(&compact, server.Definition); err != nil {
-				return nil, fmt.Errorf("server %q: its definition is not valid JSON: %w", server.Name, err)
-			}
-			server.Definition = compact.Bytes()
-		}
-		if size := len(server.Definition); size > MaxDefinitionBytes {
-			return nil, fmt.Errorf("server %q: its definition has %d bytes, and %d are allowed", server.Name, size, MaxDefinitionBytes)
+		var err error
+		if server.Definition, err = compact(server.Definition); err != nil {
+			return nil, nil, fmt.Errorf("server %q: %w", server.Name, err)
 		}
 		wanted[server.Name] = server
 		if total += len(server.Definition); total > maxTotal {
-			return nil, fmt.Errorf("the definitions of all servers have more than %d bytes", maxTotal)
+			return nil, nil, fmt.Errorf("the definitions of all servers have more than %d bytes", maxTotal)
 		}
 	}
-	return wanted, nil
+	gateway, err := compact(gateway)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the gateway: %w", err)
+	}
+	return wanted, gateway, nil
+}
+
+// compact returns a definition without spaces between its parts.
+func compact(definition json.RawMessage) (json.RawMessage, error) {
+	if definition == nil {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, definition); err != nil {
+		return nil, fmt.Errorf("its definition is not valid JSON: %w", err)
+	}
+	if b.Len() > MaxDefinitionBytes {
+		return nil, fmt.Errorf("its definition has %d bytes, and %d are allowed", b.Len(), MaxDefinitionBytes)
+	}
+	return b.Bytes(), nil
+}
+
+// gatewayChange returns the change that gives the gateways a definition, if it differs from what they have.
+// It does not replace a record that it cannot read, and removes one.
+func gatewayChange(ctx context.Context, s store.Store, definition json.RawMessage, next uint64) (changes []store.Change, err error) {
+	if definition == nil {
+		return nil, nil
+	}
+	pair, exists, err := get(ctx, s, GatewayKey)
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes.Equal(definition, NoGateway) && !exists:
+		return nil, nil
+	case bytes.Equal(definition, NoGateway):
+		return []store.Change{store.Remove(GatewayKey)}, nil
+	}
+	var rest Rest
+	if exists {
+		known, others, err := Decode[Gateway](pair.Value)
+		if err != nil {
+			return nil, fmt.Errorf("the gateway cannot be changed: %w", err)
+		}
+		if rest = others; bytes.Equal(known.Definition, definition) {
+			return nil, nil
+		}
+	}
+	return []store.Change{store.Put(GatewayKey, Encode(Gateway{Definition: definition, Generation: next}, rest))}, nil
 }
 
 func readGeneration(ctx context.Context, s store.Store) (record Generation, revision int64, err error) {

@@ -2,6 +2,7 @@ package records_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -77,7 +78,7 @@ func TestApply(t *testing.T) {
 	s := newStore(t)
 	apply := func(want uint64, servers ...records.Server) {
 		t.Helper()
-		generation, err := records.Apply(t.Context(), s, servers)
+		generation, err := records.Apply(t.Context(), s, servers, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, generation)
 	}
@@ -112,6 +113,58 @@ func TestApply(t *testing.T) {
 	require.Len(t, values(t, s), 2)
 }
 
+// What gateways offer is written before servers are changed or added. An Apply that does not name it
+// leaves it alone.
+func TestApply_gateway(t *testing.T) {
+	s := newStore(t)
+	apply := func(want uint64, gateway string, servers ...records.Server) {
+		t.Helper()
+		generation, err := records.Apply(t.Context(), s, servers, json.RawMessage(gateway))
+		require.NoError(t, err)
+		require.Equal(t, want, generation)
+	}
+	require.NoError(t, func() error { _, err := records.Apply(t.Context(), s, nil, records.NoGateway); return err }())
+	require.Empty(t, values(t, s))
+	apply(1, `{ "on_down": "5m" }`)
+	require.Equal(t, `{"v":1,"definition":{"on_down":"5m"},"generation":1}`, values(t, s)["gateway"])
+	apply(1, `{"on_down":"5m"}`)
+	put(t, s, "gateway", `{"v":1,"definition":{"on_down":"5m"},"generation":1,"later":"kept"}`)
+	apply(2, `{"on_down":"keep"}`, server("a", `{}`))
+	require.Equal(t, `{"definition":{"on_down":"keep"},"generation":2,"later":"kept","v":1}`, values(t, s)["gateway"])
+
+	generation, err := records.Apply(t.Context(), s, []records.Server{server("a", `{"b":1}`)}, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, generation)
+	require.Contains(t, values(t, s)["gateway"], "keep")
+	apply(4, string(records.NoGateway), server("a", `{"b":1}`))
+	require.NotContains(t, values(t, s), "gateway")
+
+	first := s.commits + 1
+	s.before = func(commit int) error {
+		if commit > first {
+			return errors.New("away")
+		}
+		return nil
+	}
+	_, err = records.Apply(t.Context(), s, many(250, `{}`), json.RawMessage(`{}`))
+	require.ErrorContains(t, err, "away")
+	require.Contains(t, values(t, s), "gateway", "it is in the first transaction")
+	s.before = nil
+	apply(6, `{}`, many(250, `{}`)...)
+
+	put(t, s, "gateway", `{"v":2}`)
+	for problem, gateway := range map[string]string{
+		"the gateway cannot be changed: the record has version 2":              `{"a":1}`,
+		"the gateway: its definition is not valid JSON":                        `{`,
+		"the gateway: its definition has 262145 bytes, and 262144 are allowed": `"` + strings.Repeat("<", 256<<10-1) + `"`,
+	} {
+		_, err := records.Apply(t.Context(), s, nil, json.RawMessage(gateway))
+		require.ErrorContains(t, err, problem)
+	}
+	apply(7, string(records.NoGateway))
+	require.NotContains(t, values(t, s), "gateway", "as a server whose record cannot be read is removed")
+}
+
 // TestApply_refuses: nothing is written.
 func TestApply_refuses(t *testing.T) {
 	s := newStore(t)
@@ -129,26 +182,26 @@ func TestApply_refuses(t *testing.T) {
 		`server "a": its definition has 262145 bytes, and 262144 are allowed`: {server("a", `"`+strings.Repeat("<", 256<<10-1)+`"`)},
 		`server "a": its record has`:                                          {{Name: "a", Spec: placement.Spec{Labels: labels}, Definition: []byte(`"` + strings.Repeat("<", 250<<10) + `"`)}},
 	} {
-		_, err := records.Apply(t.Context(), s, servers)
+		_, err := records.Apply(t.Context(), s, servers, nil)
 		require.ErrorContains(t, err, problem)
 		require.Equal(t, before, values(t, s))
 	}
-	_, err := records.Apply(t.Context(), s, many(257, `"`+strings.Repeat("x", 256<<10-2)+`"`))
+	_, err := records.Apply(t.Context(), s, many(257, `"`+strings.Repeat("x", 256<<10-2)+`"`), nil)
 	require.ErrorContains(t, err, "the definitions of all servers have more than 67108864 bytes")
 	_, err = records.Apply(t.Context(), s, []records.Server{
 		{Name: "lock", Spec: placement.Spec{Exclusive: true}}, server("a", `"`+strings.Repeat("<", 256<<10-2)+`"`),
-	})
+	}, nil)
 	require.NoError(t, err, "as much as is allowed")
 	require.NotContains(t, values(t, s), "spec/later")
 	put(t, s, records.GenerationKey, `{"v":2}`)
-	_, err = records.Apply(t.Context(), s, nil)
+	_, err = records.Apply(t.Context(), s, nil, nil)
 	require.ErrorContains(t, err, "the record generation of the store: the record has version 2")
 }
 
 // TestApply_interrupted: a configuration that is applied in part says so, and is completed.
 func TestApply_interrupted(t *testing.T) {
 	s := newStore(t)
-	_, err := records.Apply(t.Context(), s, many(250, `{"a":1}`))
+	_, err := records.Apply(t.Context(), s, many(250, `{"a":1}`), nil)
 	require.NoError(t, err)
 	require.Equal(t, 3, s.commits)
 
@@ -160,7 +213,7 @@ func TestApply_interrupted(t *testing.T) {
 		return nil
 	}
 	wanted := many(210, `{"a":2}`)
-	_, err = records.Apply(t.Context(), s, wanted)
+	_, err = records.Apply(t.Context(), s, wanted, nil)
 	require.ErrorIs(t, err, lost)
 	require.ErrorContains(t, err, "applied partly")
 	now := values(t, s)
@@ -170,7 +223,7 @@ func TestApply_interrupted(t *testing.T) {
 	require.Contains(t, now["spec/server0209"], `{"a":1}`)
 
 	s.before = nil
-	generation, err := records.Apply(t.Context(), s, wanted)
+	generation, err := records.Apply(t.Context(), s, wanted, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), generation)
 	now = values(t, s)
@@ -184,7 +237,7 @@ func TestApply_lastAnswerLost(t *testing.T) {
 	s := newStore(t)
 	put(t, s, "spec/a", `{"v":1,"definition":{},"generation":2}`)
 	put(t, s, "generation", `{"v":1,"applied":1,"next":2}`)
-	generation, err := records.Apply(t.Context(), s, []records.Server{server("a", `{}`)})
+	generation, err := records.Apply(t.Context(), s, []records.Server{server("a", `{}`)}, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), generation)
 	require.Equal(t, `{"v":1,"applied":2}`, values(t, s)["generation"])
@@ -198,12 +251,12 @@ func TestApply_conflict(t *testing.T) {
 			other := append(many(120, `{"other":true}`), server("only other", `{}`))
 			s.before = func(commit int) error {
 				if commit == during {
-					_, err := records.Apply(t.Context(), s.Store, other)
+					_, err := records.Apply(t.Context(), s.Store, other, nil)
 					require.NoError(t, err)
 				}
 				return nil
 			}
-			_, err := records.Apply(t.Context(), s, many(250, `{"a":1}`))
+			_, err := records.Apply(t.Context(), s, many(250, `{"a":1}`), nil)
 			require.ErrorIs(t, err, records.ErrConflict)
 			now := values(t, s)
 			require.Len(t, now, 122)
@@ -219,11 +272,11 @@ func TestApply_etcd(t *testing.T) {
 	s, err := etcd.Open(etcd.Config{Endpoints: []string{etcdtest.Start(t).Endpoint}})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	generation, err := records.Apply(t.Context(), s, many(400, `{"command":"x"}`))
+	generation, err := records.Apply(t.Context(), s, many(400, `{"command":"x"}`), nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(1), generation)
 	large := many(20, `"`+strings.Repeat("<", 256<<10-2)+`"`)
-	generation, err = records.Apply(t.Context(), s, large)
+	generation, err = records.Apply(t.Context(), s, large, nil)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), generation)
 	require.Len(t, values(t, s), 21)

@@ -28,6 +28,7 @@ const Version = 1
 //	spec/<name>        a server of the fleet
 //	place/<name>       who runs it; never removed, so that epochs only grow
 //	move/<name>        which node is to take it; goes with a lease that nobody renews
+//	gateway            what the gateways of all nodes offer; may be missing
 //	generation         which configuration was applied last
 //	catalog/<name>     the digest of what the server lists; removed with spec/<name>
 const (
@@ -35,6 +36,7 @@ const (
 	SpecPrefix    = "spec/"
 	PlacePrefix   = "place/"
 	MovePrefix    = "move/"
+	GatewayKey    = "gateway"
 	GenerationKey = "generation"
 	CatalogPrefix = "catalog/"
 )
@@ -75,11 +77,19 @@ func (s Spec) Equal(other Spec) bool {
 	return s.Spec.Equal(other.Spec) && s.Generation == other.Generation && bytes.Equal(s.Definition, other.Definition)
 }
 
-// MaxDefinitionBytes bounds [Spec.Definition], without spaces between its parts.
+// MaxDefinitionBytes bounds [Spec.Definition] and [Gateway.Definition], without spaces between its parts.
 const MaxDefinitionBytes = 256 << 10
 
 // maxRecordBytes bounds every record; nothing larger is read.
 const maxRecordBytes = MaxDefinitionBytes + 256<<10
+
+// Gateway is what the gateways of all nodes offer.
+type Gateway struct {
+	// Definition is JSON, at most MaxDefinitionBytes. This package does not look into it.
+	Definition json.RawMessage `json:"definition"`
+	// Generation of the configuration that last changed the record.
+	Generation uint64 `json:"generation,omitempty"`
+}
 
 // Generation says which configuration was applied last.
 type Generation struct {
@@ -96,7 +106,7 @@ type Move struct {
 
 // Record is any record of the store.
 type Record interface {
-	placement.Node | placement.Place | Spec | Generation | Move
+	placement.Node | placement.Place | Spec | Gateway | Generation | Move
 }
 
 // Rest has the fields of a record that this program does not know; nil if there are none. Only

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -25,6 +26,10 @@ type Servers interface {
 	// changed; nil: it has none any longer. It comes before a Start by it. The record must not be
 	// changed.
 	Spec(name string, spec *records.Spec)
+	// Gateway says that the gateways of the fleet have a definition, which they had not or which has
+	// changed; nil: they have none any longer. It comes before each Spec that was applied with it, or
+	// later.
+	Gateway(definition json.RawMessage)
 	// Place says where a name is, when that has changed: the place has, or the life of its owner
 	// has begun, has another address, or has ended. owner is the record of that node; nil: its
 	// lease does not live. It says nothing of names that were never placed, and nothing when the
@@ -188,6 +193,8 @@ func (r *Runner) step(ctx context.Context, in protocol.Input) (left bool) {
 			r.servers.Deadline(e.Lease, e.At)
 		case protocol.EffectSpec:
 			r.servers.Spec(e.Name, e.Record)
+		case protocol.EffectGateway:
+			r.servers.Gateway(e.Gateway)
 		case protocol.EffectPlace:
 			r.servers.Place(e.Name, e.Place, e.Owner)
 		case protocol.EffectStart:

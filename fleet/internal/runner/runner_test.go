@@ -3,6 +3,7 @@ package runner_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -107,6 +108,8 @@ func (l *local) Spec(name string, spec *records.Spec) {
 		}
 	})
 }
+
+func (l *local) Gateway(json.RawMessage) {}
 
 func (l *local) Place(name string, place placement.Place, owner *placement.Node) {
 	l.change(func() {

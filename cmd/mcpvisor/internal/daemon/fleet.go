@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -13,8 +13,10 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
+	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway"
+	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/web"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -37,40 +39,96 @@ type Node struct {
 type Fleet struct {
 	// ID of the node, and what the fleet is called in texts.
 	ID, Name string
-	// Join makes the node. The client has these options. specs is told the specification of each
-	// server, as it was resolved on this node, before the server starts.
-	Join func(ctx context.Context, options []facade.Option, specs *Specs) (Node, error)
+	// Join makes the node. The client has these options. followed is told the specification of each
+	// server, as it was resolved on this node, before the server starts, and what was applied to the
+	// fleet, before servers are registered by it.
+	Join func(ctx context.Context, options []facade.Option, followed *Followed) (Node, error)
 	// LeaveTimeout bounds Leave.
 	LeaveTimeout time.Duration
 }
 
-// Specs are the specifications of servers as this process runs them, with their secrets, which lists
-// hide. Safe for concurrent use.
-type Specs struct {
-	mu     sync.Mutex
-	byName map[string]mcpvisor.ServerSpec
-	tell   func([]mcpvisor.ServerSpec) // guarded by mu; nil before anybody listens
+// Followed is what a node has of the fleet's configuration: what its gateways offer, and the
+// specifications of servers as they were resolved here, with secrets, which lists hide. Safe for
+// concurrent use.
+type Followed struct {
+	settings *gateway.SettingsVar
+	warn     func(format string, args ...any)
+
+	mu     sync.Mutex // guards the fields below
+	specs  map[string]mcpvisor.ServerSpec
+	info   control.Info
+	socket *control.Handler // nil before it is served, and without one
 }
 
-// Set notes the specification of a server.
-func (s *Specs) Set(spec mcpvisor.ServerSpec) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byName == nil {
-		s.byName = map[string]mcpvisor.ServerSpec{}
+func newFollowed(inv *servers.Opener) *Followed {
+	f := &Followed{settings: new(gateway.SettingsVar), specs: map[string]mcpvisor.ServerSpec{},
+		warn: func(format string, args ...any) { inv.Warn("", format, args...) }}
+	_ = f.settings.Set(settingsOf(new(config.File))) // the default is valid
+	return f
+}
+
+// Resolved notes the specification of a server.
+func (f *Followed) Resolved(spec mcpvisor.ServerSpec) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.specs[spec.Name] = spec
+	f.updateLocked()
+}
+
+// Configured takes over what the gateways of the fleet offer: "gateway" of its configuration, nil without
+// one, and "on_down" of the definitions. What this node cannot use leaves its gateways as they are.
+func (f *Followed) Configured(definition json.RawMessage, definitions map[string]json.RawMessage) {
+	file, err := servers.GatewayOfFleet(definition, definitions)
+	problem := ""
+	if err == nil {
+		problem = gatewayProblems(file, func(p config.Problem) string { return p.Message })
 	}
-	s.byName[spec.Name] = spec
-	if s.tell != nil {
-		s.tell(slices.Collect(maps.Values(s.byName)))
+	if err == nil && problem == "" {
+		err = f.settings.Set(settingsOf(file))
+	}
+	if err != nil {
+		problem = err.Error()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if problem != "" && problem != f.info.GatewayProblem {
+		f.warn("this node cannot use \"gateway\" of the fleet, and offers hosts what it did before: %s", problem)
+	}
+	f.info.GatewayProblem = problem
+	f.updateLocked()
+}
+
+// serveOn has a handler know all this, from now on.
+func (f *Followed) serveOn(h *control.Handler) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.socket = h
+	f.updateLocked()
+}
+
+func (f *Followed) updateLocked() {
+	if f.socket != nil {
+		f.socket.Update(f.info, slices.Collect(maps.Values(f.specs))...)
 	}
 }
 
-// listen calls tell now and after each change, one call at a time.
-func (s *Specs) listen(tell func([]mcpvisor.ServerSpec)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tell = tell
-	tell(slices.Collect(maps.Values(s.byName)))
+// problem says why this node cannot use "gateway"; empty if it can.
+func (f *Followed) problem() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.info.GatewayProblem
+}
+
+// attention is what is wrong with what hosts are offered.
+func (f *Followed) attention(withheld []gateway.Withheld, since time.Time) []api.Attention {
+	present := control.Info{Read: since, Withheld: withheld}
+	all := present.Attention()
+	if problem := f.problem(); problem != "" {
+		all = append(all, api.Attention{Kind: api.AttentionConfiguration, Severity: api.SeverityWarning, Since: &since,
+			Text:   display.Line("this node cannot use \"gateway\" of the fleet's configuration, and offers hosts what it did before: " + problem),
+			Action: "update the program of this node if it is older than that of others, or correct the file and run mcpvisor fleet apply"})
+	}
+	return all
 }
 
 // RunNode runs a node of a fleet until the command is interrupted, and serves its client as
@@ -80,77 +138,63 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 	defer signals.stop()
 	info := newInfo(inv)
 	info.Config, info.Digest = f.Name, ""
-	o, err := cmd.open(inv)
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	info.URL, info.MCP = o.urls()
-	if o.page != nil && len(cmd.Require) == 0 { // a server that no node runs is no reason to send nobody here
-		o.page.options = append(o.page.options, web.WithRequired())
-	}
-	options, closeJournal, err := cmd.clientOptions(cmd.Journal)
-	if err != nil {
-		return err
-	}
-	defer closeJournal()
-	specs := new(Specs)
-	node, err := f.Join(inv.Context, options, specs)
-	if err != nil {
-		return err
-	}
-	closeUnserved := func(failed error) error {
-		ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
-		defer cancel()
-		return errors.Join(failed, node.Close(ctx))
-	}
-	settings := new(gateway.SettingsVar)
-	if err := settings.Set(gateway.Settings{Names: &gateway.Names{HostPrefix: control.HostPrefix}}); err != nil {
-		return closeUnserved(err)
-	}
-	lists := newLists(node.Client, settings)
-	withheld := func() []gateway.Withheld { return lists.Status().Withheld }
-	serving, closeMetrics, err := o.serve(node.Client, served{
-		settings: settings, withheld: withheld, info: info,
-		attention: func() []api.Attention {
-			present := control.Info{Read: info.Read, Withheld: withheld()}
-			return append(node.Attention(), present.Attention()...)
-		},
-		usableConfig: func() float64 { return 1 },
-		reload: func(dryRun bool) control.Reload {
-			return control.Reload{DryRun: dryRun, Changes: []control.Change{}, Problem: "the servers are those of " + f.Name + "; change them with mcpvisor fleet apply, which all nodes follow"}
-		},
-		fleet: node.Status, collectors: []prometheus.Collector{newFleetMetrics(node.Status)},
-		onSocket: func(h *control.Handler) {
-			specs.listen(func(all []mcpvisor.ServerSpec) { h.Update(info, all...) })
-		},
+	return cmd.keepRunning(inv, info, cmd.Journal, func(info control.Info, options []facade.Option) (*running, error) {
+		followed := newFollowed(inv)
+		followed.info = info
+		node, err := f.Join(inv.Context, options, followed)
+		if err != nil {
+			return nil, err
+		}
+		lists := newLists(node.Client, followed.settings)
+		withheld := func() []gateway.Withheld { return lists.Status().Withheld }
+		r := &running{client: node.Client, printer: nodePrinter(inv, f.ID, node.Client), close: node.Close}
+		r.served = served{
+			settings: followed.settings, withheld: withheld, info: info, onSocket: followed.serveOn,
+			attention: func() []api.Attention {
+				return append(node.Attention(), followed.attention(withheld(), info.Read)...)
+			},
+			usableConfig: func() float64 {
+				if followed.problem() != "" {
+					return 0
+				}
+				return 1
+			},
+			reload: func(dryRun bool) control.Reload {
+				return control.Reload{DryRun: dryRun, Changes: []control.Change{}, Problem: "the servers are those of " + f.Name + "; change them with mcpvisor fleet apply, which all nodes follow"}
+			},
+			fleet: node.Status, collectors: []prometheus.Collector{newFleetMetrics(node.Status)},
+		}
+		if len(cmd.Require) == 0 { // a node is ready when it has joined, also while a server has no node
+			r.served.pageOptions = []web.Option{web.WithRequired()}
+		}
+		r.run = func(ready func()) error {
+			ready()
+			<-inv.Context.Done()
+			return nil
+		}
+		r.end = func(ctx context.Context) error {
+			leaving, cancel := context.WithTimeout(context.Background(), f.LeaveTimeout)
+			defer cancel()
+			if err := node.Leave(leaving); err != nil && leaving.Err() != nil {
+				inv.Warn("", "not all servers were handed over: %v; other nodes take them now", err)
+			}
+			return node.Close(ctx)
+		}
+		return r, nil
 	})
-	if err != nil {
-		return closeUnserved(err)
-	}
-	defer closeMetrics()
-	printer := newChangePrinter(inv, nil)
+}
+
+// nodePrinter prints what happens to the servers of a node.
+func nodePrinter(inv *servers.Opener, id string, c *facade.Client) *changePrinter {
+	p := newChangePrinter(inv, nil)
 	known := 0 // when there were some; after the end there are none
-	printer.node, printer.registered = f.ID, func() int {
-		if n := len(node.Client.Servers()); n > 0 {
+	p.node, p.registered = id, func() int {
+		if n := len(c.Servers()); n > 0 {
 			known = n
 		}
 		return known
 	}
-	leave := func(ctx context.Context) error {
-		leaving, cancel := context.WithTimeout(context.Background(), f.LeaveTimeout)
-		defer cancel()
-		if err := node.Leave(leaving); err != nil && leaving.Err() != nil {
-			inv.Warn("", "not all servers were handed over: %v; other nodes take them now", err)
-		}
-		return node.Close(ctx)
-	}
-	err = supervise(inv, node.Client, printer, info, leave, func(ready func()) error {
-		ready()
-		<-inv.Context.Done()
-		return nil
-	})
-	return errors.Join(err, serving.close())
+	return p
 }
 
 // fleetMetrics are the metrics of a node.

@@ -58,15 +58,18 @@ func onDown(d config.OnDown) gateway.OnDown {
 	return gateway.Grace(time.Duration(d))
 }
 
-// gatewayProblem says why "gateway" of a configuration cannot be used; empty if it can.
-func gatewayProblem(file *config.File) string {
+// gatewayProblem says why "gateway" of a configuration cannot be used, with its places in the files;
+// empty if it can.
+func gatewayProblem(file *config.File) string { return gatewayProblems(file, config.Problem.String) }
+
+func gatewayProblems(file *config.File, textOf func(config.Problem) string) string {
 	if file.Gateway == nil || !file.Gateway.Broken {
 		return ""
 	}
 	var problems []string
 	for _, p := range file.Problems {
 		if p.Server == "" && p.Severity == config.SeverityError {
-			problems = append(problems, cli.ConfigTerms(p.String()))
+			problems = append(problems, cli.ConfigTerms(textOf(p)))
 		}
 	}
 	return strings.Join(problems, "; ")

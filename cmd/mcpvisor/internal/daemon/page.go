@@ -128,9 +128,11 @@ type served struct {
 	withheld     func() []gateway.Withheld
 	attention    func() []api.Attention
 	usableConfig func() float64
-	// fleet is what the client's node knows; nil without a fleet. collectors are its metrics.
-	fleet      func() api.FleetStatus
-	collectors []prometheus.Collector
+	// fleet is what the client's node knows; nil without a fleet. collectors are its metrics. pageOptions
+	// are further ones of the page.
+	fleet       func() api.FleetStatus
+	collectors  []prometheus.Collector
+	pageOptions []web.Option
 	// onSocket is called with the handler of the socket, if there is one, before that is served.
 	onSocket func(*control.Handler)
 	info     control.Info
@@ -147,6 +149,7 @@ func (o *opened) serve(c *facade.Client, of served) (s *serving, closeMetrics fu
 			return nil, closeMetrics, err
 		}
 		closeMetrics = func() { _ = measured.Close() }
+		p.options = append(p.options, of.pageOptions...)
 		p.options = append(p.options, web.WithMetrics(measured.Handler()), web.WithAttention(of.attention), web.WithGateway(o.hosts.Status), web.WithFleet(of.fleet))
 	}
 	s = new(serving)

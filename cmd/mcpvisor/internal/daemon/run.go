@@ -71,39 +71,69 @@ func (cmd *Command) Run(inv *servers.Opener) error {
 	if len(file.Specs()) == 0 {
 		return servers.NoServerError(file)
 	}
+	return cmd.keepRunning(inv, info, cmp.Or(cmd.Journal, file.Journal), func(info control.Info, options []facade.Option) (*running, error) {
+		c, err := facade.New(options...)
+		if err != nil {
+			return nil, err
+		}
+		r := newReloader(inv, c, info, file)
+		return &running{client: c, printer: r.printer, end: c.Close, close: c.Close,
+			served: served{reload: r.reload, settings: r.settings, withheld: r.withheld, attention: r.attention, usableConfig: r.usableConfig,
+				onSocket: func(h *control.Handler) { r.socket = h }, info: r.info, specs: r.all()},
+			run: func(ready func()) error {
+				if cmd.UntilUnused {
+					if err := endUnused(inv, r.socket); err != nil {
+						return err
+					}
+				}
+				if err := r.start(inv.Context); err != nil {
+					return err
+				}
+				ready()
+				followChanges(inv, r, signals)
+				return nil
+			}}, nil
+	})
+}
+
+// running is a client of servers that a command keeps running.
+type running struct {
+	client  *facade.Client
+	printer *changePrinter
+	served  served
+	// run supervises the servers until the end of the command's context, and calls ready when they are
+	// supervised. Then end ends them, and the client. close does so at once, without run before.
+	run        func(ready func()) error
+	end, close func(context.Context) error
+}
+
+// keepRunning runs the client that begin makes, with these options, until the command is interrupted. It
+// serves it on the socket, the page and the MCP server that the options of the command name, keeps its calls
+// in a journal if there is a path of one, and prints what happens.
+func (cmd *Serving) keepRunning(inv *servers.Opener, info control.Info, journalPath string, begin func(control.Info, []facade.Option) (*running, error)) error {
 	o, err := cmd.open(inv)
 	if err != nil {
 		return err
 	}
 	defer o.close()
 	info.URL, info.MCP = o.urls()
-	c, closeJournal, err := cmd.newClient(cmp.Or(cmd.Journal, file.Journal))
+	options, closeJournal, err := cmd.clientOptions(journalPath)
 	if err != nil {
 		return err
 	}
 	defer closeJournal()
-	r := newReloader(inv, c, info, file)
-	serving, closeMetrics, err := o.serve(c, served{reload: r.reload, settings: r.settings, withheld: r.withheld, attention: r.attention, usableConfig: r.usableConfig,
-		onSocket: func(h *control.Handler) { r.socket = h }, info: r.info, specs: r.all()})
+	r, err := begin(info, options)
 	if err != nil {
-		_ = c.Close(context.Background()) // it has no servers yet
 		return err
 	}
-	defer closeMetrics()
-	if cmd.UntilUnused {
-		if err := endUnused(inv, r.socket); err != nil {
-			_ = c.Close(context.Background()) // it has no servers yet
-			return errors.Join(err, serving.close())
-		}
+	serving, closeMetrics, err := o.serve(r.client, r.served)
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
+		defer cancel()
+		return errors.Join(err, r.close(ctx))
 	}
-	err = supervise(inv, c, r.printer, r.info, c.Close, func(ready func()) error {
-		if err := r.start(inv.Context); err != nil {
-			return err
-		}
-		ready()
-		followChanges(inv, r, signals)
-		return nil
-	})
+	defer closeMetrics()
+	err = supervise(inv, r)
 	return errors.Join(err, serving.close())
 }
 
@@ -166,18 +196,6 @@ func (o *opened) urls() (page, mcp string) {
 	return page, mcp
 }
 
-// newClient makes the client with its journal, which is closed after the client.
-func (cmd *Serving) newClient(journalPath string) (c *facade.Client, closeJournal func(), err error) {
-	options, closeJournal, err := cmd.clientOptions(journalPath)
-	if err != nil {
-		return nil, nil, err
-	}
-	if c, err = facade.New(options...); err != nil {
-		closeJournal()
-	}
-	return c, closeJournal, err
-}
-
 // clientOptions are those of the client. Its journal is closed after it.
 func (cmd *Serving) clientOptions(journalPath string) (options []facade.Option, closeJournal func(), err error) {
 	options = []facade.Option{facade.WithMaxStarts(cmd.MaxStarts), control.Declared}
@@ -202,32 +220,31 @@ func (cmd *Serving) warnRequired(inv *servers.Opener, file *config.File) {
 	}
 }
 
-// supervise runs the servers until run returns, which the end of the command's context causes, and
-// prints what happens to them. run calls ready when the servers are supervised. end ends them, and
-// the client.
-func supervise(inv *servers.Opener, c *facade.Client, printer *changePrinter, info control.Info, end func(context.Context) error, run func(ready func()) error) error {
-	service := newService(inv, c)
+// supervise runs the servers until the end of the command's context, prints what happens to them, and
+// ends them.
+func supervise(inv *servers.Opener, r *running) error {
+	service := newService(inv, r.client)
 	defer service.close()
 	// The watch outlives the interrupt, so that events of the end are printed too.
-	events := c.Watch(context.WithoutCancel(inv.Context))
+	events := r.client.Watch(context.WithoutCancel(inv.Context))
 	printed := make(chan error, 1)
-	failed := printer.begin(info)
+	failed := r.printer.begin(r.served.info)
 	go func() {
-		printed <- printer.run(events, func(ev mcpvisor.Event) {
+		printed <- r.printer.run(events, func(ev mcpvisor.Event) {
 			if !ev.Kind.FromServer() {
 				service.update()
 			}
 		})
 	}()
-	ran := run(service.ready)
+	ran := r.run(service.ready)
 	service.stopping()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), servers.CloseTimeout)
 	defer cancel()
-	closed := end(ctx)
+	closed := r.end(ctx)
 	failed = errors.Join(failed, closed)
 	if closed == nil { // otherwise the watch may never end
-		failed = errors.Join(failed, <-printed, printer.end(time.Since(began)))
+		failed = errors.Join(failed, <-printed, r.printer.end(time.Since(began)))
 	}
 	if failed != nil {
 		return failed

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/internal/display"
+	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
 type applyCmd struct {
@@ -36,11 +37,13 @@ type applied struct {
 	Changed    []string `json:"changed"`
 	Removed    []string `json:"removed"`
 	Unchanged  int      `json:"unchanged"`
+	// Gateway is what becomes of "gateway": "added", "changed" or "removed"; empty: nothing.
+	Gateway string `json:"gateway,omitempty"`
 }
 
 // Run implements kong's command.
 func (cmd *applyCmd) Run(inv *cli.Invocation) error {
-	wanted, err := readDefinitions(inv, cmd.Files)
+	wanted, err := readConfiguration(inv, cmd.Files)
 	if err != nil {
 		return err
 	}
@@ -53,11 +56,11 @@ func (cmd *applyCmd) Run(inv *cli.Invocation) error {
 		if err != nil && !cmd.DryRun { // what cannot be read cannot be compared, and is refused below
 			inv.Warn("", "%v", err)
 		}
-		answer = difference(present, wanted)
+		answer = difference(configuration{present, status.Gateway}, wanted)
 		if answer.DryRun, answer.Generation = cmd.DryRun, status.Generation; cmd.DryRun {
 			return err
 		}
-		answer.Generation, err = fleet.Apply(ctx, s, wanted)
+		answer.Generation, err = fleet.Apply(ctx, s, wanted.servers, fleet.WithGateway(wanted.gateway))
 		return err
 	})
 	switch {
@@ -79,6 +82,9 @@ func (a *applied) print(inv *cli.Invocation) error {
 			fmt.Fprintf(&b, "%s  %s\n", one.what, strings.Join(one.names, ", "))
 		}
 	}
+	if a.Gateway != "" {
+		fmt.Fprintf(&b, "gateway  %s\n", a.Gateway)
+	}
 	if a.Unchanged > 0 || b.Len() == 0 {
 		fmt.Fprintf(&b, "unchanged  %s\n", display.Count(a.Unchanged, "server"))
 	}
@@ -92,13 +98,13 @@ func (a *applied) print(inv *cli.Invocation) error {
 }
 
 // difference says what a configuration changes.
-func difference(present, wanted []fleet.Server) applied {
+func difference(present, wanted configuration) applied {
 	a := applied{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	before := map[string]fleet.Server{}
-	for _, s := range present {
+	for _, s := range present.servers {
 		before[s.Name] = s
 	}
-	for _, s := range wanted {
+	for _, s := range wanted.servers {
 		was, known := before[s.Name]
 		delete(before, s.Name)
 		switch {
@@ -111,6 +117,14 @@ func difference(present, wanted []fleet.Server) applied {
 		}
 	}
 	a.Removed = append(a.Removed, slices.Sorted(maps.Keys(before))...)
+	switch was, next := present.gateway, wanted.gateway; {
+	case was == nil && next != nil:
+		a.Gateway = "added"
+	case was != nil && next == nil:
+		a.Gateway = "removed"
+	case !bytes.Equal(compact(was), compact(next)):
+		a.Gateway = "changed"
+	}
 	return a
 }
 
@@ -122,20 +136,39 @@ func compact(definition json.RawMessage) []byte {
 	return b.Bytes()
 }
 
-// readDefinitions reads the servers of configuration files. It warns of what is wrong with the
-// files, and returns an error if an entry cannot be used or has a secret in it.
-func readDefinitions(inv *cli.Invocation, paths []string) ([]fleet.Server, error) {
-	texts := map[string][]byte{}
+// configuration is what apply gives to the fleet.
+type configuration struct {
+	servers []fleet.Server
+	gateway json.RawMessage // nil without one
+}
+
+// jsonFile is a configuration file as its author wrote it.
+type jsonFile struct {
+	path string
+	text []byte
+	root hujson.Value
+}
+
+// readConfiguration reads configuration files. It warns of what is wrong with them, and returns an error if
+// something cannot be used, has a secret in it, or says what a fleet cannot do.
+func readConfiguration(inv *cli.Invocation, paths []string) (configuration, error) {
+	var read configuration
+	files := map[string]*jsonFile{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return nil, cli.UsageError("%v", err)
+			return read, cli.UsageError("%v", err)
 		}
-		texts[path] = text
+		files[path] = &jsonFile{path: path, text: bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))}
 	}
 	file, err := servers.LoadForNodes(paths)
 	if err != nil {
-		return nil, cli.UsageError("%v", err)
+		return read, cli.UsageError("%v", err)
+	}
+	for _, f := range files {
+		if f.root, err = hujson.Parse(bytes.Clone(f.text)); err != nil {
+			return read, err
+		}
 	}
 	var problems []string
 	for _, p := range file.Problems {
@@ -145,57 +178,91 @@ func readDefinitions(inv *cli.Invocation, paths []string) ([]fleet.Server, error
 			inv.Warn(p.Server, "%s", p)
 		}
 	}
-	if file.Gateway != nil || file.Journal != "" {
-		inv.Warn("", "config %s: \"gateway\" and \"journal\" are not part of a fleet's configuration, and are ignored; each node has options for them", file.Path)
+	for _, path := range paths {
+		f := files[path]
+		if m := member(&f.root, "journal"); m != nil && !isNull(m) {
+			problems = append(problems, fmt.Sprintf("config %s:%d: \"journal\" is a file of one machine, and each node has its own; remove it, and start the nodes with --journal FILE", path, f.line(m.Name.StartOffset)))
+		}
+		if m := member(&f.root, "gateway"); m != nil && file.Gateway != nil { // the last one counts
+			read.gateway = definition(&m.Value)
+		}
 	}
-	var all []fleet.Server
 	for _, s := range file.Servers {
 		if s.Disabled {
 			continue
 		}
-		server, found, err := definitionOf(s, texts[s.Path])
-		if err != nil {
-			return nil, err
+		f := files[s.Path]
+		entry := f.entry(&f.root, s.Entry, s.Line)
+		if entry == nil {
+			return read, fmt.Errorf("config %s:%d: the entry of server %q is not found", s.Path, s.Line, s.Entry)
 		}
-		problems = append(problems, found...)
-		all = append(all, server)
+		problems = append(problems, f.refusals(s, entry)...)
+		read.servers = append(read.servers, fleet.Server{Name: s.Spec.Name, Exclusive: s.Spec.Exclusive, Labels: s.NodeLabels, Definition: definition(entry)})
 	}
 	switch {
 	case len(problems) > 0:
-		return nil, cli.UsageError("%s; nothing was applied", strings.Join(problems, "; "))
-	case len(all) == 0:
-		return nil, servers.NoServerError(file)
+		return read, cli.UsageError("%s; nothing was applied", strings.Join(problems, "; "))
+	case len(read.servers) == 0:
+		return read, servers.NoServerError(file)
 	}
-	return all, nil
+	return read, nil
 }
 
-// definitionOf returns a server of a file as the store keeps it, and what a fleet must not have.
-func definitionOf(s config.Server, text []byte) (server fleet.Server, problems []string, err error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
-	root, err := hujson.Parse(bytes.Clone(text))
-	if err != nil {
-		return server, nil, err
-	}
-	entry := entryAt(&root, text, s.Entry, s.Line)
-	if entry == nil {
-		return server, nil, fmt.Errorf("config %s:%d: the entry of server %q is not found", s.Path, s.Line, s.Entry)
+// refusals says what an entry must not have in a fleet: secrets, and what would not be done.
+func (f *jsonFile) refusals(s config.Server, entry *hujson.Value) (problems []string) {
+	add := func(offset int, format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("config %s:%d: server %q: %s", f.path, f.line(offset), s.Entry, fmt.Sprintf(format, args...)))
 	}
 	for _, one := range hosts.LiteralSecrets(s.Entry, entry) {
-		problems = append(problems, fmt.Sprintf("config %s:%d: server %q: %s is written out, and everybody who can read etcd could read it; write ${%s}, ${file:/path/of/the/secret} or ${keyring:service/account}, which each node resolves for itself",
-			s.Path, lineOf(text, one.Offset), s.Entry, one.Place, one.Variable))
+		add(one.Offset, "%s is written out, and everybody who can read etcd could read it; write ${%s}, ${file:/path/of/the/secret} or ${keyring:service/account}, which each node resolves for itself", one.Place, one.Variable)
 	}
 	for _, offset := range inputsIn(entry) {
-		problems = append(problems, fmt.Sprintf("config %s:%d: server %q: ${input:…} asks a user, and a node has none; write ${VAR} or ${file:/path/of/the/secret}", s.Path, lineOf(text, offset), s.Entry))
+		add(offset, "${input:…} asks a user, and a node has none; write ${VAR} or ${file:/path/of/the/secret}")
 	}
-	definition := entry.Clone()
-	definition.Standardize()
-	return fleet.Server{Name: s.Spec.Name, Exclusive: s.Spec.Exclusive, Labels: s.NodeLabels, Definition: compact(definition.Pack())}, problems, nil
+	if m := member(entry, "share"); m != nil && s.Share == config.ShareClient {
+		add(m.Name.StartOffset, "\"share\": \"client\" starts a process for each client, and a fleet runs one process of a server for all; remove it, or run this server with mcpvisor run")
+	}
+	if m := member(entry, "standby"); m != nil && s.Spec.Standby {
+		add(m.Name.StartOffset, "\"standby\" keeps a second process started, and a fleet runs one; remove it")
+	}
+	policy := s.Spec.Policy
+	if m := member(entry, "retry"); m != nil && !isNull(m) && (policy.MaxAttempts != supervisor.Unlimited || policy.ParkEvery != 0 || policy.Intensity != supervisor.Intensity{}) {
+		add(m.Name.StartOffset, "\"retry\" bounds how often the server is started again, and a fleet never gives one up; write {\"max_attempts\": \"unlimited\"}, with \"base\", \"max\" and \"jitter\" as you like, or remove it")
+	}
+	return problems
 }
 
-func lineOf(text []byte, offset int) int { return 1 + bytes.Count(text[:offset], []byte("\n")) }
+// definition is a value as the store keeps it: without comments and spaces.
+func definition(v *hujson.Value) json.RawMessage {
+	standard := v.Clone()
+	standard.Standardize()
+	return compact(standard.Pack())
+}
 
-// entryAt finds the member of a name that begins in a line.
-func entryAt(v *hujson.Value, text []byte, name string, line int) *hujson.Value {
+// member returns the last member of an object that has the name; nil if there is none.
+func member(v *hujson.Value, name string) (found *hujson.ObjectMember) {
+	object, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil
+	}
+	for i := range object.Members {
+		if key, _ := object.Members[i].Name.Value.(hujson.Literal); key.String() == name {
+			found = &object.Members[i]
+		}
+	}
+	return found
+}
+
+func isNull(m *hujson.ObjectMember) bool {
+	literal, ok := m.Value.Value.(hujson.Literal)
+	return ok && literal.Kind() == 'n'
+}
+
+// line is the line of an offset, from 1.
+func (f *jsonFile) line(offset int) int { return 1 + bytes.Count(f.text[:offset], []byte("\n")) }
+
+// entry finds the member of a name that begins in a line.
+func (f *jsonFile) entry(v *hujson.Value, name string, line int) *hujson.Value {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {
 		return nil
@@ -203,12 +270,12 @@ func entryAt(v *hujson.Value, text []byte, name string, line int) *hujson.Value 
 	for i := range object.Members {
 		m := &object.Members[i]
 		key, _ := m.Name.Value.(hujson.Literal)
-		if key.String() == name && lineOf(text, m.Name.StartOffset) == line {
+		if key.String() == name && f.line(m.Name.StartOffset) == line {
 			if _, isObject := m.Value.Value.(*hujson.Object); isObject {
 				return &m.Value
 			}
 		}
-		if found := entryAt(&m.Value, text, name, line); found != nil {
+		if found := f.entry(&m.Value, name, line); found != nil {
 			return found
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // definitions reads texts as the files of apply.
-func definitions(t *testing.T, texts ...string) (all []fleet.Server, warned string, err error) {
+func definitions(t *testing.T, texts ...string) (read configuration, warned string, err error) {
 	t.Helper()
 	var errs bytes.Buffer
 	inv := &cli.Invocation{Context: t.Context(), Err: &errs}
@@ -26,29 +26,33 @@ func definitions(t *testing.T, texts ...string) (all []fleet.Server, warned stri
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		paths = append(paths, path)
 	}
-	all, err = readDefinitions(inv, paths)
-	return all, errs.String(), err
+	read, err = readConfiguration(inv, paths)
+	return read, errs.String(), err
 }
 
 // Definitions are the entries as they are written, with their references: nothing that these refer
 // to is needed here, and no value of this machine is in them.
 func TestApply_definitions(t *testing.T) {
 	t.Setenv("FLEET_TEST_KEY", "value-of-this-machine")
-	all, warned, err := definitions(t, `{
+	read, warned, err := definitions(t, `{
 		// comments are allowed
 		"mcpServers": {
 			"docs": {"command": "${TOOLS_DIR}/docs", "env": {"KEY": "${FLEET_TEST_KEY}", "OTHER": "${file:/nowhere/key}", "THIRD": "${keyring:mcp/docs}"}, "exclusive": true, "node_labels": {"zone": "north"}},
 			"off": {"command": "x", "disabled": true},
 			"search": {"command": "x"},
 		},
-	}`, `{"mcpServers": {"search": {"url": "${SEARCH_URL}"}}, "gateway": {}}`)
+		"gateway": {"result_max": 5},
+	}`, `{"mcpServers": {"search": {"url": "${SEARCH_URL}", "on_down": "5m", "retry": {"max_attempts": "unlimited", "base": "1s"}, "share": "shared", "standby": false}},
+		"gateway": {"profiles": {"read": {"servers": ["docs"], /* a comment */ "tools": ["read_*"],}}}}`, `{"mcpServers": {}}`)
 	require.NoError(t, err)
-	require.Contains(t, warned, `"gateway" and "journal" are not part of a fleet's configuration`)
+	require.Empty(t, warned)
+	require.JSONEq(t, `{"profiles": {"read": {"servers": ["docs"], "tools": ["read_*"]}}}`, string(read.gateway), "of the last file that has it")
+	all := read.servers
 	require.Len(t, all, 2)
 	require.Equal(t, fleet.Server{Name: "docs", Exclusive: true, Labels: map[string]string{"zone": "north"},
 		Definition: json.RawMessage(`{"command":"${TOOLS_DIR}/docs","env":{"KEY":"${FLEET_TEST_KEY}","OTHER":"${file:/nowhere/key}","THIRD":"${keyring:mcp/docs}"},"exclusive":true,"node_labels":{"zone":"north"}}`)}, all[0])
 	require.Equal(t, "search", all[1].Name)
-	require.JSONEq(t, `{"url": "${SEARCH_URL}"}`, string(all[1].Definition))
+	require.JSONEq(t, `{"url": "${SEARCH_URL}", "on_down": "5m", "retry": {"max_attempts": "unlimited", "base": "1s"}, "share": "shared", "standby": false}`, string(all[1].Definition))
 
 	spec, err := servers.ResolveDefinition("docs", json.RawMessage(`{"command": "x", "env": {"KEY": "${FLEET_TEST_KEY}"}, "node_labels": {"zone": "north"}}`))
 	require.NoError(t, err)
@@ -71,8 +75,16 @@ func TestApply_refuses(t *testing.T) {
 		"a default": {`{"mcpServers": {"github": {"command": "x", "env": {"TOKEN": "${TOKEN:-` + token + `}"}}}}`, []string{`env.TOKEN is written out`}},
 		"an input": {"{\"inputs\": [{\"id\": \"k\", \"type\": \"promptString\", \"default\": \"d\"}],\n\"servers\": {\"a\": {\"command\": \"x\",\n\"env\": {\"K\": \"${input:k}\"}}}}",
 			[]string{`a.json:3: server "a": ${input:…} asks a user`}},
-		"an unusable entry": {`{"mcpServers": {"a": {"comand": "x"}, "b": {"command": "y"}}}`, []string{`a.json:1:`, `unknown key "comand"`}},
-		"no server":         {`{"mcpServers": {}}`, []string{"no usable server"}},
+		"an unusable entry":      {`{"mcpServers": {"a": {"comand": "x"}, "b": {"command": "y"}}}`, []string{`a.json:1:`, `unknown key "comand"`}},
+		"a copy for each client": {"{\"mcpServers\": {\"a\": {\"command\": \"x\",\n\"share\": \"client\"}}}", []string{`a.json:2: server "a": "share": "client" starts a process for each client`}},
+		"a standby":              {`{"mcpServers": {"a": {"command": "x", "standby": true}}}`, []string{`a.json:1: server "a": "standby" keeps a second process started`}},
+		"a bound of attempts":    {`{"mcpServers": {"a": {"command": "x", "retry": 3}}}`, []string{`server "a": "retry" bounds how often`, `{"max_attempts": "unlimited"}`}},
+		"no attempts":            {`{"mcpServers": {"a": {"command": "x", "retry": false}}}`, []string{`server "a": "retry" bounds how often`}},
+		"parking":                {`{"mcpServers": {"a": {"command": "x", "retry": {"max_attempts": "unlimited", "park": "1m"}}}}`, []string{`server "a": "retry" bounds how often`}},
+		"an intensity":           {`{"mcpServers": {"a": {"command": "x", "retry": {"max_attempts": "unlimited", "intensity": {"restarts": 2, "window": "1m"}}}}}`, []string{`server "a": "retry" bounds how often`}},
+		"a journal":              {"{\"mcpServers\": {\"a\": {\"command\": \"x\"}},\n\"journal\": \"calls\"}", []string{`a.json:2: "journal" is a file of one machine`, "--journal FILE"}},
+		"an unusable gateway":    {`{"mcpServers": {"a": {"command": "x"}}, "gateway": {"profiles": {"read": {"tool": ["x"]}}}}`, []string{`unknown key "gateway.profiles.read.tool"`}},
+		"no server":              {`{"mcpServers": {}}`, []string{"no usable server"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := definitions(t, one.text)
@@ -90,11 +102,11 @@ func TestApply_difference(t *testing.T) {
 	server := func(name, definition string) fleet.Server {
 		return fleet.Server{Name: name, Definition: json.RawMessage(definition)}
 	}
-	got := difference([]fleet.Server{server("same", `{"command":"x"}`), server("changed", `{"command":"x"}`), server("gone", `{}`), server("labels", `{}`)},
-		[]fleet.Server{server("same", `{"command": "x"}`), server("changed", `{"command":"y"}`), server("new", `{}`), {Name: "labels", Labels: map[string]string{"a": "b"}, Definition: json.RawMessage(`{}`)}})
-	require.Equal(t, applied{Added: []string{"new"}, Changed: []string{"changed", "labels"}, Removed: []string{"gone"}, Unchanged: 1}, got)
+	got := difference(configuration{servers: []fleet.Server{server("same", `{"command":"x"}`), server("changed", `{"command":"x"}`), server("gone", `{}`), server("labels", `{}`)}, gateway: json.RawMessage(`{"a":1}`)},
+		configuration{servers: []fleet.Server{server("same", `{"command": "x"}`), server("changed", `{"command":"y"}`), server("new", `{}`), {Name: "labels", Labels: map[string]string{"a": "b"}, Definition: json.RawMessage(`{}`)}}, gateway: json.RawMessage(`{"a":2}`)})
+	require.Equal(t, applied{Added: []string{"new"}, Changed: []string{"changed", "labels"}, Removed: []string{"gone"}, Unchanged: 1, Gateway: "changed"}, got)
 	var out bytes.Buffer
 	got.DryRun, got.Generation = true, 3
 	require.NoError(t, got.print(&cli.Invocation{Out: &out}))
-	require.Equal(t, "added    new\nchanged  changed, labels\nremoved  gone\nunchanged  1 server\nnothing was written; the fleet is at generation 3\n", out.String())
+	require.Equal(t, "added    new\nchanged  changed, labels\nremoved  gone\ngateway  changed\nunchanged  1 server\nnothing was written; the fleet is at generation 3\n", out.String())
 }

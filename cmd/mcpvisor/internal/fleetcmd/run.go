@@ -64,13 +64,13 @@ func (cmd *runCmd) Run(inv *servers.Opener) error {
 	}
 	inv.Sources = cli.NodeSources(cmd.Node)
 	return cmd.RunNode(inv, daemon.Fleet{ID: cmd.Node, Name: "node " + cmd.Node + " of " + cmd.name(), LeaveTimeout: cmd.LeaveTimeout,
-		Join: func(ctx context.Context, options []facade.Option, specs *daemon.Specs) (daemon.Node, error) {
-			return cmd.join(ctx, config, options, specs)
+		Join: func(ctx context.Context, options []facade.Option, followed *daemon.Followed) (daemon.Node, error) {
+			return cmd.join(ctx, config, options, followed)
 		}})
 }
 
 // join makes the node.
-func (cmd *runCmd) join(ctx context.Context, config fleet.Config, options []facade.Option, specs *daemon.Specs) (none daemon.Node, err error) {
+func (cmd *runCmd) join(ctx context.Context, config fleet.Config, options []facade.Option, followed *daemon.Followed) (none daemon.Node, err error) {
 	if config.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", cmd.Listen); err != nil {
 		return none, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("other nodes cannot reach this one: %v; choose another address for --listen", err)}}
 	}
@@ -78,9 +78,16 @@ func (cmd *runCmd) join(ctx context.Context, config fleet.Config, options []faca
 	config.Resolve = func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {
 		spec, err := servers.ResolveDefinition(name, definition)
 		if err == nil {
-			specs.Set(spec)
+			followed.Resolved(spec)
 		}
 		return spec, err
+	}
+	config.Configured = func(gateway json.RawMessage, all []fleet.Server) {
+		definitions := make(map[string]json.RawMessage, len(all))
+		for _, s := range all {
+			definitions[s.Name] = s.Definition
+		}
+		followed.Configured(gateway, definitions)
 	}
 	joining, cancel := context.WithTimeout(ctx, cmd.JoinTimeout)
 	defer cancel()

@@ -95,3 +95,30 @@ func ResolveDefinition(name string, definition json.RawMessage) (mcpvisor.Server
 	}
 	return failed(strings.Join(problems, "; "))
 }
+
+// GatewayOfFleet reads what the gateways of a fleet offer, as a configuration file says it: its "gateway",
+// nil without one, and "on_down" of the definitions, by name. Nothing else of them is read, so it does not
+// matter whether this machine could run them.
+func GatewayOfFleet(gateway json.RawMessage, definitions map[string]json.RawMessage) (*config.File, error) {
+	entries := map[string]any{}
+	for name, definition := range definitions {
+		var keys map[string]json.RawMessage
+		if json.Unmarshal(definition, &keys) != nil {
+			continue
+		}
+		for _, key := range []string{"on_down", "onDown"} {
+			if value, ok := keys[key]; ok {
+				entries[name] = map[string]any{"command": "not-read", key: value}
+			}
+		}
+	}
+	top := map[string]any{"mcpServers": entries}
+	if gateway != nil {
+		top["gateway"] = gateway
+	}
+	text, err := json.Marshal(top)
+	if err != nil {
+		return nil, errors.New("it is not JSON")
+	}
+	return config.Parse(text, "of the fleet")
+}

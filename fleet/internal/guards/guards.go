@@ -1,8 +1,8 @@
-package fleet
+// Package guards keeps a guard (package guard) for each life of a node.
+package guards
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,11 +11,9 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 
-// guards keep one guard for each life of the node. Safe for concurrent use.
-type guards struct {
-	ticket func(store.Lease) ([]byte, error) // nil: the node has no guard
-	// ready is called when there is a guard, after there was none. lost is called when the guard of
-	// the present life is gone: the life must end.
+// Guards are the guards of a node, one for each of its lives. Safe for concurrent use.
+type Guards struct {
+	ticket      func(store.Lease) ([]byte, error) // nil: the node has no guard
 	ready, lost func()
 
 	mu       sync.Mutex
@@ -28,11 +26,18 @@ type guards struct {
 	closed   bool
 }
 
-// errNoGuard: exclusive servers need a guard.
-var errNoGuard = errors.New("exclusive servers need a guard, which ends them when this node hangs: set Config.GuardTicket and call guard.Main first in main, or set Config.AllowUnguarded")
+// New makes the guards of a node, whose lives have tickets; nil: the node has no guard. ready is called when
+// there is a guard, after there was none, or when none could be started. lost is called when the guard of the
+// present life is gone: the life must end.
+func New(ticket func(store.Lease) ([]byte, error), ready, lost func()) *Guards {
+	return &Guards{ticket: ticket, ready: ready, lost: lost}
+}
 
-// setDeadline says until when the life of a lease is in force.
-func (g *guards) setDeadline(lease store.Lease, deadline time.Duration) {
+// Exist reports whether the node has guards.
+func (g *Guards) Exist() bool { return g.ticket != nil }
+
+// SetDeadline says until when the life of a lease is in force.
+func (g *Guards) SetDeadline(lease store.Lease, deadline time.Duration) {
 	if g.ticket == nil {
 		return
 	}
@@ -58,7 +63,7 @@ func (g *guards) setDeadline(lease store.Lease, deadline time.Duration) {
 	g.startLocked()
 }
 
-func (g *guards) startLocked() {
+func (g *Guards) startLocked() {
 	if g.starting || g.closed {
 		return
 	}
@@ -67,14 +72,14 @@ func (g *guards) startLocked() {
 }
 
 // start starts the guard of the present life.
-func (g *guards) start() {
+func (g *Guards) start() {
 	g.mu.Lock()
 	lease, deadline := g.lease, g.deadline
 	g.mu.Unlock()
 	ticket, err := g.ticket(lease)
 	var made *guard.Guard
 	if err == nil {
-		made, err = guard.Start(context.Background(), guard.Config{Ticket: ticket, Deadline: deadline, OnLost: func(error) { g.onLost(lease) }})
+		made, err = guard.Start(context.Background(), guard.Config{Ticket: ticket, Deadline: deadline, OnLost: func(error) { g.Lost(lease) }})
 	}
 	g.mu.Lock()
 	g.starting, g.err = false, err
@@ -96,8 +101,8 @@ func (g *guards) start() {
 	}
 }
 
-// onLost follows the end of a guard that could not be replaced.
-func (g *guards) onLost(lease store.Lease) {
+// Lost follows the end of a guard that could not be replaced.
+func (g *Guards) Lost(lease store.Lease) {
 	g.mu.Lock()
 	lost := g.lease == lease && g.guard != nil && !g.closed
 	if lost {
@@ -110,8 +115,8 @@ func (g *guards) onLost(lease store.Lease) {
 	}
 }
 
-// current returns the guard of the present life. nil, nil: it is being started.
-func (g *guards) current() (*guard.Guard, error) {
+// Current returns the guard of the present life. nil, nil: it is being started.
+func (g *Guards) Current() (*guard.Guard, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.guard == nil && g.err != nil {
@@ -120,9 +125,9 @@ func (g *guards) current() (*guard.Guard, error) {
 	return g.guard, nil
 }
 
-// close ends the guard when the node has ended its servers. If it has not, the guard stays: it ends them
+// Close ends the guard when the node has ended its servers. If it has not, the guard stays: it ends them
 // when the deadline has come or this process ends, and then gives the lease back.
-func (g *guards) close(ended bool) {
+func (g *Guards) Close(ended bool) {
 	g.mu.Lock()
 	g.closed = true
 	if g.guard != nil && ended {

@@ -43,7 +43,7 @@ func (d *dialer) NewSession() transport.Session {
 	case here == nil && to != nil:
 		return newRemoteSession(d, *to)
 	}
-	return &nowhere{life: newLife(), name: d.spec.Name, unable: d.err}
+	return &nowhere{life: newLife(), name: d.spec.Name, unable: d.node.unable(d.spec.Name)}
 }
 
 func (d *dialer) localSession(here *local) transport.Session {

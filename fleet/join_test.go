@@ -192,6 +192,6 @@ func TestNode_Move(t *testing.T) {
 		require.False(t, result.IsError)
 		require.Eventually(t, func() bool { return nodeOf(a, name) == to && nodeOf(b, name) == to }, 20*time.Second, 5*time.Millisecond)
 	}
-	require.ErrorContains(t, a.Move(ctx, "s0", "c"), `node "c" is not there`)
+	require.ErrorContains(t, a.Move(ctx, "s0", "c"), `move server "s0" to node "c": the fleet has no such node`)
 	require.ErrorContains(t, a.Move(ctx, "nothing", "b"), "no such server")
 }

@@ -84,6 +84,7 @@ type definition struct {
 	shown      mcpvisor.ServerSpec // as it is registered
 	err        error               // why this node cannot run it
 	registered bool                // with this definition
+	gaveUp     error               // why this node has given it up; nil: it has not
 }
 
 // Join makes this process a node of a fleet. It returns when the node is a member and knows the
@@ -127,6 +128,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	})
 	n.work.Go(func() { n.followSpecs(n.ctx) })
 	n.work.Go(func() { n.followDrain(n.ctx) })
+	n.work.Go(func() { n.followEvictions(n.ctx) })
 	n.work.Go(func() { n.catalogs.publish(n.ctx) })
 	n.work.Go(func() { n.catalogs.watchEvents(n.ctx) })
 	n.work.Go(func() { n.catalogs.follow(n.ctx) })
@@ -292,6 +294,7 @@ func (n *Node) followSpecs(ctx context.Context) {
 		for name, d := range wanted {
 			_, has := n.Client.ServerStatus(name)
 			d.registered = has && (d.registered || err == nil)
+			n.leaveToOthersLocked(name)
 		}
 		for name := range n.ours {
 			if wanted[name] == nil && n.specs[name] == nil { // one that was removed meanwhile is still registered
@@ -381,6 +384,45 @@ func (n *Node) resolveOne(d *definition) {
 	d.spec, d.shown, d.err, d.resolved = spec, shown(spec), err, true
 	n.runner.Refuse(d.name, err != nil) // in the order of what is known
 	n.register()
+}
+
+// followEvictions leaves servers to other nodes that this one has given up: a further attempt here would
+// not help, because a program is missing, or there is no guard.
+func (n *Node) followEvictions(ctx context.Context) {
+	for e := range n.Client.Watch(ctx, mcpvisor.EventEvicted, mcpvisor.EventMissed) {
+		n.mu.Lock()
+		if e.Kind == mcpvisor.EventEvicted {
+			n.leaveToOthersLocked(e.Server)
+		} else {
+			for name := range n.specs {
+				n.leaveToOthersLocked(name)
+			}
+		}
+		n.mu.Unlock()
+	}
+}
+
+// leaveToOthersLocked refuses a server that is placed here and was given up by its present definition,
+// until that changes or the process ends.
+func (n *Node) leaveToOthersLocked(name string) {
+	d := n.specs[name]
+	status, _ := n.Client.ServerStatus(name)
+	if d == nil || !d.registered || d.gaveUp != nil || status.State != supervisor.StateEvicted || status.LastCause == nil || n.routes.localOf(name) == nil {
+		return
+	}
+	d.gaveUp = status.LastCause
+	n.log.Warn().Err(d.gaveUp).Str("server", name).Msg("this node cannot run the server, and leaves it to others")
+	n.runner.Refuse(name, true)
+}
+
+// unable returns why this node cannot run a server; nil: it could.
+func (n *Node) unable(name string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if d := n.specs[name]; d != nil {
+		return errors.Join(d.err, d.gaveUp)
+	}
+	return nil
 }
 
 // register has the registered servers follow the specifications.

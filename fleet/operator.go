@@ -77,7 +77,7 @@ func Read(ctx context.Context, s store.Store) (status Status, servers []Server, 
 }
 
 // ErrUnknownNode: the fleet has no node of that name with a lease.
-var ErrUnknownNode = errors.New("the fleet has no such node; it may have ended, or have no lease")
+var ErrUnknownNode = records.ErrUnknownNode
 
 // drainPrefix begins the keys drain/<id>/<life>, by which an operator who reaches the store, and no
 // node, makes a node drain. They go with the lease of that life.

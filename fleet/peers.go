@@ -107,6 +107,14 @@ func (p *peers) changed(n *neighbour, err error) {
 	}
 }
 
+// why returns why the last attempt to connect has failed, or else what was known before.
+func (n *neighbour) why(known error) error {
+	if err := n.client.Reachable(); err != nil {
+		return err
+	}
+	return known
+}
+
 // wait waits until a node can be reached.
 func (p *peers) wait(ctx context.Context, n *neighbour) error {
 	for {
@@ -119,7 +127,7 @@ func (p *peers) wait(ctx context.Context, n *neighbour) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("node %q cannot be reached: %w", n.node, err)
+			return fmt.Errorf("node %q cannot be reached: %w", n.node, n.why(err))
 		}
 	}
 }
@@ -132,7 +140,7 @@ func (p *peers) unreachable() map[string]string {
 	why := map[string]string{}
 	for key, n := range p.byAddress {
 		if n.err != nil && len(n.sessions) > 0 {
-			why[key[0]] = n.err.Error()
+			why[key[0]] = n.why(n.err).Error()
 		}
 	}
 	return why

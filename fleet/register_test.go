@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -95,4 +96,53 @@ func TestNode_configured(t *testing.T) {
 	status, _, err := Read(ctx, w.store)
 	require.NoError(t, err)
 	require.Nil(t, status.Gateway)
+}
+
+// A server that a node gives up, as one whose program is missing there, is left to another node, and
+// the node can reach it there. If no node can run it, each says why.
+func TestNode_leaves_what_it_cannot_run(t *testing.T) {
+	w := newWorld(t)
+	missing := func(name string) (mcpvisor.ServerSpec, error) {
+		return mcpvisor.ServerSpec{Name: name, Stdio: &mcpvisor.Stdio{Command: "no-such-program"}}, nil
+	}
+	a := w.join("a", func(c *Config) {
+		c.Resolve = func(name string, _ json.RawMessage) (mcpvisor.ServerSpec, error) { return missing(name) }
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, someServers(1, 0))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		err := a.unable("s0")
+		return err != nil && a.Status().Servers[0].Node == ""
+	}, 20*time.Second, time.Millisecond)
+	require.ErrorContains(t, a.unable("s0"), `command "no-such-program" not found`)
+
+	w.join("b")
+	require.NoError(t, a.WaitReady(ctx, "s0"))
+	require.Equal(t, "b", nodeOf(a, "s0"))
+	_, err = a.CallTool(ctx, "s0/echo", map[string]any{"text": "x"})
+	require.NoError(t, err)
+
+	// Another definition is tried again.
+	_, err = a.Apply(ctx, []Server{{Name: "s0", Labels: map[string]string{"on": "nowhere"}, Definition: json.RawMessage(`{"n":2}`)}})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return a.unable("s0") == nil }, 20*time.Second, time.Millisecond)
+}
+
+// A node that was never reached says why: here its certificate is of another authority.
+func TestNode_says_why_another_cannot_be_reached(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	other.store = w.store
+	a := w.join("a")
+	b := other.join("b", func(c *Config) { c.Labels = map[string]string{"on": "b"} })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := b.Apply(ctx, []Server{{Name: "s0", Labels: map[string]string{"on": "b"}, Definition: json.RawMessage(`{}`)}})
+	require.NoError(t, err)
+	require.NoError(t, b.WaitReady(ctx))
+	require.Eventually(t, func() bool {
+		i := slices.IndexFunc(a.Status().Nodes, func(n NodeStatus) bool { return strings.Contains(n.Unreachable, "certificate") })
+		return i >= 0 && a.Status().Nodes[i].ID == "b"
+	}, 20*time.Second, 5*time.Millisecond)
 }

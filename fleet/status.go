@@ -100,6 +100,9 @@ func (n *Node) Status() Status {
 			}
 		} else {
 			server.Unplaced = whyUnplaced(name.Spec.Spec, known.Nodes)
+			if err := n.unable(name.Name); err != nil {
+				server.Unplaced += "; this node cannot: " + err.Error()
+			}
 		}
 		s.Servers = append(s.Servers, server)
 	}
@@ -108,13 +111,13 @@ func (n *Node) Status() Status {
 
 // whyUnplaced says why no node runs a server.
 func whyUnplaced(spec placement.Spec, nodes []placement.Node) string {
-	fits, full := 0, 0
+	fits, draining := 0, 0
 	for _, node := range nodes {
 		if !spec.Allows(node) {
 			continue
 		}
 		if fits++; node.Draining {
-			full++
+			draining++
 		}
 	}
 	switch {
@@ -122,8 +125,8 @@ func whyUnplaced(spec placement.Spec, nodes []placement.Node) string {
 		return "no node has a lease"
 	case fits == 0:
 		return "no node has the labels that it asks for"
-	case fits == full:
+	case fits == draining:
 		return "all nodes with its labels drain"
 	}
-	return "no node has taken it yet: the last one was lost or has released it, or all that fit have reached their capacity"
+	return "not taken yet; if it stays so, nodes are full or cannot run it: see their logs"
 }

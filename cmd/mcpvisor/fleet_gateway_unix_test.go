@@ -106,6 +106,17 @@ func TestFleet_gateway(t *testing.T) {
 		return slices.Equal([]string{"kept__write", "withdrawn__write"}, toolNames(t, read)) && slices.Equal(toolNames(t, read), toolNames(t, readToo))
 	}, 20*time.Second, 10*time.Millisecond, "the sessions go on")
 
+	refused := func(says string, args ...string) {
+		t.Helper()
+		out, code := runTool(t, args...)
+		require.NotZero(t, code)
+		require.Contains(t, out, says)
+	}
+	refused("node a is running already (pid ", "fleet", "run", "--node", "a", "--certs", certs, "--listen", "127.0.0.1:0", "--allow-unguarded")
+	refused(`move server "kept" to node "z": the fleet has no such node; it may have ended, or have no lease; mcpvisor fleet status lists the nodes`, "fleet", "move", "kept", "z")
+	refused("--config fleet:a is a node, and its servers are those of its fleet", "--config", "fleet:a", "add", "new", "--", "x")
+	require.NoFileExists(t, "fleet:a")
+
 	for _, dir := range slices.Collect(maps.Values(pids)) {
 		for _, pid := range mcptest.PIDs(dir) {
 			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))

@@ -21,7 +21,7 @@ const MoveTTL = 30 * time.Second
 // A move is no pin. Later, the name goes where placement wants it; labels are pins.
 func RequestMove(ctx context.Context, s store.Store, name, nodeID string) (lease store.Lease, err error) {
 	if err := checkMove(ctx, s, name, nodeID); err != nil {
-		return 0, fmt.Errorf("move of server %q: %w", name, err)
+		return 0, err
 	}
 	if lease, err = s.Grant(ctx, MoveTTL); err != nil {
 		return 0, err
@@ -31,13 +31,16 @@ func RequestMove(ctx context.Context, s store.Store, name, nodeID string) (lease
 		Then: []store.Change{store.PutLeased(MoveKey(name), Encode(Move{Node: nodeID}, nil), lease)},
 	})
 	if err == nil && !result.OK {
-		err = fmt.Errorf("move of server %q: it was removed", name)
+		err = errors.New("the server was removed")
 	}
 	if err != nil {
 		return 0, errors.Join(err, s.Revoke(ctx, lease))
 	}
 	return lease, nil
 }
+
+// ErrUnknownNode: the fleet has no node of that name with a lease.
+var ErrUnknownNode = errors.New("the fleet has no such node; it may have ended, or have no lease")
 
 // checkMove finds out whether the node may take the name. Nodes ignore a move to one that may not.
 func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
@@ -71,11 +74,11 @@ func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
 	case !known:
 		return errors.New("the fleet has no such server")
 	case revision == 0:
-		return fmt.Errorf("node %q is not there", nodeID)
+		return ErrUnknownNode
 	case newest.Draining:
-		return fmt.Errorf("node %q is draining", nodeID)
+		return errors.New("the node hands over all its servers (drain)")
 	case !spec.Allows(newest):
-		return fmt.Errorf("node %q does not have the labels %v", nodeID, spec.Labels)
+		return fmt.Errorf("the node does not have the labels %v that the server asks for", spec.Labels)
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ func TestRequestMove(t *testing.T) {
 	put(t, s, "nodes/later/a", `{"v":2}`)
 	before := values(t, s)
 	for problem, move := range map[string][2]string{
-		`move of server "b": the fleet has no such server`:           {"b", "n1"},
-		`move of server "later": the record has version 2`:           {"later", "n1"},
-		`move of server "a": node "n" is not there`:                  {"a", "n"},
-		`move of server "a": node "drains" is draining`:              {"a", "drains"},
-		`move of server "a": node "n10" does not have the labels`:    {"a", "n10"},
-		`move of server "a": node "later": the record has version 2`: {"a", "later"},
+		`the fleet has no such server`:                {"b", "n1"},
+		`the record has version 2`:                    {"later", "n1"},
+		`the fleet has no such node`:                  {"a", "n"},
+		`the node hands over all its servers (drain)`: {"a", "drains"},
+		`the node does not have the labels`:           {"a", "n10"},
+		`node "later": the record has version 2`:      {"a", "later"},
 	} {
 		_, err := records.RequestMove(t.Context(), s, move[0], move[1])
 		require.ErrorContains(t, err, problem)
@@ -43,6 +43,6 @@ func TestRequestMove(t *testing.T) {
 		return err
 	}
 	_, err = records.RequestMove(t.Context(), s, "a", "n1")
-	require.ErrorContains(t, err, `move of server "a": it was removed`)
+	require.ErrorContains(t, err, `the server was removed`)
 	require.NotContains(t, values(t, s), "move/a")
 }

@@ -37,7 +37,7 @@ type Serving struct {
 	HTTP      string   `help:"Serve the page, its API and the probes at this address, as in 127.0.0.1:7777. An address that other machines can reach needs a token: --token-file, or the variable MCPVISOR_TOKEN." name:"http" placeholder:"ADDR"`
 	TokenFile string   `help:"File with the token that the page requires." placeholder:"FILE" complete:"file"`
 	Controls  bool     `help:"Allow users of the page to call tools and restart servers."`
-	Require   []string `help:"Servers that must be ready for /readyz to answer 200. Probes that ask about these need no token (default: all servers)." sep:"," placeholder:"NAME" complete:"server"`
+	Require   []string `help:"Servers that must be ready for /readyz to answer 200. Probes that ask about these need no token (default: all servers; for a node of a fleet: none)." sep:"," placeholder:"NAME" complete:"server"`
 
 	MaxStarts int `help:"How many servers may start at one time (default: 16 for each processor)." placeholder:"N"`
 
@@ -50,7 +50,7 @@ type Serving struct {
 	MCPOIDCScopes   []string `help:"Scopes that such a token must have." name:"mcp-oidc-scope" sep:"," placeholder:"SCOPE"`
 	MCPOIDCProfile  string   `help:"Claim of such a token that names the profile of the client. Without it a token is refused." name:"mcp-oidc-profile-claim" placeholder:"CLAIM"`
 
-	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
+	Journal string `help:"File that keeps the calls with a key (mcpvisor call --key, and key of POST api/call) beyond the end of this process, so that each is executed at most once. It is made if it does not exist (default: none for a node of a fleet, otherwise \"journal\" of the configuration)." placeholder:"FILE" complete:"file"`
 
 	SocketGroup string `help:"Let the members of this group use the socket of this run, so that their commands use its servers." placeholder:"GROUP"`
 }
@@ -286,6 +286,10 @@ func (cmd *Serving) listenOnSocket(inv *servers.Opener) (*socket.Listener, error
 		}
 	}
 	if inUse := (*socket.InUseError)(nil); errors.As(err, &inUse) {
+		if id, isNode := inv.Sources.Node(); isNode {
+			return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed,
+				Message: fmt.Sprintf("node %s is running already (pid %d); mcpvisor --config fleet:%s status shows its servers, and an interrupt ends it", id, inUse.PID, id)}}
+		}
 		return nil, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed,
 			Message: inUse.Error() + "; mcpvisor status shows its servers, and an interrupt ends it"}}
 	}

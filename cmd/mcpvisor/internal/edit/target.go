@@ -20,7 +20,10 @@ type targetFlags struct {
 // target returns the file that a command changes: the user's file with --user, else the last
 // file that the user has named, else that of this directory.
 func target(s cli.Sources, user bool) (string, error) {
+	id, isNode := s.Node()
 	switch {
+	case isNode && !user:
+		return "", cli.UsageError("--config fleet:%s is a node, and its servers are those of its fleet; change the file that you apply, and run mcpvisor fleet apply FILE", id)
 	case user && cli.UserConfig() == "":
 		return "", cli.UsageError("there is no directory for the user's configuration; set HOME, or use --config")
 	case user && s.Chosen:

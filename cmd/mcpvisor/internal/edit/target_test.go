@@ -26,6 +26,7 @@ func TestTarget(t *testing.T) {
 		{chosen, true, ""}, // two files are named
 		{found, false, config.DefaultPath},
 		{found, true, cli.UserConfig()},
+		{cli.NodeSources("a"), false, ""}, // a node of a fleet is no file
 	} {
 		path, err := target(c.sources, c.user)
 		require.Equal(t, c.want, path)

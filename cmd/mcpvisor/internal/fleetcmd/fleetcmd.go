@@ -130,9 +130,14 @@ func within(inv *cli.Invocation, f func(ctx context.Context) error) error {
 	case inv.Context.Err() != nil:
 		return cli.ErrInterrupted
 	case err != nil && ctx.Err() != nil:
-		return unavailable(fmt.Errorf("etcd has not answered within %v; check --etcd and the certificates, and that a majority of its members is there", requestTimeout))
+		return silentStore(requestTimeout)
 	}
 	return err
+}
+
+// silentStore is the error about an etcd that did not answer for a time.
+func silentStore(after time.Duration) error {
+	return unavailable(fmt.Errorf("etcd has not answered within %v; check --etcd and the certificates, and that a majority of its members is there", after))
 }
 
 // unavailable is an error about what cannot be reached.

@@ -80,6 +80,9 @@ func (cmd *moveCmd) Run(inv *cli.Invocation) error {
 		if inv.Context.Err() != nil {
 			return cli.ErrInterrupted
 		}
+		if errors.Is(err, fleet.ErrUnknownNode) {
+			return cli.UsageError("%v; mcpvisor fleet status lists the nodes", err)
+		}
 		return err
 	}
 	inv.Note("server %s is on node %s", cmd.Server, cmd.Node)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,12 +66,15 @@ func (cmd *runCmd) Run(inv *servers.Opener) error {
 	inv.Sources = cli.NodeSources(cmd.Node)
 	return cmd.RunNode(inv, daemon.Fleet{ID: cmd.Node, Name: "node " + cmd.Node + " of " + cmd.name(), LeaveTimeout: cmd.LeaveTimeout,
 		Join: func(ctx context.Context, options []facade.Option, followed *daemon.Followed) (daemon.Node, error) {
-			return cmd.join(ctx, config, options, followed)
+			return cmd.join(ctx, &inv.Invocation, config, options, followed)
 		}})
 }
 
+// joinNotice is how long etcd may be silent until the user is told that the node waits for it.
+const joinNotice = 3 * time.Second
+
 // join makes the node.
-func (cmd *runCmd) join(ctx context.Context, config fleet.Config, options []facade.Option, followed *daemon.Followed) (none daemon.Node, err error) {
+func (cmd *runCmd) join(ctx context.Context, inv *cli.Invocation, config fleet.Config, options []facade.Option, followed *daemon.Followed) (none daemon.Node, err error) {
 	if config.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", cmd.Listen); err != nil {
 		return none, &cli.ExitError{Code: cli.ExitFailed, Report: cli.Report{Kind: cli.KindFailed, Message: fmt.Sprintf("other nodes cannot reach this one: %v; choose another address for --listen", err)}}
 	}
@@ -91,14 +95,16 @@ func (cmd *runCmd) join(ctx context.Context, config fleet.Config, options []faca
 	}
 	joining, cancel := context.WithTimeout(ctx, cmd.JoinTimeout)
 	defer cancel()
+	waiting := time.AfterFunc(joinNotice, func() { inv.Note("waiting for etcd at %s, up to %v", strings.Join(cmd.Etcd, ", "), cmd.JoinTimeout) })
 	node, err := fleet.Join(joining, config)
+	waiting.Stop()
 	switch {
 	case ctx.Err() != nil && err != nil:
 		_ = config.Listener.Close()
 		return none, cli.ErrInterrupted
 	case err != nil && joining.Err() != nil:
 		_ = config.Listener.Close()
-		return none, unavailable(fmt.Errorf("%w; check --etcd and the certificates, and that a majority of its members is there", err))
+		return none, silentStore(cmd.JoinTimeout)
 	case err != nil:
 		_ = config.Listener.Close()
 		return none, cli.UsageError("%v", err)

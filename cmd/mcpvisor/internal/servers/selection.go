@@ -44,7 +44,7 @@ func (o *Opener) loadFiles(options ...config.Option) (*config.File, error) {
 	id, isNode := o.Sources.Node()
 	switch {
 	case errors.Is(err, os.ErrNotExist) && isNode:
-		return nil, cli.UsageError("no node %s of a fleet is running on this machine; start it with mcpvisor fleet run --node %s", id, id)
+		return nil, cli.UsageError("no node %s of a fleet is running on this machine, or this command works with configuration files only; mcpvisor fleet run --node %s starts the node", id, id)
 	case errors.Is(err, os.ErrNotExist) && !o.Sources.Chosen:
 		return nil, cli.UsageError("%v; mcpvisor init makes one, and mcpvisor import takes servers from other hosts", err)
 	case err != nil:

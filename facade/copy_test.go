@@ -98,7 +98,7 @@ func TestWithUnaskedHandlers(t *testing.T) {
 	for _, row := range []struct {
 		answers facade.Declared
 		want    string
-	}{{facade.Declared{Elicitation: true}, "decline"}, {facade.Declared{Sampling: true}, "nobody was asked"}} {
+	}{{facade.Declared{Elicitation: true}, "decline"}, {facade.Declared{Sampling: true}, "no client was asked"}} {
 		asked := make(chan string, 10)
 		h := &facade.CallHandlers{RawAnswers: row.answers, Raw: func(_ context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 			asked <- r.Method

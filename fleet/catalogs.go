@@ -15,7 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// catalogRecord is what the store says of the catalog of a server: the owner has it by this digest.
+// catalogRecord is the record of the catalog of a server in the store. The owner has the catalog with
+// this digest.
 type catalogRecord struct {
 	Epoch  uint64 `json:"epoch"` // of the placement whose server has listed it
 	Digest string `json:"digest"`

@@ -31,7 +31,7 @@ type local struct {
 	turnstile // leaving: the server is handed over or ended
 
 	mu       sync.Mutex
-	closed   bool // no session is opened any more
+	closed   bool // no further session is opened
 	sessions map[*localSession]bool
 	reported bool // ended was called
 	stuck    bool // something could not be ended
@@ -142,7 +142,7 @@ func (s *localSession) Request(ctx context.Context, r transport.Request) (json.R
 	return s.Session.Request(ctx, r)
 }
 
-// moving is the error of a call that nobody has seen, because the server is on its way.
+// moving is the error of a call that was not sent, because the server is moving to another node.
 func moving(name string, why error) *mcpvisor.Error {
 	return &mcpvisor.Error{Server: name, Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent, RetryAfter: pauseBeforeRetry, Cause: why}
 }

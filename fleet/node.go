@@ -176,7 +176,7 @@ func (n *Node) Drain(ctx context.Context) error {
 
 var errClosed = errors.New("the node has left the fleet")
 
-// Leave drains, gives the lease back, and ends the node. If ctx ends first, it goes on as Close.
+// Leave drains, gives the lease back, and ends the node. If ctx ends first, it continues as Close does.
 func (n *Node) Leave(ctx context.Context) error {
 	n.runner.Leave()
 	var err error
@@ -223,7 +223,7 @@ const (
 )
 
 // work counts the goroutines of a node. After Wait has begun, none is started: what would be done is
-// of no use any more.
+// no longer of use.
 type work struct {
 	mu    sync.Mutex
 	ended bool // guarded by mu
@@ -501,7 +501,7 @@ var errGuardStarts = errors.New("the guard of the node is being started")
 // inForce reports whether the life of the node is not over.
 func (n *Node) inForce() bool { return int64(boottime.Now()) < n.deadline.Load() }
 
-// lifeNow returns the present life, as records name it; "" if there is none.
+// lifeNow returns the present life, as records name it; "" without one.
 func (n *Node) lifeNow() string {
 	if lease := n.lease.Load(); lease != 0 && n.inForce() {
 		return lifeName(store.Lease(lease))

@@ -15,7 +15,7 @@ type Status struct {
 	// Node is the id of this node. Member: it has a lease, and takes part.
 	Node   string `json:"node"`
 	Member bool   `json:"member"`
-	// LeaseEnds is when the lease of this node is over if it cannot be renewed; zero if there is none.
+	// LeaseEnds is when the lease of this node is over if it cannot be renewed; zero without a lease.
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
 	// StaleSince is when the store last said something, if that is longer ago than it should be: the
 	// rest may be old. Zero: it is not.

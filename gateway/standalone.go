@@ -56,8 +56,8 @@ func WithStandaloneQuestions(q *StandaloneQuestions) Option {
 }
 
 var (
-	errSeveralClients = &jsonrpc.Error{Code: message.CodeBusy, Message: "nobody was asked: no call is known to which the request belongs, and several clients are connected"}
-	errModernClient   = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client speaks " + modernVersion + ", in which it can be asked because of a call only, if that declares that it is answered"}
+	errSeveralClients = &jsonrpc.Error{Code: message.CodeBusy, Message: "no client was asked: no call is known to which the request belongs, and several clients are connected"}
+	errModernClient   = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client speaks " + modernVersion + ", in which it can be asked because of a call only, if that declares that it is answered"}
 )
 
 // set notes what is known of a session.
@@ -156,7 +156,7 @@ func (q *StandaloneQuestions) ask(ctx context.Context, r facade.ServerRequest) (
 // askAnytime is ask for a client that all calls are of.
 func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {
 	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, r.Method) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "nobody was asked: the client has not declared that it answers " + r.Method}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no client was asked: the client has not declared that it answers " + r.Method}
 	}
 	return c.ask(ctx, r)
 }

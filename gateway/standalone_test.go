@@ -117,6 +117,6 @@ func TestStandaloneQuestions_not_wanted(t *testing.T) {
 	answers := make(chan string, 1)
 	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: rootsServer(answers)})
 	openRaw(t, Transport(c)).initializeWith(`{"roots":{}}`)
-	require.Contains(t, receive(t, answers), "nobody was asked")
+	require.Contains(t, receive(t, answers), "no client was asked")
 	require.NoError(t, c.Close(context.Background()))
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
-// etcdProgram returns the path of etcd; it skips the test if there is none.
+// etcdProgram returns the path of etcd. It skips the test if etcd is not installed.
 func etcdProgram(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("MCPVISOR_ETCD"); path != "" {

@@ -80,7 +80,7 @@ func TestQuestions_through_commands(t *testing.T) {
 			require.NoError(t, session.Close())
 			silent := open(t, start(), version, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 			for _, q := range questionsOf {
-				require.Contains(t, consult(t, silent, tool, q.method, q.params), "nobody was asked", q.method)
+				require.Contains(t, consult(t, silent, tool, q.method, q.params), "no client was asked", q.method)
 			}
 			require.NoError(t, silent.Close())
 		}
@@ -164,6 +164,6 @@ func TestQuestions_of_a_wrapped_server_without_a_call(t *testing.T) {
 	case err := <-failed:
 		require.NoError(t, err)
 	case <-time.After(endTimeout * slowdown):
-		require.FailNow(t, "nobody was asked")
+		require.FailNow(t, "no client was asked")
 	}
 }

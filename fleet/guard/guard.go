@@ -37,7 +37,7 @@ const (
 	releasePause   = 200 * time.Millisecond
 )
 
-// message is what the node tells its guard, as one line of JSON. The guard answers with the number.
+// message is one line of JSON from the node to its guard. The guard answers with the number.
 type message struct {
 	Number   uint64        `json:"n"`
 	Token    string        `json:"token,omitempty"` // in the first one, with Ticket

@@ -32,7 +32,7 @@ func (p Policy) withDefaults() Policy {
 	}
 }
 
-// EffectKind is what the caller of [Planner.Step] must do.
+// EffectKind says what the caller of [Planner.Step] must do.
 type EffectKind int
 
 const (

@@ -2,7 +2,7 @@ package placement
 
 import "maps"
 
-// Node is what a node says of itself for as long as its lease lives.
+// Node is the record of a node. It lives as long as the lease of the node.
 type Node struct {
 	ID      string            `json:"id"`                // the same in every life
 	Life    string            `json:"life"`              // one lease of the node; never used again

@@ -163,7 +163,7 @@ func (v *View) SetPlace(now time.Duration, server string, p Place, revision int6
 	v.refresh(now, n)
 }
 
-// SetMove says that somebody wants a name to run on a node; "": nobody does any longer.
+// SetMove notes the node that a name is to move to; "": the move has ended.
 func (v *View) SetMove(server, nodeID string) {
 	if v.moves[server] == nodeID {
 		return
@@ -180,7 +180,7 @@ func (v *View) SetMove(server, nodeID string) {
 	v.version++
 }
 
-// Move returns the node on which somebody wants a name to run; "" if nobody does.
+// Move returns the node that a name is to move to; "" without a move.
 func (v *View) Move(server string) string { return v.moves[server] }
 
 // Moves returns the names for which [View.Move] is a node, sorted.

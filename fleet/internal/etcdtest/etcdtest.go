@@ -22,7 +22,7 @@ import (
 // Variable names the program etcd, if it is neither in PATH nor where .ci/etcd puts it.
 const Variable = "MCPVISOR_ETCD"
 
-// Program returns the path of etcd; it skips the test if there is none.
+// Program returns the path of etcd. It skips the test if etcd is not installed.
 func Program(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv(Variable); path != "" {

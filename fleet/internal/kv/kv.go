@@ -97,7 +97,7 @@ func (e *Engine) Expire(now time.Duration) {
 	}
 }
 
-// NextExpiry is when the next lease ends; ok is false if there is none.
+// NextExpiry is when the next lease ends; ok is false without a lease.
 func (e *Engine) NextExpiry() (at time.Duration, ok bool) {
 	for _, l := range e.leases {
 		if !ok || l.expires < at {

@@ -27,7 +27,7 @@
 // Node.Step does not run while the process is stopped. A guard, a process of its own, knows each
 // deadline (EffectDeadline) and ends the servers then. A node whose guard has gone, and is not
 // replaced within a second, ends its life itself (InputFence). If the node is stopped or killed
-// before, nobody does: that is outside of what is promised.
+// before, the servers live on: this is outside of what is promised.
 //
 // # Claims
 //

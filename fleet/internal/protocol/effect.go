@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 
-// EffectKind is what the caller must do.
+// EffectKind says what the caller must do.
 type EffectKind int
 
 const (
@@ -51,7 +51,7 @@ const (
 	EffectPlace
 	// EffectDrained: the node has no name.
 	EffectDrained
-	// EffectLeft: the node has left; it needs no input any more.
+	// EffectLeft: the node has left; it needs no further input.
 	EffectLeft
 )
 

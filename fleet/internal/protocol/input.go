@@ -2,7 +2,7 @@ package protocol
 
 import "github.com/mcpvisor/mcpvisor/fleet/store"
 
-// InputKind is what has happened.
+// InputKind says what has happened.
 type InputKind int
 
 const (

@@ -166,7 +166,7 @@ func (n *Node) keyGone(key string, revision int64) {
 	}
 }
 
-// fence ends the life. Nothing is claimed, released or started by it any more.
+// fence ends the life. It claims, releases and starts nothing further.
 func (n *Node) fence() {
 	n.state, n.planner, n.asked = StateFencing, nil, false
 	n.do(Effect{Kind: EffectDeadline})

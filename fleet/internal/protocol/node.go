@@ -153,7 +153,7 @@ func New(c Config) *Node {
 // State is where the node is with its lease.
 func (n *Node) State() State { return n.state }
 
-// Life is the current life; "" if there is none.
+// Life is the current life; "" without a lease.
 func (n *Node) Life() string { return n.life }
 
 // Deadline is when the life is over; meaningless without one.

@@ -11,7 +11,7 @@ import (
 // Snapshot is what a node knows at one time. Maps and definitions in it must not be changed.
 type Snapshot struct {
 	State State
-	Life  string // "" if there is none
+	Life  string // "" without a lease
 	// Deadline is when the life is over; without one it means nothing.
 	Deadline time.Duration
 	// Draining: the node hands over its servers and takes none. Drained: it has none left.

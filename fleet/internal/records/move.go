@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
 
-// MoveTTL bounds how long a move is tried. A lease that nobody renews ends it.
+// MoveTTL bounds how long a move is tried. It ends with a lease that is not renewed.
 const MoveTTL = 30 * time.Second
 
 // RequestMove asks that a node takes a name: the owner releases it, and the node is the first to
@@ -83,7 +83,7 @@ func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
 	return nil
 }
 
-// PlaceOf returns who runs a name; the zero Place if nobody ever did.
+// PlaceOf returns who runs a name; the zero Place if it has never run.
 func PlaceOf(ctx context.Context, s store.Store, name string) (placement.Place, error) {
 	pair, known, err := get(ctx, s, PlaceKey(name))
 	if err != nil || !known {

@@ -1,5 +1,5 @@
-// Package records is what a fleet keeps in its store: the keys, the values, and how a
-// configuration is applied.
+// Package records has the records that a fleet keeps in its store, their keys and values, and
+// applies configurations.
 //
 // # Versions
 //
@@ -24,10 +24,10 @@ const Version = 1
 
 // The keys, below the prefix that the store was given:
 //
-//	nodes/<id>/<life>  a node with a living lease; goes with the lease
+//	nodes/<id>/<life>  a node with a living lease; ends with the lease
 //	spec/<name>        a server of the fleet
 //	place/<name>       who runs it; never removed, so that epochs only grow
-//	move/<name>        which node is to take it; goes with a lease that nobody renews
+//	move/<name>        which node is to take it; ends with a lease that is not renewed
 //	gateway            what the gateways of all nodes offer; may be missing
 //	generation         which configuration was applied last
 //	catalog/<name>     the digest of what the server lists; removed with spec/<name>
@@ -83,7 +83,7 @@ const MaxDefinitionBytes = 256 << 10
 // maxRecordBytes bounds every record; nothing larger is read.
 const maxRecordBytes = MaxDefinitionBytes + 256<<10
 
-// Gateway is what the gateways of all nodes offer.
+// Gateway is the record of what the gateways of all nodes offer.
 type Gateway struct {
 	// Definition is JSON, at most MaxDefinitionBytes. This package does not look into it.
 	Definition json.RawMessage `json:"definition"`

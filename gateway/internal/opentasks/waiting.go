@@ -47,7 +47,7 @@ type question struct {
 	answer chan json.RawMessage // has room for one
 }
 
-var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; nobody was asked"}
+var errTooMany = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the task asks for too much at once; no client was asked"}
 
 // Ask keeps a question until it is answered.
 func (q *Waiting) Ask(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) {

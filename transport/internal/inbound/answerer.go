@@ -185,4 +185,4 @@ func (h *Handler) answerRaw(ctx context.Context, by answerer, method string, par
 
 // errAmbiguous refuses a request that may belong to calls of several answerers.
 var errAmbiguous = &sdkrpc.Error{Code: CodeTooManyRequests,
-	Message: "several calls are in flight, and the request does not say to which of them it belongs; nobody was asked"}
+	Message: "several calls are in flight, and the request does not say to which of them it belongs; no client was asked"}

@@ -391,7 +391,7 @@ func (e *hiddenError) Unwrap() error { return errNoAnswer }
 // that bring an answerer ([transport.Handlers].Declared).
 func errNotOffered(what string, declared bool) error {
 	if declared {
-		return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "nobody was asked: " + what + " is answered by whoever makes a call, and no call is in flight whose caller answers it"}
+		return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "no client was asked: " + what + " is answered by whoever makes a call, and no call is in flight whose caller answers it"}
 	}
 	return &sdkrpc.Error{Code: sdkrpc.CodeMethodNotFound, Message: "this client does not offer " + what}
 }

@@ -110,6 +110,8 @@ func NewServer(config ServerConfig) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(2*streamsPerLink),
 		grpc.ConnectionTimeout(helloTimeout),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(streamsPerLink*streamWindow),
 	)
 	s.grpc.RegisterService(&grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 		StreamName: streamName, ServerStreams: true, ClientStreams: true,

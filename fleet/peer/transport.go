@@ -15,6 +15,10 @@ const (
 	methodName  = "/" + serviceName + "/" + streamName
 )
 
+// streamWindow is how many bytes of a stream may be under way that nobody has read. It is constant: to
+// adapt it, gRPC would send a PING frame for nearly every packet, while few are under way.
+const streamWindow = 1 << 20
+
 var linkDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
 
 // packets is a stream of gRPC.

@@ -275,6 +275,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	p.sent = t
 	s.mu.Lock()
 	s.pending[p.number] = p
+	few := len(s.pending) <= fewCalls
 	s.mu.Unlock()
 	ended := false
 	defer func() { // also when a function of the caller panics
@@ -286,7 +287,11 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			s.send(messageCancel, p.number, nil)
 		}
 	}()
-	if !s.out.add(t) && s.left.Load() {
+	send := s.out.add
+	if few {
+		send = s.sendNow
+	}
+	if !send(t) && s.left.Load() {
 		p.finish(nil, refused(request.server, request.epoch, errLeaving(s.link.client.config.Node)))
 	} // if the stream has ended, it is found below
 	var expired <-chan time.Time
@@ -339,6 +344,9 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		}
 	}
 }
+
+// fewCalls is how many calls a stream may have in flight when one more message is sent at once.
+const fewCalls = 2
 
 var (
 	errOver  = errors.New("the session of the caller is over")

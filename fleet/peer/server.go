@@ -384,8 +384,13 @@ func (t *serverStream) execute(ctx context.Context, number uint64, c *call) {
 	t.mu.Lock()
 	delete(t.calls, number)
 	delete(t.notices, number)
+	few := len(t.calls) < fewCalls
 	t.mu.Unlock()
-	if !t.out.add(answer) {
+	send := t.out.add
+	if few {
+		send = t.sendNow
+	}
+	if !send(answer) {
 		answer.finish()
 	}
 }

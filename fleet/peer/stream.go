@@ -250,11 +250,12 @@ func (s *stream) readBegin(f *frame) error {
 	case v == verdictIgnore:
 		return s.control(frameRefuse, f.message)
 	}
+	message := f.message
 	in := &incoming{what: f.what, call: f.call, total: int(f.total), body: bytes.Clone(f.payload)}
 	s.incoming[f.message] = in
 	in.place = s.room.reserve(in.total, func() {
 		in.granted.Store(true)
-		if err := s.control(frameCredit, f.message); err != nil {
+		if err := s.control(frameCredit, message); err != nil {
 			s.end(err)
 		}
 	})

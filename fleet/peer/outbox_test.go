@@ -210,3 +210,19 @@ func TestStream_gRPC_gives_packets_back(t *testing.T) {
 		require.Eventually(t, func() bool { return s.unsent.Load() == 0 }, 10*time.Second, time.Millisecond)
 	}
 }
+
+// TestOutbox_finish_waits_for_what_is_being_sent: the last answer may be one that its goroutine sends itself.
+func TestOutbox_finish_waits_for_what_is_being_sent(t *testing.T) {
+	o := newOutbox()
+	answer := &transfer{what: messageResult, call: 1, done: o.finish}
+	_, claimed := o.claimFor(answer, nil)
+	require.True(t, claimed)
+	require.False(t, o.isFinished())
+	<-o.wake // of finish
+	o.release()
+	<-o.wake // whoever waits looks again
+	require.True(t, o.isFinished())
+	o.refuseCalls()
+	_, claimed = o.claimFor(&transfer{what: messageCall}, nil)
+	require.False(t, claimed)
+}

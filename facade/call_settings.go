@@ -72,42 +72,28 @@ func (s CallSettings) With(opts ...CallOption) (CallSettings, error) {
 }
 
 // Options returns options that set what the settings say, whatever the defaults of the client.
-func (s CallSettings) Options() []CallOption {
-	opts := []CallOption{WithoutWaitReady(), WithTimeout(s.Timeout)}
-	if s.WaitReady {
-		opts[0] = WithWaitReady()
+func (s CallSettings) Options() []CallOption { return []CallOption{WithSettings(&s)} }
+
+// WithSettings sets what the settings say, whatever the defaults of the client. They must not change
+// before the call has returned.
+func WithSettings(s *CallSettings) CallOption {
+	return func(o *callOptions) {
+		o.waitReady, o.timeout, o.noTasks, o.taskRelay = s.WaitReady, s.Timeout, s.WithoutTasks, s.TaskRelay
+		o.validate = o.validate && !s.WithoutValidation
+		o.progress, o.handlers, o.key, o.hasKey = s.Progress, s.Handlers, s.Key, s.HasKey
+		if s.Meta != nil {
+			WithMeta(s.Meta)(o)
+		}
+		if s.LogMessages != nil {
+			WithLogMessages(s.LogLevel, s.LogMessages)(o)
+		}
+		if s.Relay {
+			WithRelay(s.Continuation)(o)
+		}
+		if s.ClientName != "" {
+			WithClientName(s.ClientName)(o)
+		}
 	}
-	if s.WithoutValidation {
-		opts = append(opts, WithoutValidation())
-	}
-	if s.Progress != nil {
-		opts = append(opts, WithProgress(s.Progress))
-	}
-	if s.Meta != nil {
-		opts = append(opts, WithMeta(s.Meta))
-	}
-	if s.Handlers != nil {
-		opts = append(opts, WithCallHandlers(s.Handlers))
-	}
-	if s.LogMessages != nil {
-		opts = append(opts, WithLogMessages(s.LogLevel, s.LogMessages))
-	}
-	if s.Relay {
-		opts = append(opts, WithRelay(s.Continuation))
-	}
-	if s.HasKey {
-		opts = append(opts, WithKey(s.Key))
-	}
-	if s.ClientName != "" {
-		opts = append(opts, WithClientName(s.ClientName))
-	}
-	if s.TaskRelay != nil {
-		opts = append(opts, WithTaskRelay(s.TaskRelay))
-	}
-	if s.WithoutTasks {
-		opts = append(opts, WithoutTasks())
-	}
-	return opts
 }
 
 // ResultRoom is the part of Limits.MaxBufferBytes and [WithMaxBufferBytes] that the result of a

@@ -259,15 +259,16 @@ func (s *remoteSession) over(outcome mcpvisor.Outcome) error {
 
 // pass makes the request on the other node.
 func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.RawMessage, error) {
-	opts, done, err := s.options(r)
+	settings, opts, done, err := s.options(r)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	name, route := s.dialer.spec.Name, s.route.Within(s.Dead(), time.Time{})
+	name, ends := s.dialer.spec.Name, time.Time{}
 	if !r.Began.IsZero() && r.TotalTimeout > 0 {
-		route = s.route.Within(s.Dead(), r.Began.Add(r.TotalTimeout))
+		ends = r.Began.Add(r.TotalTimeout)
 	}
+	route := s.route.With(settings).Within(s.Dead(), ends)
 	switch r.Method {
 	case "ping":
 		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own
@@ -275,9 +276,7 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		arguments, next := splitParams(r.Params)
 		opts = append(opts, next.option(r.Caller)...)
 		relay := forward.TaskRelay(r, s.Info().Era == mcpvisor.EraModern)
-		if relay != nil {
-			opts = append(opts, facade.WithTaskRelay(relay))
-		}
+		settings.TaskRelay = relay
 		result, err := route.CallToolRaw(ctx, mcpvisor.Qualify(name, r.Target), arguments, opts...)
 		return forward.Result(relay, result, err)
 	case "completion/complete":
@@ -302,7 +301,7 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	return s.reader.Request(ctx, r, opts...)
+	return s.reader.Request(ctx, r, append(settings.Options(), opts...)...)
 }
 
 // completionRequest reads the params of completion/complete.
@@ -364,38 +363,31 @@ func (c continuation) option(caller *transport.Caller) []facade.CallOption {
 	return []facade.CallOption{facade.WithRelay(facade.Continuation(c))}
 }
 
-// options are the options of the call on the other node. done is called when it has ended.
-func (s *remoteSession) options(r transport.Request) (opts []facade.CallOption, done func(), err error) {
-	opts = make([]facade.CallOption, 0, 8)
-	timeout := r.Timeout
-	if timeout <= 0 {
-		timeout = -1
-	}
-	opts = append(opts, facade.WithTimeout(timeout))
-	if r.Progress != nil {
-		opts = append(opts, facade.WithProgress(r.Progress))
+// options are the settings of the call on the other node, and options that are applied to them: none for
+// most calls. done is called when the call has ended.
+func (s *remoteSession) options(r transport.Request) (settings *facade.CallSettings, opts []facade.CallOption, done func(), err error) {
+	settings = &facade.CallSettings{Timeout: r.Timeout, Progress: r.Progress}
+	if r.Timeout <= 0 {
+		settings.Timeout = -1
 	}
 	meta := r.Meta
-	handlers, done := s.dialer.host.of(r.Caller)
-	opts = append(opts, facade.WithCallHandlers(handlers))
+	settings.Handlers, done = s.dialer.host.of(r.Caller)
 	if c := r.Caller; c != nil {
 		if c.Capabilities != nil {
 			if meta, err = withCapabilities(meta, c.Capabilities); err != nil {
 				done()
-				return nil, nil, err
+				return nil, nil, nil, err
 			}
 		}
 		if c.Log != nil {
 			opts = append(opts, facade.WithLogMessages(c.LogLevel, c.Log))
 		}
-		if c.NoTasks {
-			opts = append(opts, facade.WithoutTasks())
-		}
+		settings.WithoutTasks = c.NoTasks
 	}
 	if meta != nil {
 		opts = append(opts, facade.WithMeta(meta))
 	}
-	return opts, done, nil
+	return settings, opts, done, nil
 }
 
 // AnswerInputs implements [transport.InputSource].

@@ -67,8 +67,8 @@ type call struct {
 	target string        // the tool or prompt as the caller named it, or the URI
 	args   []byte        // JSON: of the tool, of the prompt, or the completion request
 
-	over  <-chan struct{} // of Route.Within; they do not travel
-	until time.Time
+	over <-chan struct{} // of Route.Within; they do not travel
+	ends time.Time
 
 	settings facade.CallSettings // without functions and handlers
 	progress bool                // the caller wants the reports of progress
@@ -131,6 +131,12 @@ func (c *call) append(b []byte) []byte {
 // readCall decodes a call, which keeps the message. With errUnknownMethod, the call is of a later
 // version, and may mean anything.
 func readCall(message []byte) (c call, err error) {
+	err = c.read(message)
+	return c, err
+}
+
+// read is readCall.
+func (c *call) read(message []byte) error {
 	r := reader{rest: message}
 	s := &c.settings
 	c.method, c.server, c.epoch, c.left, c.target = method(r.byte()), r.string(), r.uint(), time.Duration(r.int()), r.string()
@@ -144,11 +150,23 @@ func readCall(message []byte) (c call, err error) {
 	c.args = r.rest
 	switch {
 	case r.failed || c.method < methodTool:
-		return call{}, errors.New("a call that cannot be read")
+		return errors.New("a call that cannot be read")
 	case c.method > methodNotices:
-		return c, errUnknownMethod
+		return errUnknownMethod
 	}
-	return c, nil
+	return nil
+}
+
+// op is the Op of an error of the call.
+func (c *call) op() string {
+	switch c.method {
+	case methodTool:
+		return "call " + c.target
+	case methodRead:
+		return "read " + c.server + " " + c.target
+	default:
+		return "prompt " + c.target
+	}
 }
 
 // do makes the call.

@@ -16,7 +16,7 @@ import (
 // does not know the request ([ErrUnsupported]); ErrProtocol if the node answers with something else.
 func (c *Client) Catalog(ctx context.Context, server, digest string) ([]byte, error) {
 	op := "get the catalog of " + server
-	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest}, nil)
+	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest, settings: c.config.Defaults}, nil)
 	if e == nil && catalog.Digest(encoded) != digest {
 		e = &mcpvisor.Error{Server: server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 			Cause: fmt.Errorf("node %q: %w", c.config.Node, catalog.ErrDigest)}

@@ -211,6 +211,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 		grpc.WithTransportCredentials(credentials.NewTLS(c.config.Identity.clientTLS(c.config.Node))),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: helloTimeout}),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(streamsPerLink*streamWindow),
 		grpc.WithDisableServiceConfig(), grpc.WithNoProxy())
 	if err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ const (
 	transferGone // withdrawn, dropped, or the stream has ended
 )
 
-// outbox holds what is to be sent on one stream. One goroutine takes packets of it; any may add.
+// outbox holds what is to be sent on one stream. Any goroutine may add; whoever has claimed it takes
+// packets of it, and releases it.
 // Messages share the stream: each has one chunk in turn.
 type outbox struct {
 	wake chan struct{} // has room for one
@@ -39,11 +40,17 @@ type outbox struct {
 	noCalls  bool   // further calls are refused
 	last     uint64 // number of the last message that was begun
 	ending   bool   // the stream ends when everything is sent
+	sending  bool   // somebody sends a packet
 	control  []byte // frames
 	controls int
 	ready    []*transfer // the next chunk of each, in turn
 	waiting  map[uint64]*transfer
+
+	done []*transfer // what take has finished; owned by whoever has claimed
 }
+
+// maxKept is the longest list whose memory is kept for the next packet.
+const maxKept = 1 << 10
 
 func newOutbox() *outbox {
 	return &outbox{wake: make(chan struct{}, 1), waiting: map[uint64]*transfer{}}
@@ -67,6 +74,46 @@ func (o *outbox) add(t *transfer) bool {
 	o.mu.Unlock()
 	o.signal()
 	return true
+}
+
+// claim makes the caller the one that takes packets. It reports false if there is none to take, or if
+// somebody else does that.
+func (o *outbox) claim() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.sending || len(o.ready) == 0 && len(o.control) == 0 {
+		return false
+	}
+	o.sending = true
+	return true
+}
+
+// claimFor is claim and take for a message that is not added: it appends the packet to b. It reports
+// false if other messages are there or being sent.
+func (o *outbox) claimFor(t *transfer, b []byte) ([]byte, bool) {
+	o.mu.Lock()
+	if o.closed || o.noCalls && t.what == messageCall || o.sending || len(o.ready) > 0 || len(o.control) > 0 {
+		o.mu.Unlock()
+		return b, false
+	}
+	o.sending = true
+	b = appendWhole(b, t.what, t.call, t.body)
+	t.state = transferTaken
+	o.mu.Unlock()
+	t.body = nil
+	t.finish()
+	return b, true
+}
+
+// release ends a claim.
+func (o *outbox) release() {
+	o.mu.Lock()
+	o.sending = false
+	more := o.ending || len(o.ready) > 0 || len(o.control) > 0
+	o.mu.Unlock()
+	if more {
+		o.signal()
+	}
 }
 
 // addControl queues a credit or a drop. It reports false if there are too many.
@@ -146,8 +193,8 @@ func (o *outbox) refused(message uint64) {
 
 // take appends the next packet to b. It is empty if there is nothing to send.
 func (o *outbox) take(b []byte) []byte {
-	var done []*transfer
 	o.mu.Lock()
+	done := o.done[:0]
 	if len(o.control) > 0 {
 		n := min(len(o.control), packetSize)
 		if n < len(o.control) { // not within a frame
@@ -186,13 +233,21 @@ func (o *outbox) take(b []byte) []byte {
 			}
 		}
 	}
-	if o.ready = o.ready[taken:]; len(o.ready) == 0 {
+	switch {
+	case taken < len(o.ready):
+		o.ready = o.ready[taken:]
+	case cap(o.ready) > maxKept:
 		o.ready = nil
+	default:
+		o.ready = o.ready[:0]
 	}
 	o.mu.Unlock()
-	for _, t := range done {
-		t.body = nil
+	for i, t := range done {
+		t.body, done[i] = nil, nil
 		t.finish()
+	}
+	if o.done = done; cap(done) > maxKept {
+		o.done = nil
 	}
 	return b
 }
@@ -225,11 +280,11 @@ func (o *outbox) finish() {
 	o.signal()
 }
 
-// isFinished reports whether the stream is to end, and everything is taken.
+// isFinished reports whether the stream is to end, and everything is sent.
 func (o *outbox) isFinished() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.ending && len(o.ready) == 0 && len(o.control) == 0 && len(o.waiting) == 0
+	return o.ending && !o.sending && len(o.ready) == 0 && len(o.control) == 0 && len(o.waiting) == 0
 }
 
 // close gives up everything that waits.

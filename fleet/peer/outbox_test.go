@@ -3,6 +3,7 @@ package peer
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -126,11 +127,9 @@ type capacities struct {
 }
 
 func (c capacities) SendMsg(m any) error {
-	packet := m.(*[]byte)
-	c.sent <- [2]int{len(*packet), cap(*packet)}
-	if cap(*packet) > smallPacket {
-		packetPool.Put(packet)
-	}
+	p := m.(*packet)
+	c.sent <- [2]int{len(p.bytes), cap(p.bytes)}
+	p.free()
 	return nil
 }
 
@@ -148,4 +147,82 @@ func TestStream_small_packets(t *testing.T) {
 	}
 	s.end(errSilent)
 	writing.Wait()
+}
+
+// hoarder is a connection that writes nothing of what it takes, until it is told to.
+type hoarder struct {
+	packets
+	held []*packet
+}
+
+func (h *hoarder) SendMsg(m any) error {
+	h.held = append(h.held, m.(*packet))
+	return nil
+}
+
+func (h *hoarder) write() (length int) {
+	for _, p := range h.held {
+		length += len(p.bytes)
+		p.free()
+	}
+	h.held = nil
+	return length
+}
+
+// TestStream_sendNow_never_blocks: a caller sends for itself only while gRPC holds so little that it
+// takes more at once; what comes later waits for the goroutine that may be blocked.
+func TestStream_sendNow_never_blocks(t *testing.T) {
+	to := new(hoarder)
+	s := newStream(to, 1)
+	call := func() *transfer { return &transfer{what: messageCall, call: 1, body: make([]byte, 100)} }
+	for range 1000 {
+		require.True(t, s.sendNow(call()))
+	}
+	require.Less(t, to.write(), maxUnsent+2*smallPacket)
+	require.NotEmpty(t, s.out.ready)
+	require.True(t, s.sendNow(call()))
+	require.Empty(t, to.held, "what waits comes first")
+	for s.out.claim() {
+		require.NotEmpty(t, s.out.take(nil))
+		s.out.release()
+	}
+	require.Zero(t, s.unsent.Load())
+	require.True(t, s.sendNow(call()))
+	require.Len(t, to.held, 1)
+	require.True(t, s.sendNow(&transfer{what: messageCall, call: 1, body: make([]byte, smallPacket)}))
+	require.Len(t, to.held, 1, "a long one does not fit in a small packet")
+
+	s.end(errSilent)
+	lost := false
+	require.False(t, s.sendNow(&transfer{done: func() { lost = true }}))
+	require.False(t, lost, "it was never added")
+}
+
+// TestStream_gRPC_gives_packets_back: what gRPC has written counts no longer, or callers would soon stop to
+// send for themselves.
+func TestStream_gRPC_gives_packets_back(t *testing.T) {
+	c := pair(t, echo)
+	for range 200 {
+		_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", make([]byte, 400))
+		require.NoError(t, err)
+	}
+	for _, s := range c.link.Load().streams {
+		require.Eventually(t, func() bool { return s.unsent.Load() == 0 }, 10*time.Second, time.Millisecond)
+	}
+}
+
+// TestOutbox_finish_waits_for_what_is_being_sent: the last answer may be one that its goroutine sends itself.
+func TestOutbox_finish_waits_for_what_is_being_sent(t *testing.T) {
+	o := newOutbox()
+	answer := &transfer{what: messageResult, call: 1, done: o.finish}
+	_, claimed := o.claimFor(answer, nil)
+	require.True(t, claimed)
+	require.False(t, o.isFinished())
+	<-o.wake // of finish
+	o.release()
+	<-o.wake // whoever waits looks again
+	require.True(t, o.isFinished())
+	o.refuseCalls()
+	_, claimed = o.claimFor(&transfer{what: messageCall}, nil)
+	require.False(t, claimed)
 }

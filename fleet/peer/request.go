@@ -28,7 +28,7 @@ type Request struct {
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	args := append(appendString(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
-	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args}, r.Options)
+	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, settings: c.config.Defaults}, r.Options)
 	if e != nil {
 		e.Op = r.Method + " of " + r.Server
 		return nil, e

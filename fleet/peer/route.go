@@ -28,6 +28,15 @@ type Route struct {
 	epoch  uint64
 	over   <-chan struct{}
 	until  time.Time
+	// settings are those of With; nil: the Defaults of the client.
+	settings *facade.CallSettings
+}
+
+// With returns the route for calls whose options are applied to these settings, and not to the Defaults of
+// the client. They must not change. Without options, that costs less than options do.
+func (r Route) With(settings *facade.CallSettings) Route {
+	r.settings = settings
+	return r
 }
 
 // Within returns the route for calls that end when over is closed, with ErrCanceled, and at a time,
@@ -47,7 +56,7 @@ func (c *Client) Route(server string, epoch uint64) Route {
 
 // CallToolRaw implements [Caller].
 func (r Route) CallToolRaw(ctx context.Context, tool string, args json.RawMessage, opts ...facade.CallOption) (json.RawMessage, error) {
-	return r.do(ctx, "call "+tool, call{method: methodTool, target: tool, args: args}, opts)
+	return r.do(ctx, "", &call{method: methodTool, target: tool, args: args}, opts)
 }
 
 // ReadResourceRaw implements [Caller].
@@ -56,7 +65,7 @@ func (r Route) ReadResourceRaw(ctx context.Context, server, uri string, opts ...
 		return nil, &mcpvisor.Error{Server: server, Op: "read " + server + " " + uri, Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 			Cause: fmt.Errorf("the route is that of server %q", r.server)}
 	}
-	return r.do(ctx, "read "+server+" "+uri, call{method: methodRead, target: uri}, opts)
+	return r.do(ctx, "", &call{method: methodRead, target: uri}, opts)
 }
 
 // GetPromptRaw implements [Caller].
@@ -65,7 +74,7 @@ func (r Route) GetPromptRaw(ctx context.Context, prompt string, args map[string]
 	if err != nil {
 		return nil, err
 	}
-	return r.do(ctx, "prompt "+prompt, call{method: methodPrompt, target: prompt, args: encoded}, opts)
+	return r.do(ctx, "", &call{method: methodPrompt, target: prompt, args: encoded}, opts)
 }
 
 // CompleteRaw implements [Caller].
@@ -75,17 +84,22 @@ func (r Route) CompleteRaw(ctx context.Context, server string, request facade.Co
 	if err != nil {
 		return nil, err
 	}
-	return r.do(ctx, op, call{method: methodComplete, args: encoded}, opts)
+	return r.do(ctx, op, &call{method: methodComplete, args: encoded}, opts)
 }
 
-// do makes a call and completes its error.
-func (r Route) do(ctx context.Context, op string, c call, opts []facade.CallOption) (json.RawMessage, error) {
-	c.server, c.epoch, c.over, c.until = r.server, r.epoch, r.over, r.until
-	result, e := r.client.call(ctx, &c, opts)
+// do makes a call and completes its error, with the Op of the call if op is empty.
+func (r Route) do(ctx context.Context, op string, c *call, opts []facade.CallOption) (json.RawMessage, error) {
+	c.server, c.epoch, c.over, c.ends, c.settings = r.server, r.epoch, r.over, r.until, r.client.config.Defaults
+	if r.settings != nil {
+		c.settings = *r.settings
+	}
+	result, e := r.client.call(ctx, c, opts)
 	if e == nil {
 		return result, nil
 	}
-	e.Op = op
+	if e.Op = op; op == "" {
+		e.Op = c.op()
+	}
 	return nil, e
 }
 
@@ -191,11 +205,14 @@ func (p *pending) close() {
 	p.reports, p.bytes, p.closed = nil, 0, true
 }
 
-// call makes a call and waits for its end.
+// call makes a call with options over its settings, and waits for its end.
 func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOption) (json.RawMessage, *mcpvisor.Error) {
-	settings, err := c.config.Defaults.With(opts...)
-	if err != nil {
-		return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+	settings := &request.settings
+	if len(opts) > 0 {
+		var err error
+		if *settings, err = settings.With(opts...); err != nil {
+			return nil, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent, Cause: err}
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCanceled, Outcome: mcpvisor.OutcomeNotSent, Cause: context.Cause(ctx)}
@@ -203,8 +220,12 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	if deadline, ok := ctx.Deadline(); ok {
 		request.left = max(time.Until(deadline), time.Nanosecond)
 	}
-	if left := time.Until(request.until); !request.until.IsZero() && (request.left == 0 || left < request.left) {
-		request.left = max(left, time.Nanosecond)
+	if !request.ends.IsZero() {
+		if left := time.Until(request.ends); request.left == 0 || left < request.left {
+			request.left = max(left, time.Nanosecond)
+		} else {
+			request.ends = time.Time{} // the context ends before
+		}
 	}
 	l, err := c.current()
 	if err != nil {
@@ -220,7 +241,6 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 			Cause: fmt.Errorf("%d calls of node %q are in flight", most, c.config.Node)}
 	}
 	defer inFlight.Add(-1)
-	request.settings = settings
 	if since := request.since(); l.version < since {
 		return nil, refused(request.server, request.epoch, fmt.Errorf("%w: node %q speaks version %d of the protocol, and this needs %d", ErrUnsupported, c.config.Node, l.version, since))
 	}
@@ -275,6 +295,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	p.sent = t
 	s.mu.Lock()
 	s.pending[p.number] = p
+	few := len(s.pending) <= fewCalls
 	s.mu.Unlock()
 	ended := false
 	defer func() { // also when a function of the caller panics
@@ -286,12 +307,16 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			s.send(messageCancel, p.number, nil)
 		}
 	}()
-	if !s.out.add(t) && s.left.Load() {
+	send := s.out.add
+	if few {
+		send = s.sendNow
+	}
+	if !send(t) && s.left.Load() {
 		p.finish(nil, refused(request.server, request.epoch, errLeaving(s.link.client.config.Node)))
 	} // if the stream has ended, it is found below
 	var expired <-chan time.Time
-	if !request.until.IsZero() {
-		timer := time.NewTimer(time.Until(request.until))
+	if !request.ends.IsZero() {
+		timer := time.NewTimer(time.Until(request.ends))
 		defer timer.Stop()
 		expired = timer.C
 	}
@@ -339,6 +364,9 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		}
 	}
 }
+
+// fewCalls is how many calls a stream may have in flight when one more message is sent at once.
+const fewCalls = 2
 
 var (
 	errOver  = errors.New("the session of the caller is over")

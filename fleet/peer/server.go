@@ -110,6 +110,8 @@ func NewServer(config ServerConfig) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(2*streamsPerLink),
 		grpc.ConnectionTimeout(helloTimeout),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(streamsPerLink*streamWindow),
 	)
 	s.grpc.RegisterService(&grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
 		StreamName: streamName, ServerStreams: true, ClientStreams: true,
@@ -152,7 +154,6 @@ type serverStream struct {
 	*stream
 	server *Server
 	node   string
-	ctx    context.Context // ends with the stream
 	hello  chan hello
 	beats  atomic.Bool // an answer to a beat is queued
 
@@ -166,13 +167,22 @@ type serverStream struct {
 	greeted   bool
 	lastCall  bool                     // the client makes no further one
 	notices   map[uint64]*noticeStream // by the number of their call
+	over      bool                     // the stream has ended, and no call begins
+	deadlines *time.Timer              // fires at due
+	due       time.Time                // the first deadline of the calls, or an earlier time; zero: none has any
 
 	noticeBytes atomic.Int64 // of notices that wait to be sent
 }
 
-// served is a call that is being executed.
+// served is a call that is being executed, with all that it needs.
 type served struct {
-	cancel context.CancelFunc
+	callContext
+	call
+	number  uint64
+	stream  *serverStream
+	room    facade.ResultRoom // what the result holds of the buffers of the facade
+	reports reports
+	answer  transfer
 }
 
 func (s *Server) serveStream(grpc grpc.ServerStream) error {
@@ -180,9 +190,7 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	t := &serverStream{stream: newStream(grpc, s.config.RoomBytes/streamsPerLink), server: s, node: node, ctx: ctx, hello: make(chan hello, 1),
+	t := &serverStream{stream: newStream(grpc, s.config.RoomBytes/streamsPerLink), server: s, node: node, hello: make(chan hello, 1),
 		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}, notices: map[uint64]*noticeStream{}}
 	t.accept, t.deliver = t.onAccept, t.onDeliver
 	// They end when this function has returned, because the stream of gRPC ends then: a peer that
@@ -190,7 +198,55 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 	s.running.Go(t.write)
 	s.running.Go(t.read)
 	t.run()
+	t.endCalls()
 	return t.err
+}
+
+// endCalls ends the contexts of all calls when the stream has ended, and lets none begin.
+func (t *serverStream) endCalls() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	if t.deadlines != nil {
+		t.deadlines.Stop()
+	}
+	for _, e := range t.calls {
+		e.end(context.Canceled)
+	}
+}
+
+// watchDeadlineLocked makes sure that a call ends at its deadline.
+func (t *serverStream) watchDeadlineLocked(until time.Time) {
+	switch {
+	case until.IsZero(), !t.due.IsZero() && !until.Before(t.due):
+		return
+	case t.deadlines == nil:
+		t.deadlines = time.AfterFunc(time.Until(until), t.endOverdue)
+	default:
+		t.deadlines.Reset(time.Until(until))
+	}
+	t.due = until
+}
+
+// endOverdue ends the contexts of the calls whose deadlines have passed.
+func (t *serverStream) endOverdue() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return
+	}
+	now, next := time.Now(), time.Time{}
+	for _, e := range t.calls {
+		switch {
+		case e.until.IsZero():
+		case !e.until.After(now):
+			e.end(context.DeadlineExceeded)
+		case next.IsZero() || e.until.Before(next):
+			next = e.until
+		}
+	}
+	t.due = time.Time{}
+	t.watchDeadlineLocked(next)
 }
 
 // run greets the client and watches it, until the stream ends.
@@ -310,7 +366,7 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte) error {
 		c := t.calls[number]
 		t.mu.Unlock()
 		if c != nil {
-			c.cancel()
+			c.end(context.Canceled)
 		}
 	case messageAnswer:
 		return t.answered(body)
@@ -325,71 +381,80 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte) error {
 
 // begin begins to execute a call, in a goroutine of its own.
 func (t *serverStream) begin(number uint64, body []byte) error {
-	c, err := readCall(body)
+	e := &served{number: number, stream: t}
+	err := e.read(body)
 	switch {
 	case errors.Is(err, errUnknownMethod):
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		return t.refuseLocked(number, refused(c.server, c.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
+		return t.refuseLocked(number, refused(e.server, e.epoch, fmt.Errorf("%w: %w", ErrUnsupported, err)))
 	case err != nil:
 		return err
 	}
-	ctx, cancel := t.ctx, context.CancelFunc(nil)
-	if c.left > 0 {
-		ctx, cancel = context.WithTimeout(ctx, c.left)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
+	if e.left > 0 {
+		e.until = time.Now().Add(e.left)
 	}
 	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return nil
+	}
 	if t.calls[number] != nil { // two long calls of one number
 		t.mu.Unlock()
-		cancel()
 		return fmt.Errorf("call %d is made twice", number)
 	}
-	if c.method == methodNotices {
+	if e.method == methodNotices {
 		if len(t.notices) >= maxNoticeStreams/streamsPerLink {
 			defer t.mu.Unlock()
-			cancel()
-			return t.refuseLocked(number, tooManyNotices(&c))
+			return t.refuseLocked(number, tooManyNotices(&e.call))
 		}
-		t.notices[number] = &noticeStream{stream: t, number: number, server: c.server, epoch: c.epoch}
+		t.notices[number] = &noticeStream{stream: t, number: number, server: e.server, epoch: e.epoch}
 	} else {
 		t.held++
 	}
-	t.calls[number] = &served{cancel}
+	t.calls[number] = e
+	t.watchDeadlineLocked(e.callContext.until)
 	t.mu.Unlock()
-	t.server.running.Go(func() {
-		defer cancel()
-		t.execute(ctx, number, &c)
-	})
+	t.server.running.Add(1)
+	go t.execute(e)
 	return nil
 }
 
 // execute executes a call and queues its answer. The place of the call, and what its result holds
 // of the buffers of the facade, are given back when the answer is sent.
-func (t *serverStream) execute(ctx context.Context, number uint64, c *call) {
-	room := new(facade.ResultRoom)
-	answer := &transfer{call: number, done: func() {
-		room.Release()
-		if c.method != methodNotices {
-			t.mu.Lock()
-			t.held--
-			t.endIfAnsweredLocked()
-			t.mu.Unlock()
-		}
-	}}
-	answer.what, answer.body = t.executeSafely(ctx, number, c, room)
+func (t *serverStream) execute(e *served) {
+	defer t.server.running.Done()
+	defer e.end(context.Canceled)
+	e.answer.call, e.answer.done = e.number, e.answered
+	e.answer.what, e.answer.body = t.executeSafely(e)
 	t.mu.Lock()
-	delete(t.calls, number)
-	delete(t.notices, number)
+	delete(t.calls, e.number)
+	delete(t.notices, e.number)
+	few := len(t.calls) < fewCalls
 	t.mu.Unlock()
-	if !t.out.add(answer) {
-		answer.finish()
+	send := t.out.add
+	if few {
+		send = t.sendNow
+	}
+	if !send(&e.answer) {
+		e.answer.finish()
+	}
+}
+
+// answered is called when the answer is sent.
+func (e *served) answered() {
+	e.room.Release()
+	if e.method != methodNotices {
+		e.stream.mu.Lock()
+		e.stream.held--
+		e.stream.endIfAnsweredLocked()
+		e.stream.mu.Unlock()
 	}
 }
 
 // executeSafely makes the answer to a call. A panic of a handler costs one call.
-func (t *serverStream) executeSafely(ctx context.Context, number uint64, c *call, room *facade.ResultRoom) (what byte, body []byte) {
+func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
+	c := &e.call
 	defer func() {
 		if p := recover(); p != nil {
 			what, body = messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeUnknown,
@@ -402,33 +467,33 @@ func (t *serverStream) executeSafely(ctx context.Context, number uint64, c *call
 	if err := t.server.config.Check(c.server, c.epoch); err != nil {
 		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
 	}
-	reports := &reports{stream: t.stream, call: number}
+	e.reports.stream, e.reports.call = t.stream, e.number
 	if c.progress {
-		c.settings.Progress = func(p mcpvisor.Progress) { reports.send(messageProgress, p) }
+		c.settings.Progress = func(p mcpvisor.Progress) { e.reports.send(messageProgress, p) }
 	}
 	if c.logs {
-		c.settings.LogMessages = func(m mcpvisor.LogMessage) { reports.send(messageLog, m) }
+		c.settings.LogMessages = func(m mcpvisor.LogMessage) { e.reports.send(messageLog, m) }
 	}
 	if c.refuses {
 		c.settings.Handlers = &refusing
 	}
 	if c.answerer != 0 {
-		a, err := t.answererOf(c, number)
+		a, err := t.answererOf(c, e.number)
 		if err != nil {
 			return messageFailure, encodeFailure(&mcpvisor.Error{Server: c.server, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent, Cause: err})
 		}
-		defer t.leave(c.answerer, number)
+		defer t.leave(c.answerer, e.number)
 		c.settings.Handlers = a.handlers
 	}
 	var result json.RawMessage
 	var err error
-	switch opts := append(c.settings.Options(), facade.WithResultRoom(room)); c.method {
+	switch opts := []facade.CallOption{facade.WithSettings(&c.settings), facade.WithResultRoom(&e.room)}; c.method {
 	case methodRequest:
-		result, err = t.request(ctx, c, opts)
+		result, err = t.request(&e.callContext, c, opts)
 	case methodNotices:
-		err = t.sendNotices(ctx, number, c)
+		err = t.sendNotices(&e.callContext, e.number, c)
 	default:
-		result, err = c.do(ctx, t.server.config.Local, opts)
+		result, err = c.do(&e.callContext, t.server.config.Local, opts)
 	}
 	switch relay := c.settings.TaskRelay; {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,7 @@ type stream struct {
 	out      *outbox
 	began    time.Time
 	lastSeen atomic.Int64 // when the last packet came, in nanoseconds since began
+	unsent   atomic.Int64 // bytes that gRPC has not written yet
 
 	endOnce sync.Once
 	onEnd   func()        // called by end; nil for none
@@ -106,44 +108,79 @@ func (s *stream) send(what byte, call uint64, body []byte) {
 	s.out.add(&transfer{what: what, call: call, body: body})
 }
 
+// sendNow queues a message like outbox.add. If nothing else is being sent, and gRPC has so little to
+// write that it does not block, it is sent at once: that saves a short message the way over the goroutine
+// of write. It is for a stream with little to do; the messages of a busy one share packets.
+func (s *stream) sendNow(t *transfer) bool {
+	if len(t.body) > smallPacket/2 || s.unsent.Load() > maxUnsent {
+		return s.out.add(t)
+	}
+	p := newPacket(true)
+	var claimed bool
+	if p.bytes, claimed = s.out.claimFor(t, p.bytes); !claimed {
+		p.free()
+		return s.out.add(t)
+	}
+	s.transmit(p)
+	s.out.release()
+	return true
+}
+
+// maxUnsent is how many bytes gRPC may hold when sendNow sends more. Beyond 64 KiB it blocks.
+const maxUnsent = 32 << 10
+
+// transmit hands a packet to gRPC. The caller has claimed the outbox. It reports false if the stream has
+// ended.
+func (s *stream) transmit(p *packet) bool {
+	p.unsent = &s.unsent
+	s.unsent.Add(int64(len(p.bytes)))
+	switch err := s.grpc.SendMsg(p); {
+	case errors.Is(err, io.EOF):
+		return false // the stream has ended, and read finds out why
+	case err != nil:
+		s.end(err)
+		return false
+	}
+	return true
+}
+
 // write sends packets until the stream ends. A peer that does not read blocks it; whoever owns the
 // connection closes that then.
 func (s *stream) write() {
-	buffer := packetPool.Get(0)
-	defer func() { packetPool.Put(buffer) }()
 	for {
-		if *buffer = s.out.take((*buffer)[:0]); len(*buffer) == 0 {
+		if !s.out.claim() {
 			if s.out.isFinished() {
 				s.end(nil)
 				return
 			}
 			select {
 			case <-s.out.wake:
+				runtime.Gosched() // those that are about to send something share the packet
 			case <-s.ended:
 				return
 			}
 			continue
 		}
-		packet := buffer
-		if len(*buffer) <= smallPacket {
-			small := bytes.Clone(*buffer)
-			packet = &small
-		} else {
-			buffer = packetPool.Get(0)
+		p := newPacket(false)
+		p.bytes = s.out.take(p.bytes)
+		if len(p.bytes) <= smallPacket {
+			small := newPacket(true)
+			small.bytes = append(small.bytes, p.bytes...)
+			p.free()
+			p = small
 		}
-		switch err := s.grpc.SendMsg(packet); {
-		case errors.Is(err, io.EOF):
-			return // the stream has ended, and read finds out why
-		case err != nil:
-			s.end(err)
+		ok := true
+		if len(p.bytes) > 0 {
+			ok = s.transmit(p)
+		} else {
+			p.free()
+		}
+		s.out.release()
+		if !ok {
 			return
 		}
 	}
 }
-
-// smallPacket is the longest packet that is sent from a buffer of its own length. gRPC queues packets by
-// the sum of their lengths, so that many short ones would hold as many long buffers.
-const smallPacket = 1 << 10
 
 // read handles packets until the stream ends.
 func (s *stream) read() {
@@ -213,11 +250,12 @@ func (s *stream) readBegin(f *frame) error {
 	case v == verdictIgnore:
 		return s.control(frameRefuse, f.message)
 	}
+	message := f.message
 	in := &incoming{what: f.what, call: f.call, total: int(f.total), body: bytes.Clone(f.payload)}
 	s.incoming[f.message] = in
 	in.place = s.room.reserve(in.total, func() {
 		in.granted.Store(true)
-		if err := s.control(frameCredit, f.message); err != nil {
+		if err := s.control(frameCredit, message); err != nil {
 			s.end(err)
 		}
 	})

@@ -3,6 +3,7 @@ package peer
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
@@ -15,6 +16,10 @@ const (
 	methodName  = "/" + serviceName + "/" + streamName
 )
 
+// streamWindow is how many bytes of a stream may be under way that nobody has read. It is constant: to
+// adapt it, gRPC would send a PING frame for nearly every packet, while few are under way.
+const streamWindow = 1 << 20
+
 var linkDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
 
 // packets is a stream of gRPC.
@@ -23,18 +28,20 @@ type packets interface {
 	RecvMsg(m any) error
 }
 
-// codec passes packets to gRPC and back. A *[]byte that is sent belongs to gRPC, which returns it
-// to packetPool; one that is received is overwritten.
+// codec passes packets to gRPC and back. A *packet or *[]byte that is sent belongs to gRPC; a *[]byte that
+// is received is overwritten.
 type codec struct{}
 
 func (codec) Name() string { return "mcpvisor-packet" }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
-	b, ok := v.(*[]byte)
-	if !ok {
-		return nil, fmt.Errorf("peer: %T is no packet", v)
+	switch v := v.(type) {
+	case *packet:
+		return mem.BufferSlice{mem.NewBuffer(&v.bytes, v)}, nil
+	case *[]byte:
+		return mem.BufferSlice{mem.SliceBuffer(*v)}, nil
 	}
-	return mem.BufferSlice{mem.NewBuffer(b, packetPool)}, nil
+	return nil, fmt.Errorf("peer: %T is no packet", v)
 }
 
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
@@ -51,24 +58,49 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return nil
 }
 
-// packetBuffers is a mem.BufferPool of buffers for packets.
-type packetBuffers struct{ pool sync.Pool }
+// packet is a packet on its way out. It is the mem.BufferPool of its bytes, so that gRPC says when it
+// has written them.
+type packet struct {
+	bytes  []byte
+	unsent *atomic.Int64 // bytes that gRPC holds of the stream; nil until it is sent
+}
 
-var packetPool = &packetBuffers{sync.Pool{New: func() any {
-	b := make([]byte, 0, maxPacket)
+// smallPacket is the longest packet in a short buffer. gRPC queues packets by the sum of their lengths, so
+// that many short ones would hold as many long buffers. Buffers of 1 KiB or less it would not give back.
+const smallPacket = 1 << 10
+
+var (
+	packetPool      = sync.Pool{New: func() any { return &packet{bytes: make([]byte, 0, maxPacket)} }}
+	smallPacketPool = sync.Pool{New: func() any { return &packet{bytes: make([]byte, 0, 2*smallPacket)} }}
+)
+
+// newPacket returns an empty packet, with room for maxPacket bytes or, if it is small, for smallPacket.
+func newPacket(small bool) *packet {
+	if small {
+		return smallPacketPool.Get().(*packet)
+	}
+	return packetPool.Get().(*packet)
+}
+
+// free gives the buffer of a packet back that nobody uses any longer.
+func (p *packet) free() {
+	if p.unsent != nil {
+		p.unsent.Add(-int64(len(p.bytes)))
+	}
+	p.bytes, p.unsent = p.bytes[:0], nil
+	switch {
+	case cap(p.bytes) >= maxPacket:
+		packetPool.Put(p)
+	case cap(p.bytes) >= 2*smallPacket:
+		smallPacketPool.Put(p)
+	}
+}
+
+// Get implements mem.BufferPool. It is not called.
+func (p *packet) Get(length int) *[]byte {
+	b := make([]byte, length)
 	return &b
-}}}
-
-// Get implements mem.BufferPool. The buffer is empty.
-func (p *packetBuffers) Get(int) *[]byte {
-	b := p.pool.Get().(*[]byte)
-	*b = (*b)[:0]
-	return b
 }
 
 // Put implements mem.BufferPool.
-func (p *packetBuffers) Put(b *[]byte) {
-	if cap(*b) >= maxPacket {
-		p.pool.Put(b)
-	}
-}
+func (p *packet) Put(*[]byte) { p.free() }

@@ -1,0 +1,98 @@
+package peer
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// callContext is the context of a call that is executed for another node. Its stream ends it, and watches
+// the deadlines of all its calls with one timer. Safe for concurrent use.
+type callContext struct {
+	until time.Time // the deadline; the zero time for none
+
+	mu    sync.Mutex
+	err   error                // nil until it ends
+	done  chan struct{}        // nil until somebody asks for it
+	after map[*func()]struct{} // what runs when it ends
+}
+
+var _ context.Context = (*callContext)(nil)
+
+var closedChannel = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// end ends the context, unless it has ended.
+func (c *callContext) end(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endLocked(err)
+}
+
+func (c *callContext) endLocked(err error) {
+	if c.err != nil {
+		return
+	}
+	c.err = err
+	if c.done == nil {
+		c.done = closedChannel
+	} else {
+		close(c.done)
+	}
+	for f := range c.after {
+		go (*f)()
+	}
+	c.after = nil
+}
+
+// Deadline implements [context.Context].
+func (c *callContext) Deadline() (time.Time, bool) { return c.until, !c.until.IsZero() }
+
+// Done implements [context.Context].
+func (c *callContext) Done() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done = make(chan struct{})
+	}
+	return c.done
+}
+
+// Err implements [context.Context]. After the deadline it is an error, even if the timer is late: a call
+// that has come too late is not made.
+func (c *callContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && !c.until.IsZero() && !time.Now().Before(c.until) {
+		c.endLocked(context.DeadlineExceeded)
+	}
+	return c.err
+}
+
+// Value implements [context.Context]. There are none.
+func (c *callContext) Value(any) any { return nil }
+
+// AfterFunc is what [context.AfterFunc] and contexts that are derived from this one use, which would need
+// a goroutine each without it.
+func (c *callContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	if c.after == nil {
+		c.after = map[*func()]struct{}{}
+	}
+	c.after[&f] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, waits := c.after[&f]
+		delete(c.after, &f)
+		return waits
+	}
+}

@@ -63,7 +63,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
-	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
+	c.requests = newRequests(limits, c.begin, c.end)
 	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
 	return c
 }
@@ -109,23 +109,36 @@ func (c *connection) SessionID() string { return "" }
 // [ErrPeerDoesNotRead].
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
-		if c.ctx.Err() != nil {
-			return nil, c.endError(io.EOF)
+		if m, err := c.poll(); m != nil || err != nil {
+			return m, err
 		}
-		m, ended := c.out.next()
-		if ended != nil {
-			c.endRequest(ended)
-		}
-		if m != nil {
-			return m, nil
-		}
-		select {
-		case <-c.out.wake:
-		case <-c.ctx.Done():
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := c.wait(ctx); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// poll is Read, and returns nil if there is nothing to read.
+func (c *connection) poll() (jsonrpc.Message, error) {
+	if c.ctx.Err() != nil {
+		return nil, c.endError(io.EOF)
+	}
+	m, ended := c.out.next()
+	if ended != nil {
+		c.endRequest(ended)
+	}
+	return m, nil
+}
+
+// wait waits until there may be something to read.
+func (c *connection) wait(ctx context.Context) error {
+	select {
+	case <-c.out.wake:
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // endError is why the session has ended; usual if it has ended as it should.
@@ -165,6 +178,13 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 func (c *connection) Close() error {
 	c.end()
 	return nil
+}
+
+// begin begins to serve a request.
+func (c *connection) begin(r *request) {
+	if !r.byReader {
+		go c.serve(r)
+	}
 }
 
 // serve answers one request, when it is its turn.

@@ -50,7 +50,7 @@ func (d *direct) take(line []byte, mayRun bool) (run linereader.Runner, taken bo
 		return nil, false
 	}
 	made := newRequest(d.near.ctx, r, d.near.out)
-	if !d.near.requests.tryAdmit(made, mayRun) {
+	if !d.near.requests().tryAdmit(made, mayRun) {
 		made.cancel()
 		return nil, false
 	}

@@ -30,7 +30,7 @@ type request struct {
 
 	failed   bool        // a server could not answer it, and the result says so; owned by its goroutine
 	canceled atomic.Bool // by the peer, which expects no answer
-	lists    bool        // it holds connection.listing until it ends; owned by its goroutine, and then by Read
+	lists    bool        // it holds places.listing until it ends; owned by its goroutine, and then by Read
 
 	server string // at which it is in flight, empty if only the client knows; guarded by questions.mu
 

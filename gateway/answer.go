@@ -79,7 +79,7 @@ func (c *connection) answer(r *request) (json.RawMessage, error) {
 	}
 	c.noteVersion(p.modern())
 	if strings.HasSuffix(r.Method, "/list") {
-		if err := r.acquire(c.listing); err != nil {
+		if err := r.acquire(c.placesOf().listing); err != nil {
 			return nil, err
 		}
 		r.lists = true
@@ -146,7 +146,7 @@ func (c *connection) receiveNotification(r *jsonrpc.Request) {
 			return
 		}
 		if id, err := jsonrpc.MakeID(p.RequestID); err == nil {
-			c.requests.cancel(id)
+			c.requests().cancel(id)
 		}
 	}
 }

@@ -17,17 +17,19 @@ import (
 // connection is one session. Each request in flight has a goroutine.
 type connection struct {
 	*gateway
-	owner   string      // its principal, with the profile; set before the first request
-	noLinks atomic.Bool // its version has no links in results
-
-	ctx      context.Context // ends with the session; its cause is why
-	cancel   context.CancelCauseFunc
-	requests *requests
-	notify   *notifier // what the session as a whole is told
-	out      *outbox   // what Read takes, with notify; nil over HTTP, where each request has its own
-
-	questions    questions   // of servers, to the peer
+	owner        string      // its principal, with the profile; set before the first request
+	noLinks      atomic.Bool // its version has no links in results
 	followsTasks atomic.Bool // the peer of 2025-11-25 has declared tasks
+
+	ctx context.Context // ends with the session; its cause is why
+	// What cancel needs. A function that is called after the end of ctx itself would cost each session three more objects.
+	cancelContext context.CancelCauseFunc
+	ignoreParent  func() bool
+	made          atomic.Pointer[requests] // by the first request
+	notify        *notifier                // what the session as a whole is told
+	out           *outbox                  // what Read takes, with notify; nil over HTTP, where each request has its own
+
+	questions questions // of servers, to the peer
 
 	// Of servers that run once for each client; see tenant. The functions are set before the first
 	// request; without newTenant nobody knows whose requests these are.
@@ -47,9 +49,8 @@ type connection struct {
 	roundMu     sync.Mutex
 	roundPeers  map[uint16]*roundPeer // by what requests have declared; guarded by roundMu
 
-	listing   chan struct{} // holds a value while a list is made, or waits to be read: there is one at a time
-	levelling chan struct{} // holds a value while the level of log messages is being set; made by the first who sets it, under roundMu
-	held      atomic.Int64  // the subscriptions of the session
+	places atomic.Pointer[places] // made by the first who needs them: most sessions do not
+	held   atomic.Int64           // the subscriptions of the session
 
 	subscribedMu sync.Mutex             // guards subscribed. Held while the tenant is made
 	subscribed   map[*subscription]bool // those that are not released
@@ -57,15 +58,43 @@ type connection struct {
 
 // newConnection opens a session that ends with ctx at the latest.
 func newConnection(ctx context.Context, g *gateway) *connection {
-	limits := &g.opts.limits
-	c := &connection{gateway: g, tenantKey: principalTenant, listing: make(chan struct{}, 1)}
-	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	c := &connection{gateway: g, tenantKey: principalTenant}
+	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
-	c.requests = newRequests(limits, func(r *request) { go c.serve(r) }, c.end)
-	context.AfterFunc(c.ctx, c.close) // even if nobody reads to the end
+	c.ignoreParent = context.AfterFunc(ctx, c.close)
 	return c
+}
+
+// places are what one request of a session at a time may do. Each holds a value while one does it.
+type places struct {
+	listing   chan struct{} // a list is made, or waits to be read
+	levelling chan struct{} // the level of log messages is being set
+}
+
+func (c *connection) placesOf() *places {
+	if p := c.places.Load(); p != nil {
+		return p
+	}
+	c.places.CompareAndSwap(nil, &places{make(chan struct{}, 1), make(chan struct{}, 1)})
+	return c.places.Load()
+}
+
+func (c *connection) requests() *requests {
+	if q := c.made.Load(); q != nil {
+		return q
+	}
+	c.made.CompareAndSwap(nil, newRequests(&c.opts.limits, c.begin, c.end))
+	return c.made.Load()
+}
+
+// cancel ends the session. Only the first cause counts.
+func (c *connection) cancel(cause error) {
+	c.cancelContext(cause)
+	if c.ignoreParent() { // otherwise close was called, or is about to be
+		go c.close() // the caller may hold a mutex
+	}
 }
 
 // readable gives the session what Read takes. It is called before the session is used.
@@ -109,23 +138,36 @@ func (c *connection) SessionID() string { return "" }
 // [ErrPeerDoesNotRead].
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
-		if c.ctx.Err() != nil {
-			return nil, c.endError(io.EOF)
+		if m, err := c.poll(); m != nil || err != nil {
+			return m, err
 		}
-		m, ended := c.out.next()
-		if ended != nil {
-			c.endRequest(ended)
-		}
-		if m != nil {
-			return m, nil
-		}
-		select {
-		case <-c.out.wake:
-		case <-c.ctx.Done():
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := c.wait(ctx); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// poll is Read, and returns nil if there is nothing to read.
+func (c *connection) poll() (jsonrpc.Message, error) {
+	if c.ctx.Err() != nil {
+		return nil, c.endError(io.EOF)
+	}
+	m, ended := c.out.next()
+	if ended != nil {
+		c.endRequest(ended)
+	}
+	return m, nil
+}
+
+// wait waits until there may be something to read.
+func (c *connection) wait(ctx context.Context) error {
+	select {
+	case <-c.out.wake:
+	case <-c.ctx.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // endError is why the session has ended; usual if it has ended as it should.
@@ -153,7 +195,7 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 	default:
 		made := newRequest(c.ctx, r, c.out)
 		made.turn = newTurn(made)
-		if err := c.requests.admit(ctx, made); err != nil {
+		if err := c.requests().admit(ctx, made); err != nil {
 			return c.endError(err)
 		}
 	}
@@ -165,6 +207,13 @@ func (c *connection) Write(ctx context.Context, m jsonrpc.Message) error {
 func (c *connection) Close() error {
 	c.end()
 	return nil
+}
+
+// begin begins to serve a request.
+func (c *connection) begin(r *request) {
+	if !r.byReader {
+		go c.serve(r)
+	}
 }
 
 // serve answers one request, when it is its turn.
@@ -196,7 +245,7 @@ func (c *connection) serve(r *request) {
 // respond lets the next request of the row begin, and passes the answer to the peer if it
 // expects one: then the request ends when that is read, or else now.
 func (c *connection) respond(r *request, response *jsonrpc.Response) {
-	c.requests.endTurn(r)
+	c.requests().endTurn(r)
 	r.cancel()
 	c.questions.end(r)
 	switch {
@@ -216,9 +265,9 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 // endRequest frees what a request holds.
 func (c *connection) endRequest(r *request) {
 	if r.lists {
-		<-c.listing
+		<-c.placesOf().listing
 	}
-	c.requests.end(r)
+	c.requests().end(r)
 }
 
 // answerSafely is answer with a panic as an error.
@@ -245,5 +294,5 @@ func (r *request) acquire(places chan<- struct{}) error {
 func (c *connection) drain() {
 	c.hub.leave(c.notify)
 	c.notify.endListeners()
-	c.requests.drain()
+	c.requests().drain()
 }

@@ -241,7 +241,7 @@ func TestListen_twice(t *testing.T) {
 	touch := `{"uri":"` + uri + `"}`
 	round("touch", touch, updated, 3)
 	s.notify("notifications/cancelled", `{"requestId":2}`)
-	q := s.conn.(*connection).requests
+	q := s.conn.(*connection).requests()
 	until(t, func() bool {
 		q.mu.Lock()
 		defer q.mu.Unlock()

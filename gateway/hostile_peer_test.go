@@ -47,7 +47,7 @@ type hostilePeer struct {
 func (p hostilePeer) flood(n int, message func(i int) *jsonrpc.Request) {
 	p.t.Helper()
 	written := p.floodOn(n, message)
-	q := p.session().requests
+	q := p.session().requests()
 	until(p.t, func() bool {
 		select {
 		case <-written:
@@ -142,7 +142,7 @@ func TestHostilePeer(t *testing.T) {
 	for name, misbehave := range map[string]func(p hostilePeer){
 		"pings, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("ping", "{}"))
-			q := p.session().requests
+			q := p.session().requests()
 			q.mu.Lock()
 			defer q.mu.Unlock()
 			require.Equal(p.t, hostileLimits.MaxRequests, q.inFlight)
@@ -151,7 +151,7 @@ func TestHostilePeer(t *testing.T) {
 		"lists, and reads nothing": func(p hostilePeer) {
 			p.flood(20_000, numbered("tools/list", "{}"))
 			out := p.session().out
-			until(p.t, func() bool { return len(p.session().listing) == 1 && len(out.wake) == 1 })
+			until(p.t, func() bool { return len(p.session().placesOf().listing) == 1 && len(out.wake) == 1 })
 			out.mu.Lock()
 			defer out.mu.Unlock()
 			require.LessOrEqual(p.t, len(out.queue), 1, "lists are made one at a time")
@@ -209,7 +209,7 @@ func TestHostilePeer(t *testing.T) {
 			<-p.floodOn(200, func(i int) *jsonrpc.Request {
 				return numbered("resources/"+[]string{"subscribe", "unsubscribe"}[i%2], fmt.Sprintf(`{"uri":"mcptest://echo/%d"}`, i/2))(i)
 			})
-			until(p.t, func() bool { return len(p.session().requests.byIDs()) == 0 })
+			until(p.t, func() bool { return len(p.session().requests().byIDs()) == 0 })
 		},
 		"listens to a million resources": func(p hostilePeer) {
 			uris := strings.Repeat(`"mcptest://echo/x",`, 60)
@@ -394,7 +394,7 @@ func TestWrite_waits_for_room(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- s.conn.Write(t.Context(), numbered("ping", "")(7)) }()
 	until(t, func() bool {
-		q := s.conn.(*connection).requests
+		q := s.conn.(*connection).requests()
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return q.outside.Len() == 1
@@ -419,7 +419,7 @@ func TestWrite_waits_for_room(t *testing.T) {
 func TestWrite_is_canceled_before_a_smaller_request(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))
 	s := openRaw(t, Transport(c, WithLimits(Limits{MaxRequestBytes: 4 * requestCost})))
-	q := s.conn.(*connection).requests
+	q := s.conn.(*connection).requests()
 	waiting := func(n int) {
 		t.Helper()
 		until(t, func() bool {

@@ -361,7 +361,7 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	}
 	admitted := 0
 	for _, one := range made {
-		if err := c.requests.admit(x.r.Context(), one); err != nil {
+		if err := c.requests().admit(x.r.Context(), one); err != nil {
 			break
 		}
 		admitted++

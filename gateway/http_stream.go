@@ -193,7 +193,8 @@ func (x *exchange) deliver(hs *httpSession) {
 	if !x.prime(hs, &known) {
 		return
 	}
-	// A Ticker, with its channel, would be a part of what each idle stream costs.
+	// A Ticker, with its channel, would be a part of what each idle stream costs. So would the channel of hs.ctx: the end of
+	// the session wakes the stream.
 	due := time.Now().Add(s.limits.KeepAlive)
 	keepAlive := time.AfterFunc(s.limits.KeepAlive, signal)
 	defer keepAlive.Stop()
@@ -215,11 +216,11 @@ func (x *exchange) deliver(hs *httpSession) {
 				continue
 			}
 		}
+		if hs.ctx.Err() != nil || !s.hasStream(hs, mine) {
+			return
+		}
 		select {
 		case <-wake:
-			if !s.hasStream(hs, mine) {
-				return
-			}
 			if now := time.Now(); !now.Before(due) {
 				if !x.keepAlive() {
 					return
@@ -228,8 +229,6 @@ func (x *exchange) deliver(hs *httpSession) {
 				keepAlive.Reset(s.limits.KeepAlive)
 			}
 		case <-x.r.Context().Done():
-			return
-		case <-hs.ctx.Done():
 			return
 		}
 	}

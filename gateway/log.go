@@ -30,7 +30,7 @@ func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
 		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), loggingLevels))
 	}
 	c.notify.setLogLevel(level)
-	levelling := c.levellingTurn()
+	levelling := c.placesOf().levelling
 	if err := r.acquire(levelling); err != nil {
 		return nil, err
 	}
@@ -66,14 +66,4 @@ func logParams(m mcpvisor.LogMessage) any {
 		Logger string          `json:"logger,omitempty"`
 		Data   json.RawMessage `json:"data"`
 	}{m.Level, m.Logger, data}
-}
-
-// levellingTurn returns the channel of those who set the level of the session. Few sessions have one.
-func (c *connection) levellingTurn() chan struct{} {
-	c.roundMu.Lock()
-	defer c.roundMu.Unlock()
-	if c.levelling == nil {
-		c.levelling = make(chan struct{}, 1)
-	}
-	return c.levelling
 }

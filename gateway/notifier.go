@@ -251,6 +251,7 @@ func (n *notifier) close() (subscribed []*subscription) {
 		subscribed = append(subscribed, s)
 	}
 	n.session.uris = nil
+	n.signalLocked() // a stream ends with its session
 	return subscribed
 }
 

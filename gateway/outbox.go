@@ -81,7 +81,9 @@ func answerBytes(a *jsonrpc.Response) int {
 func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	defer o.signal()
+	if !r.byReader {
+		defer o.signal()
+	}
 	n := answerBytes(a)
 	if o.closed {
 		return true
@@ -222,7 +224,8 @@ func (o *outbox) droppedAnswers() int {
 }
 
 // next returns what the peer gets next; nil if there is nothing. ended is the request that
-// ends with it; nil if it does not end one.
+// ends with it; nil if it does not end one. Whoever calls it calls it until it returns nil: wake says nothing of what
+// was there before.
 func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 	o.mu.Lock()
 	notesFirst := o.noteNext
@@ -231,7 +234,6 @@ func (o *outbox) next() (m jsonrpc.Message, ended *request) {
 	defer func() {
 		if m != nil {
 			o.noteRead()
-			o.signal() // there may be more
 		}
 	}()
 	if notesFirst && o.notify != nil {

@@ -85,7 +85,8 @@ func TestUnsubscribe_drops_updates_that_wait(t *testing.T) {
 func TestNotification_that_is_too_long(t *testing.T) {
 	limits := Limits{}.withDefaults()
 	q := newRequests(&limits, func(*request) {}, func() {})
-	c := &connection{ctx: t.Context(), requests: q}
+	c := &connection{ctx: t.Context()}
+	c.made.Store(q)
 	call := newRequest(t.Context(), numbered("tools/call", "")(0), nil)
 	require.NoError(t, q.admit(t.Context(), call))
 	cancellation := func(bytes int) *jsonrpc.Request {

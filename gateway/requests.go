@@ -26,10 +26,11 @@ type request struct {
 	// Set before it begins.
 	refusal  string // why it is refused; empty otherwise
 	isListen bool   // it is one of MaxListens, and none of MaxRequests
+	byReader bool   // the goroutine that has read it serves it, and writes its answer; see direct
 
 	failed   bool        // a server could not answer it, and the result says so; owned by its goroutine
 	canceled atomic.Bool // by the peer, which expects no answer
-	lists    bool        // it holds connection.listing until it ends; owned by its goroutine, and then by Read
+	lists    bool        // it holds places.listing until it ends; owned by its goroutine, and then by Read
 
 	server string // at which it is in flight, empty if only the client knows; guarded by questions.mu
 
@@ -99,6 +100,14 @@ func (q *requests) admit(ctx context.Context, r *request) error {
 	r.cancel()
 	q.outside.Admit(q.takeLocked) // a smaller one behind it may have room
 	return err
+}
+
+// tryAdmit takes a request over if there is room. If mayRun is true and no other request is in flight, the caller serves it.
+func (q *requests) tryAdmit(r *request, mayRun bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r.byReader = mayRun && q.inFlight == 0
+	return q.outside.Len() == 0 && q.takeLocked(r)
 }
 
 // takeLocked takes a request over if there is room.

@@ -48,17 +48,23 @@ func Serve(ctx context.Context, session, peer mcp.Transport) error {
 		_ = far.Close()
 		return fmt.Errorf("gateway: open the session: %w", err)
 	}
+	ended := make(chan error, 3)
+	passBack := func(ctx context.Context) error { return passOn(ctx, near, far) }
 	if c, ok := near.(*connection); ok {
 		c.peer.Introduce(clients.Info{Transport: "stdio"})
 		if stream != nil {
 			stream.OnTaken(c.out.noteRead)
+			if stream.IsBehind(far) {
+				d := &direct{near: c, far: far, stream: stream, failed: ended}
+				stream.TakeWith(d.take)
+				passBack = d.passOn
+			}
 		}
 	}
 	both, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ended := make(chan error, 2)
 	go func() { ended <- passOn(both, far, near) }()
-	go func() { ended <- passOn(both, near, far) }()
+	go func() { ended <- passBack(both) }()
 	select {
 	case err = <-ended:
 	case err = <-failure(near):
@@ -110,13 +116,19 @@ func passOn(ctx context.Context, from, to mcp.Connection) error {
 		if err == nil {
 			err = to.Write(ctx, m)
 		}
-		switch {
-		case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
-			return nil
-		case errors.Is(err, ErrPeerDoesNotRead):
-			return err
-		case err != nil:
-			return fmt.Errorf("gateway: pass a message on: %w", err)
+		if err != nil {
+			return passError(err)
 		}
 	}
+}
+
+// passError is the error of Serve when a message could not be passed on; nil if a session was closed.
+func passError(err error) error {
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed):
+		return nil
+	case errors.Is(err, ErrPeerDoesNotRead):
+		return err
+	}
+	return fmt.Errorf("gateway: pass a message on: %w", err)
 }

@@ -23,9 +23,9 @@ func TestSubscribe_in_order(t *testing.T) {
 		conn.out.notify.mu.Lock()
 		require.Empty(t, conn.out.notify.session.uris)
 		conn.out.notify.mu.Unlock()
-		conn.requests.mu.Lock()
-		require.Empty(t, conn.requests.turns)
-		conn.requests.mu.Unlock()
+		conn.requests().mu.Lock()
+		require.Empty(t, conn.requests().turns)
+		conn.requests().mu.Unlock()
 		require.NoError(t, s.conn.Close())
 	}
 }

@@ -12,12 +12,14 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
+	"github.com/mcpvisor/mcpvisor/internal/poll"
 )
 
 // Of returns a transport in place of one of the go-sdk that leads to a stream. For the go-sdk a line that it cannot read is the end of
@@ -57,10 +59,11 @@ type Transport struct {
 func (t *Transport) Connect(context.Context) (mcp.Connection, error) {
 	c := &conn{reader: t.reader, writer: t.writer, maxLine: cmp.Or(t.maxLine, mcp.DefaultMaxLineLength), closed: make(chan struct{})}
 	c.buffer = bufio.NewWriter(pieces{c})
+	c.room = roomOf(c.writer)
 	if c.maxLine < 0 {
 		c.maxLine = math.MaxInt
 	}
-	c.lines = linereader.New(c.reader, c.maxLine).Ahead(c.refuseAll)
+	c.lines = linereader.New(c.reader, c.maxLine).AheadFor(c.refuseAll, c.takeLine)
 	t.made = c
 	return c, nil
 }
@@ -72,6 +75,15 @@ func (t *Transport) OnTaken(f func()) {
 	t.made.taken = f
 }
 
+// TakeWith sets what takes lines before they are read. It comes after Connect.
+func (t *Transport) TakeWith(take linereader.Take) { t.made.take.Store(&take) }
+
+// IsBehind reports whether a connection is that of t itself, with nothing of the host in between. It comes after Connect.
+func (t *Transport) IsBehind(c mcp.Connection) bool { return c == mcp.Connection(t.made) }
+
+// TryWrite writes a message as the connection does, but reports false if that would block. It comes after Connect.
+func (t *Transport) TryWrite(m jsonrpc.Message) (written bool, err error) { return t.made.tryWrite(m) }
+
 // Ended returns a channel that is closed when the peer has closed its side, though a message of it may not be
 // read yet; nil if t is. It comes after Connect.
 func (t *Transport) Ended() <-chan struct{} {
@@ -81,6 +93,17 @@ func (t *Transport) Ended() <-chan struct{} {
 	return t.made.lines.Ended()
 }
 
+// roomOf returns the room of a stream; nil if it is not known.
+func roomOf(w io.Writer) *poll.Room {
+	switch w := w.(type) {
+	case openWriter:
+		return roomOf(w.Writer)
+	case *os.File:
+		return poll.RoomOf(w)
+	}
+	return nil
+}
+
 // conn is a connection of a stream. A goroutine reads it until it ends or is closed: a read that does not
 // end with Close keeps it.
 type conn struct {
@@ -88,9 +111,11 @@ type conn struct {
 	reader   io.ReadCloser
 	writer   io.WriteCloser
 	maxLine  int
+	room     *poll.Room        // of writer; nil: it is not known
 	incoming []jsonrpc.Message // what is left of the last line; owned by the goroutine that calls Read
 	closed   chan struct{}     // by Close
 	close    sync.Once
+	take     atomic.Pointer[linereader.Take] // nil: all lines are read
 
 	mu     sync.Mutex // held while a message is written; guards the fields below
 	buffer *bufio.Writer
@@ -132,6 +157,14 @@ func (c *conn) refuseAll(line []byte) {
 	}
 }
 
+// takeLine is the [linereader.Take] of the stream.
+func (c *conn) takeLine(line []byte, mayRun bool) (run linereader.Runner, taken bool) {
+	if take := c.take.Load(); take != nil {
+		return (*take)(line, mayRun)
+	}
+	return nil, false
+}
+
 // Read implements [mcp.Connection]. One goroutine calls it.
 func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for len(c.incoming) == 0 {
@@ -164,8 +197,24 @@ func (c *conn) Write(ctx context.Context, m jsonrpc.Message) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	return c.writeLocked(message.Encode(m))
+}
+
+// tryWrite is Write, but reports false if it would block.
+func (c *conn) tryWrite(m jsonrpc.Message) (written bool, err error) {
+	if c.room == nil || !c.mu.TryLock() {
+		return false, nil
+	}
+	defer c.mu.Unlock()
 	encoded := message.Encode(m)
-	for _, part := range [][]byte{encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n")} {
+	if encoded.Len() >= poll.MinRoom || !c.room.Writable() {
+		return false, nil
+	}
+	return true, c.writeLocked(encoded)
+}
+
+func (c *conn) writeLocked(m message.Encoded) error {
+	for _, part := range [][]byte{m.Head, message.OneLine(m.Body), m.Tail, []byte("\n")} {
 		_, _ = c.buffer.Write(part) // Flush has the error
 	}
 	err := c.buffer.Flush()

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
+	"github.com/mcpvisor/mcpvisor/internal/poll"
 	"github.com/mcpvisor/mcpvisor/transport/internal/process/descendants"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
 	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
-	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
+	"github.com/mcpvisor/mcpvisor/internal/poll"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
-	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
+	"github.com/mcpvisor/mcpvisor/internal/poll"
 )
 
 const (

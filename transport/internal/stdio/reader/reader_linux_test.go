@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/transport/internal/poll"
+	"github.com/mcpvisor/mcpvisor/internal/poll"
 )
 
 // server is a Reader, its handler, and the server that writes to it.

@@ -48,7 +48,7 @@ type Watch struct {
 	err       error
 }
 
-// Watch prepares to watch a file, which must have the non-blocking mode. After each Arm
+// Watch prepares to watch a file. After each Arm
 // ready is called once, when the file is readable or has ended. It may also be called
 // without Arm when the file has ended. The goroutine that watches all files calls ready, so
 // ready must neither block nor panic.

@@ -55,12 +55,32 @@ func (c *Client) Apply(ctx context.Context, specs []mcpvisor.ServerSpec, keep ..
 		_, wanted := first[name]
 		return wanted || slices.Contains(keep, name)
 	})
+	c.applySpecs(ctx, specs, errs, keep)
+	return errors.Join(slices.Concat(errs, unregistered)...)
+}
+
+// ReplaceAll is [Client.Apply] that leaves all other servers as they are: each spec is registered, replaces
+// that of its server, or is that already. It is for programs in which several parts register servers. Its
+// errors are those of Apply.
+func (c *Client) ReplaceAll(ctx context.Context, specs []mcpvisor.ServerSpec) error {
+	select {
+	case c.applying <- struct{}{}:
+		defer func() { <-c.applying }()
+	case <-ctx.Done():
+		return errors.Join(endedBefore(ctx, "", "replace"))
+	}
+	_, errs := byName(specs)
+	c.applySpecs(ctx, specs, errs, nil)
+	return errors.Join(errs...)
+}
+
+// applySpecs applies each spec that has no error yet and no name in keep, and notes its error.
+func (c *Client) applySpecs(ctx context.Context, specs []mcpvisor.ServerSpec, errs []error, keep []string) {
 	inParallel(len(specs), c.opts.startsAtOnce(), func(i int) {
 		if errs[i] == nil && !slices.Contains(keep, specs[i].Name) {
 			errs[i] = c.applySpec(ctx, specs[i])
 		}
 	})
-	return errors.Join(slices.Concat(errs, unregistered)...)
 }
 
 // unregisterOthers ends all servers whose names are not wanted.

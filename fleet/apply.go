@@ -100,8 +100,8 @@ func Move(ctx context.Context, s store.Store, server, node string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, records.MoveTTL, errors.New("the node has not taken it in time"))
 	defer cancel()
 	for tick := time.NewTicker(movePoll); ; {
-		place, err := records.PlaceOf(ctx, s, server)
-		if err == nil && place.Node == node && !place.Released {
+		runs, err := records.RunnerOf(ctx, s, server)
+		if err == nil && runs == node {
 			tick.Stop()
 			return nil
 		}
@@ -125,12 +125,16 @@ func (n *Node) Move(ctx context.Context, server, node string) error {
 // awaitRegistered waits until this node has registered the servers of a generation, or of a later
 // one.
 func (n *Node) awaitRegistered(ctx context.Context, generation uint64, servers []Server) error {
+	tick := time.NewTicker(registeredPoll) // a later generation may remove a server without a trace
+	defer tick.Stop()
 	for {
+		known, err := n.runner.Snapshot(ctx)
+		later := err == nil && known.Generation.Applied > generation
 		n.mu.Lock()
 		done, changed := true, n.changed
 		for _, server := range servers {
 			d := n.specs[server.Name]
-			done = done && d != nil && d.registered && (d.record.Generation >= generation || equalDefinition(d.record.Definition, server.Definition))
+			done = done && (d == nil && later || d != nil && d.registered && (d.record.Generation >= generation || equalDefinition(d.record.Definition, server.Definition)))
 		}
 		n.mu.Unlock()
 		if done {
@@ -138,6 +142,7 @@ func (n *Node) awaitRegistered(ctx context.Context, generation uint64, servers [
 		}
 		select {
 		case <-changed:
+		case <-tick.C:
 		case <-n.ran:
 			return errClosed
 		case <-ctx.Done():
@@ -145,6 +150,9 @@ func (n *Node) awaitRegistered(ctx context.Context, generation uint64, servers [
 		}
 	}
 }
+
+// registeredPoll is how often awaitRegistered looks.
+const registeredPoll = 100 * time.Millisecond
 
 // equalDefinition compares two definitions, which may have other spaces.
 func equalDefinition(a, b json.RawMessage) bool {

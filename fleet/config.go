@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"time"
@@ -105,8 +106,8 @@ func (c *Config) check() (id string, err error) {
 	if c.TTL != 0 && c.TTL < leastTTL {
 		return "", fmt.Errorf("fleet: Config.TTL is %v; the least is %v", c.TTL, leastTTL)
 	}
-	if c.Weight < 0 || c.Weight != c.Weight || c.Capacity < 0 {
-		return "", errors.New("fleet: Config.Weight and Capacity must not be negative")
+	if !(c.Weight >= 0) || math.IsInf(c.Weight, 1) || c.Capacity < 0 {
+		return "", fmt.Errorf("fleet: Config.Weight is %v and Capacity %d; they must be finite and not negative", c.Weight, c.Capacity)
 	}
 	if c.Resolve == nil {
 		c.Resolve = resolve

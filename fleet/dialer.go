@@ -36,12 +36,17 @@ var _ transport.Dialer = (*dialer)(nil)
 
 // NewSession implements [transport.Dialer].
 func (d *dialer) NewSession() transport.Session {
-	here, to, _, _ := d.node.routes.current(d.spec.Name)
+	s := d.newSession(d.node.routes.take(d.spec.Name))
+	d.node.routes.made(d.spec.Name, func() bool { return s.Cause() != nil })
+	return s
+}
+
+func (d *dialer) newSession(to way) transport.Session {
 	switch {
-	case here != nil && !here.leaving.Load():
-		return d.localSession(here)
-	case here == nil && to != nil:
-		return newRemoteSession(d, *to)
+	case to.local != nil:
+		return d.localSession(to.local)
+	case to.remote != remote{}:
+		return newRemoteSession(d, to.remote)
 	}
 	return &nowhere{life: newLife(), name: d.spec.Name, unable: d.node.unable(d.spec.Name)}
 }

@@ -57,6 +57,9 @@ type Node struct {
 	work   work
 	ran    chan struct{} // closed when the runner has returned
 	closed atomic.Bool
+	over   chan struct{} // closed when Close has ended everything, after closeErr is set
+	// closeErr is what Close has returned.
+	closeErr error
 
 	lease    atomic.Int64 // of the present life; 0: none
 	deadline atomic.Int64 // when it is over, by package boottime; 0: it is
@@ -67,8 +70,10 @@ type Node struct {
 	gateway json.RawMessage        // the definition of the gateways; nil without one
 	untold  bool                   // gateway or specs have changed since the program was told
 	lives   map[string]bool        // that this node has had since it joined
-	changed chan struct{}          // closed, and replaced, when the registered servers have followed specs
-	dirty   chan struct{}          // has room for one: specs have changed
+	// following are the names whose sessions are being restarted for a new route; true: once more.
+	following map[string]bool
+	changed   chan struct{} // closed, and replaced, when the registered servers have followed specs
+	dirty     chan struct{} // has room for one: specs have changed
 
 	telling sync.Mutex // held while the program is told what has changed
 }
@@ -99,8 +104,8 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{id: id, config: config, store: config.Store, log: config.Logger.With().Str("node", id).Logger(), routes: newRoutes(id), peers: newPeers(config.Identity),
-		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), ran: make(chan struct{}),
-		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
+		starts: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), resolving: make(chan struct{}, resolveAtOnce), ran: make(chan struct{}), over: make(chan struct{}),
+		specs: map[string]*definition{}, ours: map[string]bool{}, lives: map[string]bool{}, following: map[string]bool{}, changed: make(chan struct{}), dirty: make(chan struct{}, 1)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
 	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
@@ -189,13 +194,19 @@ func (n *Node) Leave(ctx context.Context) error {
 }
 
 // Close ends the node at once: its servers end, and others start them. Calls in flight have an
-// unknown outcome. It may be called more than once.
+// unknown outcome. It may be called more than once; each call returns when the node has ended.
 //
 // Errors: those of facade.Client.Close.
 func (n *Node) Close(ctx context.Context) error {
 	if !n.closed.CompareAndSwap(false, true) {
-		return n.Client.Close(ctx)
+		select {
+		case <-n.over:
+			return n.closeErr
+		case <-ctx.Done():
+			return fmt.Errorf("close node %q, which is ending: %w", n.id, context.Cause(ctx))
+		}
 	}
+	defer close(n.over)
 	lease := store.Lease(n.lease.Load())
 	n.cancel()
 	<-n.ran
@@ -213,6 +224,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.peers.close()
 	n.work.Wait()
+	n.closeErr = err
 	return err
 }
 
@@ -280,12 +292,16 @@ func (n *Node) followSpecs(ctx context.Context) {
 				n.ours[name] = true
 			}
 		}
-		others := slices.DeleteFunc(n.Client.Servers(), func(name string) bool { // and what is not resolved again yet
-			return n.ours[name] && (wanted[name] != nil || n.specs[name] == nil)
-		})
+		var removed []string
+		for name := range n.ours {
+			if n.specs[name] == nil {
+				removed = append(removed, name)
+			}
+		}
 		n.mu.Unlock()
 		n.tellConfigured()
-		err := n.Client.Apply(ctx, specs, others...)
+		n.unregister(ctx, removed)
+		err := n.Client.ReplaceAll(ctx, specs)
 		if err != nil && ctx.Err() == nil {
 			n.log.Error().Err(err).Msg("not all servers of the fleet could be registered; they are tried again")
 			time.AfterFunc(registerAgain, n.register)
@@ -296,8 +312,8 @@ func (n *Node) followSpecs(ctx context.Context) {
 			d.registered = has && (d.registered || err == nil)
 			n.leaveToOthersLocked(name)
 		}
-		for name := range n.ours {
-			if wanted[name] == nil && n.specs[name] == nil { // one that was removed meanwhile is still registered
+		for _, name := range removed {
+			if _, has := n.Client.ServerStatus(name); !has && n.specs[name] == nil {
 				delete(n.ours, name)
 			}
 		}
@@ -329,6 +345,19 @@ func (n *Node) tellConfigured() {
 	if changed {
 		n.config.Configured(gateway, all)
 	}
+}
+
+// unregister ends servers that were removed from the fleet, all at once.
+func (n *Node) unregister(ctx context.Context, names []string) {
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() {
+			if err := n.Client.Unregister(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && ctx.Err() == nil {
+				n.log.Error().Err(err).Str("server", name).Msg("a server that was removed from the fleet could not be ended as a whole")
+			}
+		})
+	}
+	all.Wait()
 }
 
 // resolve makes the specifications of servers whose definitions are new. That may read files, which
@@ -443,26 +472,6 @@ const registerAgain = time.Second
 // resolveAtOnce is how many definitions are resolved at a time.
 const resolveAtOnce = 16
 
-// reroute lets the session of a server follow its route.
-func (n *Node) reroute(name string) {
-	n.work.Go(func() {
-		ctx, cancel := context.WithTimeout(n.ctx, rerouteTimeout)
-		defer cancel()
-		if s := n.routes.outdated(name); s != nil {
-			s.settle(ctx)
-		}
-		if n.routes.isFollowed(name) { // by a session that has begun meanwhile
-			return
-		}
-		// It is not registered yet, or no longer, or is just being unregistered: then there is nothing to do.
-		if err := n.Client.Restart(ctx, name); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) && !errors.Is(err, mcpvisor.ErrClosed) && n.ctx.Err() == nil {
-			n.log.Warn().Err(err).Str("server", name).Msg("the way to the server has changed, and its session does not follow")
-		}
-	})
-}
-
-const rerouteTimeout = 10 * time.Second
-
 // admit waits until a server may start here.
 func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), err error) {
 	if l.exclusive && process && n.guards.Exist() {
@@ -544,7 +553,7 @@ func (n *Node) exclusives() (all []*local) {
 
 func (n *Node) onGuardReady() {
 	for _, l := range n.exclusives() {
-		n.reroute(l.name)
+		n.follow(l.name)
 	}
 }
 
@@ -604,7 +613,7 @@ func (s *servers) Gateway(definition json.RawMessage) {
 // Place implements [runner.Servers].
 func (s *servers) Place(name string, place placement.Place, owner *placement.Node) {
 	if s.routes.place(name, place, owner) {
-		(*Node)(s).reroute(name)
+		(*Node)(s).follow(name)
 	}
 }
 
@@ -613,7 +622,7 @@ func (s *servers) Start(name string, epoch uint64, spec placement.Spec) {
 	l := newLocal(name, s.id, epoch, spec.Exclusive, (*Node)(s).onEnded)
 	l.inForce = (*Node)(s).inForce
 	s.routes.start(name, l)
-	(*Node)(s).reroute(name)
+	(*Node)(s).follow(name)
 }
 
 // Adopt implements [runner.Servers].
@@ -648,5 +657,5 @@ func (n *Node) onEnded(l *local) {
 	n.routes.stopped(l.name, l)
 	n.catalogs.forget(l.name)
 	n.runner.Ended(l.name, l.epoch.Load())
-	n.reroute(l.name)
+	n.follow(l.name)
 }

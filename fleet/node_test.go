@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -154,7 +155,8 @@ func TestJoin_bad_configuration(t *testing.T) {
 		{Config{Store: w.store}, "Config.ID"},
 		{Config{Store: w.store, ID: "a/b"}, "Config.ID"},
 		{Config{Store: w.store, ID: "a", TTL: time.Second}, "the least is 3s"},
-		{Config{Store: w.store, ID: "a", Weight: -1}, "must not be negative"},
+		{Config{Store: w.store, ID: "a", Weight: -1}, "finite and not negative"},
+		{Config{Store: w.store, ID: "a", Weight: math.Inf(1)}, "finite and not negative"},
 	} {
 		_, err := Join(t.Context(), row.config)
 		require.ErrorContains(t, err, row.want)

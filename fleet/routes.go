@@ -21,9 +21,32 @@ type route struct {
 	remote *remote
 	// session is the last one to the server on another node; nil: there was none.
 	session *remoteSession
+	// taken is the way of the last session that was made; over reports whether that has ended, nil while
+	// it is being made. asked: a restart was asked that has made no session yet; that session takes the way
+	// that the route is then.
+	taken way
+	over  func() bool
+	asked bool
 	// changed is closed, and replaced, when the route or the record of its catalog changes.
 	changed chan struct{}
 	record  catalogRecord
+}
+
+// way is where a session goes: to a server here, to one on another node, or, if it is zero, nowhere.
+type way struct {
+	local  *local
+	remote remote
+}
+
+// wayLocked returns the way of sessions that begin now.
+func (at *route) wayLocked() way {
+	switch {
+	case at.local != nil && !at.local.leaving.Load():
+		return way{local: at.local}
+	case at.local == nil && at.remote != nil:
+		return way{remote: *at.remote}
+	}
+	return way{}
 }
 
 // routes are the routes of all names. Safe for concurrent use.
@@ -75,12 +98,45 @@ func (r *routes) closed(name string, s *remoteSession) {
 	}
 }
 
-// isFollowed reports whether a session goes where the server is.
-func (r *routes) isFollowed(name string) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+// take returns the way of a new session.
+func (r *routes) take(name string) way {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.getLocked(name)
+	at.taken, at.over, at.asked = at.wayLocked(), nil, false
+	return at.taken
+}
+
+// made notes the session that has taken a way; over reports whether it has ended.
+func (r *routes) made(name string, over func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.getLocked(name).over = over
+}
+
+// ask reports whether a restart must be asked for so that a session goes the way that the route is now,
+// and notes that it is.
+func (r *routes) ask(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	at := r.byName[name]
-	return at != nil && at.local == nil && at.remote != nil && at.session != nil && at.session.to == *at.remote && at.session.Cause() == nil
+	if at == nil {
+		return true
+	}
+	if at.asked || at.taken == at.wayLocked() && (at.over == nil || !at.over()) {
+		return false
+	}
+	at.asked = true
+	return true
+}
+
+// unask takes ask back: there was no restart.
+func (r *routes) unask(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at := r.byName[name]; at != nil {
+		at.asked = false
+	}
 }
 
 // forget drops the route of a server that was removed, when nothing of it is left here.

@@ -218,13 +218,15 @@ func (v *View) Nodes() []Node {
 	return nodes
 }
 
-// Lives returns all living lives, of nodes with two of them both, sorted.
+// Lives returns all living lives, sorted by node; of nodes with two of them both, the newest last.
 func (v *View) Lives() []Node {
-	nodes := make([]Node, 0, len(v.lives))
-	for _, l := range v.lives {
-		nodes = append(nodes, l.Node)
+	lives := slices.SortedFunc(maps.Values(v.lives), func(a, b *life) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.revision, b.revision))
+	})
+	nodes := make([]Node, len(lives))
+	for i, l := range lives {
+		nodes[i] = l.Node
 	}
-	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Life, b.Life) })
 	return nodes
 }
 

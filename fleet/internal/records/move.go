@@ -83,12 +83,18 @@ func checkMove(ctx context.Context, s store.Store, name, nodeID string) error {
 	return nil
 }
 
-// PlaceOf returns who runs a name; the zero Place if it has never run.
-func PlaceOf(ctx context.Context, s store.Store, name string) (placement.Place, error) {
+// RunnerOf returns the id of the node that runs a name; empty if no node does.
+func RunnerOf(ctx context.Context, s store.Store, name string) (string, error) {
 	pair, known, err := get(ctx, s, PlaceKey(name))
 	if err != nil || !known {
-		return placement.Place{}, err
+		return "", err
 	}
 	place, _, err := Decode[placement.Place](pair.Value)
-	return place, err
+	if err != nil || place.Released {
+		return "", err
+	}
+	if _, alive, err := get(ctx, s, NodeKey(place.Node, place.Life)); err != nil || !alive {
+		return "", err
+	}
+	return place.Node, nil
 }

@@ -57,9 +57,7 @@ type Node struct {
 	work   work
 	ran    chan struct{} // closed when the runner has returned
 	closed atomic.Bool
-	over   chan struct{} // closed when Close has ended everything, after closeErr is set
-	// closeErr is what Close has returned.
-	closeErr error
+	over   chan struct{} // closed when the first Close returns
 
 	lease    atomic.Int64 // of the present life; 0: none
 	deadline atomic.Int64 // when it is over, by package boottime; 0: it is
@@ -201,7 +199,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if !n.closed.CompareAndSwap(false, true) {
 		select {
 		case <-n.over:
-			return n.closeErr
+			return n.Client.Close(ctx)
 		case <-ctx.Done():
 			return fmt.Errorf("close node %q, which is ending: %w", n.id, context.Cause(ctx))
 		}
@@ -224,7 +222,6 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.peers.close()
 	n.work.Wait()
-	n.closeErr = err
 	return err
 }
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/internal/display"
-	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
 	"github.com/mcpvisor/mcpvisor/internal/poll"
+	"github.com/mcpvisor/mcpvisor/transport/internal/pipe"
 	"github.com/mcpvisor/mcpvisor/transport/internal/redact"
 )
 

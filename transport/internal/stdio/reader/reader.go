@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/budget"
-	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 	"github.com/mcpvisor/mcpvisor/internal/poll"
+	"github.com/mcpvisor/mcpvisor/transport/internal/jsonrpc"
 )
 
 const (

@@ -655,3 +655,23 @@ func TestShare_storm(t *testing.T) {
 	all.Wait()
 	require.GreaterOrEqual(t, len(owners), clients)
 }
+
+// Recent calls have those of copies, and name the client.
+func TestShare_recent_calls(t *testing.T) {
+	a := newAsker()
+	c := newAskingClient(t, nil, a.spec())
+	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	incarnationOf(t, p.user(false))
+	recent, missed := c.RecentCalls(0)
+	require.Zero(t, missed)
+	require.NotEmpty(t, recent)
+	last := recent[len(recent)-1] // before it the copy was starting
+	require.Equal(t, []string{"a", "tools/call", "x", ""}, []string{last.Server, last.Method, last.Target, string(last.Kind)})
+	require.Contains(t, last.Client, "peer")
+	p.do(t.Context(), http.MethodDelete, "")
+	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient))).user(false))
+	recent, _ = c.RecentCalls(last.Seq)
+	require.NotEmpty(t, recent, "also of a copy that began later")
+}

@@ -201,8 +201,8 @@ func TestShare_of_every_request(t *testing.T) {
 		require.Len(t, p.copies(s), 1, method)
 		p.do(t.Context(), http.MethodDelete, "")
 	}
-	calls, _ := c.RecentCalls(0)
-	require.Empty(t, calls, "the incarnation of the lists gets no request")
+	status, _ := c.ServerStatus("a")
+	require.Zero(t, status.Calls, "the incarnation of the lists gets no request")
 }
 
 // copies are those of the session.
@@ -230,8 +230,8 @@ func TestShare_changed_name(t *testing.T) {
 	result, failure := p.user(false)("tools/call", `{"name":"`+alias+`"}`)
 	require.Empty(t, failure)
 	require.Contains(t, result, `"text":"x"`)
-	calls, _ := c.RecentCalls(0)
-	require.Empty(t, calls)
+	status, _ := c.ServerStatus("a")
+	require.Zero(t, status.Calls)
 	_, failure = p.user(false)("tools/call", `{"name":"`+mcpvisor.Alias("b", long)+`"}`)
 	require.Contains(t, failure, "unknown tool")
 	p.do(t.Context(), http.MethodDelete, "")

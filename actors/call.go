@@ -202,10 +202,18 @@ func (rt *Runtime) AwaitReady(ctx context.Context, name string) (*View, error) {
 // use.
 type callFacts struct {
 	started       time.Time // of the runtime; does not change
-	recent        facts.RecentCalls
-	unknown       facts.UnknownCalls
+	recent        *facts.RecentCalls
+	unknown       *facts.UnknownCalls
 	room          facts.Room // for tools with statistics of their own
 	unknownServer atomic.Int64
+}
+
+// init begins the facts. records is Options.Records.
+func (f *callFacts) init(records *Runtime) {
+	f.started, f.recent, f.unknown = time.Now(), new(facts.RecentCalls), new(facts.UnknownCalls)
+	if records != nil {
+		f.recent, f.unknown = records.calls.recent, records.calls.unknown
+	}
 }
 
 // RecordCall records a call that has ended. v is the registration that it was for. listed:

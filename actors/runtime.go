@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -32,6 +31,9 @@ type Options struct {
 	MaxStarts int
 	// KeepRaw keeps what servers list as they sent it, too.
 	KeepRaw bool
+	// Records has the calls of this runtime among its own that have ended, and those of unknown outcome; nil: they are
+	// kept here.
+	Records *Runtime
 	// Random yields numbers in [0, 1) for jitter, in tests; nil means math/rand.
 	Random func() float64
 }
@@ -75,7 +77,8 @@ type Runtime struct {
 
 // New starts a runtime without servers.
 func New(opts Options) *Runtime {
-	rt := &Runtime{opts: opts, calls: callFacts{started: time.Now()}, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	rt := &Runtime{opts: opts, hub: events.NewHub(), drained: make(chan struct{}), closed: make(chan struct{})}
+	rt.calls.init(opts.Records)
 	rt.UpdateObserver(func(mcpvisor.Observer) mcpvisor.Observer { return opts.Observer })
 	rt.managerState.registrations = map[string]*registration{}
 	rt.snapshot.Store(newSnapshot(nil, false))

@@ -98,13 +98,18 @@ func New(opts ...Option) (*Client, error) {
 	if o.maxBufferBytes <= 0 {
 		o.maxBufferBytes = defaultClientBufferBytes
 	}
-	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks)), nil
+	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks), nil), nil
 }
 
-// newClient makes a client with checked options.
-func newClient(o options, buffer *budget.Budget, locks *keyLocks) *Client {
+// newClient makes a client with checked options. The records of its calls are those of original, too, if it is a copy; nil: it is none.
+func newClient(o options, buffer *budget.Budget, locks *keyLocks, original *Client) *Client {
 	c := &Client{opts: o, applying: make(chan struct{}, 1), keys: locks, buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
+	var records *actors.Runtime
+	if original != nil {
+		c.original, records = original, original.rt
+	}
 	c.rt = actors.New(actors.Options{
+		Records:   records,
 		Logger:    o.logger,
 		Observer:  o.observer,
 		MaxStarts: o.maxStarts,

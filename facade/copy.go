@@ -58,8 +58,8 @@ func (s *copies) close(ctx context.Context) error {
 // CopyServer starts a server once more, for somebody who must not share it: it returns a client of its
 // own with this one server, which has the name and the spec of the server that is registered here, and
 // is StartSupervised, without a standby. That client has the options of this one, changed by opts. The
-// two share the journal and the bounds of memory, and nothing else: lists, statistics, events and
-// subscriptions are of each. What happens here to the server later does not change the copy.
+// two share the journal, the bounds of memory, and the records of ended calls (RecentCalls, UnknownCalls), and nothing
+// else: lists, statistics, events and subscriptions are of each. What happens here to the server later does not change the copy.
 //
 // Close ends the copy. Close of this client ends all its copies. CopyServer does not wait for the
 // server: [Client.WaitReady] and [WithWaitReady] do.
@@ -88,8 +88,7 @@ func (c *Client) CopyServer(server string, opts ...Option) (*Client, error) {
 	if o.err != nil {
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindInvalid, Cause: o.err}
 	}
-	made := newClient(o, c.buffer, c.keys)
-	made.original = c
+	made := newClient(o, c.buffer, c.keys, c)
 	if !c.copies.add(made) {
 		_ = made.rt.Close(context.Background()) // it has no servers
 		return nil, &mcpvisor.Error{Server: server, Op: op, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errClientClosed}

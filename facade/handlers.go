@@ -169,6 +169,9 @@ type Declared struct {
 	Sampling, SamplingTools     bool
 	Elicitation, URLElicitation bool
 	Roots                       bool
+	// RootsListChanged, with Roots: servers before 2026-07-28 are told that the roots have changed, by
+	// [Client.NotifyRootsChanged].
+	RootsListChanged bool
 }
 
 // WithDeclared declares capabilities for which the client has no handler but its calls do
@@ -179,6 +182,10 @@ type Declared struct {
 func WithDeclared(d Declared) Option {
 	return func(o *options) {
 		o.handlers.Declared = d.offer()
+		o.handlers.DeclaredRoots = nil
+		if d.Roots && d.RootsListChanged {
+			o.handlers.DeclaredRoots = transport.NewRoots(nil)
+		}
 	}
 }
 
@@ -200,6 +207,15 @@ func (c *Client) SetRoots(roots ...mcp.Root) error {
 	}
 	c.opts.roots.Set(list)
 	return nil
+}
+
+// NotifyRootsChanged tells the servers before 2026-07-28 that the roots have changed with which calls and other
+// handlers answer ([Declared].RootsListChanged). Changes in quick succession may be told once. It does not wait for
+// the servers. A client that has not declared it does nothing.
+func (c *Client) NotifyRootsChanged() {
+	if roots := c.opts.handlers.DeclaredRoots; roots != nil {
+		roots.Touch()
+	}
 }
 
 // checkRoots copies roots, or says which of them is not a file:// URI.

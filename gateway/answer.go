@@ -137,6 +137,8 @@ func (c *connection) receiveNotification(r *jsonrpc.Request) {
 		if c.connected {
 			c.opts.standalone.set(c, eraLegacy)
 		}
+	case "notifications/roots/list_changed":
+		c.rootsChanged()
 	case "notifications/cancelled":
 		if len(r.Params) > maxNotificationBytes {
 			return

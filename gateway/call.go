@@ -108,6 +108,7 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			}
 			defer tasks.end()
 			err = c.whenUp(ctx, server, func(client *facade.Client) (err error) {
+				tasks.copied = client != c.client
 				result, err = client.CallToolRaw(ctx, tool, t.arguments, opts...)
 				return err
 			})

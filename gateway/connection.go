@@ -61,6 +61,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c := &connection{gateway: g, tenantKey: principalTenant}
 	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
 	c.holdContext, c.holdOwner = c.ctx, c
+	c.questions.comeBack = comeBackTime
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)

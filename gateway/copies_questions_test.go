@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,16 +22,18 @@ import (
 )
 
 // asker is a server in memory whose incarnations ask when the test says so. The tool x answers with the number of
-// its incarnation, from 1.
+// its incarnation, from 1, or never, if it is asked to hang.
 type asker struct {
 	mu       sync.Mutex
 	ask      []chan string // by incarnation: the id of a question
 	answers  chan string   // what is answered, after the number of the incarnation
 	declared chan string   // what is declared to each incarnation, if it has room
+	hanging  chan struct{} // gets an element for each call that hangs
+	changed  chan int      // the number of an incarnation that was told that the roots have changed
 }
 
 func newAsker() *asker {
-	return &asker{answers: make(chan string, 100), declared: make(chan string, 100)}
+	return &asker{answers: make(chan string, 100), declared: make(chan string, 100), hanging: make(chan struct{}, 100), changed: make(chan int, 100)}
 }
 
 func (a *asker) spec() mcpvisor.ServerSpec {
@@ -83,7 +86,10 @@ func (a *asker) serve(_ context.Context, in io.ReadCloser, out io.WriteCloser, _
 			Result json.RawMessage `json:"result"`
 			Error  json.RawMessage `json:"error"`
 		}
-		if json.Unmarshal(line, &m) != nil || m.ID == nil {
+		if json.Unmarshal(line, &m) == nil && m.Method == "notifications/roots/list_changed" {
+			a.changed <- n
+		}
+		if m.ID == nil {
 			continue
 		}
 		answer := `"result":{}`
@@ -97,6 +103,10 @@ func (a *asker) serve(_ context.Context, in io.ReadCloser, out io.WriteCloser, _
 		case "tools/list":
 			answer = `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
+			if strings.Contains(string(m.Params), "hang") {
+				a.hanging <- struct{}{}
+				continue
+			}
 			answer = fmt.Sprintf(`"result":{"content":[{"type":"text","text":"%d"}]}`, n)
 		}
 		write(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
@@ -122,7 +132,7 @@ func TestShare_questions_without_a_call(t *testing.T) {
 	c := newAskingClient(t, nil, a.spec())
 	require.Contains(t, receive(t, a.declared), `"sampling"`)
 	transport := Transport(c, WithNames(Names{}), WithShare(ShareClient))
-	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	server, url := serveHTTP(t, c, WithShare(ShareClient))
 
 	open := func() (raw, int) {
 		s := askingSessionOf(t, transport)
@@ -158,6 +168,13 @@ func TestShare_questions_without_a_call(t *testing.T) {
 	status, _ := p.post(`{"jsonrpc":"2.0","id":` + memberOf(t, []byte(data), "id") + `,"result":{"action":"decline"}}`)
 	require.Equal(t, http.StatusAccepted, status)
 	require.Equal(t, fmt.Sprintf(`%d "s" {"action":"decline"}`, third), receive(t, a.answers))
+	server.mu.Lock()
+	for _, hs := range server.sessions {
+		hs.questions.mu.Lock()
+		hs.questions.comeBack = time.Millisecond
+		hs.questions.mu.Unlock()
+	}
+	server.mu.Unlock()
 	a.trigger(third, "t") // the client goes before it answers
 	_, data, _ = stream.next()
 	require.Contains(t, data, "elicitation/create")
@@ -216,4 +233,113 @@ func TestShare_questions_of_calls(t *testing.T) {
 		require.NoError(t, of.conn.Write(t.Context(), &jsonrpc.Response{ID: of.asked.ID, Result: json.RawMessage(`{"action":"accept","content":{"name":"` + name + `"}}`)}))
 		require.Contains(t, string(of.read().(*jsonrpc.Response).Result), name)
 	}
+}
+
+// A question that was written to a stream which broke, or which another one has replaced, is asked again on the next
+// stream of the session, with the same id, unless the client says that it has seen it. Its answer counts once.
+func TestShare_questions_on_a_broken_stream(t *testing.T) {
+	a := newAsker()
+	c := newAskingClient(t, nil, a.spec())
+	server, url := serveHTTP(t, c, WithShare(ShareClient))
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	n := incarnationOf(t, p.user(false))
+	stream := p.listen()
+	resume, _, ok := stream.next()
+	require.True(t, ok)
+	ask := func(id string) (event, question string) {
+		a.trigger(n, id)
+		event, data, ok := stream.next()
+		require.True(t, ok)
+		require.Contains(t, data, "elicitation/create")
+		return event, data
+	}
+	answer := func(question, id string) {
+		for range 2 { // the second one belongs to no question
+			status, _ := p.post(`{"jsonrpc":"2.0","id":` + memberOf(t, []byte(question), "id") + `,"result":{"action":"decline"}}`)
+			require.Equal(t, http.StatusAccepted, status)
+		}
+		require.Equal(t, fmt.Sprintf(`%d %q {"action":"decline"}`, n, id), receive(t, a.answers))
+	}
+	for _, broken := range []bool{false, true} {
+		t.Run(fmt.Sprintf("broken %v", broken), func(t *testing.T) {
+			again := func(seen string) events {
+				if broken {
+					stream.stop()
+					until(t, func() bool {
+						server.mu.Lock()
+						defer server.mu.Unlock()
+						for _, hs := range server.sessions {
+							hs.questions.mu.Lock()
+							defer hs.questions.mu.Unlock()
+							return hs.questions.fallen != nil
+						}
+						return false
+					})
+				}
+				next := p.listen(eventHeader, seen)
+				first, _, ok := next.next()
+				require.True(t, ok)
+				require.Equal(t, seen, first, "the stream begins with what the client has seen")
+				return next
+			}
+			_, question := ask("lost")
+			stream = again(resume)
+			event, repeated, ok := stream.next()
+			require.True(t, ok)
+			require.Equal(t, question, repeated)
+			answer(repeated, "lost")
+
+			seen, question := ask("seen")
+			require.NotEqual(t, event, seen)
+			stream = again(seen)
+			start, later := ask("next")
+			answer(question, "seen")
+			stream = again(start)
+			a.trigger(n, "mark")
+			start, question, ok = stream.next()
+			require.True(t, ok)
+			answer(question, "mark")
+			answer(later, "next")
+			resume = start
+		})
+	}
+	p.do(t.Context(), http.MethodDelete, "")
+}
+
+// What was asked on the stream of a call whose connection broke is asked again on that of another call.
+func TestQuestions_on_the_broken_stream_of_a_call(t *testing.T) {
+	a := newAsker()
+	c := newAskingClient(t, nil, a.spec())
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	call := func(id int) (stream chan events, leave context.CancelFunc) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(toolCallOf(id, "a__x", `{"hang":true}`)))
+		require.NoError(t, err)
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, sessionHeader: {p.session}}
+		stream = make(chan events, 1)
+		go func() {
+			if response, err := p.client.Do(r); err == nil { // it begins with the first question
+				context.AfterFunc(t.Context(), func() { _ = response.Body.Close() })
+				stream <- events{t, bufio.NewReader(response.Body), cancel}
+			}
+		}()
+		receive(t, a.hanging)
+		return stream, cancel
+	}
+	older, _ := call(1)
+	newer, leave := call(2)
+	a.trigger(1, "q")
+	_, question, ok := receive(t, newer).next()
+	require.True(t, ok)
+	leave()
+	_, again, ok := receive(t, older).next()
+	require.True(t, ok)
+	require.Equal(t, question, again)
+	status, _ := p.post(`{"jsonrpc":"2.0","id":` + memberOf(t, []byte(question), "id") + `,"result":{"action":"decline"}}`)
+	require.Equal(t, http.StatusAccepted, status)
+	require.Equal(t, `1 "q" {"action":"decline"}`, receive(t, a.answers))
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 )
 
-// taskServer makes one task, t1, of each call of x. What comes of it names the incarnation, from 1.
-func taskServer() mcpvisor.ServerSpec {
+// taskServer makes one task, t1, of each call of x, in which it calls inCall. What comes of it names the incarnation, from 1.
+func taskServer(inCall ...func()) mcpvisor.ServerSpec {
 	const task = `"taskId":"t1","status":"%s","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null`
 	var started atomic.Int32
 	return mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: &mcpvisor.InMemory{Serve: func(ctx context.Context, in io.ReadCloser, out io.WriteCloser, log io.Writer) error {
@@ -28,6 +28,9 @@ func taskServer() mcpvisor.ServerSpec {
 			case "tools/list":
 				return `"result":{"tools":[{"name":"x","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}`, nil
 			case "tools/call":
+				for _, f := range inCall {
+					f()
+				}
 				return `"result":{"task":{` + fmt.Sprintf(task, "working") + `}}`, nil
 			case "tasks/get":
 				return `"result":{` + fmt.Sprintf(task, "completed") + `}`, nil
@@ -96,4 +99,25 @@ func TestShare_nothing_of_an_ended_session_is_kept(t *testing.T) {
 		return freed.Load()
 	})
 	runtime.KeepAlive(server)
+}
+
+// A task belongs to the incarnation that got the call, though the server has copies before it answers.
+func TestShare_task_of_a_call_during_a_reload(t *testing.T) {
+	var settings SettingsVar
+	share := func(s Share) {
+		require.NoError(t, settings.Set(Settings{ShareOf: map[string]Share{"a": s}}))
+	}
+	c := newClient(t, taskServer(func() { share(ShareClient) }))
+	_, url := serveHTTP(t, c, WithSettings(&settings))
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"tasks":{}}`)
+	_, answer := p.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a__x","task":{}}}`)
+	id := memberOf(t, []byte(answer), "result", "task", "taskId")
+	result := `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":` + id + `}}`
+	_, answer = p.post(result)
+	require.Contains(t, answer, errTaskGone.Error())
+	share(ShareAll)
+	_, answer = p.post(result)
+	require.Contains(t, answer, "of incarnation 1")
+	p.do(t.Context(), http.MethodDelete, "")
 }

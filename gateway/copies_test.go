@@ -201,8 +201,8 @@ func TestShare_of_every_request(t *testing.T) {
 		require.Len(t, p.copies(s), 1, method)
 		p.do(t.Context(), http.MethodDelete, "")
 	}
-	calls, _ := c.RecentCalls(0)
-	require.Empty(t, calls, "the incarnation of the lists gets no request")
+	status, _ := c.ServerStatus("a")
+	require.Zero(t, status.Calls, "the incarnation of the lists gets no request")
 }
 
 // copies are those of the session.
@@ -230,8 +230,8 @@ func TestShare_changed_name(t *testing.T) {
 	result, failure := p.user(false)("tools/call", `{"name":"`+alias+`"}`)
 	require.Empty(t, failure)
 	require.Contains(t, result, `"text":"x"`)
-	calls, _ := c.RecentCalls(0)
-	require.Empty(t, calls)
+	status, _ := c.ServerStatus("a")
+	require.Zero(t, status.Calls)
 	_, failure = p.user(false)("tools/call", `{"name":"`+mcpvisor.Alias("b", long)+`"}`)
 	require.Contains(t, failure, "unknown tool")
 	p.do(t.Context(), http.MethodDelete, "")
@@ -654,4 +654,24 @@ func TestShare_storm(t *testing.T) {
 	}
 	all.Wait()
 	require.GreaterOrEqual(t, len(owners), clients)
+}
+
+// Recent calls have those of copies, and name the client.
+func TestShare_recent_calls(t *testing.T) {
+	a := newAsker()
+	c := newAskingClient(t, nil, a.spec())
+	_, url := serveHTTP(t, c, WithShare(ShareClient))
+	p := newPeer(t, url)
+	p.initialize("2025-11-25")
+	incarnationOf(t, p.user(false))
+	recent, missed := c.RecentCalls(0)
+	require.Zero(t, missed)
+	require.NotEmpty(t, recent)
+	last := recent[len(recent)-1] // before it the copy was starting
+	require.Equal(t, []string{"a", "tools/call", "x", ""}, []string{last.Server, last.Method, last.Target, string(last.Kind)})
+	require.Contains(t, last.Client, "peer")
+	p.do(t.Context(), http.MethodDelete, "")
+	incarnationOf(t, openRaw(t, Transport(c, WithNames(Names{}), WithShare(ShareClient))).user(false))
+	recent, _ = c.RecentCalls(last.Seq)
+	require.NotEmpty(t, recent, "also of a copy that began later")
 }

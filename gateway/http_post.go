@@ -366,7 +366,10 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		}
 		admitted++
 	}
-	gone := context.AfterFunc(x.r.Context(), out.overflow)
+	gone := context.AfterFunc(x.r.Context(), func() {
+		out.noteBreak()
+		out.overflow()
+	})
 	defer gone()
 	x.pass(c, out, admitted, len(requests) > 1)
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -183,14 +184,18 @@ func (x *exchange) deliver(hs *httpSession) {
 	mine := s.takeStream(hs, signal)
 	defer s.leaveStream(hs, mine)
 	hs.notify.wakeWith(signal)
-	known := x.startDelivery(hs)
+	known, seen := x.startDelivery(hs)
+	place := seen      // of the last question that the client has seen
 	var asked *request // nil while no server can ask without a call: most streams carry no questions
 	defer func() {
 		if asked != nil {
 			hs.questions.fall(asked)
 		}
 	}()
-	if !x.prime(hs, &known) {
+	if !hs.opts.sharesAll() { // before the client knows that it has a stream
+		asked = hs.askable(wake, seen)
+	}
+	if !x.prime(hs, eventID(known, place)) {
 		return
 	}
 	// A Ticker, with its channel, would be a part of what each idle stream costs. So would the channel of hs.ctx: the end of
@@ -200,17 +205,18 @@ func (x *exchange) deliver(hs *httpSession) {
 	defer keepAlive.Stop()
 	for {
 		if asked == nil && !hs.opts.sharesAll() {
-			asked = hs.askable(wake)
+			asked = hs.askable(wake, seen)
 		}
 		if m := hs.notify.next(); m != nil {
-			if !x.notification(m, &known) {
+			if !x.notification(m, &known, place) {
 				return
 			}
 			continue
 		}
 		if asked != nil {
 			if m, _ := asked.out.next(); m != nil {
-				if !x.event(m, eventID(known)) {
+				place = cmp.Or(hs.questions.written(m), place)
+				if !x.event(m, eventID(known, place)) {
 					return
 				}
 				continue
@@ -237,39 +243,41 @@ func (x *exchange) deliver(hs *httpSession) {
 // noRequest is the request of those that stand for a whole stream. It is not changed.
 var noRequest = new(jsonrpc.Request)
 
-// askable lets questions that belong to no call come on the stream of the session, which wake wakes.
-func (hs *httpSession) askable(wake chan struct{}) *request {
+// askable lets questions that belong to no call come on the stream of the session, which wake wakes. seen is that of
+// questions.stand.
+func (hs *httpSession) askable(wake chan struct{}, seen int64) *request {
 	asked := &request{Request: noRequest, ctx: hs.ctx, out: &outbox{wake: wake, limits: &hs.opts.limits, asks: true}}
-	hs.questions.stand(asked)
+	hs.questions.stand(asked, seen)
 	return asked
 }
 
 // startDelivery lets the session be told what happens from now on, and what has changed since
-// the last event that the client has seen. It returns what the session knows.
-func (x *exchange) startDelivery(hs *httpSession) (known [3]string) {
+// the last event that the client has seen. It returns what the session knows, and the place of the last question that
+// it has seen.
+func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) {
 	hs.follow()
 	hs.notify.startSession()
 	known = x.gateway.catalog.Get().Digests()
-	if told, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
+	if told, place, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
 		hs.notify.reportLists(listing.ChangedDigests(told, known))
-		known = told
+		known, seen = told, place
 	}
-	return known
+	return known, seen
 }
 
 // prime begins the stream with an event without data, so that the client has an id to come back
 // with.
-func (x *exchange) prime(hs *httpSession, known *[3]string) bool {
+func (x *exchange) prime(hs *httpSession, id string) bool {
 	if hs.version < "2025-11-25" { // these take an event without data for a message
 		return x.write()
 	}
-	return x.write([]byte("id: " + eventID(*known) + "\ndata: \n\n"))
+	return x.write([]byte("id: " + id + "\ndata: \n\n"))
 }
 
 // notification writes a notification to the stream, and notes what the session knows after it.
-func (x *exchange) notification(m jsonrpc.Message, known *[3]string) bool {
+func (x *exchange) notification(m jsonrpc.Message, known *[3]string, place int64) bool {
 	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
-	return x.event(m, eventID(*known))
+	return x.event(m, eventID(*known, place))
 }
 
 // endWithToken ends a request that lasts when the token of its client expires. The client continues with
@@ -311,16 +319,26 @@ func (s *Server) leaveStream(hs *httpSession, mine uint64) {
 	}
 }
 
-// eventID is the id of an event: which lists the session was told of. A client that comes back
-// with it, even to another process, is told what has changed since.
-func eventID(known [3]string) string { return strings.Join(known[:], ".") }
-
-func parseEventID(id string) (known [3]string, ok bool) {
-	parts := strings.Split(id, ".")
-	if len(parts) != len(known) || len(id) > 200 {
-		return known, false
+// eventID is the id of an event: which lists the session was told of, and the place of the last question; 0: there was
+// none. A client that comes back with it, even to another process, is told what has changed since, and asked what it
+// has not seen.
+func eventID(known [3]string, place int64) string {
+	id := strings.Join(known[:], ".")
+	if place == 0 {
+		return id
 	}
-	return [3]string(parts), true
+	return id + "." + strconv.FormatInt(place, 36)
+}
+
+func parseEventID(id string) (known [3]string, place int64, ok bool) {
+	parts := strings.Split(id, ".")
+	if len(id) > 200 || len(parts) < len(known) || len(parts) > len(known)+1 {
+		return known, 0, false
+	}
+	if len(parts) > len(known) {
+		place, _ = strconv.ParseInt(parts[len(known)], 36, 64) // one that is none is none of this process
+	}
+	return [3]string(parts[:len(known)]), place, true
 }
 
 // toldOf is what the session knows after a notification: it lists anew what has changed.

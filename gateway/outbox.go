@@ -31,6 +31,7 @@ type outbox struct {
 	logs     int        // log messages in queue
 	logBytes int        // of these
 	closed   bool       // the session has ended
+	broken   bool       // see noteBreak
 	dropped  int        // requests that ended without an answer
 
 	reads uint64      // what the peer has read so far: messages, and pieces of large ones
@@ -149,18 +150,33 @@ func (o *outbox) removeLocked(q *question) bool {
 	return true
 }
 
-// moveQuestion removes a question that has to be added to another outbox. It reports false if it stays.
-func (o *outbox) moveQuestion(q *question, to *outbox) bool {
+// takeQuestion removes a question that was not read, to be added to another outbox. It reports false if there is
+// none.
+func (o *outbox) takeQuestion(q *question) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o != to && o.removeLocked(q)
+	return o.removeLocked(q)
+}
+
+// noteBreak notes that the connection of the peer has broken: what was read last may not have arrived.
+func (o *outbox) noteBreak() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.broken = true
+}
+
+func (o *outbox) isBroken() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.broken
 }
 
 // withdrawQuestion ends a question: the peer does not get it or, if it has it, is told.
 func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.removeLocked(q) || !q.sent || o.closed {
+	_ = o.removeLocked(q)
+	if !q.sent || o.closed {
 		return
 	}
 	o.queue = append(o.queue, outgoing{request: r, note: message.Notification("notifications/cancelled", map[string]any{"requestId": q.ID.Raw()})})

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -27,6 +29,7 @@ type question struct {
 	answer chan *jsonrpc.Response // has room for one
 
 	carrier *request // in whose outbox it is; guarded by questions.mu
+	place   int64    // on the stream of the session, see questions.written; 0: it was not written there. Guarded as carrier
 	sent    bool     // it was read; guarded by outbox.mu
 }
 
@@ -43,27 +46,65 @@ type questions struct {
 	// standing stands for a call in whose outbox the peer is asked while none is in flight; nil: it reads
 	// no stream. A server that other peers share needs a call, which says who is asked.
 	standing *request
+	fallen   *request      // stood before; its questions wait for the next one. nil: there is none
+	comeBack time.Duration // how long they wait; read only
+	places   int64         // of the questions that were written to a stream of the session; begins as nextID
+	first    int64         // of places
 }
 
-// stand sets the request that stands for a call; nil: there is none any more. What was asked because of
-// the one before it is asked on the new one, or withdrawn.
-func (q *questions) stand(r *request) {
+// comeBackTime is how long a question waits for a client whose stream has broken to open another one. Clients
+// try it after a second or two.
+const comeBackTime = 5 * time.Second
+
+// stand sets the request that stands for a call. What was asked on the one before it, and did not arrive, is asked on
+// the new one (MCP, basic, transports, resumability and redelivery). seen is the place of the last question that the
+// client has seen; of one that is not known it counts as none.
+func (q *questions) stand(r *request, seen int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	before := q.standing
-	if q.standing = r; before != nil {
-		q.moveLocked(before)
+	if seen < q.first || seen > q.places { // of another process
+		seen = 0
+	}
+	before := [2]*request{q.fallen, q.standing}
+	q.standing, q.fallen = r, nil
+	for _, one := range before {
+		if one != nil {
+			q.moveLocked(one, func(one *question) bool { return one.place == 0 || one.place > seen })
+		}
 	}
 }
 
-// fall ends what stand began, if no other request has taken its place.
+// fall ends what stand began, if no other request has taken its place. Its questions wait for the next one.
 func (q *questions) fall(r *request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.standing == r {
-		q.standing = nil
+	if q.standing != r {
+		return
 	}
-	q.moveLocked(r)
+	q.standing, q.fallen = nil, r
+	time.AfterFunc(q.comeBack, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.fallen == r {
+			q.fallen = nil
+			q.moveLocked(r, func(*question) bool { return true })
+		}
+	})
+}
+
+// written gives a message that is written to a stream of the session its place there, if it is a question. 0: it is
+// none.
+func (q *questions) written(m jsonrpc.Message) (place int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r, ok := m.(*jsonrpc.Request); ok {
+		if id, ok := r.ID.Raw().(int64); ok && q.open[id] != nil {
+			q.places++
+			q.open[id].place = q.places
+			return q.places
+		}
+	}
+	return 0
 }
 
 // declare sets what the peer answers. It comes before the first call.
@@ -78,6 +119,7 @@ func (c *connection) declare(bits uint16) {
 	}
 	// The first id need not be secret: an answer belongs to a session.
 	q.declared, q.nextID, q.open = bits, rand.Int64N(1<<51), map[int64]*question{}
+	q.places, q.first = q.nextID, q.nextID
 	q.handlers.Store(&facade.CallHandlers{Raw: c.ask, RawAnswers: capability.Answers(bits)})
 }
 
@@ -113,12 +155,15 @@ func (q *questions) end(r *request) {
 		return
 	}
 	q.calls = slices.Delete(q.calls, at, at+1)
-	q.moveLocked(r)
+	broken := r.out.isBroken()
+	q.moveLocked(r, func(*question) bool { return broken })
 }
 
-// moveLocked moves the questions of a request that has ended to another one.
-func (q *questions) moveLocked(r *request) {
-	for _, one := range q.open {
+// moveLocked moves the questions of a request that has ended to another one. One that the peer was sent is asked
+// again there, with the same id, if it was lost.
+func (q *questions) moveLocked(r *request, lost func(*question) bool) {
+	for _, id := range slices.Sorted(maps.Keys(q.open)) {
+		one := q.open[id]
 		if one.carrier != r {
 			continue
 		}
@@ -127,7 +172,7 @@ func (q *questions) moveLocked(r *request) {
 		case next == nil:
 			q.withdrawLocked(one)
 			close(one.answer)
-		case !r.out.moveQuestion(one, next.out):
+		case r.out == next.out, !r.out.takeQuestion(one) && !lost(one):
 			one.carrier = next
 		case !next.out.addQuestion(next, one): // the peer does not read that stream either
 			delete(q.open, one.ID.Raw().(int64))

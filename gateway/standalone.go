@@ -160,3 +160,19 @@ func (c *connection) askAnytime(ctx context.Context, r facade.ServerRequest) (js
 	}
 	return c.ask(ctx, r)
 }
+
+// rootsChanged tells the servers that only this client uses, and that can ask it for its roots, that these have
+// changed. What other servers keep of its roots is of one call.
+func (c *connection) rootsChanged() {
+	if c.questions.handlers.Load() == nil || !capability.CanAnswer(c.questions.declared, "roots/list") {
+		return
+	}
+	if c.opts.standalone.isOnly(c) {
+		c.client.NotifyRootsChanged()
+	}
+	if t := c.tenant.Load(); t != nil {
+		for _, copied := range t.copies() {
+			copied.NotifyRootsChanged()
+		}
+	}
+}

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -119,4 +121,50 @@ func TestStandaloneQuestions_not_wanted(t *testing.T) {
 	openRaw(t, Transport(c)).initializeWith(`{"roots":{}}`)
 	require.Contains(t, receive(t, answers), "no client was asked")
 	require.NoError(t, c.Close(context.Background()))
+}
+
+// A server that only one client uses is told when the roots of that client have changed: behind a Transport with
+// StandaloneQuestions, and each copy that was told that its client says so. Others are not told.
+func TestRoots_changed(t *testing.T) {
+	const tells, doesNot = `{"roots":{"listChanged":true}}`, `{"roots":{"listChanged":false}}`
+	t.Run("standalone", func(t *testing.T) {
+		a, questions := newAsker(), new(StandaloneQuestions)
+		c, err := facade.New(questions.Option(), facade.WithDeclared(facade.Declared{Roots: true, RootsListChanged: true}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+		require.NoError(t, c.Register(t.Context(), a.spec()))
+		require.Contains(t, receive(t, a.declared), `"roots":{"listChanged":true}`)
+		s := openRaw(t, Transport(c, WithStandaloneQuestions(questions)))
+		s.initializeWith(tells)
+		s.notify("notifications/roots/list_changed", "")
+		require.Equal(t, 1, receive(t, a.changed))
+	})
+	t.Run("copies", func(t *testing.T) {
+		a := newAsker()
+		c := newAskingClient(t, nil, a.spec())
+		require.NotContains(t, receive(t, a.declared), "listChanged")
+		_, url := serveHTTP(t, c, WithShare(ShareClient, "a"))
+		transport := Transport(c, WithNames(Names{}), WithShare(ShareClient, "a"))
+		open := func(capabilities string) (raw, int) {
+			s := openRaw(t, transport)
+			s.initializeWith(capabilities)
+			n := incarnationOf(t, s.user(false))
+			require.Equal(t, capabilities == tells, strings.Contains(receive(t, a.declared), `"listChanged":true`))
+			return s, n
+		}
+		silent, _ := open(doesNot)
+		told, n := open(tells)
+		silent.notify("notifications/roots/list_changed", "")
+		told.notify("notifications/roots/list_changed", "")
+		require.Equal(t, n, receive(t, a.changed))
+
+		p := newPeer(t, url)
+		p.initializeWith("2025-06-18", tells)
+		n = incarnationOf(t, p.user(false))
+		status, _ := p.post(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+		require.Equal(t, http.StatusAccepted, status)
+		require.Equal(t, n, receive(t, a.changed))
+		require.Empty(t, a.changed)
+		p.do(t.Context(), http.MethodDelete, "")
+	})
 }

@@ -66,6 +66,7 @@ type taskCall struct {
 	modern bool
 	tool   string
 	relay  *facade.TaskRelay // nil: the client gets no task
+	copied bool              // a copy of the server got the call
 }
 
 // beginTaskCall adds the options of a call for tasks, and of its key. Each needs one end.
@@ -104,7 +105,10 @@ func (t *taskCall) result(raw json.RawMessage) json.RawMessage {
 	if t.relay == nil || t.relay.ID == "" || !task.Is(raw, t.relay.Modern) { // an interceptor may have replaced it
 		return raw
 	}
-	c, name := t.c, t.c.taskName(t.relay.Server, t.relay.ID)
+	c, name := t.c, opentasks.Name{Server: t.relay.Server, ID: t.relay.ID}
+	if t.copied {
+		name.Copy = c.tenantKey
+	}
 	said, _ := task.Read(raw) // the facade has read it
 	sealed := c.sealTask(name, time.Now().Add(max(c.opts.http.SessionLifetime, said.TTL)))
 	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer, Tool: t.tool}, name, sealed, raw, said.Status.Final() && t.modern)

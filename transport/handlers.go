@@ -27,9 +27,11 @@ func NewRoots(roots []*mcp.Root) *Roots {
 
 // Set replaces the list with a copy of roots and notifies the sessions that follow it. It
 // does not block.
-func (r *Roots) Set(roots []*mcp.Root) {
+func (r *Roots) Set(roots []*mcp.Root) { r.change(func() { r.list = slices.Clone(roots) }) }
+
+func (r *Roots) change(apply func()) {
 	r.mu.Lock()
-	r.list = slices.Clone(roots)
+	apply()
 	r.revision++
 	notify := make([]func(), 0, len(r.subscribers))
 	for f := range r.subscribers {
@@ -40,6 +42,9 @@ func (r *Roots) Set(roots []*mcp.Root) {
 		f()
 	}
 }
+
+// Touch notifies the sessions that follow the list, as after a change of it. It does not block.
+func (r *Roots) Touch() { r.change(func() {}) }
 
 // Current returns the list and its revision. The list must not be changed.
 func (r *Roots) Current() ([]*mcp.Root, uint64) {
@@ -97,6 +102,9 @@ type Handlers struct {
 	// Declared are declared to legacy servers beside what the handlers above answer, because
 	// requests may bring handlers of their own ([Caller]).
 	Declared Offer
+	// DeclaredRoots, if set, declares to legacy servers that they are told when the roots of who answers have changed,
+	// if roots are declared: its Touch tells them. It has no list.
+	DeclaredRoots *Roots
 
 	// Unasked answers requests of legacy servers that belong to no request with handlers of its
 	// own, before the handlers above; nil: none does. It answers nothing that is not declared.

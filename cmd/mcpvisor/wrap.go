@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
-	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/control"
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/config"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -46,7 +45,7 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 		return err
 	}
 	var questions gateway.StandaloneQuestions
-	c, err := facade.New(control.Declared, questions.Option(), facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
+	c, err := facade.New(declared, questions.Option(), facade.WithSlog(slog.New(slog.NewTextHandler(inv.Err, nil))))
 	if err != nil {
 		return err
 	}
@@ -77,6 +76,9 @@ func peerOf(inv *invocation) mcp.Transport {
 	}
 	return &mcp.IOTransport{Reader: io.NopCloser(inv.In), Writer: writeNopCloser{inv.Out}}
 }
+// declared is what the server learns of the host before that has said what it answers. There is one host, so the
+// server is told when its roots have changed.
+var declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: true})
 
 // writeNopCloser is a writer that stays open.
 type writeNopCloser struct{ io.Writer }

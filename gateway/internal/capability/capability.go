@@ -17,7 +17,8 @@ const (
 	canElicitForms
 	canElicitURLs
 	hasRoots
-	Tasks // of 2025-11-25
+	Tasks            // of 2025-11-25
+	rootsListChanged // with hasRoots
 )
 
 // OfInitialize are the capabilities in the params of initialize.
@@ -47,7 +48,7 @@ func declaredBits(capabilities json.RawMessage) (bits uint16) {
 			}
 			bits |= modes
 		case "roots":
-			bits |= hasRoots
+			bits |= hasRoots | bitOf(value, rootsListChanged, "listChanged")
 		case "tasks":
 			if value[0] == '{' {
 				bits |= Tasks
@@ -64,10 +65,10 @@ func OfRequest(capabilities json.RawMessage) uint16 {
 	return declaredBits(capabilities) &^ Tasks
 }
 
-// bitOf returns bit if an object has a member that is not null.
+// bitOf returns bit if an object has a member that is neither null nor false.
 func bitOf(object []byte, bit uint16, name string) (bits uint16) {
 	_ = jsonscan.EachMember(object, func(key string, value []byte) error {
-		if key == name && string(value) != "null" {
+		if key == name && string(value) != "null" && string(value) != "false" {
 			bits = bit
 		}
 		return nil
@@ -96,7 +97,7 @@ func HasTasksExtension(capabilities json.RawMessage) (declared bool) {
 func Answers(bits uint16) facade.Declared {
 	return facade.Declared{
 		Sampling: bits&canSample != 0, SamplingTools: bits&canSampleWithTools != 0,
-		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0,
+		Elicitation: bits&canElicitForms != 0, URLElicitation: bits&canElicitURLs != 0, Roots: bits&hasRoots != 0, RootsListChanged: bits&rootsListChanged != 0,
 	}
 }
 

@@ -38,9 +38,9 @@ type Handler struct {
 	Observe transport.ServerRequestObserver
 	// Waiting has the calls that wait for input. It guards itself.
 	Waiting WaitingCalls
-	// rootsRevision is the revision of the roots when the session was made. The server
+	// rootsRevisions are the revisions of the roots when the session was made. The server
 	// could not read an older one. Never changed.
-	rootsRevision uint64
+	rootsRevisions [2]uint64
 
 	// session is the session of the go-sdk; nil if no handler of the host needs it. It is
 	// set once, before sessionSet is closed, and read after that.
@@ -49,13 +49,25 @@ type Handler struct {
 	setOnce    sync.Once
 }
 
+// roots are the roots of the host, and those of who answers else; nil: there are none.
+func (h *Handler) roots() [2]*transport.Roots {
+	return [2]*transport.Roots{h.Pool.Handlers.Roots, h.Pool.Handlers.DeclaredRoots}
+}
+
 // FollowRoots calls changed after each change of the roots, until unfollow is called. A
 // change since the session was made counts, too. changed must not block.
 func (h *Handler) FollowRoots(changed func()) (unfollow func()) {
-	if h.Pool.Handlers.Roots == nil {
-		return func() {}
+	var all []func()
+	for i, roots := range h.roots() {
+		if roots != nil {
+			all = append(all, roots.Follow(h.rootsRevisions[i], changed))
+		}
 	}
-	return h.Pool.Handlers.Roots.Follow(h.rootsRevision, changed)
+	return func() {
+		for _, unfollow := range all {
+			unfollow()
+		}
+	}
 }
 
 // NewClient makes the go-sdk client of the session and routes its requests through dispatch.

@@ -62,8 +62,10 @@ func (p *HandlerPool) Waiting() int { return int(p.waiting.Load()) }
 // NewHandler makes the handler of one session. life is the lifetime of the session.
 func (p *HandlerPool) NewHandler(life *jsonrpc.Lifetime) *Handler {
 	h := &Handler{Pool: p, lifetime: life, sessionSet: make(chan struct{})}
-	if p.Handlers.Roots != nil {
-		_, h.rootsRevision = p.Handlers.Roots.Current()
+	for i, roots := range h.roots() {
+		if roots != nil {
+			_, h.rootsRevisions[i] = roots.Current()
+		}
 	}
 	return h
 }

@@ -148,7 +148,7 @@ func Capabilities(h *transport.Handlers, legacy bool) (d DeclaredCapabilities) {
 	d = capabilitiesOf(offer)
 	if legacy {
 		d.Extensions = nil
-		if h.Roots != nil {
+		if h.Roots != nil || h.DeclaredRoots != nil && offer.Roots {
 			d.Roots.ListChanged = true
 		}
 	}

@@ -33,6 +33,8 @@ type exchanger struct {
 	receiver *receiver     // gets all that is not the answer to a request
 	table    exchangeTable // has its own mutex
 	draining atomic.Int32  // responses that are read after their answers; at most maxDrains
+	// rootChanges counts the changes of the roots since tellRootsChanged began to tell the server; 0 while it does not.
+	rootChanges atomic.Int64
 	// sse is the event stream of a session over HTTP+SSE; nil over Streamable HTTP. The
 	// goroutine that opens the stream sets it once.
 	sse atomic.Pointer[sseConn]
@@ -74,13 +76,29 @@ func (e *exchanger) post(ex *exchange, body []byte, header http.Header) *endpoin
 // notify sends a notification to the server of an open session in the background. It does
 // not wait for the delivery.
 func (e *exchanger) notify(body []byte) {
+	e.life.goTask(func() { e.postNotification(body) })
+}
+
+func (e *exchanger) postNotification(body []byte) {
+	ctx, cancel := context.WithTimeout(e.life.ctx, notifyTimeout)
+	defer cancel()
+	e.countPost()
+	resp, httpErr := e.server.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: e.server.agreed.Load().header})
+	if httpErr == nil {
+		_ = resp.Body.Close()
+	}
+}
+
+// tellRootsChanged tells the server that the roots have changed. Changes while it is being told become one: a
+// client of a gateway can report any number.
+func (e *exchanger) tellRootsChanged() {
+	if e.rootChanges.Add(1) > 1 {
+		return
+	}
 	e.life.goTask(func() {
-		ctx, cancel := context.WithTimeout(e.life.ctx, notifyTimeout)
-		defer cancel()
-		e.countPost()
-		resp, httpErr := e.server.endpoint.Do(ctx, endpoint.OutgoingRequest{Method: http.MethodPost, Body: body, Header: e.server.agreed.Load().header})
-		if httpErr == nil {
-			_ = resp.Body.Close()
+		for told := int64(0); !e.rootChanges.CompareAndSwap(told, 0); {
+			told = e.rootChanges.Load()
+			e.postNotification([]byte(jsonrpc.RootsChanged))
 		}
 	})
 }

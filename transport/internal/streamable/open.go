@@ -302,7 +302,7 @@ func (n *negotiation) record(send sendFunc) bool {
 		n.dialer.era.Store(a.info.Era)
 	}
 	if !a.modern {
-		unfollow := n.receiver.handler.FollowRoots(func() { n.exchanger.notify([]byte(jsonrpc.RootsChanged)) })
+		unfollow := n.receiver.handler.FollowRoots(n.exchanger.tellRootsChanged)
 		n.life.lifetime.OnDead(unfollow)
 	}
 	return n.life.cause() == nil

@@ -27,6 +27,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
@@ -103,7 +104,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
 	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
-	options := append([]facade.Option{facade.WithRawCatalog()}, config.Options...)
+	options := append([]facade.Option{facade.WithRawCatalog(), facade.WithMaxBufferBytes(defaultBufferBytes)}, config.Options...)
 	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
 		return nil, err
@@ -256,7 +257,7 @@ func (n *Node) newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (tran
 	if !ours {
 		return dial.New(spec, opts) // the program has registered it
 	}
-	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: newHostHandlers(&opts.Handlers)}, nil
+	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: newHostHandlers(&opts.Handlers), buffer: budget.New(spec.WithDefaults().Limits.MaxBufferBytes, opts.Buffer)}, nil
 }
 
 // followSpecs keeps the registered servers those of the fleet, until ctx ends.

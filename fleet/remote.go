@@ -73,7 +73,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 	if err := node.peers.wait(ctx, to); err != nil {
 		return err
 	}
-	s.client, s.route, s.reader = to.client, to.client.Route(name, s.to.epoch), forward.NewReader(to.client, name, s.to.epoch, func(n transport.Notice) { s.notify(n) })
+	s.client, s.route, s.reader = to.client, to.client.Route(name, s.to.epoch), forward.NewReader(to.client, name, s.to.epoch, s.dialer.buffer, func(n transport.Notice) { s.notify(n) })
 	record, err := s.awaitRecord(ctx)
 	if err != nil {
 		return err
@@ -264,10 +264,11 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 		return nil, err
 	}
 	defer done()
-	name, route := s.dialer.spec.Name, s.route.Within(s.Dead(), time.Time{})
+	name, until := s.dialer.spec.Name, time.Time{}
 	if !r.Began.IsZero() && r.TotalTimeout > 0 {
-		route = s.route.Within(s.Dead(), r.Began.Add(r.TotalTimeout))
+		until = r.Began.Add(r.TotalTimeout)
 	}
+	route := s.route.Within(s.Dead(), until).Into(s.dialer.buffer, r.Held)
 	switch r.Method {
 	case "ping":
 		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own

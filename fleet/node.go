@@ -50,7 +50,7 @@ type Node struct {
 	guards    *guards.Guards
 	catalogs  *catalogs
 	runner    *runner.Runner
-	starts    chan struct{} // a place for each process that is being started
+	starts    chan struct{} // a place for each process that is being started; see takeStart
 	resolving chan struct{} // a place for each definition that is being resolved
 
 	ctx    context.Context // ends when the node ends
@@ -436,16 +436,10 @@ func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), 
 			return nil, err
 		}
 	}
+	done = func() {}
 	if process {
-		select {
-		case n.starts <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	done = func() {
-		if process {
-			<-n.starts
+		if done, err = n.takeStart(ctx, startHold); err != nil {
+			return nil, err
 		}
 	}
 	if l.exclusive && !n.inForce() {
@@ -454,6 +448,26 @@ func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), 
 	}
 	return done, nil
 }
+
+// takeStart waits until one more process may be started. done says that it has been, or could not be;
+// after hold it does not count any longer.
+func (n *Node) takeStart(ctx context.Context, hold time.Duration) (done func(), err error) {
+	select {
+	case n.starts <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	over := sync.OnceFunc(func() { <-n.starts })
+	timer := time.AfterFunc(hold, over)
+	return func() {
+		timer.Stop()
+		over()
+	}, nil
+}
+
+// startHold is how long a start counts at most. One that waits or hangs takes no CPU, and must not
+// delay the servers of a node that was lost.
+const startHold = time.Second
 
 var errGuardStarts = errors.New("the guard of the node is being started")
 

@@ -3,11 +3,11 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -65,18 +65,24 @@ func TestRemote_large_results_in_both_directions(t *testing.T) {
 	require.NoError(t, nodes["b"].awaitRegistered(ctx, 1, all))
 	waitReady(t, nodes["a"])
 	waitReady(t, nodes["b"])
-	var calls sync.WaitGroup
+	const callers = 64
+	failures := make(chan error, 2*callers)
 	for _, n := range nodes {
-		for i := range 64 {
-			calls.Go(func() {
+		for i := range callers {
+			go func() {
+				var failed error
 				for _, size := range []int{300_000, 3_000_000} {
 					result, err := n.CallTool(ctx, all[i%len(all)].Name+"/big", map[string]any{"bytes": size})
-					if assert.NoError(t, err) {
-						assert.Len(t, schema.Text(result), size)
+					if err == nil && len(schema.Text(result)) != size {
+						err = fmt.Errorf("%d bytes of %d", len(schema.Text(result)), size)
 					}
+					failed = errors.Join(failed, err)
 				}
-			})
+				failures <- failed
+			}()
 		}
 	}
-	calls.Wait()
+	for range cap(failures) {
+		require.NoError(t, <-failures)
+	}
 }

@@ -404,9 +404,9 @@ type Limits struct {
 	// MaxBufferBytes bounds the memory of large messages (those that need a buffer of 64 KiB or
 	// more) while they are read and decoded, in bytes, for all calls of the server together. One
 	// message may exceed it, so that a large result is never impossible; further ones wait, and
-	// the timeouts of their calls keep running. With Stdio or InMemory, a message that has found
-	// no room after 3 s is skipped and its call fails with ErrOverloaded and OutcomeAnswered.
-	// Default 64 MiB.
+	// the timeouts of their calls keep running. With Stdio or InMemory, a message that finds no
+	// room is skipped when none was returned for 3 s, or after 15 s, and its call fails with
+	// ErrOverloaded and OutcomeAnswered. Default 64 MiB.
 	MaxBufferBytes int
 	// MaxElements bounds the JSON values (members, elements, scalars) in a result that
 	// is decoded. A result with more fails its call with ErrProtocol; CallToolRaw

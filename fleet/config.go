@@ -59,7 +59,7 @@ type Config struct {
 	// are not run here.
 	AllowUnguarded bool
 
-	// Options are those of the facade.Client.
+	// Options are those of the facade.Client. By default facade.WithMaxBufferBytes is 32 MiB.
 	Options []facade.Option
 	// Resolve makes the specification of a server from its definition, on each node. It must return, and
 	// many goroutines call it; what it waits for delays its own server alone. Variables in a definition
@@ -73,6 +73,11 @@ type Config struct {
 	// Logger gets what concerns the fleet. Default: no log.
 	Logger zerolog.Logger
 }
+
+// defaultBufferBytes is the default of facade.WithMaxBufferBytes in a node. It is less than in a
+// client, because a result that is on its way to another node is held until it has been sent: with
+// more room, more of them wait here, and not in the pipes of their servers, and arrive no sooner.
+const defaultBufferBytes = 32 << 20
 
 // leastTTL is the shortest lease. etcd counts in seconds, and its leader may be away for more than
 // one.

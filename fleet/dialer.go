@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/fleet/guard"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
@@ -25,6 +26,8 @@ type dialer struct {
 	err  error               // why this node cannot run it
 	opts transport.Options
 	host *hostHandlers
+	// buffer bounds the large results that have come from the owner.
+	buffer *budget.Budget
 
 	mu    sync.Mutex
 	here  *local       // that inner was made for; guarded by mu, as the fields below

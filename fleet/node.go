@@ -27,6 +27,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 	"github.com/mcpvisor/mcpvisor/transport"
 	"github.com/mcpvisor/mcpvisor/transport/dial"
@@ -49,7 +50,7 @@ type Node struct {
 	guards    *guards.Guards
 	catalogs  *catalogs
 	runner    *runner.Runner
-	starts    chan struct{} // a place for each process that is being started
+	starts    chan struct{} // a place for each process that is being started; see takeStart
 	resolving chan struct{} // a place for each definition that is being resolved
 
 	ctx    context.Context // ends when the node ends
@@ -107,7 +108,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.catalogs = newCatalogs(n)
 	n.guards = guards.New(config.GuardTicket, n.onGuardReady, n.onGuardLost)
-	options := append([]facade.Option{facade.WithRawCatalog()}, config.Options...)
+	options := append([]facade.Option{facade.WithRawCatalog(), facade.WithMaxBufferBytes(defaultBufferBytes)}, config.Options...)
 	if n.Client, err = facade.New(append(options, facade.WithDialer(dial.NewHook(n.newDialer)))...); err != nil {
 		n.cancel()
 		return nil, err
@@ -267,7 +268,7 @@ func (n *Node) newDialer(spec mcpvisor.ServerSpec, opts transport.Options) (tran
 	if !ours {
 		return dial.New(spec, opts) // the program has registered it
 	}
-	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: newHostHandlers(&opts.Handlers)}, nil
+	return &dialer{node: n, spec: of.spec, err: of.err, opts: opts, host: newHostHandlers(&opts.Handlers), buffer: budget.New(spec.WithDefaults().Limits.MaxBufferBytes, opts.Buffer)}, nil
 }
 
 // followSpecs keeps the registered servers those of the fleet, until ctx ends.
@@ -483,16 +484,10 @@ func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), 
 			return nil, err
 		}
 	}
+	done = func() {}
 	if process {
-		select {
-		case n.starts <- struct{}{}:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	done = func() {
-		if process {
-			<-n.starts
+		if done, err = n.takeStart(ctx, startHold); err != nil {
+			return nil, err
 		}
 	}
 	if l.exclusive && !n.inForce() {
@@ -501,6 +496,26 @@ func (n *Node) admit(ctx context.Context, l *local, process bool) (done func(), 
 	}
 	return done, nil
 }
+
+// takeStart waits until one more process may be started. done says that it has been, or could not be;
+// after hold it does not count any longer.
+func (n *Node) takeStart(ctx context.Context, hold time.Duration) (done func(), err error) {
+	select {
+	case n.starts <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	over := sync.OnceFunc(func() { <-n.starts })
+	timer := time.AfterFunc(hold, over)
+	return func() {
+		timer.Stop()
+		over()
+	}, nil
+}
+
+// startHold is how long a start counts at most. One that waits or hangs takes no CPU, and must not
+// delay the servers of a node that was lost.
+const startHold = time.Second
 
 var errGuardStarts = errors.New("the guard of the node is being started")
 

@@ -73,7 +73,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 	if err := node.peers.wait(ctx, to); err != nil {
 		return err
 	}
-	s.client, s.route, s.reader = to.client, to.client.Route(name, s.to.epoch), forward.NewReader(to.client, name, s.to.epoch, func(n transport.Notice) { s.notify(n) })
+	s.client, s.route, s.reader = to.client, to.client.Route(name, s.to.epoch), forward.NewReader(to.client, name, s.to.epoch, s.dialer.buffer, func(n transport.Notice) { s.notify(n) })
 	record, err := s.awaitRecord(ctx)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (s *remoteSession) pass(ctx context.Context, r transport.Request) (json.Raw
 	if !r.Began.IsZero() && r.TotalTimeout > 0 {
 		ends = r.Began.Add(r.TotalTimeout)
 	}
-	route := s.route.With(settings).Within(s.Dead(), ends)
+	route := s.route.With(settings).Within(s.Dead(), ends).Into(s.dialer.buffer, r.Held)
 	switch r.Method {
 	case "ping":
 		return json.RawMessage(`{}`), nil // the connection to the node has a beat of its own

@@ -76,6 +76,7 @@ func peerOf(inv *invocation) mcp.Transport {
 	}
 	return &mcp.IOTransport{Reader: io.NopCloser(inv.In), Writer: writeNopCloser{inv.Out}}
 }
+
 // declared is what the server learns of the host before that has said what it answers. There is one host, so the
 // server is told when its roots have changed.
 var declared = facade.WithDeclared(facade.Declared{Sampling: true, SamplingTools: true, Elicitation: true, URLElicitation: true, Roots: true, RootsListChanged: true})

@@ -40,8 +40,6 @@ type Options struct {
 	Labels   bool   // each node has its id as the label "node"
 	// Faulty: faults in the evidence do not fail the test.
 	Faulty bool
-	// BufferBytes bounds large messages in each node; 0: the default.
-	BufferBytes int
 	// Env is added to the environment of the nodes.
 	Env []string
 }
@@ -128,7 +126,7 @@ func (f *Fleet) Add(id string) *Node {
 	require.NoError(f.t, l.Close())
 	n.Peer = StartProxy(f.t, listen, f.nodeOf)
 	n.config = NodeConfig{
-		Engine: f.o.Engine, BufferBytes: f.o.BufferBytes, ID: id, Dir: f.dir, Listen: listen, Address: n.Peer.Address, TTL: f.o.TTL, Guard: !f.o.NoGuard, InMemory: f.o.InMemory,
+		Engine: f.o.Engine, ID: id, Dir: f.dir, Listen: listen, Address: n.Peer.Address, TTL: f.o.TTL, Guard: !f.o.NoGuard, InMemory: f.o.InMemory,
 	}
 	if f.o.Labels {
 		n.config.Labels = map[string]string{"node": id}

@@ -17,7 +17,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/mcpvisor/mcpvisor"
-	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet"
 	"github.com/mcpvisor/mcpvisor/fleet/guard"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
@@ -61,9 +60,6 @@ func join(ctx context.Context, c NodeConfig) (Member, error) {
 	}
 	if c.Guard {
 		config.GuardTicket = func(lease store.Lease) ([]byte, error) { return etcd.Ticket(reached, nil, lease) }
-	}
-	if c.BufferBytes != 0 {
-		config.Options = append(config.Options, facade.WithMaxBufferBytes(c.BufferBytes))
 	}
 	if c.InMemory {
 		config.Resolve = func(name string, definition json.RawMessage) (mcpvisor.ServerSpec, error) {

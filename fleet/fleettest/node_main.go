@@ -38,8 +38,6 @@ type NodeConfig struct {
 	Guard     bool
 	InMemory  bool
 	Labels    map[string]string
-	// BufferBytes is facade.WithMaxBufferBytes; 0: its default.
-	BufferBytes int
 	// PEM
 	Cert, Key, Authority []byte
 }

@@ -62,18 +62,16 @@ func describe(pid int) string {
 	return about
 }
 
-// residentBytes is the memory of a process; 0: unknown.
-func residentBytes(pid int) int {
-	fields, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+// peakBytes is the most memory that a process has had resident; 0: unknown.
+func peakBytes(pid int) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
-	parts := bytes.Fields(fields)
-	if len(parts) < 2 {
-		return 0
-	}
-	pages, _ := strconv.Atoi(string(parts[1]))
-	return pages * os.Getpagesize()
+	_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
+	var kilobytes int
+	_, _ = fmt.Sscan(rest, &kilobytes)
+	return kilobytes << 10
 }
 
 // cpuTime is how long a process has used a CPU; 0: there is none.

@@ -24,7 +24,7 @@ func TestThroughput(t *testing.T) {
 		require.Greater(t, many, 40_000/factor(1, 20), "calls a second of 64 callers")
 	})
 	t.Run("processes", func(t *testing.T) {
-		f := startPair(t, Options{BufferBytes: 32 << 20})
+		f := startPair(t, Options{})
 		f.rate(1)
 		f.rate(64)
 		longResults(t, f)
@@ -67,9 +67,9 @@ func longResults(t *testing.T, f *Fleet) {
 	t.Helper()
 	a, b := f.Nodes["a"], f.Nodes["b"]
 	resident := func(when string) {
-		caller, owner := residentBytes(a.PID())>>20, residentBytes(b.PID())>>20
-		t.Logf("resident memory %s: caller %d MB, owner %d MB (bound 300)", when, caller, owner)
-		require.Less(t, max(caller, owner), factor(300, 3), "MB of memory %s", when)
+		caller, owner := peakBytes(a.PID())>>20, peakBytes(b.PID())>>20
+		t.Logf("most resident memory %s: caller %d MB, owner %d MB (bound 300)", when, caller, owner)
+		require.Less(t, max(caller, owner), factor(300, 2), "MB of memory %s", when)
 	}
 	resident("at rest")
 	for _, c := range []struct{ calls, bytes int }{{pick(2, 8), 100_000}, {1, 5_000_000}} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
 // Caller makes calls of MCP servers and returns results as the servers sent them. A *facade.Client
@@ -69,6 +70,9 @@ type call struct {
 
 	over <-chan struct{} // of Route.Within; they do not travel
 	ends time.Time
+	// Of Route.Into.
+	buffer *budget.Budget
+	into   *budget.Share
 
 	settings facade.CallSettings // without functions and handlers
 	progress bool                // the caller wants the reports of progress

@@ -38,8 +38,9 @@ type ClientConfig struct {
 	Address string
 	// Defaults are those of calls without options, as the client of this node has them.
 	Defaults facade.CallSettings
-	// RoomBytes bounds the bytes of long results (more than 32 KiB) that are received at a time.
-	// Default 32 MiB. One result may exceed a quarter of it.
+	// RoomBytes bounds the bytes of long results (more than 32 KiB) that are received at a time,
+	// and wait for room behind that ([Route.Into]). Default 32 MiB. One result may exceed a quarter
+	// of it.
 	RoomBytes int
 	// MaxResultBytes bounds one result; a call with a longer one fails with ErrProtocol. Default
 	// 256 MiB, at most 1 GiB.
@@ -389,7 +390,13 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error
 	}
 }
 
-func (s *clientStream) onDeliver(what byte, number uint64, body []byte) error {
+func (s *clientStream) onDeliver(what byte, number uint64, body []byte, held *place) error {
+	s.mu.Lock()
+	p := s.pending[number]
+	s.mu.Unlock()
+	if isResult := what == messageResult || what == messageTask; held != nil && (p == nil || !isResult || !p.holds(s.room, held)) {
+		s.room.release(held)
+	}
 	if what == messageWelcome {
 		var h hello
 		if err := json.Unmarshal(body, &h); err != nil {
@@ -406,9 +413,6 @@ func (s *clientStream) onDeliver(what byte, number uint64, body []byte) error {
 		s.leaving()
 		return nil
 	}
-	s.mu.Lock()
-	p := s.pending[number]
-	s.mu.Unlock()
 	if p == nil {
 		return nil
 	}

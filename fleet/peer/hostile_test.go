@@ -234,11 +234,11 @@ func TestServer_beats(t *testing.T) {
 	s := newStream(nil, 1)
 	server := &serverStream{stream: s}
 	for range 1000 {
-		require.NoError(t, server.onDeliver(messageBeat, 0, nil))
+		require.NoError(t, server.onDeliver(messageBeat, 0, nil, nil))
 	}
 	require.Len(t, s.out.ready, 1)
 	s.out.take(nil)
-	require.NoError(t, server.onDeliver(messageBeat, 0, nil))
+	require.NoError(t, server.onDeliver(messageBeat, 0, nil, nil))
 	require.Len(t, s.out.ready, 1)
 }
 

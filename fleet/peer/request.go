@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
 // Request is a request about a server that is not a call, such as resources/subscribe, or the
@@ -21,6 +22,9 @@ type Request struct {
 	Params         json.RawMessage
 	// Options are those of the request, as for a call: its handlers answer what a task asks for.
 	Options []facade.CallOption
+	// Buffer and Into are where a large result finds room; see [Route.Into]. nil: it needs none.
+	Buffer *budget.Budget
+	Into   *budget.Share
 }
 
 // Request makes a request that is not a call. The node decides which methods it knows.
@@ -28,7 +32,7 @@ type Request struct {
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error) {
 	args := append(appendString(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
-	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, settings: c.config.Defaults}, r.Options)
+	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, buffer: r.Buffer, into: r.Into, settings: c.config.Defaults}, r.Options)
 	if e != nil {
 		e.Op = r.Method + " of " + r.Server
 		return nil, e

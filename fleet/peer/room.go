@@ -32,8 +32,11 @@ func (r *room) reserve(bytes int, granted func()) *place {
 	return p
 }
 
-// release gives the room of a message back, or its place in the queue.
+// release gives the room of a message back, or its place in the queue. nil: there is none.
 func (r *room) release(p *place) {
+	if p == nil {
+		return
+	}
 	r.mu.Lock()
 	if p.held {
 		p.held = false

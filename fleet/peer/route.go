@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -28,6 +29,8 @@ type Route struct {
 	epoch  uint64
 	over   <-chan struct{}
 	until  time.Time
+	buffer *budget.Budget
+	into   *budget.Share
 	// settings are those of With; nil: the Defaults of the client.
 	settings *facade.CallSettings
 }
@@ -44,6 +47,16 @@ func (r Route) With(settings *facade.CallSettings) Route {
 // than a context for each call.
 func (r Route) Within(over <-chan struct{}, until time.Time) Route {
 	r.over, r.until = over, until
+	return r
+}
+
+// Into returns the route for calls whose results, if they are large (64 KiB or more), find room in a
+// budget before they give the room back that they have taken of ClientConfig.RoomBytes. So the other
+// node sends no more results than this one has room for. share, if it is not nil, gets the room, and
+// the caller releases it; otherwise it is released when the call returns. If no room is returned for
+// a while that the result could use, the call fails with ErrOverloaded.
+func (r Route) Into(buffer *budget.Budget, share *budget.Share) Route {
+	r.buffer, r.into = buffer, share
 	return r
 }
 
@@ -89,7 +102,7 @@ func (r Route) CompleteRaw(ctx context.Context, server string, request facade.Co
 
 // do makes a call and completes its error, with the Op of the call if op is empty.
 func (r Route) do(ctx context.Context, op string, c *call, opts []facade.CallOption) (json.RawMessage, error) {
-	c.server, c.epoch, c.over, c.ends, c.settings = r.server, r.epoch, r.over, r.until, r.client.config.Defaults
+	c.server, c.epoch, c.over, c.ends, c.buffer, c.into, c.settings = r.server, r.epoch, r.over, r.until, r.buffer, r.into, r.client.config.Defaults
 	if r.settings != nil {
 		c.settings = *r.settings
 	}
@@ -118,7 +131,9 @@ type pending struct {
 	wake      chan struct{} // has room for one
 
 	mu       sync.Mutex
-	begun    bool // its result or failure begins to come
+	room     *room  // of held
+	held     *place // what the result has of the room of the stream; nil: nothing
+	begun    bool   // its result or failure begins to come
 	finished bool
 	result   json.RawMessage
 	err      *mcpvisor.Error
@@ -197,13 +212,74 @@ func (p *pending) next() (reports []report, dropped, finished bool) {
 	return reports, dropped, p.finished
 }
 
-// close drops the reports that nobody gets any longer.
-func (p *pending) close() {
+// holds keeps the room of a long result until the call returns. false: it does not.
+func (p *pending) holds(r *room, held *place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed || p.held != nil {
+		return false
+	}
+	p.room, p.held = r, held
+	return true
+}
+
+// close drops the reports that nobody gets any longer, and gives the room of the result back.
+func (p *pending) close() {
+	p.mu.Lock()
 	p.waiting.Add(-int64(p.bytes))
 	p.reports, p.bytes, p.closed = nil, 0, true
+	room, held := p.room, p.held
+	p.held = nil
+	p.mu.Unlock()
+	if held != nil {
+		room.release(held)
+	}
 }
+
+// largeResult is the length in bytes from which a result counts where it goes; see [Route.Into].
+const largeResult = 64 << 10
+
+// enter takes the result of a call that has ended, and makes room for it where it goes.
+func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *mcpvisor.Error) {
+	result, e := p.take()
+	if e != nil || request.buffer == nil || len(result) < largeResult {
+		return result, e
+	}
+	share := request.buffer.Share()
+	if request.into != nil {
+		defer request.into.TakeOver(&share)
+	} else {
+		defer share.Release()
+	}
+	if !request.ends.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, request.ends, errUntil)
+		defer cancel()
+	}
+	if share.GrowPatiently(ctx, request.over, len(result), resultPatience) {
+		return result, nil
+	}
+	e = &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: errNoRoom,
+		Hint: "make fewer calls with large results at a time, or raise Limits.MaxBufferBytes and facade.WithMaxBufferBytes"}
+	select {
+	case <-request.over:
+		e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, errOver, ""
+	default:
+		if ctx.Err() != nil {
+			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), ""
+		}
+		if e.Cause == errUntil {
+			e.Kind = mcpvisor.KindTimeout
+		}
+	}
+	return nil, e
+}
+
+// resultPatience is that of a local server's answers, which hold up its other ones meanwhile, as
+// results do that have the room of a stream.
+var resultPatience = budget.Patience{Still: 3 * time.Second, Most: 15 * time.Second, Interval: 200 * time.Millisecond}
+
+var errNoRoom = errors.New("the result was dropped: other large results of the server are being read or decoded")
 
 // call makes a call with options over its settings, and waits for its end.
 func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOption) (json.RawMessage, *mcpvisor.Error) {
@@ -340,7 +416,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 			}
 			if finished {
 				ended = true
-				return p.take()
+				return p.enter(ctx, request)
 			}
 		case <-ctx.Done():
 			ended = true
@@ -354,7 +430,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		case <-s.ended:
 			ended = true
 			if _, _, finished := p.next(); finished {
-				return p.take()
+				return p.enter(ctx, request)
 			}
 			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.err)
 			if s.out.withdraw(t) {

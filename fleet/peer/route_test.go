@@ -397,9 +397,10 @@ func TestRoute_result_room(t *testing.T) {
 
 	slow := dialRaw(t, identity(t, a, "a"), address)
 	big := call{method: methodTool, server: "s", target: "s/big", args: args}
-	slow.send(greeting("a"), whole(messageCall, 1, big.append(nil)), whole(messageCall, 2, big.append(nil)))
-	for range 2 { // they begin, and get no credit
-		_, err := slow.receive(messageResult)
+	slow.send(greeting("a"))
+	for number := range uint64(2) { // one after the other, since only one that is half read may exceed the room
+		slow.send(whole(messageCall, number+1, big.append(nil)))
+		_, err := slow.receive(messageResult) // it begins, and gets no credit
 		require.NoError(t, err)
 	}
 	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

@@ -347,7 +347,8 @@ func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
 	return nil
 }
 
-func (t *serverStream) onDeliver(what byte, number uint64, body []byte) error {
+func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *place) error {
+	t.room.release(held)
 	switch what {
 	case messageHello:
 		var h hello

@@ -49,10 +49,11 @@ type stream struct {
 	grpc packets
 	room *room
 	// accept decides about a message, by its kind, its call and its length. An error ends the
-	// stream. deliver gets a message that was accepted, and owns its bytes. Both are called by the
-	// goroutine that reads, and must not block.
+	// stream. deliver gets a message that was accepted, and owns its bytes; it releases the place
+	// that a long one has in the room. Both are called by the goroutine that reads, and must not
+	// block.
 	accept  func(what byte, call, total uint64) (verdict, error)
-	deliver func(what byte, call uint64, body []byte) error
+	deliver func(what byte, call uint64, body []byte, held *place) error
 
 	out      *outbox
 	began    time.Time
@@ -236,7 +237,7 @@ func (s *stream) readWhole(f *frame) error {
 	if err != nil || v == verdictIgnore {
 		return err
 	}
-	return s.deliver(f.what, f.call, bytes.Clone(f.payload))
+	return s.deliver(f.what, f.call, bytes.Clone(f.payload), nil)
 }
 
 func (s *stream) readBegin(f *frame) error {
@@ -289,8 +290,7 @@ func (s *stream) readMore(f *frame) error {
 		return nil
 	}
 	delete(s.incoming, f.message)
-	s.room.release(in.place)
-	return s.deliver(in.what, in.call, in.body)
+	return s.deliver(in.what, in.call, in.body, in.place)
 }
 
 // readDrop forgets a message that its sender has given up.

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/mcpvisor/mcpvisor/internal/waitqueue"
 )
@@ -28,7 +29,8 @@ type Budget struct {
 
 	mu       sync.Mutex // locked before that of the parent; guards the fields below
 	used     int64
-	exceeded bool // a share exceeds the limit
+	returned uint64 // how often a share was released
+	exceeded bool   // a share exceeds the limit
 	queue    waitqueue.Queue[growth]
 	waiting  map[*Budget]bool // the children that have a queue
 }
@@ -120,6 +122,60 @@ func (s *Share) Grow(ctx context.Context, stop <-chan struct{}, bytes int) error
 	return err
 }
 
+// Patience is how long [Share.GrowPatiently] waits.
+type Patience struct {
+	// Still is how long no share may be released of a budget that is short, and Most bounds the
+	// wait as a whole: a share that is never released must not stop others for longer.
+	Still, Most time.Duration
+	// Sign, if set, is called every Interval of the wait. Interval must be positive.
+	Sign     func()
+	Interval time.Duration
+}
+
+// GrowPatiently adds bytes to the share, as [Share.Grow] does. It waits while shares are
+// released from time to time: whoever is slow is not stuck. It reports false, and the
+// share is unchanged, if patience or ctx has ended, or stop was closed.
+func (s *Share) GrowPatiently(ctx context.Context, stop <-chan struct{}, bytes int, p Patience) bool {
+	began := time.Now()
+	for changed, seen := began, s.turnover(bytes); ; {
+		waiting, cancel := context.WithTimeoutCause(ctx, p.Interval, errInterval)
+		err := s.Grow(waiting, stop, bytes)
+		cancel()
+		now := time.Now()
+		if n := s.turnover(bytes); n != seen {
+			changed, seen = now, n
+		}
+		switch {
+		case err == nil:
+			return true
+		case err != errInterval, now.Sub(changed) > p.Still, now.Sub(began) > p.Most:
+			return false
+		case p.Sign != nil:
+			p.Sign()
+		}
+	}
+}
+
+// errInterval is the cause of a context that ends so that the wait can be looked at.
+var errInterval = errors.New("the interval has ended")
+
+// turnover changes when room is returned that the share could use for bytes more: to its
+// budget and, if that one has enough, to the parent.
+func (s *Share) turnover(bytes int) uint64 {
+	if s == nil || s.budget == nil {
+		return 0
+	}
+	b := s.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.parent == nil || b.used+int64(bytes) > b.limit {
+		return b.returned
+	}
+	b.parent.mu.Lock()
+	defer b.parent.mu.Unlock()
+	return b.returned + b.parent.returned
+}
+
 // Release returns all bytes to the budget. The share may grow again.
 func (s *Share) Release() {
 	if s == nil || s.budget == nil || s.held == 0 {
@@ -128,6 +184,7 @@ func (s *Share) Release() {
 	b := s.budget
 	b.mu.Lock()
 	b.used -= s.held
+	b.returned++
 	if s.mayExceed {
 		b.exceeded = false
 	}
@@ -210,6 +267,7 @@ func (b *Budget) unreserve(bytes int64) (waiting []*Budget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used -= bytes
+	b.returned++
 	for child := range b.waiting {
 		waiting = append(waiting, child)
 	}

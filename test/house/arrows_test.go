@@ -138,7 +138,7 @@ var arrows = map[string]arrow{
 	"fleet/store/memory":       {folders: "fleet/store fleet/internal/kv fleet/internal/boottime"},
 	"fleet/store/etcd":         {"fleet/store", []string{"go.etcd.io/etcd/", "go.uber.org/zap", "google.golang.org/grpc/"}},
 	"fleet/certs":              {},
-	"fleet/peer":               {". supervisor facade transport fleet/certs fleet/internal/catalog", []string{sdk, "google.golang.org/grpc/"}},
+	"fleet/peer":               {". supervisor facade transport internal/budget fleet/certs fleet/internal/catalog", []string{sdk, "google.golang.org/grpc/"}},
 	"fleet/internal/forward":   {". facade transport internal/ fleet/peer", []string{sdk}},
 	"fleet/internal/catalog":   {". supervisor internal/", []string{sdk}},
 	"fleet/guard":              {"fleet/internal/boottime", []string{xsys}},

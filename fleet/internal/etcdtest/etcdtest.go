@@ -97,7 +97,7 @@ func (s *Server) Run(t *testing.T) {
 	s.wait(t)
 }
 
-// RunAll starts members that were killed, and waits until all are healthy.
+// RunAll starts those members that were killed, and waits until all are healthy.
 func RunAll(t *testing.T, servers ...*Server) {
 	t.Helper()
 	for _, s := range servers {
@@ -110,6 +110,9 @@ func RunAll(t *testing.T, servers ...*Server) {
 
 func (s *Server) start(t *testing.T) {
 	t.Helper()
+	if s.cmd != nil { // it runs: another process could not use its data, and Kill would not end this one
+		return
+	}
 	s.cmd = exec.Command(s.program, s.args...)
 	s.cmd.Env = append(os.Environ(), "ETCD_UNSUPPORTED_ARCH=arm64")
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

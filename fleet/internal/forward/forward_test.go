@@ -105,7 +105,7 @@ type reading struct {
 func (f *fleet) read(node string) *reading {
 	f.t.Helper()
 	r := &reading{notices: make(chan transport.Notice, 1000), left: make(chan error, 1)}
-	r.Reader = NewReader(f.client(node), "s", 1, func(n transport.Notice) { r.notices <- n })
+	r.Reader = NewReader(f.client(node), "s", 1, nil, func(n transport.Notice) { r.notices <- n })
 	var ctx context.Context
 	ctx, r.leave = context.WithCancel(context.Background())
 	f.t.Cleanup(r.leave)
@@ -336,7 +336,7 @@ func TestReader_tasks(t *testing.T) {
 				f := newFleet(t, mcptest.Script{Versions: []string{version}, Tools: append(mcptest.DefaultTools(), mcptest.ToolDef{Name: "job", As: "count", Task: def},
 					mcptest.ToolDef{Name: "asks", As: "count", Task: &mcptest.TaskDef{Optional: true, Input: json.RawMessage(ask)}})})
 				client := f.client("a")
-				r := NewReader(client, "s", 1, nil)
+				r := NewReader(client, "s", 1, nil, nil)
 				route := client.Route("s", 1)
 				call := func(tool string, q transport.Request, opts ...facade.CallOption) (*facade.TaskRelay, json.RawMessage, error) {
 					relay := TaskRelay(q, version == modern)
@@ -433,7 +433,7 @@ func TestOwner_many(t *testing.T) {
 		c := f.client(fmt.Sprint("n", i))
 		wg.Go(func() {
 			for range 10 {
-				r := NewReader(c, "s", 1, func(transport.Notice) {})
+				r := NewReader(c, "s", 1, nil, func(transport.Notice) {})
 				ctx, leave := context.WithCancel(within(t))
 				left := make(chan error, 1)
 				go func() { left <- r.Follow(ctx) }()

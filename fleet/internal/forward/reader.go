@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/peer"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -25,6 +26,7 @@ type Reader struct {
 	client *peer.Client
 	server string
 	epoch  uint64
+	buffer *budget.Budget
 	notify func(transport.Notice)
 
 	opened   chan struct{} // closed when the owner passes notices on
@@ -35,10 +37,10 @@ type Reader struct {
 	level    atomic.Pointer[string] // that the owner was asked for last
 }
 
-// NewReader makes a reader of a server that was placed on the node of the client with epoch. notify
-// gets the notices.
-func NewReader(client *peer.Client, server string, epoch uint64, notify func(transport.Notice)) *Reader {
-	return &Reader{client: client, server: server, epoch: epoch, notify: notify, opened: make(chan struct{}), over: make(chan struct{})}
+// NewReader makes a reader of a server that was placed on the node of the client with epoch. buffer,
+// unless it is nil, bounds large results. notify gets the notices.
+func NewReader(client *peer.Client, server string, epoch uint64, buffer *budget.Budget, notify func(transport.Notice)) *Reader {
+	return &Reader{client: client, server: server, epoch: epoch, buffer: buffer, notify: notify, opened: make(chan struct{}), over: make(chan struct{})}
 }
 
 // Follow passes notices on until the route or ctx ends, and says why. It is called once. Until the
@@ -78,7 +80,7 @@ func (r *Reader) awaitNotices(ctx context.Context) error {
 // Request makes a request. As from a session of a transport, the answer to tasks/get of a task of
 // 2026-07-28 that has failed comes with an error, whose cause is a transport.TaskFailure.
 func (r *Reader) Request(ctx context.Context, q transport.Request, opts ...facade.CallOption) (json.RawMessage, error) {
-	out := peer.Request{Server: r.server, Epoch: r.epoch, Method: q.Method, Target: q.Target, Params: q.Params, Options: opts}
+	out := peer.Request{Server: r.server, Epoch: r.epoch, Method: q.Method, Target: q.Target, Params: q.Params, Options: opts, Buffer: r.buffer, Into: q.Held}
 	switch q.Method {
 	case "resources/subscribe", "resources/unsubscribe", "logging/setLevel":
 		if err := r.awaitNotices(ctx); err != nil {

@@ -15,9 +15,12 @@ import (
 
 const (
 	// BufferTimeout is how long a stream that carries all messages of a server waits for
-	// buffer room, each time that a message needs more of it. After that the message is skipped: a caller that does
-	// not read its answer must not block all other callers.
-	BufferTimeout = 3 * time.Second
+	// buffer room while none is returned, each time that a message needs more of it. After
+	// that the message is skipped: a caller that does not read its answer must not block all
+	// other callers. Callers that read slowly may: while they return room, the wait takes up
+	// to bufferTimeoutMost.
+	BufferTimeout     = 3 * time.Second
+	bufferTimeoutMost = 15 * time.Second
 	// BufferSignInterval is how often a stream that waits for room records that the server
 	// is alive. The server is not silent; this client does not read.
 	BufferSignInterval = 200 * time.Millisecond
@@ -34,21 +37,11 @@ func NoRoomError() *mcpvisor.Error {
 }
 
 // GrowShare reserves bytes in s for one message of a stream that carries all messages of a
-// server. It waits at most BufferTimeout, and calls sign every BufferSignInterval meanwhile.
+// server. It waits as BufferTimeout says, and calls sign every BufferSignInterval meanwhile.
 // It reports false if there was no room in time, or if dead was closed.
 func GrowShare(s *budget.Share, dead <-chan struct{}, bytes int, sign func()) bool {
-	for began := time.Now(); ; sign() {
-		ctx, cancel := context.WithTimeout(context.Background(), BufferSignInterval)
-		err := s.Grow(ctx, dead, bytes)
-		ended := ctx.Err() == nil
-		cancel()
-		switch {
-		case err == nil:
-			return true
-		case ended, time.Since(began) > BufferTimeout:
-			return false
-		}
-	}
+	return s.GrowPatiently(context.Background(), dead, bytes,
+		budget.Patience{Still: BufferTimeout, Most: bufferTimeoutMost, Sign: sign, Interval: BufferSignInterval})
 }
 
 const (

@@ -56,6 +56,35 @@ func TestServe_deaf_client_is_dropped(t *testing.T) {
 	})
 }
 
+// A client that has closed its side, and reads nothing, delays the end of its session by little, though a write to it
+// does not end: the stdout of a process cannot be closed under a write.
+func TestServe_deaf_client_ends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		transport := Transport(newClient(t, legacyFixture("a")))
+		in, host := io.Pipe()
+		unread, out := io.Pipe()
+		defer func() { _ = unread.Close() }()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Serve(t.Context(), transport, &mcp.IOTransport{Reader: in, Writer: openEnd{out}})
+		}()
+		_, err := io.WriteString(host, pingRequest+"\n")
+		require.NoError(t, err)
+		synctest.Wait()
+		begin := time.Now()
+		require.NoError(t, host.Close())
+		require.NoError(t, <-ended)
+		require.LessOrEqual(t, time.Since(begin), endTimeout+closeTimeout)
+		require.Less(t, endTimeout+closeTimeout, 4*time.Second)
+	})
+}
+
+// openEnd is a writer that stays open.
+type openEnd struct{ io.Writer }
+
+// Close implements io.Closer.
+func (openEnd) Close() error { return nil }
+
 // One that leaves less unread, or one large answer alone, costs little and may continue later.
 func TestServe_client_that_pauses_continues(t *testing.T) {
 	for name, calls := range map[string][]string{

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -78,6 +79,32 @@ func TestServe_batch_with_canceled_calls(t *testing.T) {
 		l.send(fmt.Sprintf(`[{"jsonrpc":"2.0","id":%d,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/initialized"}]`, id))
 		require.JSONEq(t, "{}", string(l.receive(id).Result))
 	}
+	require.NoError(t, l.stream.Close())
+	require.NoError(t, receive(t, l.ended))
+}
+
+// A message of a batch that cannot be read is answered, with its id if that can be read. The others are served.
+func TestServe_bad_messages_of_a_batch(t *testing.T) {
+	l := serveLine(t, Transport(newClient(t)), asIs)
+	l.send(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":7},7,{"jsonrpc":"2.0","id":"3","method":"ping"}]`)
+	answers := map[string]string{}
+	for range 4 {
+		require.NoError(t, l.stream.SetReadDeadline(time.Now().Add(patience)))
+		var answer struct {
+			ID     json.RawMessage
+			Error  struct{ Message string }
+			Result json.RawMessage
+		}
+		require.NoError(t, l.answers.Decode(&answer))
+		answers[string(answer.ID)] = answer.Error.Message + string(answer.Result)
+	}
+	const wrong = "the body is no message of JSON-RPC 2.0: "
+	require.Equal(t, map[string]string{"1": "{}", "2": wrong + "the method must be a text", "null": wrong + "it must be an object", `"3"`: "{}"}, answers)
+	// More messages than a batch may have are refused at once.
+	l.send("[" + strings.Repeat("7,", message.MaxBatch) + `{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+	require.Equal(t, "the batch has more than 1000 messages", l.receive(0).Error.Message)
+	l.send(`{"jsonrpc":"2.0","id":4,"method":"ping"}`)
+	l.receive(4)
 	require.NoError(t, l.stream.Close())
 	require.NoError(t, receive(t, l.ended))
 }

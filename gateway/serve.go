@@ -35,8 +35,8 @@ import (
 // It returns nil when the peer has closed its side, which cancels the requests in flight, and
 // when the client was closed, after their answers were sent. It returns the error of ctx when
 // that ends, [ErrPeerDoesNotRead], and the error of a transport that cannot connect, read or write. Both
-// sessions are closed then. A peer that does not read its messages delays the return by 5 seconds at
-// most. Safe for concurrent use.
+// sessions are closed then. A peer that does not read its messages delays the return by 3 seconds at
+// most, and a write to it that does not end when it is closed keeps a goroutine. Safe for concurrent use.
 func Serve(ctx context.Context, session, peer mcp.Transport) error {
 	transport, stream := lines.Of(peer)
 	far, err := transport.Connect(ctx)
@@ -106,8 +106,9 @@ func failure(session mcp.Connection) <-chan error {
 // endTimeout bounds how long the last messages of a peer may wait to be passed on.
 const endTimeout = time.Second
 
-// closeTimeout bounds the wait for a peer that does not read.
-const closeTimeout = 5 * time.Second
+// closeTimeout bounds the wait for a peer that does not read. Together with endTimeout it is well below the 5 seconds
+// within which a command such as mcpvisor wrap ends after its stdin.
+const closeTimeout = 2 * time.Second
 
 // passOn passes messages on until a session ends. It returns nil if one was closed.
 func passOn(ctx context.Context, from, to mcp.Connection) error {

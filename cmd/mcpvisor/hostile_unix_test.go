@@ -37,6 +37,7 @@ type hostileStdio struct {
 	errs *syncBuffer
 	tool string // before the names of its tools
 	dir  string // of the server
+	deaf bool   // it never reads again
 }
 
 func startHostileStdio(t *testing.T, dir, tool string, env []string, command ...string) *hostileStdio {
@@ -83,13 +84,15 @@ const (
 	slowdown   = 4
 )
 
-// end closes stdin, and requires that the process ends in time.
+// end closes stdin, and requires that the process ends in time. Unless the host is deaf, it reads the rest.
 func (h *hostileStdio) end() {
 	h.t.Helper()
 	require.NoError(h.t, h.stdin.Close())
 	ended := make(chan error, 1)
 	go func() {
-		_, _ = io.Copy(io.Discard, h.Out)
+		if !h.deaf {
+			_, _ = io.Copy(io.Discard, h.Out)
+		}
 		ended <- h.cmd.Wait()
 	}()
 	select {
@@ -197,6 +200,7 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 		h.Send(h.toolCall(1, "big", `{"bytes":10000000}`))
 		_, err := io.ReadFull(h.Out, make([]byte, 100_000)) // the rest is not read
 		require.NoError(h.t, err)
+		h.deaf = true
 	},
 	"deaf/queue": func(h *hostileStdio) {
 		for i := range 100 {
@@ -204,6 +208,7 @@ var hostileStdioRows = map[string]func(h *hostileStdio){
 		}
 		_, err := io.ReadFull(h.Out, make([]byte, 100_000))
 		require.NoError(h.t, err)
+		h.deaf = true
 	},
 	"slow/frame": func(h *hostileStdio) {
 		for _, b := range []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n") {

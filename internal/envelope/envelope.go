@@ -70,6 +70,26 @@ func Read(text []byte) (m Message, err error) {
 	return m, err
 }
 
+// RequestID returns the id under which a request that [Read] refuses can be answered; nil if it has no method, or no id
+// that can be read. The text must be valid JSON.
+func RequestID(text []byte) (id []byte) {
+	ids, methods := 0, 0
+	_ = jsonscan.EachMember(text, func(key string, value []byte) error {
+		switch key {
+		case "id":
+			id = value
+			ids++
+		case "method":
+			methods++
+		}
+		return nil
+	})
+	if ids != 1 || methods == 0 || Key(id) == "" {
+		return nil
+	}
+	return id
+}
+
 // maxID is the largest number that an id may be: larger ones are not exact everywhere.
 const maxID = 1<<53 - 1
 

@@ -42,3 +42,19 @@ func TestKey(t *testing.T) {
 	}
 	require.NotEqual(t, Key([]byte(`1`)), Key([]byte(`"1"`)))
 }
+
+func TestRequestID(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":2,"method":7}`:             "2",
+		`{"method":"x","id":"a"}`:                         `"a"`,
+		`{"jsonrpc":"2.0","id":2,"method":"","method":1}`: "2",
+		`{"id":1,"id":2,"method":"x"}`:                    "",
+		`{"id":1,"result":{}}`:                            "",
+		`{"id":1.5,"method":"x"}`:                         "",
+		`{"method":"x"}`:                                  "",
+		`[1]`:                                             "",
+		`1`:                                               "",
+	} {
+		require.Equal(t, want, string(RequestID([]byte(text))), text)
+	}
+}

@@ -138,21 +138,20 @@ func (p pieces) Write(b []byte) (written int, err error) {
 	return written, err
 }
 
-// refuse answers a line of which not even the id is known. While the peer does not read the answer, nothing
-// further is read of it.
-func (c *conn) refuse(e *jsonrpc.Error) {
-	_ = c.Write(context.Background(), &jsonrpc.Response{Error: e}) // the reader meets the end, too
+// refuse answers what cannot be read. While the peer does not read the answers, nothing further is read of it.
+func (c *conn) refuse(refusals ...*jsonrpc.Response) {
+	for _, r := range refusals {
+		_ = c.Write(context.Background(), r) // the reader meets the end, too
+	}
 }
 
 // refuseAll answers the requests of a line that there was no room for.
 func (c *conn) refuseAll(line []byte) {
-	messages, _, wrong := message.Read(line)
-	if wrong != nil {
-		c.refuse(wrong)
-	}
+	messages, refusals := message.ReadEach(line)
+	c.refuse(refusals...)
 	for _, m := range messages {
 		if id := message.IDOf(m); id.IsValid() {
-			_ = c.Write(context.Background(), &jsonrpc.Response{ID: id, Error: message.Busy("too many requests wait")}) // the reader meets the end, too
+			c.refuse(&jsonrpc.Response{ID: id, Error: message.Busy("too many requests wait")})
 		}
 	}
 }
@@ -171,18 +170,15 @@ func (c *conn) Read(ctx context.Context) (jsonrpc.Message, error) {
 		line, err := c.lines.Next(ctx)
 		switch {
 		case errors.Is(err, linereader.ErrTooLong):
-			c.refuse(message.InvalidRequest("the message is longer than %d bytes", c.maxLine))
+			c.refuse(&jsonrpc.Response{Error: message.InvalidRequest("the message is longer than %d bytes", c.maxLine)})
 			continue
 		case errors.Is(err, linereader.ErrClosed):
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
 		}
-		messages, _, wrong := message.Read(line)
-		if wrong != nil {
-			c.refuse(wrong)
-			continue
-		}
+		messages, refusals := message.ReadEach(line)
+		c.refuse(refusals...)
 		c.incoming = messages
 	}
 	m := c.incoming[0]

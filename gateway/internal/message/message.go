@@ -117,37 +117,56 @@ func OneLine(text []byte) []byte {
 // MaxBatch is how many messages a batch may have.
 const MaxBatch = 1000
 
-// Read reads a message of JSON-RPC, or a batch.
+// Read reads a message of JSON-RPC, or a batch, of which each message must be one that can be read.
 func Read(body []byte) (messages []jsonrpc.Message, batch bool, wrong *jsonrpc.Error) {
-	if !jsonscan.ValidWithin(body, envelope.MaxDepth) {
-		return nil, false, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", envelope.MaxDepth)}
+	messages, refusals := ReadEach(body)
+	if len(refusals) > 0 {
+		return nil, false, refusals[0].Error.(*jsonrpc.Error)
 	}
-	add := func(text []byte) bool {
+	return messages, bytes.TrimSpace(body)[0] == '[', nil
+}
+
+// ReadEach reads a message of JSON-RPC, or those of a batch that can be read. Each of the others has a refusal (JSON-RPC
+// 2.0, section 6), which is a *jsonrpc.Error, with its id if that can be read.
+func ReadEach(body []byte) (messages []jsonrpc.Message, refusals []*jsonrpc.Response) {
+	if !jsonscan.ValidWithin(body, envelope.MaxDepth) {
+		return nil, refuse(&jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: fmt.Sprintf("the body is no JSON, or nested deeper than %d levels", envelope.MaxDepth)})
+	}
+	add := func(text []byte) {
 		m, err := decode(text)
-		if err != nil {
-			wrong = InvalidRequest("the body is no message of JSON-RPC 2.0: %s", Shorten(err.Error()))
-			return false
+		if err == nil {
+			messages = append(messages, m)
+			return
 		}
-		messages = append(messages, m)
-		return true
+		refusal := &jsonrpc.Response{Error: InvalidRequest("the body is no message of JSON-RPC 2.0: %s", Shorten(err.Error()))}
+		if id := envelope.RequestID(text); id != nil {
+			refusal.ID, _ = decodeID(id) // it can be read
+		}
+		refusals = append(refusals, refusal)
 	}
 	body = bytes.TrimSpace(body)
-	if batch = body[0] == '['; !batch {
+	if body[0] != '[' {
 		add(body)
-		return messages, false, wrong
+		return messages, refusals
 	}
+	tooMany := false
 	jsonscan.EachItem(body, func(item []byte) bool {
-		if len(messages) == MaxBatch {
-			wrong = InvalidRequest("the batch has more than %d messages", MaxBatch)
-			return false
+		if tooMany = len(messages)+len(refusals) == MaxBatch; !tooMany {
+			add(item)
 		}
-		return add(item)
+		return !tooMany
 	})
-	if wrong == nil && len(messages) == 0 {
-		wrong = InvalidRequest("the batch is empty")
+	switch {
+	case tooMany:
+		return nil, refuse(InvalidRequest("the batch has more than %d messages", MaxBatch))
+	case len(messages)+len(refusals) == 0:
+		return nil, refuse(InvalidRequest("the batch is empty"))
 	}
-	return messages, true, wrong
+	return messages, refusals
 }
+
+// refuse refuses a body of which no message is read.
+func refuse(e *jsonrpc.Error) []*jsonrpc.Response { return []*jsonrpc.Response{{Error: e}} }
 
 // IDOf is the id of a request; not valid for other messages.
 func IDOf(m jsonrpc.Message) jsonrpc.ID {

@@ -51,6 +51,9 @@ const (
 	maxLinkLine = 64 << 20
 	// endTimeout bounds how long the last messages of a host that has ended may wait to be passed on.
 	endTimeout = time.Second
+	// closeTimeout bounds the wait for a host that does not read what is being written to it when the bridge ends.
+	// Together with endTimeout it is well below the 5 seconds within which mcpvisor stdio ends after its stdin.
+	closeTimeout = 2 * time.Second
 	// maxKept and maxKeptBytes bound the requests that wait for a connection, or that would be
 	// sent again. Further ones are refused, or not sent again.
 	maxKept      = 1 << 10
@@ -62,7 +65,8 @@ var dialPause = backoff.Backoff{First: 100 * time.Millisecond, Max: 5 * time.Sec
 
 // Run passes messages between a host and the processes that opts.Dial connects to, until in
 // ends, out fails or ctx ends. It returns nil when in has ended; requests in flight get no
-// answer then. A read of in that does not return keeps one goroutine.
+// answer then. A read of in that does not return keeps one goroutine, as does a write to out, which delays the return
+// by 3 seconds at most.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -87,7 +91,15 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	}()
 	<-ctx.Done()
 	b.close()
-	wg.Wait()
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTimeout): // a write to out blocks
+	}
 	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
 		return cause
 	}
@@ -177,11 +189,8 @@ func (b *bridge) readHost(lines *linereader.Ahead) error {
 		case err != nil:
 			return err
 		}
-		messages, err := parse(line)
-		if err != nil {
-			b.refuse(nil, codeParseError, "the line is not a JSON-RPC message: "+err.Error())
-			continue
-		}
+		messages, refusals := parse(line)
+		b.refuseEach(refusals)
 		for _, m := range messages {
 			b.fromHost(m)
 		}
@@ -190,10 +199,8 @@ func (b *bridge) readHost(lines *linereader.Ahead) error {
 
 // refuseAll answers the requests of a line that there was no room for, because mcpvisor run takes none.
 func (b *bridge) refuseAll(line []byte) {
-	messages, err := parse(line)
-	if err != nil {
-		b.refuse(nil, codeParseError, "the line is not a JSON-RPC message: "+err.Error())
-	}
+	messages, refusals := parse(line)
+	b.refuseEach(refusals)
 	for _, m := range messages {
 		if m.method != "" && m.id != nil {
 			b.giveUp(&request{message: m}, errTooMany, false)
@@ -423,9 +430,9 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 		if err != nil {
 			break
 		}
-		messages, err := parse(line)
-		if err != nil {
-			b.opts.Log("mcpvisor run has sent a line that is not a JSON-RPC message: %v", err)
+		messages, refusals := parse(line)
+		if len(refusals) > 0 {
+			b.opts.Log("mcpvisor run has sent a line that is not a JSON-RPC message: %v", refusals[0].why)
 			break
 		}
 		for _, m := range messages {
@@ -465,6 +472,7 @@ func (b *bridge) fromLink(l *link, m message) {
 		b.mu.Unlock()
 		b.write(m.withID(id))
 	case m.method == "notifications/subscriptions/acknowledged" && b.isRepeatedListen(m):
+		b.tellListenUpdated(m.params)
 	case m.method == "notifications/cancelled":
 		b.cancelQuestion(l, m)
 	default:

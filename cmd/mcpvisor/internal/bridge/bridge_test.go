@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,7 +169,7 @@ func TestRun_passes_messages(t *testing.T) {
 		s.host.next(answer(2, `{}`))
 		s.host.next(answer(1, `{}`))
 		s.host.send(`{"id":`)
-		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the line is not a JSON-RPC message: it is not JSON, or nested deeper than 1000 levels"}}`)
+		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"this is not a JSON-RPC message: it is not JSON, or nested deeper than 1000 levels"}}`)
 		p.none()
 	})
 }
@@ -203,12 +204,85 @@ func TestRun_connection_ends(t *testing.T) {
 		s.host.send(answer("mcpvisor-1", `{"late":true}`)) // for nobody
 		p = s.connect()
 		s.resume(p, 2, ask("mcpvisor-3", "logging/setLevel", `{"level":"info"}`), ask("mcpvisor-4", "resources/subscribe", `{"uri":"a:b"}`))
+		s.host.next(updated(`"uri":"a:b"`)) // it may have changed meanwhile
 		p.next(ask(6, "tools/list", `{}`))
 		p.next(ask(9, "tools/call", `{"name":"later"}`))
 		p.send(answer(9, `{"content":[]}`), answer(6, `{"tools":[]}`))
 		s.host.next(answer(9, `{"content":[]}`))
 		s.host.next(answer(6, `{"tools":[]}`))
 		p.none()
+		s.host.none()
+	})
+}
+
+func updated(params string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{` + params + `}}`
+}
+
+// What a process sends while the session is set up reaches the host, and it gets its answer: it may need that to answer.
+func TestRun_asks_in_set_up(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(ask(1, "resources/subscribe", `{"uri":"a:b"}`))
+		<-p.lines
+		p.send(answer(1, `{}`))
+		s.host.next(answer(1, `{}`))
+		_ = p.conn.Close()
+		p = s.connect()
+		s.resume(p, 1)
+		p.next(ask("mcpvisor-2", "resources/subscribe", `{"uri":"a:b"}`))
+		p.send(ask("x", "roots/list", `{}`))
+		s.host.next(ask("mcpvisor-3", "roots/list", `{}`))
+		s.host.send(answer("mcpvisor-3", `{"roots":[]}`))
+		p.next(answer("x", `{"roots":[]}`))
+		// What comes with the answer is no part of it.
+		const log = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}`
+		p.send(`[` + answer("mcpvisor-2", `{}`) + `,` + log + `]`)
+		s.host.next(log)
+		s.host.next(updated(`"uri":"a:b"`))
+		p.none()
+		s.host.none()
+	})
+}
+
+// The resources of a subscriptions/listen that is repeated count as updated, those that the process reports.
+func TestRun_listened_resources_count_as_updated(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		listen := ask("l", "subscriptions/listen", `{"notifications":{"resourceSubscriptions":["a:b","c:d"]}}`)
+		const acknowledged = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"l"},"notifications":{"resourceSubscriptions":["a:b"]}}}`
+		s.host.send(listen)
+		p.next(listen)
+		p.send(acknowledged)
+		s.host.next(acknowledged)
+		s.host.none()
+		_ = p.conn.Close()
+		p = s.connect()
+		p.next(listen)
+		p.send(acknowledged)
+		s.host.next(updated(`"_meta":{"io.modelcontextprotocol/subscriptionId":"l"},"uri":"a:b"`))
+		p.none()
+		s.host.none()
+	})
+}
+
+// A message of a batch that cannot be read is answered, with its id if that can be read. The others are served.
+func TestRun_bad_messages_of_a_batch(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(`[` + ask(1, "ping", `{}`) + `,{"jsonrpc":"2.0","id":2,"method":7},7,` + ask(3, "ping", `{}`) + `]`)
+		s.host.next(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"this is not a JSON-RPC message: the method must be a text"}}`)
+		s.host.next(`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"this is not a JSON-RPC message: it must be an object"}}`)
+		p.next(ask(1, "ping", `{}`))
+		p.next(ask(3, "ping", `{}`))
+		p.none()
+		s.host.send(`[` + strings.Repeat("1,", maxRefusals+1) + ask(4, "ping", `{}`) + `]`)
+		for range maxRefusals {
+			require.Contains(t, <-s.host.lines, "it must be an object")
+		}
+		p.next(ask(4, "ping", `{}`))
 		s.host.none()
 	})
 }
@@ -338,6 +412,52 @@ func TestRun_host_ends(t *testing.T) {
 		require.False(t, ok)
 		s.ended <- nil
 	})
+}
+
+// A host that reads nothing delays the end of the bridge by little, whichever goroutine writes to it.
+func TestRun_host_that_does_not_read_ends(t *testing.T) {
+	const refused = `7`
+	for name, row := range map[string]struct {
+		line string
+		end  func(host io.Closer, cancel func()) error
+		want error
+	}{
+		"an answer, and stdin ends": {ask(0, "ping", `{}`), func(host io.Closer, _ func()) error { return host.Close() }, nil},
+		"a refusal, and stdin ends": {refused, func(host io.Closer, _ func()) error { return host.Close() }, nil},
+		"an answer, and a signal":   {ask(0, "ping", `{}`), func(_ io.Closer, cancel func()) error { cancel(); return nil }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				in, host := io.Pipe()
+				unread, out := io.Pipe()
+				near, far := net.Pipe()
+				p := newPeer(t, far)
+				ended := make(chan error, 1)
+				dial := sync.OnceValue(func() io.ReadWriteCloser { return near })
+				go func() {
+					ended <- Run(ctx, in, out, Options{Log: t.Logf, Dial: func(context.Context) (io.ReadWriteCloser, error) { return dial(), nil }})
+				}()
+				_, err := io.WriteString(host, row.line+"\n")
+				require.NoError(t, err)
+				if row.line != refused {
+					<-p.lines
+					p.send(answer(0, `{}`))
+				}
+				synctest.Wait()
+				began := time.Now()
+				require.NoError(t, row.end(host, cancel))
+				require.ErrorIs(t, <-ended, row.want)
+				require.LessOrEqual(t, time.Since(began), endTimeout+closeTimeout)
+				require.Less(t, endTimeout+closeTimeout, 4*time.Second)
+				require.NoError(t, unread.Close()) // the write ends
+				_ = host.Close()
+				for range p.lines { // the connection has ended
+				}
+			})
+		})
+	}
 }
 
 // The answer to a request may come before send has seen that its line was written. Its line is

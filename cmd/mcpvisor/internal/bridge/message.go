@@ -31,29 +31,44 @@ const (
 	codeInternalError  = -32603
 )
 
-// parse reads the messages of one line: one, or those of a batch.
-func parse(line []byte) ([]message, error) {
+// refusal is the answer to what is not a message.
+type refusal struct {
+	id   []byte // nil: none that can be read
+	code int
+	why  error
+}
+
+// maxRefusals bounds the messages of a batch that are answered because they cannot be read. Nothing is said about
+// further ones.
+const maxRefusals = 1000
+
+// parse reads the messages of one line: one, or those of a batch that can be read. Each of the others is refused
+// (JSON-RPC 2.0, section 6).
+func parse(line []byte) (messages []message, refusals []refusal) {
 	text := bytes.TrimSpace(line)
 	if len(text) == 0 || !jsonscan.ValidWithin(text, envelope.MaxDepth) {
-		return nil, fmt.Errorf("it is not JSON, or nested deeper than %d levels", envelope.MaxDepth)
+		return nil, []refusal{{code: codeParseError, why: fmt.Errorf("it is not JSON, or nested deeper than %d levels", envelope.MaxDepth)}}
+	}
+	add := func(text []byte) {
+		switch m, err := parseObject(text); {
+		case err == nil:
+			messages = append(messages, m)
+		case len(refusals) < maxRefusals:
+			refusals = append(refusals, refusal{envelope.RequestID(text), codeInvalidRequest, err})
+		}
 	}
 	if text[0] != '[' {
-		m, err := parseObject(text)
-		return []message{m}, err
+		add(text)
+		return messages, refusals
 	}
-	var all []message
-	var failed error
 	jsonscan.EachItem(text, func(item []byte) bool {
-		var m message
-		if m, failed = parseObject(item); failed == nil {
-			all = append(all, m)
-		}
-		return failed == nil
+		add(item)
+		return true
 	})
-	if failed == nil && len(all) == 0 {
-		failed = errors.New("the batch is empty")
+	if len(messages)+len(refusals) == 0 {
+		refusals = []refusal{{code: codeInvalidRequest, why: errors.New("the batch is empty")}}
 	}
-	return all, failed
+	return messages, refusals
 }
 
 func parseObject(text []byte) (message, error) {
@@ -129,6 +144,12 @@ func (b *bridge) refuse(id []byte, code int, text string) {
 	}
 	quoted, _ := json.Marshal(text) // a string always marshals
 	b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`+"\n", id, code, quoted))
+}
+
+func (b *bridge) refuseEach(refusals []refusal) {
+	for _, r := range refusals {
+		b.refuse(r.id, r.code, "this is not a JSON-RPC message: "+r.why.Error())
+	}
 }
 
 // giveUp answers a request that gets no answer from a connection. sent: it may have been

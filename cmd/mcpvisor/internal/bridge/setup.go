@@ -3,6 +3,7 @@ package bridge
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -84,11 +85,12 @@ func (b *bridge) nextIDLocked() []byte {
 }
 
 // setUp repeats on a new connection what the host has set up. Answers are not passed on. An
-// initialize that the host waits for is not repeated here: flush sends it.
+// initialize that the host waits for is not repeated here: flush sends it. Each resource that the host has
+// subscribed to counts as updated: it may have changed while there was no connection.
 func (b *bridge) setUp(l *link, lines *linereader.Reader) error {
 	b.mu.Lock()
 	initialize, initialized, level := b.initialize, b.initialized, b.level
-	subscriptions := slices.Collect(maps.Values(b.subscriptions))
+	subscriptions := maps.Clone(b.subscriptions)
 	established := b.established
 	b.mu.Unlock()
 	if !established {
@@ -102,18 +104,51 @@ func (b *bridge) setUp(l *link, lines *linereader.Reader) error {
 			return err
 		}
 	}
-	for _, line := range append([][]byte{level}, subscriptions...) {
-		if line == nil {
-			continue
-		}
-		if err := b.exchange(l, lines, line); err != nil {
+	if level != nil {
+		if err := b.exchange(l, lines, level); err != nil {
 			return err
 		}
+	}
+	for _, uri := range slices.Sorted(maps.Keys(subscriptions)) {
+		if err := b.exchange(l, lines, subscriptions[uri]); err != nil {
+			return err
+		}
+		b.tellUpdated(uri, nil)
 	}
 	return nil
 }
 
-// exchange sends a request of the host again and drops its answer.
+// tellUpdated tells the host that a resource was updated; with an id, in the stream of that subscriptions/listen.
+func (b *bridge) tellUpdated(uri string, listen []byte) {
+	quoted, _ := json.Marshal(uri) // a string always marshals
+	meta := ""
+	if listen != nil {
+		meta = fmt.Sprintf(`"_meta":{"io.modelcontextprotocol/subscriptionId":%s},`, listen)
+	}
+	b.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{%s"uri":%s}}`+"\n", meta, quoted))
+}
+
+// tellListenUpdated tells the host that the resources were updated that a repeated subscriptions/listen reports.
+// params is that of its acknowledgement.
+func (b *bridge) tellListenUpdated(params []byte) {
+	var acknowledged struct {
+		Meta struct {
+			ID json.RawMessage `json:"io.modelcontextprotocol/subscriptionId"`
+		} `json:"_meta"`
+		Notifications struct {
+			URIs []string `json:"resourceSubscriptions"`
+		}
+	}
+	if json.Unmarshal(params, &acknowledged) != nil {
+		return
+	}
+	for _, uri := range acknowledged.Notifications.URIs {
+		b.tellUpdated(uri, acknowledged.Meta.ID)
+	}
+}
+
+// exchange sends a request of the host again and drops its answer. Other messages are handled as usual meanwhile: what
+// the connection asks may have to be answered before it answers.
 func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) error {
 	request, err := parseObject(bytes.TrimSpace(line))
 	if err != nil {
@@ -130,14 +165,20 @@ func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) error 
 		if err != nil {
 			return err
 		}
-		messages, err := parse(line)
-		if err != nil {
-			return err
+		messages, refusals := parse(line)
+		if len(refusals) > 0 {
+			return refusals[0].why
 		}
+		answered := false
 		for _, m := range messages {
 			if m.method == "" && bytes.Equal(m.id, id) {
-				return nil
+				answered = true
+			} else {
+				b.fromLink(l, m)
 			}
+		}
+		if answered {
+			return nil
 		}
 	}
 }

@@ -241,7 +241,7 @@ func (s *seat) endLocked() {
 func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
 	first := start == 1 // it begins without subscriptions
-	updated := func() { t.each(func(n *notifier) { n.reportUpdate(s.server, "") }) }
+	updated := func() { t.each(func(n *notifier) { n.reportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
 	for e := range events {
 		switch kind := e.Kind; {
 		case kind == mcpvisor.EventReady:

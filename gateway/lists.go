@@ -162,6 +162,9 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 		}
 		return nil, c.protocolError(p.URI, err)
 	}
+	if added {
+		c.dropReleased(s)
+	}
 	return struct{}{}, nil
 }
 

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
@@ -102,5 +103,44 @@ func TestNotifier_reportUpdates_offered(t *testing.T) {
 		n.reportUpdates(server, func(_, uri string) bool { return uri == "x:open" })
 		require.Contains(t, string(n.next().(*jsonrpc.Request).Params), "x:open")
 		require.Nil(t, n.next())
+	}
+}
+
+// A held call that a reload has given another name continues; one that a reload has hidden is canceled at its server,
+// and the client is told that it may have had an effect.
+func TestProfile_reload_during_a_held_call(t *testing.T) {
+	hides := func(p Profile) Settings { return Settings{Profiles: map[string]Profile{"p": p}} }
+	for name, test := range map[string]struct {
+		method, target, params string
+		to                     Settings
+		canceled               bool
+	}{
+		"renamed":         {"tools/call", "a__x", `"name":"a__x"`, Settings{Names: &Names{Prefix: PrefixNever}, Profiles: map[string]Profile{"p": {}}}, false},
+		"other tool":      {"tools/call", "a__x", `"name":"a__x"`, hides(Profile{Tools: Filter{Deny: []string{"y"}}}), false},
+		"hidden tool":     {"tools/call", "a__x", `"name":"a__x"`, hides(Profile{Tools: Filter{Deny: []string{"x"}}}), true},
+		"hidden server":   {"tools/call", "a__x", `"name":"a__x"`, hides(Profile{Servers: Filter{Deny: []string{"a"}}}), true},
+		"hidden prompt":   {"prompts/get", "a__x", `"name":"a__x"`, hides(Profile{Prompts: Filter{Deny: []string{"x"}}}), true},
+		"hidden resource": {"resources/read", "x:y", `"uri":"x:y"`, hides(Profile{Resources: Filter{Deny: []string{"*"}}}), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := make(chan time.Time, 10)
+			c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: cancelableServer(told)})
+			v := newSettings(t, hides(Profile{}))
+			s, url := serveHTTP(t, c, WithSettings(v), WithProfile("p"))
+			ann := newPeer(t, url).modernCaller()
+			result, failure := ann(test.method, test.target, `{`+test.params+`,`+modernMeta+`}`)
+			require.Empty(t, failure)
+			state, keys := required(t, result)
+			require.NoError(t, v.Set(test.to))
+			result, failure = ann(test.method, test.target, `{`+test.params+`,`+modernMeta+roundOf(state, `{"`+keys[0]+`":{"action":"accept","content":{}}}`)+`}`)
+			if !test.canceled {
+				require.Empty(t, failure)
+				require.Contains(t, result, "accept")
+			} else {
+				require.Contains(t, failure, "may have had an effect")
+				receive(t, told)
+			}
+			requireNothingHeld(t, s.gateway)
+		})
 	}
 }

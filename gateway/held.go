@@ -409,7 +409,7 @@ func (h *heldCall) take(r *request, round string, responses json.RawMessage) err
 		switch {
 		case at < 0: // the server has withdrawn it, or did not ask
 		case value[0] != '{':
-			return message.InvalidParams("the member " + message.Quote(key) + " of inputResponses is not an object")
+			return message.NotAnAnswer(key)
 		default:
 			answers[h.asked[at]] = value
 		}

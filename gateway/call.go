@@ -90,15 +90,28 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	tool, err := c.findTool(r.ctx, t.name)
-	if err != nil {
-		return nil, err
-	}
-	modern, server := t.version >= modernVersion, serverOf(tool)
+	modern := t.version >= modernVersion
 	c.noteVersion(modern)
 	if t.hasKey { // the handlers of the client answer: the call may outlive this one
 		t.rounds = rounds{}
 	}
+	answerTo := func(err error) (json.RawMessage, error) {
+		if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall, or because there is no copy for it
+			return nil, wire
+		}
+		if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
+			return nil, c.protocolError(t.name, err)
+		}
+		return message.Result(c.client.ErrorForModel(t.name, err), modern)
+	}
+	if result, held, err := c.resumeHeld(r, modern, &t.rounds, t.of, answerTo); held {
+		return result, err
+	}
+	tool, err := c.findTool(r.ctx, t.name)
+	if err != nil {
+		return nil, err
+	}
+	server := serverOf(tool)
 	return c.perform(r, &upstreamRequest{
 		server: server, meta: t.meta, of: t.of, modern: modern, rounds: t.rounds,
 		send: func(ctx context.Context, opts ...facade.CallOption) (result json.RawMessage, err error) {
@@ -117,14 +130,12 @@ func (c *connection) callTool(r *request) (json.RawMessage, error) {
 			}
 			return c.shortenResult(t.name, tasks.result(result)), nil
 		},
-		failed: func(err error) (json.RawMessage, error) {
-			if wire, refused := err.(*jsonrpc.Error); refused { // by beginTaskCall, or because there is no copy for it
-				return nil, wire
+		answerTo: answerTo, offered: func() bool {
+			known, ok := c.client.Tool(tool)
+			if !ok { // its server has withdrawn it
+				known = mcpvisor.Tool{Server: server}
 			}
-			if isUnknown(err) || errors.Is(err, mcpvisor.ErrRPC) {
-				return nil, c.protocolError(t.name, err)
-			}
-			return message.Result(c.client.ErrorForModel(t.name, err), modern)
+			return c.view.Rules().OffersServer(known.Server) && (!ok || c.view.Rules().OffersTool(&known))
 		},
 	})
 }

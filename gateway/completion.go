@@ -58,6 +58,6 @@ func (c *connection) complete(r *request, p *params) (any, error) {
 			}
 			return message.Result(&mcp.CompleteResult{Completion: *details}, p.modern())
 		},
-		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err) },
+		answerTo: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Ref.Name+p.Ref.URI, err) },
 	})
 }

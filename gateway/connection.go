@@ -14,7 +14,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 )
 
-// connection is one session. Each request in flight has a goroutine.
+// connection is what requests are served by: of a Transport a session, over HTTP before 2026-07-28 a session while it
+// costs something (it is made again for the next request), and since then one request. Each request in flight has a
+// goroutine.
+//
+// Whose something is has several names:
+//
+//	principal   whose token it is; empty without tokens. It has the limits (HTTPLimits), the held calls and the copies that count
+//	owner       principal and profile (ownerName). It has sessions, tasks and requestStates
+//	tenant      who has copies of servers: a session or, since 2026-07-28 over HTTP, an owner
+//	tenantKey   names the tenant in ids of tasks, where the owner is named anyway
 type connection struct {
 	*gateway
 	owner        string      // its principal, with the profile; set before the first request

@@ -89,7 +89,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	switch {
 	case t.ended:
 		return nil, errCallEnded
-	case !t.isCopied(server): // no more, since the request was admitted
+	case !t.mayCopy(server): // no more, since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	case isGivenUp(&status):
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindEvicted, Outcome: mcpvisor.OutcomeNotSent}
@@ -241,7 +241,7 @@ func (s *seat) endLocked() {
 func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
 	first := start == 1 // it begins without subscriptions
-	updated := func() { t.each(func(n *notifier) { n.reportUpdate(s.server, "") }) }
+	updated := func() { t.each(func(n *notifier) { n.reportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
 	for e := range events {
 		switch kind := e.Kind; {
 		case kind == mcpvisor.EventReady:
@@ -275,8 +275,9 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 // settingsChanged implements settingsWatcher.
 func (t *tenant) settingsChanged() { t.review() }
 
-// isCopied reports whether the client has a copy of a server: it is offered, and not shared by all clients.
-func (t *tenant) isCopied(server string) bool {
+// mayCopy reports whether the client may have a copy of a server: each client has one ([connection.isCopied]), and the
+// profile offers the server.
+func (t *tenant) mayCopy(server string) bool {
 	return t.gateway.opts.shareNow(server) == ShareClient && t.gateway.view.Rules().OffersServer(server)
 }
 
@@ -287,7 +288,7 @@ func (t *tenant) review() {
 	defer t.mu.Unlock()
 	for server, s := range t.seats {
 		status, known := t.gateway.client.ServerStatus(server)
-		copied := known && t.isCopied(server)
+		copied := known && t.mayCopy(server)
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}

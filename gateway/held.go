@@ -93,11 +93,12 @@ type roundPeer struct {
 // heldCall is a call at a server that may be held. The fields are guarded by peer.mu, unless they say
 // otherwise.
 type heldCall struct {
-	peer   *roundPeer         // read only
-	server string             // read only; empty if only the client knows
-	ctx    context.Context    // ends the call at the server
-	cancel context.CancelFunc // of ctx
-	wake   chan struct{}      // holds a value when the request has something to do
+	peer    *roundPeer         // read only
+	server  string             // read only; empty if only the client knows
+	offered func() bool        // see upstreamRequest; read only
+	ctx     context.Context    // ends the call at the server
+	cancel  context.CancelFunc // of ctx
+	wake    chan struct{}      // holds a value when the request has something to do
 
 	request *request        // gets what comes next; nil while the call is held
 	asked   []*heldQuestion // not answered, the oldest first
@@ -148,8 +149,8 @@ func (c *connection) roundPeerOf(declared uint16) *roundPeer {
 }
 
 // begin makes a call, which ends with ctx, in a goroutine of its own.
-func (p *roundPeer) begin(ctx context.Context, r *request, server string, call func(context.Context, *heldCall) (json.RawMessage, error)) *heldCall {
-	h := &heldCall{peer: p, server: server, request: r, wake: make(chan struct{}, 1)}
+func (p *roundPeer) begin(ctx context.Context, r *request, u *upstreamRequest, call func(context.Context, *heldCall) (json.RawMessage, error)) *heldCall {
+	h := &heldCall{peer: p, server: u.server, offered: u.offered, request: r, wake: make(chan struct{}, 1)}
 	h.ctx, h.cancel = context.WithCancel(ctx)
 	p.mu.Lock()
 	p.calls = append(p.calls, h)
@@ -396,13 +397,19 @@ func (h *heldCall) take(r *request, round string, responses json.RawMessage) err
 	if h.id == "" || h.request != nil || strconv.Itoa(h.round) != round {
 		return errStateUsed
 	}
+	if h.offered != nil && !h.offered() { // a reload has hidden it
+		h.expires.Stop()
+		h.cancel()
+		h.releaseLocked()
+		return errStateUsed
+	}
 	answers := map[*heldQuestion]json.RawMessage{}
 	err := jsonscan.EachMember(responses, func(key string, value []byte) error {
 		at := slices.IndexFunc(h.asked, func(q *heldQuestion) bool { return q.key == key })
 		switch {
 		case at < 0: // the server has withdrawn it, or did not ask
 		case value[0] != '{':
-			return message.InvalidParams("the member " + message.Quote(key) + " of inputResponses is not an object")
+			return message.NotAnAnswer(key)
 		default:
 			answers[h.asked[at]] = value
 		}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
@@ -89,7 +88,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ended := s.ended[said.Nonce]; ended || s.ctx.Err() != nil {
+	if s.ended.has(p.name, said.Nonce) || s.ctx.Err() != nil {
 		return nil, errUnknownSession
 	}
 	hs := s.sessions[said.Nonce]
@@ -153,10 +152,6 @@ func (s *Server) dropLocked(hs *httpSession) {
 	hs.end()
 }
 
-// maxEnded bounds the sessions that were ended and have not expired. Beyond it the ids of those
-// that expire first become valid again.
-const maxEnded = 100_000
-
 // endSession answers DELETE.
 func (x *exchange) endSession() {
 	s := x.server
@@ -168,9 +163,8 @@ func (x *exchange) endSession() {
 	}
 	s.gateway.opts.clients.End(keyOf(said.Nonce))
 	s.mu.Lock()
-	_, again := s.ended[said.Nonce]
-	s.forgetEndedLocked()
-	s.ended[said.Nonce] = said.Expiry
+	again := s.ended.has(x.principal.name, said.Nonce)
+	s.ended.add(x.principal.name, said.Nonce, said.Expiry)
 	if hs := s.sessions[said.Nonce]; hs != nil {
 		s.dropLocked(hs)
 	}
@@ -181,29 +175,4 @@ func (x *exchange) endSession() {
 		return
 	}
 	x.w.WriteHeader(http.StatusNoContent)
-}
-
-// forgetEndedLocked makes room for one more ended session.
-func (s *Server) forgetEndedLocked() {
-	if len(s.ended) < maxEnded {
-		return
-	}
-	now := time.Now()
-	expiries := make([]time.Time, 0, len(s.ended))
-	for id, expiry := range s.ended {
-		if expiry.Before(now) {
-			delete(s.ended, id)
-			continue
-		}
-		expiries = append(expiries, expiry)
-	}
-	if len(s.ended) < maxEnded {
-		return
-	}
-	slices.SortFunc(expiries, time.Time.Compare)
-	for id, expiry := range s.ended { // a tenth, so that the next ones need not search
-		if !expiry.After(expiries[len(expiries)/10]) {
-			delete(s.ended, id)
-		}
-	}
 }

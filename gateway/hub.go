@@ -99,7 +99,7 @@ func (h *hub) report(e mcpvisor.Event) {
 		}
 	case mcpvisor.EventMissed:
 		h.reportLists()
-		h.each(func(n *notifier) { n.reportUpdate("", "") })
+		h.reportUpdates("")
 		h.renewAll()
 	case mcpvisor.EventRegistered, mcpvisor.EventConnecting, mcpvisor.EventStartFailed, mcpvisor.EventRetry, mcpvisor.EventStable, mcpvisor.EventStandby, mcpvisor.EventStandbyLost, mcpvisor.EventTaskRecovered, mcpvisor.EventTaskLost: // not watched
 	}
@@ -142,16 +142,20 @@ func (h *hub) reportLists() {
 // them as updated: what changed while it was down is not known.
 func (h *hub) renew(server string, gen uint64) {
 	done := h.gateway.subscriptions.renew(server, gen)
-	report := func() { h.each(func(n *notifier) { n.reportUpdate(server, "") }) }
 	select {
 	case <-done:
-		report()
+		h.reportUpdates(server)
 	default:
 		go func() {
 			<-done
-			report()
+			h.reportUpdates(server)
 		}()
 	}
+}
+
+// reportUpdates reports all subscriptions to a server as updated; to all servers if it is empty.
+func (h *hub) reportUpdates(server string) {
+	h.each(func(n *notifier) { n.reportUpdates(server, h.gateway.view.OffersUpdate) })
 }
 
 // renewAll is renew for all servers that are ready, after events were missed. The others

@@ -75,6 +75,9 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 	l.ack = message.Notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
 	if r.out.notify.listen(l) {
 		defer r.out.notify.leave(l)
+		for uri := range stand {
+			c.dropReleased(wanted[uri])
+		}
 		c.watchTasks(r.ctx, r.out.notify, l, tasks)
 		select {
 		case <-r.ctx.Done():

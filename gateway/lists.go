@@ -24,13 +24,17 @@ func listOf(list func(*listing.Listing) *listing.List) func(*connection, *reques
 
 // getPrompt answers prompts/get.
 func (c *connection) getPrompt(r *request, p *params) (any, error) {
-	server, name, err := c.findPrompt(r.ctx, p.Name)
-	if err != nil {
-		return nil, err
-	}
 	rounds := readRounds(r.Params, p)
 	if !rounds.valid() {
 		return nil, errInputResponses
+	}
+	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) }
+	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+		return result, err
+	}
+	server, name, err := c.findPrompt(r.ctx, p.Name)
+	if err != nil {
+		return nil, err
 	}
 	return c.perform(r, &upstreamRequest{
 		server: server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
@@ -46,7 +50,7 @@ func (c *connection) getPrompt(r *request, p *params) (any, error) {
 			})
 			return encodeRound(result, err, p.modern())
 		},
-		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.Name, err) },
+		answerTo: answerTo, offered: func() bool { return c.view.Rules().OffersPrompt(server, name) },
 	})
 }
 
@@ -98,13 +102,17 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 	if result, ok, err := c.readResult(p); ok {
 		return result, err
 	}
-	found, err := c.findResource(p.URI)
-	if err != nil {
-		return nil, notFound(err, p)
-	}
 	rounds := readRounds(r.Params, p)
 	if !rounds.valid() {
 		return nil, errInputResponses
+	}
+	answerTo := func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) }
+	if result, held, err := c.resumeHeld(r, p.modern(), &rounds, p.callMeta(), answerTo); held {
+		return result, err
+	}
+	found, err := c.findResource(p.URI)
+	if err != nil {
+		return nil, notFound(err, p)
 	}
 	return c.perform(r, &upstreamRequest{
 		server: found.Server, meta: metaOf(r.Params), of: p.callMeta(), modern: p.modern(), rounds: rounds,
@@ -123,7 +131,7 @@ func (c *connection) readResource(r *request, p *params) (any, error) {
 			}
 			return encodeRound(whole, err, p.modern())
 		},
-		failed: func(err error) (json.RawMessage, error) { return nil, c.protocolError(p.URI, err) },
+		answerTo: answerTo, offered: func() bool { return c.view.OffersUpdate(found.Server, found.URI) },
 	})
 }
 
@@ -161,6 +169,9 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 			c.endSubscription(p.URI)
 		}
 		return nil, c.protocolError(p.URI, err)
+	}
+	if added {
+		c.dropReleased(s)
 	}
 	return struct{}{}, nil
 }

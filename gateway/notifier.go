@@ -69,8 +69,9 @@ type notifier struct {
 	elicited  []string // ids of interactions at a URL that have ended, the oldest first; of a session before 2026-07-28
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
-	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28
-	// may have read them before it listens: its first listener hears of the change.
+	// unheard are the lists that changed while no listener wanted to know. A peer of 2026-07-28 may have read
+	// them before it listens: its first listener hears of the change. As in: the peer reads tools/list, a server
+	// adds a tool, and only then the peer sends subscriptions/listen. Without unheard it would keep the old list.
 	unheard listing.Lists
 }
 
@@ -225,21 +226,40 @@ func (n *notifier) unsubscribe(uri string) (s *subscription, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s, ok = n.session.uris[uri]
-	delete(n.session.uris, uri)
-	n.session.updated = slices.DeleteFunc(n.session.updated, func(updated string) bool {
+	n.removeLocked(n.session, uri)
+	return s, ok
+}
+
+// drop removes a subscription that is released, and its updates that have not been read.
+func (n *notifier) drop(s *subscription) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, l := range n.listeners {
+		for uri, one := range l.uris {
+			if one == s {
+				n.removeLocked(l, uri)
+			}
+		}
+	}
+}
+
+// removeLocked removes a subscription of a listener, and its updates that have not been read. Those of another
+// subscription stay.
+func (n *notifier) removeLocked(l *listener, uri string) {
+	delete(l.uris, uri)
+	l.updated = slices.DeleteFunc(l.updated, func(updated string) bool {
 		if !isPartOf(updated, uri) {
 			return false
 		}
-		for other := range n.session.uris {
+		for other := range l.uris {
 			if isPartOf(updated, other) {
 				return false
 			}
 		}
-		n.partBytes -= n.session.waiting[updated]
-		delete(n.session.waiting, updated)
+		n.partBytes -= l.waiting[updated]
+		delete(l.waiting, updated)
 		return true
 	})
-	return s, ok
 }
 
 // close ends all subscriptions of the session before 2026-07-28, and returns them.
@@ -267,16 +287,29 @@ func (n *notifier) reportLists(changed listing.Lists) {
 	n.mu.Unlock()
 }
 
-// reportUpdate notes that a resource was updated, or a part of it. An empty URI stands for
-// all subscribed resources of the server, and an empty server for all servers.
+// reportUpdate notes that a resource was updated, or a part of it.
 func (n *notifier) reportUpdate(server, uri string) {
 	n.mu.Lock()
 	for _, l := range n.listeners {
 		for name, r := range l.uris {
-			if server != "" && r.Server != server || uri != "" && !isPartOf(uri, r.URI) {
-				continue
+			if r.Server == server && isPartOf(uri, r.URI) {
+				n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.URI))
 			}
-			n.addUpdateLocked(l, name, strings.TrimPrefix(uri, r.URI))
+		}
+	}
+	n.signalLocked()
+	n.mu.Unlock()
+}
+
+// reportUpdates notes that all subscribed resources of a server may have changed; of all servers if it is empty.
+// offers says which of them the peer may hear of.
+func (n *notifier) reportUpdates(server string, offers func(server, uri string) bool) {
+	n.mu.Lock()
+	for _, l := range n.listeners {
+		for name, r := range l.uris {
+			if (server == "" || r.Server == server) && offers(r.Server, r.URI) {
+				n.addUpdateLocked(l, name, "")
+			}
 		}
 	}
 	n.signalLocked()

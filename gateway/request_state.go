@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -51,12 +52,20 @@ var (
 	errStateForged  = message.InvalidParams("the requestState was not made by this gateway, or was changed; send it back as it was")
 	errStateOther   = message.InvalidParams("the requestState is of another client")
 	errStateRequest = message.InvalidParams("the requestState is of another request; repeat the request with the same params")
+	errStateMoved   = message.InvalidParams("the requestState is of another server, of which the name of the request was before; list again, and begin again without requestState")
 	errStateExpired = message.InvalidParams("the requestState has expired, and its call has been given up. It may have had an effect; begin again without requestState only if it may run twice.")
 	errStateUsed    = message.InvalidParams("the requestState was used before, or its call has ended. It may have had an effect; begin again without requestState only if it may run twice.")
 )
 
-// openState reads the requestState of a request to a server.
-func (c *connection) openState(r *request, server string, raw json.RawMessage) (*requestState, error) {
+// isHeldState reports whether a requestState says that it is of a held call.
+func isHeldState(raw json.RawMessage) bool {
+	text, err := jsonscan.ReadString(raw)
+	return err == nil && strings.HasPrefix(text, heldPrefix)
+}
+
+// openState reads the requestState of a request. The digest binds the name that the request has for its target, and
+// not the server, which settings may give another name meanwhile.
+func (c *connection) openState(r *request, raw json.RawMessage) (*requestState, error) {
 	text, err := jsonscan.ReadString(raw)
 	if err != nil || text == "" {
 		return nil, errStateForged
@@ -80,7 +89,7 @@ func (c *connection) openState(r *request, server string, raw json.RawMessage) (
 	switch {
 	case fields[0] != c.owner:
 		return nil, errStateOther
-	case s.server != server || s.digest != digestOf(r):
+	case s.digest != digestOf(r):
 		return nil, errStateRequest
 	case !time.Now().Before(seal.ReadTime(fields[3])):
 		return nil, errStateExpired

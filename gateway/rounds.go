@@ -72,11 +72,30 @@ type upstreamRequest struct {
 	modern bool // of 2026-07-28
 	rounds rounds
 
-	send   func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
-	failed func(error) (json.RawMessage, error)                                 // the answer for an error of send
+	send     func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
+	answerTo func(error) (json.RawMessage, error)                                 // the answer for an error of send
+	offered  func() bool                                                          // the target still is; nil: it is
 }
 
-// perform makes a request of a server, or continues it, and returns its answer.
+// resumeHeld continues the held call that a request names. It comes before the search for the target: a reload may have
+// hidden that, or given it another name, while the call was held. ok is false if the request names no held call.
+func (c *connection) resumeHeld(r *request, modern bool, s *rounds, of callMeta, answerTo func(error) (json.RawMessage, error)) (result json.RawMessage, ok bool, err error) {
+	if !modern || len(s.next.RequestState) == 0 || !isHeldState(s.next.RequestState) {
+		return nil, false, nil
+	}
+	state, err := c.openState(r, s.next.RequestState)
+	if err != nil {
+		return nil, true, err
+	}
+	result, err = c.resume(r, state, of, s.next.InputResponses)
+	if failed := new(mcpvisor.Error); errors.As(err, &failed) {
+		r.failed = true
+		result, err = answerTo(err)
+	}
+	return result, true, err
+}
+
+// perform makes a request of a server, unless it continues a held call, and returns its answer.
 func (c *connection) perform(r *request, u *upstreamRequest) (json.RawMessage, error) {
 	if !u.modern {
 		return c.sendUpstream(r.ctx, r, u, nil, &r.failed)
@@ -86,24 +105,21 @@ func (c *connection) perform(r *request, u *upstreamRequest) (json.RawMessage, e
 		next.RequestState = nil
 	}
 	if state := next.RequestState; len(state) > 0 {
-		s, err := c.openState(r, u.server, state)
-		if err != nil {
+		s, err := c.openState(r, state)
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		if s.inner == nil {
-			result, err := c.resume(r, s, u.of, next.InputResponses)
-			if failed := new(mcpvisor.Error); errors.As(err, &failed) {
-				r.failed = true
-				return u.failed(err)
-			}
-			return result, err
+		case s.inner == nil: // resumeHeld has them; completions have none
+			return nil, errStateForged
+		case s.server != u.server:
+			return nil, errStateMoved
 		}
 		next.RequestState = s.inner
 	}
 	if u.rounds.declared == 0 {
 		return c.sendUpstream(r.ctx, r, u, nil, &r.failed)
 	}
-	h := c.roundPeerOf(u.rounds.declared).begin(c.holdContext, r, u.server, func(ctx context.Context, h *heldCall) (json.RawMessage, error) {
+	h := c.roundPeerOf(u.rounds.declared).begin(c.holdContext, r, u, func(ctx context.Context, h *heldCall) (json.RawMessage, error) {
 		return c.sendUpstream(ctx, r, u, h.tell, &h.failed)
 	})
 	return h.await(r)
@@ -120,7 +136,7 @@ func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRe
 	case err != nil:
 		*failed = true
 		c.elicitations.beginRequired(c, err)
-		return u.failed(err)
+		return u.answerTo(err)
 	case u.modern:
 		return message.WithResultType(c.sealInnerState(r, u.server, result)), nil // servers before 2026-07-28 do not say what it is
 	}

@@ -37,6 +37,9 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	at, err := c.subscriptionsOf(r.Server)
+	if err == nil && !c.view.OffersUpdate(r.Server, r.URI) { // since it was found
+		_, err = c.theOnly("resource", r.URI, nil)
+	}
 	if err != nil {
 		c.held.Add(-1)
 		return nil, err
@@ -50,17 +53,33 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 	return s, nil
 }
 
-// releaseSubscription ends what holdSubscription began. It does not wait; the subscription
+// releaseSubscription ends what holdSubscription began, once. It does not wait; the subscription
 // counts until its server has been told.
 func (c *connection) releaseSubscription(s *subscription) {
 	c.subscribedMu.Lock()
+	held, at, joined := c.subscribed[s], s.at, s.joined
 	delete(c.subscribed, s)
-	at, joined := s.at, s.joined
 	c.subscribedMu.Unlock()
+	if !held { // settingsChanged has released it
+		return
+	}
 	if joined != nil {
 		joined.leave(s.told)
 	}
 	at.release(s.Name, func() { c.held.Add(-1) })
+}
+
+// dropReleased ends a subscription that was released while it was being made: before its notifier had it, or its server
+// was asked for it.
+func (c *connection) dropReleased(s *subscription) {
+	c.subscribedMu.Lock()
+	held, at := c.subscribed[s], s.at
+	c.subscribedMu.Unlock()
+	if !held {
+		s.told.drop(s)
+		at.hold(s.Name)
+		at.release(s.Name, func() {})
+	}
 }
 
 // placeOf is where a subscription is counted now.
@@ -80,9 +99,10 @@ func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	}
 }
 
-// settingsChanged implements settingsWatcher: the subscriptions to servers whose share has changed move, and count
-// as updated, as after a restart.
+// settingsChanged implements settingsWatcher: the subscriptions to what is not offered any more end, and those to
+// servers whose share has changed move, and count as updated, as after a restart.
 func (c *connection) settingsChanged() {
+	c.releaseHidden()
 	type place struct {
 		told   *notifier
 		server string
@@ -121,7 +141,23 @@ func (c *connection) settingsChanged() {
 			}
 		}
 		for p := range moved {
-			p.told.reportUpdate(p.server, "")
+			p.told.reportUpdates(p.server, c.view.OffersUpdate)
 		}
 	}()
+}
+
+// releaseHidden ends the subscriptions to what is not offered any more.
+func (c *connection) releaseHidden() {
+	var hidden []*subscription
+	c.subscribedMu.Lock()
+	for s := range c.subscribed {
+		if !c.view.OffersUpdate(s.Server, s.URI) {
+			hidden = append(hidden, s)
+		}
+	}
+	c.subscribedMu.Unlock()
+	for _, s := range hidden {
+		c.releaseSubscription(s) // first: see dropReleased
+		s.told.drop(s)
+	}
 }

@@ -38,6 +38,26 @@ func TestTasks_input_of_a_canceled_task(t *testing.T) {
 	}
 }
 
+// Answers that nothing waits for are refused: the client would take them for passed on.
+func TestTasks_input_that_nothing_waits_for(t *testing.T) {
+	c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	require.NoError(t, c.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)})))
+	s, url := serveHTTP(t, c)
+	p := follower(t, url, true)
+	id := p.begin("x")
+	p.await(id, task.InputRequired)
+	until(t, func() bool { return len(c.Tasks()) == 1 })
+	s.gateway.tasks.StopWaiting() // as after a minute
+	until(t, func() bool { return len(c.Tasks()) == 0 })
+	answer := `{"taskId":"` + id + `","inputResponses":{"k":{"action":"decline"}}}`
+	until(t, func() bool {
+		a := p.ask("tasks/update", answer)
+		return a.Error != nil && strings.Contains(a.Error.Error(), "ask again with tasks/get")
+	})
+}
+
 // A client that answers nothing leaves what a task asks for to the host.
 func TestTasks_input_for_the_host(t *testing.T) {
 	asked := make(chan struct{}, 10)

@@ -303,15 +303,23 @@ func (c *connection) updateTask(r *request, p *params) (any, error) {
 		return nil, errInputResponses
 	}
 	if held := h.c.tasks.WaitingFor(h.c.owner, h.name); held != nil {
-		held.Answer(rounds.next.InputResponses)
+		if err := held.Answer(rounds.next.InputResponses); err != nil {
+			return nil, err
+		}
 		return struct{}{}, nil
 	}
 	err = h.about(r.ctx, func(t *facade.Task) error { return t.Respond(r.ctx, rounds.next.InputResponses) })
-	if err != nil && !errors.Is(err, mcpvisor.ErrInvalid) { // a server of 2025-11-25 has asked for nothing here
+	switch {
+	case errors.Is(err, mcpvisor.ErrInvalid): // of a server before 2026-07-28, for which no tasks/result waits
+		return nil, errNoTaskQuestion
+	case err != nil:
 		return nil, h.failure(err)
 	}
 	return struct{}{}, nil
 }
+
+// errNoTaskQuestion is the error of answers to what a task does not ask, or no longer.
+var errNoTaskQuestion = message.InvalidParams("the answers were not passed on: the task asks for nothing at the moment, or its question was withdrawn because nobody asked about the task for a minute; ask again with tasks/get")
 
 // cancelTask answers tasks/cancel.
 func (c *connection) cancelTask(r *request, p *params) (any, error) {

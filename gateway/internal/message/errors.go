@@ -44,3 +44,8 @@ func Shorten(text string) string {
 	}
 	return text
 }
+
+// NotAnAnswer refuses an answer to a question that is no object.
+func NotAnAnswer(key string) *jsonrpc.Error {
+	return InvalidParams("the member " + Quote(key) + " of inputResponses is not an object")
+}

@@ -82,6 +82,14 @@ func (r *Rules) OffersServer(server string) bool {
 	return r == nil || !r.nothing && r.servers.Allows(server)
 }
 
+// OffersTool decides about a tool of a server that is offered.
+func (r *Rules) OffersTool(t *mcpvisor.Tool) bool { return r == nil || r.offersTool(t) }
+
+// OffersPrompt reports whether a prompt is offered.
+func (r *Rules) OffersPrompt(server, name string) bool {
+	return r.OffersServer(server) && (r == nil || r.prompts.allows(server, name))
+}
+
 func (r *Rules) offersTool(t *mcpvisor.Tool) bool {
 	return r.tools.allows(t.Server, t.OriginalName) && r.annotations.hold(t.Definition)
 }

@@ -39,9 +39,12 @@ func TestWaiting(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	_, err := q.Ask(t.Context(), elicit(`{}`))
 	require.Equal(t, errTooMany, err)
-	q.Answer([]byte(`{"other":{},"p-1":{"action":"accept"}}`))
+	for _, wrong := range []string{"5", "null", `"x"`, "[]"} {
+		require.ErrorContains(t, q.Answer([]byte(`{"p-1":`+wrong+`}`)), "is not an object")
+	}
+	require.NoError(t, q.Answer([]byte(`{"other":5,"p-1":{"action":"accept"}}`)))
 	require.Equal(t, `{"action":"accept"}`, <-answers)
-	q.Answer([]byte(`{"p-1":{"action":"again"}}`))
+	require.NoError(t, q.Answer([]byte(`{"p-1":{"action":"again"}}`)))
 	_, err = q.Ask(t.Context(), elicit(`{"message":"`+strings.Repeat("x", maxQuestionBytes)+`"}`))
 	require.Equal(t, errTooMany, err)
 	cancel()

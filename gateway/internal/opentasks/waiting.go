@@ -103,17 +103,29 @@ func (q *Waiting) Requests(ctx context.Context) json.RawMessage {
 	return b.Close()
 }
 
-// Answer passes answers on; those of other keys are ignored.
-func (q *Waiting) Answer(responses json.RawMessage) {
+// Answer passes answers on; those of other keys are ignored. If one is no object it passes none on, and returns an error.
+func (q *Waiting) Answer(responses json.RawMessage) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_ = jsonscan.EachMember(responses, func(key string, value []byte) error { // it is an object
-		if one := q.open[key]; one != nil {
-			delete(q.open, key)
-			one.answer <- append(json.RawMessage(nil), value...)
+	answers := map[string]json.RawMessage{}
+	err := jsonscan.EachMember(responses, func(key string, value []byte) error {
+		switch {
+		case q.open[key] == nil:
+		case value[0] != '{':
+			return message.NotAnAnswer(key)
+		default:
+			answers[key] = value
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for key, value := range answers {
+		q.open[key].answer <- append(json.RawMessage(nil), value...)
+		delete(q.open, key)
+	}
+	return nil
 }
 
 // Wait lets wait, a tasks/result, wait for a task, unless one does; nil if the task is not open. It ends when nobody

@@ -31,9 +31,35 @@ type toolCall struct {
 	hasKey    bool
 }
 
+// toolCallNames are the members that readToolCall reads, by their exact names, and toolMetaNames those of _meta.
+var (
+	toolCallNames = []string{"name", "arguments", "_meta", "inputResponses", "requestState", "task"}
+	toolMetaNames = []string{"progressToken", KeyMeta, mcp.MetaKeyLogLevel, mcp.MetaKeyProtocolVersion, mcp.MetaKeyClientCapabilities}
+)
+
+// membersSeen are those of a list of names that an object has so far, as bits.
+type membersSeen uint
+
+// add refuses a member of the list that is there twice; see memberNames.check.
+func (s *membersSeen) add(names []string, key string) error {
+	at := slices.Index(names, key)
+	if at < 0 {
+		return nil
+	}
+	if *s&(1<<at) != 0 {
+		return errTwice(key)
+	}
+	*s |= 1 << at
+	return nil
+}
+
 // readToolCall reads the params of tools/call without building values of the arguments.
 func readToolCall(raw json.RawMessage) (t toolCall, err error) {
+	var seen, seenMeta membersSeen
 	err = jsonscan.EachMember(raw, func(key string, value []byte) (err error) {
+		if err := seen.add(toolCallNames, key); err != nil {
+			return err
+		}
 		switch key {
 		case "name":
 			t.name, err = jsonscan.ReadString(value)
@@ -50,6 +76,9 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 		case "_meta":
 			t.meta = value
 			err = jsonscan.EachMember(value, func(key string, value []byte) (err error) {
+				if err := seenMeta.add(toolMetaNames, key); err != nil {
+					return err
+				}
 				switch key {
 				case "progressToken":
 					t.of.progressToken = value
@@ -58,7 +87,7 @@ func readToolCall(raw json.RawMessage) (t toolCall, err error) {
 					t.key, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyLogLevel:
 					t.of.logLevel, err = jsonscan.ReadString(value)
-				case "io.modelcontextprotocol/protocolVersion":
+				case mcp.MetaKeyProtocolVersion:
 					t.version, err = jsonscan.ReadString(value)
 				case mcp.MetaKeyClientCapabilities:
 					t.rounds.declared, t.rounds.tasks = capability.OfRequest(value), capability.HasTasksExtension(value)

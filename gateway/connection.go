@@ -54,7 +54,7 @@ type connection struct {
 	introduced atomic.Bool     // the client has said its name
 
 	holdContext context.Context // ends its held calls; set before the first request
-	holdOwner   any             // see holds.reserve; set as holdContext
+	holdOwner   holdOwner       // set as holdContext
 	roundMu     sync.Mutex
 	roundPeers  map[uint16]*roundPeer // by what requests have declared; guarded by roundMu
 
@@ -69,8 +69,8 @@ type connection struct {
 func newConnection(ctx context.Context, g *gateway) *connection {
 	c := &connection{gateway: g, tenantKey: principalTenant}
 	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
-	c.holdContext, c.holdOwner = c.ctx, c
 	c.questions.comeBack = comeBackTime
+	c.holdContext, c.holdOwner = c.ctx, holdOwner{session: c}
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)

@@ -41,6 +41,32 @@ func (c *connection) protocolError(target string, err error) *jsonrpc.Error {
 	return e
 }
 
+const errEndedEarly = "the session was ended, or the gateway is shutting down"
+
+// giveUp is the answer to a request whose session has ended before it. admitted: a server may have executed it.
+// An HTTP status such as 503 would say that it may be repeated.
+func (c *connection) giveUp(r *request, admitted bool) *jsonrpc.Response {
+	answer := &jsonrpc.Response{ID: r.ID}
+	failure := &mcpvisor.Error{Kind: mcpvisor.KindUnavailable, Outcome: mcpvisor.OutcomeNotSent}
+	text := errEndedEarly + "; nothing was done"
+	if admitted {
+		failure.Kind, failure.Outcome = mcpvisor.KindCanceled, mcpvisor.OutcomeUnknown
+		text = errEndedEarly + ". The request may have been executed; check before you repeat it."
+	}
+	if r.Method == "tools/call" {
+		version, _ := readMeta(r.Request)
+		t, _ := readToolCall(r.Params) // its name is enough
+		result, err := message.Result(c.client.ErrorForModel(t.name, failure), version >= modernVersion)
+		if err == nil {
+			answer.Result = result
+			return answer
+		}
+	}
+	data, _ := json.Marshal(map[string]mcpvisor.Outcome{"outcome": failure.Outcome}) // text always marshals
+	answer.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: text, Data: data}
+	return answer
+}
+
 // isUnknown reports whether the name of the request stands for nothing.
 func isUnknown(err error) bool {
 	return errors.Is(err, mcpvisor.ErrUnknownTool) || errors.Is(err, mcpvisor.ErrUnknownServer)

@@ -152,8 +152,8 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	return s
 }
 
-// Close ends all streams and cancels the requests in flight. The sessions continue in another
-// Handler with the same key. It does not wait. It may be called more than once.
+// Close ends all streams and cancels the requests in flight, whose answers say that they may have been
+// executed. The sessions continue in another Handler with the same key. It does not wait. It may be called more than once.
 func (s *Server) Close() {
 	s.cancel()
 	s.gateway.tasks.StopWaiting()

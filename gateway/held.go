@@ -41,19 +41,25 @@ type holds struct {
 
 	mu   sync.Mutex // guards the fields below
 	byID map[string]*heldCall
-	uses map[any]holdUse // by owner; without those that use nothing
+	uses map[holdOwner]holdUse // without those that use nothing
 }
 
-// holdUse is what the calls of one owner hold: a principal or, of a Transport, a session.
+// holdOwner is whose held calls count together: those of a principal or, of a Transport, of a session.
+type holdOwner struct {
+	principal string
+	session   *connection // nil over HTTP
+}
+
+// holdUse is what the calls of one owner hold.
 type holdUse struct{ calls, bytes int }
 
 func newHolds(limits Limits) *holds {
-	return &holds{instance: rand.Text(), limits: limits, byID: map[string]*heldCall{}, uses: map[any]holdUse{}}
+	return &holds{instance: rand.Text(), limits: limits, byID: map[string]*heldCall{}, uses: map[holdOwner]holdUse{}}
 }
 
 // reserve counts calls and bytes of an owner; it counts nothing and reports false if that has as much as
 // it may. Negative values give back.
-func (s *holds) reserve(owner any, calls, bytes int) bool {
+func (s *holds) reserve(owner holdOwner, calls, bytes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	use := s.uses[owner]
@@ -81,7 +87,7 @@ func (s *holds) count() int {
 type roundPeer struct {
 	gateway   *gateway
 	owner     string // see connection.owner
-	holdOwner any    // whose use counts
+	holdOwner holdOwner
 	declared  uint16
 	handlers  facade.CallHandlers
 

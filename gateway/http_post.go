@@ -206,22 +206,42 @@ func (x *exchange) postLegacy(messages []jsonrpc.Message, batch bool) {
 		x.fail(http.StatusBadRequest, jsonrpc.ID{}, message.InvalidRequest("version %s has no batches", hs.version))
 		return
 	}
+	// Nothing takes effect before all of it is known to be served.
 	var requests []*jsonrpc.Request
+	for _, m := range messages {
+		r, ok := m.(*jsonrpc.Request)
+		if !ok || !r.ID.IsValid() {
+			continue
+		}
+		if r.Method == "initialize" {
+			x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("initialize must be alone"))
+			return
+		}
+		if batch { // else post has looked
+			if version, _ := readMeta(r); version >= modernVersion {
+				x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("version %s has no sessions and no batches; send the request alone", modernVersion))
+				return
+			}
+		}
+		requests = append(requests, r)
+	}
+	if !x.server.reserve(x.principal, len(requests), 0) {
+		x.busyWithRequests()
+		return
+	}
+	defer x.server.reserve(x.principal, -len(requests), 0)
 	for _, m := range messages {
 		switch r, ok := m.(*jsonrpc.Request); {
 		case !ok:
 			hs.receiveAnswer(m.(*jsonrpc.Response)) //nolint:forcetypeassert // decodeMessage returns one of the two
 		case !r.ID.IsValid():
 			hs.receiveNotification(r)
-		case r.Method == "initialize":
-			x.fail(http.StatusBadRequest, r.ID, message.InvalidRequest("initialize must be alone"))
-			return
-		default:
-			if r.Method == "resources/subscribe" || r.Method == "logging/setLevel" {
-				hs.follow() // before it has an effect
-			}
-			requests = append(requests, r)
+		case r.Method == "resources/subscribe" || r.Method == "logging/setLevel":
+			hs.follow() // before it has an effect
 		}
+	}
+	if !batch && len(requests) > 0 && requests[0].Method == "tasks/result" { // its versions have no batches
+		defer x.endWithToken()()
 	}
 	x.answer(hs.connection, requests)
 }
@@ -254,7 +274,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.owner = x.owner
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
-	c.holdContext, c.holdOwner = x.server.ctx, x.principal.name // a held call outlives its request
+	c.holdContext, c.holdOwner = x.server.ctx, holdOwner{principal: x.principal.name} // a held call outlives its request
 	if x.principal.name != "" {
 		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
 		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }
@@ -263,6 +283,11 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	if r.Method == "subscriptions/listen" {
 		defer x.endWithToken()()
 	}
+	if !x.server.reserve(x.principal, 1, 0) {
+		x.busyWithRequests()
+		return
+	}
+	defer x.server.reserve(x.principal, -1, 0)
 	x.answer(c, []*jsonrpc.Request{r})
 }
 
@@ -328,18 +353,16 @@ func (x *exchange) checkArguments(r *jsonrpc.Request) *jsonrpc.Error {
 	return nil
 }
 
-// answer answers the requests of one POST: with JSON, or with a stream if a message comes before
-// the answer. If the peer goes, its requests are canceled.
+// busyWithRequests answers a principal that has too many requests in flight.
+func (x *exchange) busyWithRequests() { x.busy("too many requests are in flight") }
+
+// answer answers the requests of one POST, which the caller has reserved: with JSON, or with a stream if a
+// message comes before the answer. If the peer goes, its requests are canceled.
 func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	if len(requests) == 0 {
 		x.accept()
 		return
 	}
-	if !x.server.reserve(x.principal, len(requests), 0) {
-		x.busy("too many requests are in flight")
-		return
-	}
-	defer x.server.reserve(x.principal, -len(requests), 0)
 	var notify *notifier
 	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
 		notify = newNotifier()
@@ -371,41 +394,20 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 		out.overflow()
 	})
 	defer gone()
-	x.pass(c, out, admitted, len(requests) > 1)
+	x.pass(c, out, made, admitted)
 }
 
-// pass passes on what n requests answer.
-func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
+// pass passes on what requests answer, of which the first n were admitted.
+func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
+	batch := len(made) > 1
 	keepAlive := time.NewTicker(x.server.limits.KeepAlive)
 	defer keepAlive.Stop()
 	streams := acceptsStream(x.r)
 	failed := false // the peer does not read any more
 	var answers []message.Encoded
-	kept := 0 // bytes of answers
-	for answered := 0; answered+out.droppedAnswers() < n; {
-		m, ended := out.next()
-		if m == nil {
-			select {
-			case <-out.wake:
-			case <-keepAlive.C:
-				if streams && !failed {
-					failed = !x.keepAlive()
-				}
-			case <-c.ctx.Done():
-				if !x.streaming {
-					http.Error(x.w, "the session was ended, or the gateway is shutting down", http.StatusServiceUnavailable)
-				}
-				return
-			}
-			continue
-		}
-		if ended == nil {
-			if streams && !failed {
-				failed = !x.event(m, "")
-			}
-			continue
-		}
-		answered++
+	kept, passed := 0, 0 // bytes of answers, and answers
+	pass := func(m jsonrpc.Message, id jsonrpc.ID) {
+		passed++
 		switch {
 		case failed:
 		case x.streaming || batch && streams:
@@ -413,19 +415,55 @@ func (x *exchange) pass(c *connection, out *outbox, n int, batch bool) {
 		case batch:
 			one := message.Encode(m)
 			if kept > 0 && kept+one.Len() > c.opts.limits.MaxUnreadBytes {
-				one = message.Encode(&jsonrpc.Response{ID: ended.ID, Error: errLongBatch})
+				one = message.Encode(&jsonrpc.Response{ID: id, Error: errLongBatch})
 			}
 			kept += one.Len()
 			answers = append(answers, one)
 		default:
 			failed = !x.writeJSON(statusOf(m), message.Encode(m))
 		}
-		c.endRequest(ended)
+	}
+	sessionEnded := false // what is in the outbox is passed on
+	for passed+out.droppedAnswers() < n {
+		m, ended := out.next()
+		if m == nil && sessionEnded {
+			break
+		}
+		switch {
+		case m == nil:
+			select {
+			case <-out.wake:
+			case <-keepAlive.C:
+				if streams && !failed {
+					failed = !x.keepAlive()
+				}
+			case <-c.ctx.Done():
+				sessionEnded = true
+			}
+		case ended != nil:
+			ended.answered = true
+			pass(m, ended.ID)
+			c.endRequest(ended)
+		case streams && !failed:
+			failed = !x.event(m, "")
+		}
+	}
+	if c.ctx.Err() != nil {
+		for i, r := range made {
+			if !r.answered && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again
+				pass(c.giveUp(r, i < n), r.ID)
+			}
+		}
 	}
 	switch {
-	case batch && len(answers) > 0:
+	case len(answers) > 0:
 		x.writeBatch(answers)
-	case !x.streaming && out.droppedAnswers() == n: // the peer has canceled them
+	case x.streaming || passed > 0:
+	case errors.Is(x.r.Context().Err(), context.DeadlineExceeded): // see endWithToken
+		http.Error(x.w, "the token has expired; ask again with a new one", http.StatusUnauthorized)
+	case c.ctx.Err() != nil:
+		http.Error(x.w, errEndedEarly, http.StatusServiceUnavailable)
+	default: // the peer has canceled them
 		x.accept()
 	}
 }

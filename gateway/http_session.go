@@ -100,7 +100,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		p.users++
 		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.declare(said.Capabilities)
-		hs.owner = x.owner
+		hs.owner, hs.holdOwner = x.owner, holdOwner{principal: p.name}
 		hs.legacy.Store(true)
 		hs.speak(hs.version)
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))

@@ -15,8 +15,12 @@ import (
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
 // reports it until the request is canceled. The answer comes when the client is closed. A
 // server that does not accept a subscription in time is not in the acknowledgement, nor is what
-// the session may not have.
+// the session may not have. A session of an older version does not have the method: over HTTP its streams would
+// outlive the token of the client.
 func (c *connection) listen(r *request, p *params) (any, error) {
+	if c.legacy.Load() && !p.modern() {
+		return nil, message.MethodNotFound(r.Method)
+	}
 	if p.Notifications == nil {
 		return nil, message.InvalidParams("params of subscriptions/listen have no notifications")
 	}

@@ -28,6 +28,7 @@ type request struct {
 	isListen bool   // it is one of MaxListens, and none of MaxRequests
 	byReader bool   // the goroutine that has read it serves it, and writes its answer; see direct
 
+	answered bool        // its answer was taken; owned by exchange.pass
 	failed   bool        // a server could not answer it, and the result says so; owned by its goroutine
 	canceled atomic.Bool // by the peer, which expects no answer
 	lists    bool        // it holds places.listing until it ends; owned by its goroutine, and then by Read

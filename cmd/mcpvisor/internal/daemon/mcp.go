@@ -139,7 +139,11 @@ type mcpServer struct {
 	*gateway.Server
 	started <-chan struct{} // closed when each server was started once, or is not waited for any longer
 	stop    context.CancelFunc
+	waiting chan struct{} // holds a value for each request that waits for started
 }
+
+// maxWaiting is how many requests wait for the starts of the servers. Their tokens are not checked yet.
+const maxWaiting = 1000
 
 // handler makes the MCP server of a client with servers of these names, which are registered later.
 func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar, hosts *clients.Registry, names []string) *mcpServer {
@@ -150,7 +154,7 @@ func (e *endpoint) handler(c *facade.Client, settings *gateway.SettingsVar, host
 		control.AwaitStarts(ctx, c, names)
 	}()
 	server := gateway.Handler(c, append(slices.Clip(e.options), gateway.WithSettings(settings), gateway.WithClients(hosts))...)
-	return &mcpServer{Server: server, started: started, stop: cancel}
+	return &mcpServer{Server: server, started: started, stop: cancel, waiting: make(chan struct{}, maxWaiting)}
 }
 
 // Close ends the streams and the requests, those that wait included.
@@ -162,10 +166,31 @@ func (s *mcpServer) Close() {
 
 // ServeHTTP implements http.Handler.
 func (s *mcpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.awaitStarts(w, r) {
+		s.Server.ServeHTTP(w, r)
+	}
+}
+
+// awaitStarts reports whether the servers have been started. If not, the client is gone, or is told to come again.
+func (s *mcpServer) awaitStarts(w http.ResponseWriter, r *http.Request) bool {
 	select {
 	case <-s.started:
-		s.Server.ServeHTTP(w, r)
+		return true
+	default:
+	}
+	select {
+	case s.waiting <- struct{}{}:
+		defer func() { <-s.waiting }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "the servers are being started, and too many requests wait for them; nothing was done", http.StatusServiceUnavailable)
+		return false
+	}
+	select {
+	case <-s.started:
+		return true
 	case <-r.Context().Done():
+		return false
 	}
 }
 

@@ -1,0 +1,44 @@
+package daemon
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway"
+)
+
+// While the servers start, requests wait whose tokens are not checked: there is a most of them.
+func TestMCPServer_waits_for_starts(t *testing.T) {
+	c, err := facade.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	started := make(chan struct{})
+	s := &mcpServer{Server: gateway.Handler(c), started: started, stop: func() {}, waiting: make(chan struct{}, 2)}
+	t.Cleanup(s.Server.Close)
+	ask := func() int {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPut, "http://127.0.0.1/mcp", nil))
+		return w.Code
+	}
+	var waiting sync.WaitGroup
+	served := make(chan int, 2)
+	for range 2 {
+		s.waiting <- struct{}{} // stands for a request that waits
+	}
+	require.Equal(t, http.StatusServiceUnavailable, ask())
+	for range 2 {
+		<-s.waiting
+		waiting.Go(func() { served <- ask() })
+	}
+	close(started)
+	waiting.Wait()
+	require.NotEqual(t, http.StatusServiceUnavailable, <-served)
+	require.NotEqual(t, http.StatusServiceUnavailable, <-served)
+	require.Empty(t, s.waiting)
+}

@@ -79,6 +79,13 @@ func TestOutbox_withdraw(t *testing.T) {
 	refused.refused(1)
 	require.Empty(t, refused.take(nil))
 	require.Equal(t, 5, done)
+	late := newTransfer(2 * maxChunk)
+	refused.add(late)
+	refused.take(nil)
+	refused.grant(2)
+	require.True(t, refused.withdraw(late))
+	refused.refused(2) // it was on its way
+	require.Equal(t, 6, done)
 }
 
 // TestOutbox_control: credits of any number go out in whole frames, and their number is bounded.

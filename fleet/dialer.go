@@ -48,13 +48,13 @@ func (d *dialer) newSession(to way) transport.Session {
 	case to.remote != remote{}:
 		return newRemoteSession(d, to.remote)
 	}
-	return &nowhere{life: newLife(), name: d.spec.Name, unable: d.node.unable(d.spec.Name)}
+	return &nowhere{ending: newEnding(), name: d.spec.Name, unable: d.node.unable(d.spec.Name)}
 }
 
 func (d *dialer) localSession(here *local) transport.Session {
 	inner, err := d.dialerFor(here)
 	if err != nil {
-		return &nowhere{life: newLife(), name: d.spec.Name, err: err}
+		return &nowhere{ending: newEnding(), name: d.spec.Name, err: err}
 	}
 	return &localSession{Session: inner.NewSession(), of: here, admit: func(ctx context.Context) (func(), error) {
 		return d.node.admit(ctx, here, d.spec.Stdio != nil)
@@ -126,7 +126,7 @@ func (d *dialer) Authorizer() mcpvisor.Authorizer {
 // nowhere is a session of a server that no node runs at present, or that cannot be started here. It
 // waits until it is ended, which a change of the route does.
 type nowhere struct {
-	*life
+	*ending
 	name string
 	err  error // why it cannot be started; nil: it waits
 	// unable is why this node could not run it either; nil: it could.

@@ -55,8 +55,8 @@ func (c *catalogs) body(name, digest string) ([]byte, error) {
 	return nil, errors.New("this node has no such catalog of the server")
 }
 
-// changed notes that a server here may offer something else than before.
-func (c *catalogs) changed(name string) {
+// markChanged notes that a server here may offer something else than before.
+func (c *catalogs) markChanged(name string) {
 	c.mu.Lock()
 	c.dirty[name] = true
 	c.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 		c.own[name] = body
 	}
 	c.mu.Unlock()
-	if _, _, seen, _ := c.node.routes.current(name); !here || seen == record {
+	if _, seen, _ := c.node.routes.current(name); !here || seen == record {
 		return
 	}
 	value, err := json.Marshal(record)
@@ -146,7 +146,7 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 		Then: []store.Change{store.Put(catalogKey(name), value)},
 	})
 	if err != nil || !result.OK {
-		time.AfterFunc(publishAgain, func() { c.changed(name) })
+		time.AfterFunc(publishAgain, func() { c.markChanged(name) })
 		return
 	}
 }
@@ -155,11 +155,11 @@ func (c *catalogs) publishOne(ctx context.Context, name string) {
 func (c *catalogs) watchEvents(ctx context.Context) {
 	for e := range c.node.Client.Watch(ctx, mcpvisor.EventReady, mcpvisor.EventChanged, mcpvisor.EventMissed) {
 		if e.Kind != mcpvisor.EventMissed {
-			c.changed(e.Server)
+			c.markChanged(e.Server)
 			continue
 		}
 		for _, name := range c.node.Client.Servers() {
-			c.changed(name)
+			c.markChanged(name)
 		}
 	}
 }
@@ -219,6 +219,6 @@ func (c *catalogs) take(e store.Event) {
 	}
 	c.node.routes.setRecord(name, record)
 	if l := c.node.routes.localOf(name); l != nil && (e.Removed || record.Epoch < l.epoch.Load()) {
-		c.changed(name) // a former owner has written late
+		c.markChanged(name) // a former owner has written late
 	}
 }

@@ -66,7 +66,7 @@ func TestCatalogs_late_record_of_a_former_owner(t *testing.T) {
 	<-held.waiting
 	require.NoError(t, a.Move(ctx, "s0", "b"))
 	require.Eventually(t, func() bool {
-		_, _, record, _ := a.routes.current("s0")
+		_, record, _ := a.routes.current("s0")
 		return nodeOf(b, "s0") == "b" && record.Epoch == 2
 	}, 20*time.Second, 5*time.Millisecond)
 	close(hold)

@@ -51,13 +51,13 @@ func (d *dialer) newSession(to way) transport.Session {
 	case to.remote != remote{}:
 		return newRemoteSession(d, to.remote)
 	}
-	return &nowhere{life: newLife(), name: d.spec.Name, unable: d.node.unable(d.spec.Name)}
+	return &nowhere{ending: newEnding(), name: d.spec.Name, unable: d.node.unable(d.spec.Name)}
 }
 
 func (d *dialer) localSession(here *local) transport.Session {
 	inner, err := d.dialerFor(here)
 	if err != nil {
-		return &nowhere{life: newLife(), name: d.spec.Name, err: err}
+		return &nowhere{ending: newEnding(), name: d.spec.Name, err: err}
 	}
 	return &localSession{Session: inner.NewSession(), of: here, admit: func(ctx context.Context) (func(), error) {
 		return d.node.admit(ctx, here, d.spec.Stdio != nil)
@@ -127,12 +127,12 @@ func (d *dialer) Authorizer() mcpvisor.Authorizer {
 }
 
 // nowhere is a session of a server that no node runs at present, or that cannot be started here. It
-// waits until it is ended, which a change of the route does.
+// waits until it is ended, which a change of the route does, unless there is something to say.
 type nowhere struct {
-	*life
+	*ending
 	name string
 	err  error // why it cannot be started; nil: it waits
-	// unable is why this node could not run it either; nil: it could.
+	// unable is why this node cannot run it either; nil: it could.
 	unable error
 }
 
@@ -146,13 +146,14 @@ func (s *nowhere) Open(ctx context.Context) error {
 	} else if s.err != nil {
 		cause.Message, cause.Err = s.err.Error(), s.err
 	} else {
-		select {
-		case <-ctx.Done():
-		case <-s.Dead():
-			return s.Cause()
-		}
-		if s.unable != nil {
+		if s.unable != nil { // those who wait for the server see why
 			cause.Message += ", and this one cannot: " + s.unable.Error()
+		} else {
+			select {
+			case <-ctx.Done():
+			case <-s.Dead():
+				return s.Cause()
+			}
 		}
 	}
 	s.Abort(cause)

@@ -641,7 +641,7 @@ func (s *servers) Start(name string, epoch uint64, spec placement.Spec) {
 func (s *servers) Adopt(name string, epoch uint64) {
 	if l := s.routes.localOf(name); l != nil {
 		l.epoch.Store(epoch)
-		s.catalogs.changed(name)
+		s.catalogs.markChanged(name)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // cannot be reached; a change of the place ends it, too, after the answers that are on their way.
 // Safe for concurrent use.
 type remoteSession struct {
-	*life
+	*ending
 	turnstile // of calls; leaving: the place has changed
 	dialer    *dialer
 	to        remote
@@ -42,7 +42,7 @@ type remoteSession struct {
 }
 
 func newRemoteSession(d *dialer, to remote) *remoteSession {
-	s := &remoteSession{life: newLife(), turnstile: turnstile{idle: make(chan struct{})}, dialer: d, to: to, began: time.Now(), notify: func(transport.Notice) {}}
+	s := &remoteSession{ending: newEnding(), turnstile: turnstile{idle: make(chan struct{})}, dialer: d, to: to, began: time.Now(), notify: func(transport.Notice) {}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -78,7 +78,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.load(ctx, to.client, record.Digest); err != nil {
+	if record, err = s.loadFirst(ctx, to.client, record); err != nil {
 		return err
 	}
 	s.heard.Store(int64(time.Since(s.began)))
@@ -92,7 +92,7 @@ func (s *remoteSession) open(ctx context.Context) error {
 // awaitRecord waits until the owner has said what it offers.
 func (s *remoteSession) awaitRecord(ctx context.Context) (catalogRecord, error) {
 	for {
-		_, _, record, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
+		_, record, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
 		if record.Epoch >= s.to.epoch {
 			return record, nil
 		}
@@ -106,7 +106,7 @@ func (s *remoteSession) awaitRecord(ctx context.Context) (catalogRecord, error) 
 
 // load gets the catalog with a digest.
 func (s *remoteSession) load(ctx context.Context, from *peer.Client, digest string) error {
-	body, err := s.dialer.node.catalogs.cache.Get(ctx, digest, func(ctx context.Context) ([]byte, error) {
+	body, err := s.dialer.node.catalogs.cache.Get(ctx, s.to.node, digest, func(ctx context.Context) ([]byte, error) {
 		return from.Catalog(ctx, s.dialer.spec.Name, digest)
 	})
 	if err != nil {
@@ -116,31 +116,71 @@ func (s *remoteSession) load(ctx context.Context, from *peer.Client, digest stri
 	return nil
 }
 
-// follow reads the catalog again when the owner has changed it, until the session ends.
-func (s *remoteSession) follow(from *peer.Client, have catalogRecord) {
+// loadFirst gets the first catalog of the session. The owner may have changed it since it wrote the
+// record: then a later record comes in a moment.
+func (s *remoteSession) loadFirst(ctx context.Context, from *peer.Client, record catalogRecord) (catalogRecord, error) {
 	for {
-		_, _, record, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
-		if record.Epoch >= have.Epoch && record.Digest != have.Digest {
+		err := s.load(ctx, from, record.Digest)
+		if err == nil {
+			return record, nil
+		}
+		_, now, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
+		if now == record {
+			select {
+			case <-changed:
+			case <-time.After(catalogAgain):
+			case <-ctx.Done():
+			}
+			_, now, _ = s.dialer.node.routes.current(s.dialer.spec.Name)
+		}
+		if now == record || now.Epoch < s.to.epoch || ctx.Err() != nil {
+			return record, err
+		}
+		record = now
+	}
+}
+
+// follow reads the catalog again when the owner has changed it, until the session ends. While it cannot be
+// read, the session has the former one: calls are in flight, and need none. A record of the next owner is
+// for the next session.
+func (s *remoteSession) follow(from *peer.Client, have catalogRecord) {
+	failed, pause := catalogRecord{}, catalogAgain
+	for {
+		_, record, changed := s.dialer.node.routes.current(s.dialer.spec.Name)
+		var again <-chan time.Time
+		if record.Epoch == s.to.epoch && record.Digest != have.Digest {
 			ctx, cancel := context.WithTimeout(s.ctx, catalogTimeout)
 			err := s.load(ctx, from, record.Digest)
 			cancel()
-			if err != nil { // the next session reads it
-				s.Abort(&supervisor.Cause{Kind: supervisor.CauseClosed, Err: err, Message: err.Error()})
-				return
+			switch {
+			case err == nil:
+				have = record
+				s.notify(transport.Notice{Kind: transport.ListChanged, Lists: lists.AllLists})
+			case record != failed: // most often it has changed again
+				failed, pause = record, catalogAgain
+			default:
+				pause = min(2*pause, catalogTimeout)
+				s.dialer.node.log.Warn().Err(err).Str("server", s.dialer.spec.Name).Msg("the changed lists of the server cannot be read; the former ones stay")
 			}
-			have = record
-			s.notify(transport.Notice{Kind: transport.ListChanged, Lists: lists.AllLists})
+			if err != nil {
+				again = time.After(pause)
+			}
 		}
 		select {
 		case <-changed:
+		case <-again:
 		case <-s.Dead():
 			return
 		}
 	}
 }
 
-// catalogTimeout bounds how long a changed catalog may take.
-const catalogTimeout = 10 * time.Second
+const (
+	// catalogTimeout bounds how long a changed catalog may take.
+	catalogTimeout = 10 * time.Second
+	// catalogAgain is when a catalog that could not be read is tried again, for the first time.
+	catalogAgain = 500 * time.Millisecond
+)
 
 // Abort implements [transport.Session]. The server itself is not ended, unless somebody restarts it:
 // then its owner does that, too.
@@ -154,7 +194,7 @@ func (s *remoteSession) Abort(cause *supervisor.Cause) {
 		return
 	}
 	name, node := s.dialer.spec.Name, s.dialer.node
-	if _, to, _, _ := node.routes.current(name); to == nil || *to != s.to {
+	if to, _, _ := node.routes.current(name); to == nil || *to != s.to {
 		return // it follows its route
 	}
 	node.work.Go(func() {
@@ -243,7 +283,8 @@ func (s *remoteSession) settle(ctx context.Context) {
 	s.drain(ctx)
 }
 
-// settleTimeout is short, because nobody can call the server meanwhile.
+// settleTimeout is short, because nobody can call the server meanwhile. Answers that have begun to arrive
+// by then still reach their callers: see [peer.Route.Within].
 const settleTimeout = time.Second
 
 // over is the error of a request that ends with the session.

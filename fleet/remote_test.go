@@ -13,6 +13,8 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/records"
+	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/schema"
 )
@@ -164,4 +166,131 @@ func TestRemote_tasks(t *testing.T) {
 			require.Contains(t, schema.Text(result), "now")
 		})
 	}
+}
+
+// TestRemote_question_beside_another_call: a question of one call is answered although another call without handlers of
+// its own ends meanwhile.
+func TestRemote_question_beside_another_call(t *testing.T) {
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	_, a, _ := onB(t, mcptest.Script{Versions: []string{"2025-11-25"}}, facade.WithElicitationHandler(func(ctx context.Context, _ facade.ElicitationRequest) (*mcp.ElicitResult, error) {
+		asked <- struct{}{}
+		select {
+		case <-answer:
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"city": "x"}}, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	question := map[string]any{"method": "elicitation/create", "params": map[string]any{"message": "Where?", "requestedSchema": map[string]any{
+		"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}}}}
+	others := make(chan struct{})
+	const calls = 8 // the question may come with the number of any of them
+	other, endOthers := context.WithCancel(ctx)
+	defer endOthers()
+	began := make(chan struct{}, calls)
+	for range calls {
+		go func() {
+			_, _ = a.CallTool(other, "s/slow_progress", map[string]any{"steps": 1000, "ms": 100}, facade.WithProgress(func(p mcpvisor.Progress) {
+				if p.Progress <= 1 {
+					began <- struct{}{}
+				}
+			}))
+			others <- struct{}{}
+		}()
+	}
+	for range calls {
+		<-began
+	}
+	text := make(chan string, 1)
+	go func() {
+		result, err := a.CallTool(ctx, "s/consult", question)
+		if err != nil {
+			text <- err.Error()
+			return
+		}
+		text <- schema.Text(result)
+	}()
+	<-asked
+	endOthers()
+	for range calls {
+		<-others
+	}
+	close(answer)
+	require.Contains(t, <-text, "accept")
+}
+
+// steppedWatch is a store that delivers the batches of catalogs one by one, when steps allows it.
+type steppedWatch struct {
+	store.Store
+	on    *atomic.Bool
+	came  chan struct{} // a batch waits
+	steps chan struct{}
+	over  <-chan struct{}
+}
+
+type steppedWatcher struct {
+	store.Watcher
+	of steppedWatch
+}
+
+func (s steppedWatch) Watch(prefix string, after int64) store.Watcher {
+	w := s.Store.Watch(prefix, after)
+	if prefix == records.CatalogPrefix {
+		return steppedWatcher{w, s}
+	}
+	return w
+}
+
+func (w steppedWatcher) Next(ctx context.Context) (store.Batch, error) {
+	b, err := w.Watcher.Next(ctx)
+	if err == nil && len(b.Events) > 0 && w.of.on.Load() {
+		select {
+		case w.of.came <- struct{}{}:
+			<-w.of.steps
+		case <-w.of.over:
+		}
+	}
+	return b, err
+}
+
+// TestRemote_catalog_that_changes_twice: a record whose catalog the owner no longer has ends no call.
+func TestRemote_catalog_that_changes_twice(t *testing.T) {
+	w := newWorld(t)
+	stepped := steppedWatch{Store: w.store, on: new(atomic.Bool), came: make(chan struct{}), steps: make(chan struct{}), over: t.Context().Done()}
+	a := w.join("a", func(c *Config) { c.Store = stepped })
+	b := w.join("b", func(c *Config) { c.Labels = map[string]string{"on": "b"} })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := a.Apply(ctx, []Server{{Name: "s", Labels: map[string]string{"on": "b"}, Definition: json.RawMessage(`{}`)}})
+	require.NoError(t, err)
+	require.NoError(t, a.WaitReady(ctx, "s"))
+	began, slow := make(chan struct{}, 100), make(chan error, 1)
+	go func() {
+		_, err := a.CallTool(ctx, "s/slow_progress", map[string]any{"steps": 30, "ms": 100}, facade.WithProgress(func(mcpvisor.Progress) { began <- struct{}{} }))
+		slow <- err
+	}()
+	<-began
+	stepped.on.Store(true)
+	published := func() string {
+		b.catalogs.mu.Lock()
+		defer b.catalogs.mu.Unlock()
+		return b.catalogs.own["s"].Digest()
+	}
+	for i, name := range []string{"one", "two"} {
+		before := published()
+		_, err = b.CallTool(ctx, "s/add_tool", map[string]any{"name": name})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return published() != before }, 20*time.Second, time.Millisecond)
+		if i == 0 {
+			<-stepped.came
+		}
+	}
+	stepped.steps <- struct{}{} // the first record, of a catalog that node b has no longer
+	require.NoError(t, <-slow)
+	<-stepped.came
+	stepped.on.Store(false)
+	stepped.steps <- struct{}{}
+	require.Eventually(t, func() bool { _, ok := a.Tool("s/two"); return ok }, 20*time.Second, 5*time.Millisecond)
 }

@@ -74,12 +74,13 @@ func (at *route) changedLocked() {
 	at.changed = make(chan struct{})
 }
 
-// current returns the way to a server now, and a channel that is closed when that changes.
-func (r *routes) current(name string) (l *local, to *remote, record catalogRecord, changed <-chan struct{}) {
+// current returns where a server is on another node, nil if it is not, and a channel that is closed when
+// that or the record of its catalog changes.
+func (r *routes) current(name string) (to *remote, record catalogRecord, changed <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.getLocked(name)
-	return at.local, at.remote, at.record, at.changed
+	return at.remote, at.record, at.changed
 }
 
 // opened notes a session to the server on another node.

@@ -442,6 +442,7 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			}
 		case ended != nil:
 			ended.answered = true
+			c.requests().freeID(ended)
 			pass(m, ended.ID)
 			c.endRequest(ended)
 		case streams && !failed:

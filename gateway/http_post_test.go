@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,4 +212,54 @@ func TestConnection_giveUp(t *testing.T) {
 			require.Regexp(t, want, string(answer.Result)+string(text))
 		}
 	}
+}
+
+// hookedWriter calls a function after each flush, with what was written until then.
+type hookedWriter struct {
+	http.ResponseWriter
+	written *strings.Builder
+	flushed func(written string)
+}
+
+func (w hookedWriter) Write(b []byte) (int, error) {
+	w.written.Write(b)
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w hookedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w hookedWriter) FlushError() error {
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.flushed(w.written.String())
+	return err
+}
+
+// TestHandler_id_is_free_when_the_answer_is_read: a client may use the id of a request again as soon as
+// it has read the answer.
+func TestHandler_id_is_free_when_the_answer_is_read(t *testing.T) {
+	s := Handler(newClient(t, fixture("a", mcptest.Script{})))
+	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a__slow_progress","arguments":{"steps":2,"ms":1},"_meta":{"progressToken":1}}}`
+	var p *peer
+	var hooked atomic.Bool // the first POST of the call
+	second := ""
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Test") != "" && hooked.CompareAndSwap(false, true) {
+			w = hookedWriter{w, new(strings.Builder), func(written string) {
+				if second == "" && strings.Contains(written, `"result"`) {
+					_, second = p.post(call)
+				}
+			}}
+		}
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		s.Close()
+		web.Close()
+	})
+	p = newPeer(t, web.URL)
+	p.initialize("2025-11-25")
+	_, answer := p.post(call, "Test", "1")
+	require.Contains(t, answer, `"result"`)
+	require.Contains(t, second, `"result"`)
 }

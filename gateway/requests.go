@@ -166,6 +166,15 @@ func (q *requests) cancel(id jsonrpc.ID) {
 	}
 }
 
+// freeID lets the peer use the id of a request again, whose answer is being written.
+func (q *requests) freeID(r *request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.byID[r.ID] == r {
+		delete(q.byID, r.ID)
+	}
+}
+
 // end frees what a request holds. The peer may use its id again, and those that wait may begin.
 func (q *requests) end(r *request) {
 	r.cancel()

@@ -127,7 +127,7 @@ func BenchmarkClient_Catalog(b *testing.B) {
 				for worker := range 64 {
 					wg.Go(func() {
 						for i := worker; i < len(digests); i += 64 {
-							_, err := cache.Get(context.Background(), digests[i], func(ctx context.Context) ([]byte, error) { return c.Catalog(ctx, "s", digests[i]) })
+							_, err := cache.Get(context.Background(), "b", digests[i], func(ctx context.Context) ([]byte, error) { return c.Catalog(ctx, "s", digests[i]) })
 							if err != nil {
 								b.Error(err)
 							}

@@ -200,10 +200,14 @@ type link struct {
 	lastAnswerer uint64
 }
 
-// answererRef counts the calls in flight with certain handlers.
+// answererRef stands for the handlers of calls in flight, on the node of their callers: an [answerer] of
+// the other node has its number. If calls 7 and 9 have the same handlers, a question of the server of
+// call 9 may come with the number 7, and go on when call 7 has ended; it ends with the last of them.
 type answererRef struct {
-	id    uint64
-	calls int
+	id     uint64
+	ctx    context.Context // of the questions; ends with the last call
+	cancel context.CancelFunc
+	calls  int
 }
 
 // connect makes a link: the connection, its streams, and the greeting on each.
@@ -364,6 +368,10 @@ func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error
 	p := s.pending[number]
 	s.mu.Unlock()
 	switch {
+	case p == nil && what == messageQuestion && number != 0 && number <= s.link.next.Load():
+		return verdictKeep, tooLong(what, total, maxQuestionBytes+maxHelloBytes)
+	case what == messageWithdraw: // the call that brought the question may have ended
+		return verdictKeep, tooLong(what, total, maxHelloBytes)
 	case p == nil:
 		if number == 0 || number > s.link.next.Load() {
 			return verdictIgnore, fmt.Errorf("a message of kind %d about call %d, which was never made", what, number)
@@ -413,7 +421,13 @@ func (s *clientStream) onDeliver(what byte, number uint64, body []byte, held *pl
 		s.leaving()
 		return nil
 	}
-	if p == nil {
+	switch {
+	case what == messageQuestion:
+		return s.question(p, number, body)
+	case what == messageWithdraw:
+		s.withdrawn(body)
+		return nil
+	case p == nil:
 		return nil
 	}
 	switch what {
@@ -425,49 +439,6 @@ func (s *clientStream) onDeliver(what byte, number uint64, body []byte, held *pl
 		return p.finishTask(body)
 	case messageProgress, messageLog, messageNotice:
 		p.report(what, body)
-	case messageQuestion:
-		return s.question(p, body)
-	case messageWithdraw:
-		r := reader{rest: body}
-		s.mu.Lock()
-		cancel := s.questions[r.uint()]
-		s.mu.Unlock()
-		if cancel != nil {
-			cancel()
-		}
 	}
-	return nil
-}
-
-// question answers a question of the server of a call, in a goroutine of its own.
-func (s *clientStream) question(p *pending, body []byte) error {
-	r := reader{rest: body}
-	id := r.uint()
-	q := facade.ServerRequest{Server: r.string(), Method: r.string()}
-	if q.Params = r.rest; r.failed {
-		return errors.New("a question that cannot be read")
-	}
-	if len(q.Params) == 0 {
-		q.Params = nil
-	}
-	ctx, cancel := context.WithCancel(p.ctx)
-	s.mu.Lock()
-	full := len(s.questions) >= maxQuestions || s.questions[id] != nil
-	if !full {
-		s.questions[id] = cancel
-	}
-	s.mu.Unlock()
-	if full || p.handlers == nil {
-		cancel()
-		return errors.New("more questions than may wait for an answer, or one for a call without handlers")
-	}
-	go func() { // for as long as the handler takes; nothing waits for it
-		result, err := answer(ctx, p.handlers, q)
-		cancel()
-		s.mu.Lock()
-		delete(s.questions, id)
-		s.mu.Unlock()
-		s.send(messageAnswer, p.number, encodeAnswer(id, result, err))
-	}()
 	return nil
 }

@@ -60,7 +60,7 @@ func (s *Server) leave(t *serverStream) {
 // endIfAnsweredLocked ends the stream when its client makes no further calls and has all answers.
 func (t *serverStream) endIfAnsweredLocked() {
 	if t.lastCall && t.held == 0 && t.refusals == 0 {
-		t.out.finish()
+		t.out.endWhenEmpty()
 	}
 }
 

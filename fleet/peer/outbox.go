@@ -101,7 +101,7 @@ func (o *outbox) claimFor(t *transfer, b []byte) ([]byte, bool) {
 	t.state = transferTaken
 	o.mu.Unlock()
 	t.body = nil
-	t.finish()
+	t.callDone()
 	return b, true
 }
 
@@ -146,12 +146,12 @@ func (o *outbox) withdraw(t *transfer) bool {
 	}
 	o.mu.Unlock()
 	if state != transferGone {
-		t.finish()
+		t.callDone()
 	}
 	return true
 }
 
-func (t *transfer) finish() {
+func (t *transfer) callDone() {
 	if t.done != nil {
 		t.done()
 	}
@@ -181,13 +181,16 @@ func (o *outbox) refused(message uint64) {
 			}
 		}
 	}
+	if t != nil && t.state == transferGone { // withdrawn: its end was told
+		t = nil
+	}
 	if t != nil {
 		delete(o.waiting, message)
 		t.state = transferGone
 	}
 	o.mu.Unlock()
 	if t != nil {
-		t.finish()
+		t.callDone()
 	}
 }
 
@@ -244,7 +247,7 @@ func (o *outbox) take(b []byte) []byte {
 	o.mu.Unlock()
 	for i, t := range done {
 		t.body, done[i] = nil, nil
-		t.finish()
+		t.callDone()
 	}
 	if o.done = done; cap(done) > maxKept {
 		o.done = nil
@@ -272,8 +275,8 @@ func (o *outbox) refuseCalls() {
 	o.noCalls = true
 }
 
-// finish lets the stream end when everything is sent.
-func (o *outbox) finish() {
+// endWhenEmpty lets the stream end when everything is sent.
+func (o *outbox) endWhenEmpty() {
 	o.mu.Lock()
 	o.ending = true
 	o.mu.Unlock()
@@ -306,6 +309,6 @@ func (o *outbox) close() {
 	clear(o.waiting)
 	o.mu.Unlock()
 	for _, t := range lost {
-		t.finish()
+		t.callDone()
 	}
 }

@@ -79,6 +79,13 @@ func TestOutbox_withdraw(t *testing.T) {
 	refused.refused(1)
 	require.Empty(t, refused.take(nil))
 	require.Equal(t, 5, done)
+	late := newTransfer(2 * maxChunk)
+	refused.add(late)
+	refused.take(nil)
+	refused.grant(2)
+	require.True(t, refused.withdraw(late))
+	refused.refused(2) // it was on its way
+	require.Equal(t, 6, done)
 }
 
 // TestOutbox_control: credits of any number go out in whole frames, and their number is bounded.
@@ -211,14 +218,14 @@ func TestStream_gRPC_gives_packets_back(t *testing.T) {
 	}
 }
 
-// TestOutbox_finish_waits_for_what_is_being_sent: the last answer may be one that its goroutine sends itself.
-func TestOutbox_finish_waits_for_what_is_being_sent(t *testing.T) {
+// TestOutbox_endWhenEmpty_waits_for_what_is_being_sent: the last answer may be one that its goroutine sends itself.
+func TestOutbox_endWhenEmpty_waits_for_what_is_being_sent(t *testing.T) {
 	o := newOutbox()
-	answer := &transfer{what: messageResult, call: 1, done: o.finish}
+	answer := &transfer{what: messageResult, call: 1, done: o.endWhenEmpty}
 	_, claimed := o.claimFor(answer, nil)
 	require.True(t, claimed)
 	require.False(t, o.isFinished())
-	<-o.wake // of finish
+	<-o.wake // of endWhenEmpty
 	o.release()
 	<-o.wake // whoever waits looks again
 	require.True(t, o.isFinished())

@@ -26,10 +26,27 @@ const (
 )
 
 // answerer stands for the handlers of a caller on the node of the server. All calls of one stream
-// with the same handlers share one: the facade tells callers apart by it.
+// with the same handlers share one, as the facade tells callers apart by their handlers. Example: calls 7
+// and 9 have the handlers of the client, and both servers get the handlers of one answerer. When the server
+// of call 9 asks, it is sent with the number 9; if both calls go to that server, with either number.
 type answerer struct {
 	handlers *facade.CallHandlers
-	calls    map[uint64]struct{} // in flight; guarded by the mutex of the stream
+	calls    map[uint64]string // the servers of the calls in flight; guarded by the mutex of the stream
+}
+
+// callOf returns a call that a question of a server may belong to, except those that the caller has given
+// up: one of that server, if there is one. 0: none. The mutex of the stream is held.
+func (a *answerer) callOf(server string, givenUp map[uint64]bool) (number uint64) {
+	for n, of := range a.calls {
+		switch {
+		case givenUp[n]:
+		case of == server:
+			return n
+		default:
+			number = n
+		}
+	}
+	return number
 }
 
 // reply is the answer to a question.
@@ -50,14 +67,14 @@ func (t *serverStream) answererOf(c *call, number uint64) (*answerer, error) {
 		if len(t.answerers) >= maxAnswerers {
 			return nil, errors.New("the calls in flight have too many different handlers")
 		}
-		a = &answerer{handlers: &facade.CallHandlers{}, calls: map[uint64]struct{}{}}
+		a = &answerer{handlers: &facade.CallHandlers{}, calls: map[uint64]string{}}
 		if c.all || c.answers != (facade.Declared{}) {
 			a.handlers.Raw = func(ctx context.Context, r facade.ServerRequest) (json.RawMessage, error) { return t.ask(ctx, a, r) }
 			a.handlers.RawAnswers = c.answers
 		}
 		t.answerers[c.answerer] = a
 	}
-	a.calls[number] = struct{}{}
+	a.calls[number] = c.server
 	return a, nil
 }
 
@@ -72,16 +89,31 @@ func (t *serverStream) leave(id, number uint64) {
 	}
 }
 
-// ask sends a question to the node of the caller, and waits for the answer.
+// ask sends a question to the node of the caller, and waits for the answer. If the caller has given up
+// the call that brings the question, another one does.
 func (t *serverStream) ask(ctx context.Context, a *answerer, r facade.ServerRequest) (json.RawMessage, error) {
 	if len(r.Params) > maxQuestionBytes {
 		return nil, fmt.Errorf("the request has %d bytes", len(r.Params))
 	}
-	t.mu.Lock()
-	var number uint64
-	for number = range a.calls { // any of them: they have the same handlers
-		break
+	givenUp := map[uint64]bool{}
+	for {
+		t.mu.Lock()
+		number := a.callOf(r.Server, givenUp)
+		t.mu.Unlock()
+		result, err := t.askBy(ctx, number, r)
+		if !errors.Is(err, errGivenUp) {
+			return result, err
+		}
+		givenUp[number] = true
 	}
+}
+
+// errGivenUp is the error of a question whose call the caller has given up.
+var errGivenUp = errors.New("the caller has given up the call")
+
+// askBy sends a question with the number of a call, and waits for the answer.
+func (t *serverStream) askBy(ctx context.Context, number uint64, r facade.ServerRequest) (json.RawMessage, error) {
+	t.mu.Lock()
 	if number == 0 || len(t.questions) >= maxQuestions {
 		t.mu.Unlock()
 		return nil, errors.New("no call is in flight that the request belongs to, or too many requests wait")
@@ -117,6 +149,7 @@ const (
 	answerResult = iota
 	answerRPCError
 	answerError
+	answerGivenUp // the caller has given up the call; another one with the same handlers may bring the question
 )
 
 // answered hands an answer to the goroutine that waits for it.
@@ -134,6 +167,8 @@ func (t *serverStream) answered(body []byte) error {
 		if got.err = rpc; json.Unmarshal(r.rest, rpc) != nil {
 			got.err = errors.New("the node of the caller answered with an error that cannot be read")
 		}
+	case kind == answerGivenUp:
+		got.err = errGivenUp
 	default:
 		got.err = errors.New(string(r.rest))
 	}
@@ -145,6 +180,67 @@ func (t *serverStream) answered(body []byte) error {
 		waiting <- got
 	}
 	return nil
+}
+
+// question answers a question that came with the number of a call, in a goroutine of its own. p is the
+// call; nil: it has ended here.
+func (s *clientStream) question(p *pending, number uint64, body []byte) error {
+	r := reader{rest: body}
+	id := r.uint()
+	q := facade.ServerRequest{Server: r.string(), Method: r.string()}
+	if q.Params = r.rest; r.failed {
+		return errors.New("a question that cannot be read")
+	}
+	if len(q.Params) == 0 {
+		q.Params = nil
+	}
+	if p != nil && p.handlers == nil {
+		return errors.New("a question for a call without handlers")
+	}
+	until := context.Background()
+	if p != nil {
+		until = p.answerer.ctx
+	}
+	ctx, cancel := context.WithCancel(until)
+	s.mu.Lock()
+	full := len(s.questions) >= maxQuestions || s.questions[id] != nil
+	if !full {
+		s.questions[id] = cancel
+	}
+	s.mu.Unlock()
+	if full {
+		cancel()
+		return errors.New("more questions than may wait for an answer")
+	}
+	reply := func(b []byte) { // the question has its place until the answer is sent
+		s.out.add(&transfer{what: messageAnswer, call: number, body: b, done: func() {
+			s.mu.Lock()
+			delete(s.questions, id)
+			s.mu.Unlock()
+		}})
+	}
+	if p == nil {
+		cancel()
+		reply(encodeAnswer(id, nil, errGivenUp))
+		return nil
+	}
+	go func() { // for as long as the handler takes; nothing waits for it
+		result, err := answer(ctx, p.handlers, q)
+		cancel()
+		reply(encodeAnswer(id, result, err))
+	}()
+	return nil
+}
+
+// withdrawn ends the handler of a question: nobody waits for the answer.
+func (s *clientStream) withdrawn(body []byte) {
+	r := reader{rest: body}
+	s.mu.Lock()
+	cancel := s.questions[r.uint()]
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
 }
 
 // declared says what handlers answer; all: everything.
@@ -211,6 +307,8 @@ func encodeAnswer(id uint64, result json.RawMessage, err error) []byte {
 	switch {
 	case err == nil:
 		return append(append(b, answerResult), result...)
+	case errors.Is(err, errGivenUp):
+		return append(b, answerGivenUp)
 	case errors.As(err, &rpc):
 		if encoded, failed := json.Marshal(rpc); failed == nil && len(encoded) <= maxQuestionBytes {
 			return append(append(b, answerRPCError), encoded...)

@@ -43,8 +43,9 @@ func (r Route) With(settings *facade.CallSettings) Route {
 }
 
 // Within returns the route for calls that end when over is closed, with ErrCanceled, and at a time,
-// with ErrTimeout, as well as with their contexts. nil and the zero time are never. It costs less
-// than a context for each call.
+// with ErrTimeout, as well as with their contexts. nil and the zero time are never. A call whose answer
+// has begun to arrive when over is closed still gets it, if the rest comes within 10 s. It costs less than
+// a context for each call.
 func (r Route) Within(over <-chan struct{}, until time.Time) Route {
 	r.over, r.until = over, until
 	return r
@@ -121,9 +122,9 @@ type pending struct {
 	number    uint64
 	server    string
 	epoch     uint64
-	sent      *transfer       // set before the stream knows the call
-	ctx       context.Context // of the call: ends with it
+	sent      *transfer // set before the stream knows the call
 	handlers  *facade.CallHandlers
+	answerer  *answererRef      // of handlers
 	relay     *facade.TaskRelay // of the caller; nil: the result is no task
 	notices   *noticeFuncs      // nil: the call has none
 	waiting   *atomic.Int64     // bytes of reports, of all calls of the client
@@ -174,6 +175,13 @@ func (p *pending) begins(what byte) error {
 	}
 	p.begun = true
 	return nil
+}
+
+// hasBegun reports whether the answer begins to come.
+func (p *pending) hasBegun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun
 }
 
 func (p *pending) finish(result json.RawMessage, err *mcpvisor.Error) {
@@ -323,7 +331,7 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	request.progress, request.logs = settings.Progress != nil, settings.LogMessages != nil
 	number := l.next.Add(1)
 	s := l.streams[number%streamsPerLink]
-	p := &pending{number: number, server: request.server, epoch: request.epoch, ctx: ctx, handlers: settings.Handlers, relay: settings.TaskRelay, notices: request.notices, waiting: &c.reportBytes, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
+	p := &pending{number: number, server: request.server, epoch: request.epoch, handlers: settings.Handlers, relay: settings.TaskRelay, notices: request.notices, waiting: &c.reportBytes, maxResult: c.config.MaxResultBytes, wake: make(chan struct{}, 1)}
 	if request.method == methodCatalog {
 		p.maxResult = catalog.MaxBytes
 	}
@@ -335,32 +343,32 @@ func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOpti
 	}
 	if p.handlers != nil { // their calls share a stream, where the server knows them by their number
 		var leave func()
-		request.answerer, leave = l.join(p.handlers)
+		p.answerer, leave = l.join(p.handlers)
 		defer leave()
+		request.answerer = p.answerer.id
 		s = l.streams[request.answerer%streamsPerLink]
-		var cancel context.CancelFunc
-		p.ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
 	}
 	return s.call(ctx, p, request)
 }
 
-// join notes a call with handlers, and returns their number.
-func (l *link) join(h *facade.CallHandlers) (id uint64, leave func()) {
+// join notes a call with handlers. leave is called when it has ended.
+func (l *link) join(h *facade.CallHandlers) (ref *answererRef, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ref := l.answerers[h]
+	ref = l.answerers[h]
 	if ref == nil {
 		l.lastAnswerer++
 		ref = &answererRef{id: l.lastAnswerer}
+		ref.ctx, ref.cancel = context.WithCancel(context.Background())
 		l.answerers[h] = ref
 	}
 	ref.calls++
-	return ref.id, func() {
+	return ref, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if ref.calls--; ref.calls == 0 {
 			delete(l.answerers, h)
+			ref.cancel()
 		}
 	}
 }
@@ -396,6 +404,7 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		defer timer.Stop()
 		expired = timer.C
 	}
+	over, late := request.over, (<-chan time.Time)(nil)
 	giveUp := func(kind mcpvisor.ErrorKind, why error) *mcpvisor.Error {
 		e := &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: why}
 		if !s.out.withdraw(t) {
@@ -421,7 +430,16 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		case <-ctx.Done():
 			ended = true
 			return nil, giveUp(mcpvisor.KindCanceled, context.Cause(ctx))
-		case <-request.over:
+		case <-over:
+			if p.hasBegun() {
+				timer := time.NewTimer(lateAnswer)
+				defer timer.Stop()
+				over, late = nil, timer.C
+				continue
+			}
+			ended = true
+			return nil, giveUp(mcpvisor.KindCanceled, errOver)
+		case <-late:
 			ended = true
 			return nil, giveUp(mcpvisor.KindCanceled, errOver)
 		case <-expired:
@@ -443,6 +461,9 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 
 // fewCalls is how many calls a stream may have in flight when one more message is sent at once.
 const fewCalls = 2
+
+// lateAnswer is how long a call waits for the rest of its answer when Route.Within says that it is over.
+const lateAnswer = 10 * time.Second
 
 var (
 	errOver  = errors.New("the session of the caller is over")

@@ -319,6 +319,55 @@ func TestRoute_deadline(t *testing.T) {
 	require.Equal(t, mcpvisor.OutcomeNotSent, e.Outcome)
 }
 
+// TestRoute_late_answer: a call whose answer has begun to arrive when it is over still gets it.
+func TestRoute_late_answer(t *testing.T) {
+	a := newAuthority(t)
+	send := make(chan struct{})
+	chunk := make([]byte, maxChunk)
+	address := hostileServer(t, identity(t, a, "b"), func(s rawStream) {
+		s.send(welcome("b"))
+		if f, err := s.receive(messageCall); err == nil {
+			s.send(appendBegin(nil, 1, messageResult, f.call, 2*maxChunk, chunk))
+			<-send
+			s.send(appendMore(nil, 1, chunk))
+		}
+	})
+	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
+	over := make(chan struct{})
+	type answer struct {
+		result json.RawMessage
+		err    error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		result, err := c.Route("s", 1).Within(over, time.Time{}).CallToolRaw(within(t), "s/x", nil)
+		got <- answer{result, err}
+	}()
+	require.Eventually(t, func() bool {
+		for _, s := range c.link.Load().streams {
+			s.mu.Lock()
+			for _, p := range s.pending {
+				if p.hasBegun() {
+					s.mu.Unlock()
+					return true
+				}
+			}
+			s.mu.Unlock()
+		}
+		return false
+	}, 20*time.Second, time.Millisecond)
+	close(over)
+	select {
+	case early := <-got:
+		t.Fatal("the call did not wait: ", early.err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(send)
+	last := <-got
+	require.NoError(t, last.err)
+	require.Len(t, last.result, 2*maxChunk)
+}
+
 // TestRoute_node_gone: calls in flight have an unknown outcome, new ones are not sent, and the
 // client finds the node again.
 func TestRoute_node_gone(t *testing.T) {

@@ -438,7 +438,7 @@ func (t *serverStream) execute(e *served) {
 		send = t.sendNow
 	}
 	if !send(&e.answer) {
-		e.answer.finish()
+		e.answer.callDone()
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Cache keeps bodies by their digests, those used last, up to a number of bytes. Of callers that
-// want the same body at the same time, one fetches it. Safe for concurrent use.
+// want the same body of the same source at the same time, one fetches it. Safe for concurrent use.
 type Cache struct {
 	maxBytes int
 
@@ -15,8 +15,11 @@ type Cache struct {
 	bytes   int                      // guarded by mu
 	kept    map[string]*list.Element // guarded by mu
 	recent  list.List                // of *Body, the last used first; guarded by mu
-	flights map[string]*flight       // guarded by mu
+	flights map[flightKey]*flight    // guarded by mu
 }
+
+// flightKey names a fetch. Two sources do not share one: if the first hangs, the second may answer.
+type flightKey struct{ source, digest string }
 
 // flight is one fetch.
 type flight struct {
@@ -30,13 +33,13 @@ type flight struct {
 // NewCache returns an empty cache for maxBytes bytes of encoded bodies. A body that is longer is
 // not kept.
 func NewCache(maxBytes int) *Cache {
-	return &Cache{maxBytes: maxBytes, kept: map[string]*list.Element{}, flights: map[string]*flight{}}
+	return &Cache{maxBytes: maxBytes, kept: map[string]*list.Element{}, flights: map[flightKey]*flight{}}
 }
 
-// Get returns the body with a digest. If the cache has none, fetch gets its bytes, which are
-// checked. fetch has the values of the first caller's context; it ends when no caller waits any
+// Get returns the body with a digest. If the cache has none, fetch gets its bytes from the source, which
+// are checked. fetch has the values of the first caller's context; it ends when no caller waits any
 // longer.
-func (c *Cache) Get(ctx context.Context, digest string, fetch func(ctx context.Context) ([]byte, error)) (*Body, error) {
+func (c *Cache) Get(ctx context.Context, source, digest string, fetch func(ctx context.Context) ([]byte, error)) (*Body, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -46,12 +49,13 @@ func (c *Cache) Get(ctx context.Context, digest string, fetch func(ctx context.C
 		c.mu.Unlock()
 		return e.Value.(*Body), nil
 	}
-	f := c.flights[digest]
+	key := flightKey{source, digest}
+	f := c.flights[key]
 	if f == nil {
 		fetching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		f = &flight{cancel: cancel, done: make(chan struct{})}
-		c.flights[digest] = f
-		go c.fly(fetching, f, digest, fetch)
+		c.flights[key] = f
+		go c.fly(fetching, f, key, fetch)
 	}
 	f.waiting++
 	c.mu.Unlock()
@@ -64,25 +68,25 @@ func (c *Cache) Get(ctx context.Context, digest string, fetch func(ctx context.C
 	defer c.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
 		f.cancel()
-		if c.flights[digest] == f { // a later caller begins anew
-			delete(c.flights, digest)
+		if c.flights[key] == f { // a later caller begins anew
+			delete(c.flights, key)
 		}
 	}
 	return nil, context.Cause(ctx)
 }
 
-func (c *Cache) fly(ctx context.Context, f *flight, digest string, fetch func(ctx context.Context) ([]byte, error)) {
+func (c *Cache) fly(ctx context.Context, f *flight, key flightKey, fetch func(ctx context.Context) ([]byte, error)) {
 	defer f.cancel()
 	defer close(f.done)
 	encoded, err := fetch(ctx)
 	if err == nil {
-		f.body, err = Decode(encoded, digest)
+		f.body, err = Decode(encoded, key.digest)
 	}
 	f.err = err
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flights[digest] == f {
-		delete(c.flights, digest)
+	if c.flights[key] == f {
+		delete(c.flights, key)
 	}
 	if err == nil {
 		c.keep(f.body)

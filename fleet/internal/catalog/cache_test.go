@@ -26,7 +26,7 @@ func TestCache_single_flight(t *testing.T) {
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
-				got, err := c.Get(context.Background(), b.Digest(), fetch)
+				got, err := c.Get(context.Background(), "node", b.Digest(), fetch)
 				if failure == nil && (err != nil || got.Digest() != b.Digest()) || !errors.Is(err, failure) {
 					t.Errorf("%v, %v", got, err)
 				}
@@ -35,14 +35,14 @@ func TestCache_single_flight(t *testing.T) {
 		require.Eventually(t, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			f := c.flights[b.Digest()]
+			f := c.flights[flightKey{"node", b.Digest()}]
 			return f != nil && f.waiting == callers
 		}, patience, 1e6)
 		close(release)
 		wg.Wait()
 		require.Equal(t, int64(1), fetched.Load())
 	}
-	got, err := c.Get(context.Background(), b.Digest(), nil)
+	got, err := c.Get(context.Background(), "node", b.Digest(), nil)
 	require.NoError(t, err, "it is kept")
 	require.Equal(t, b.Encoded(), got.Encoded())
 }
@@ -62,13 +62,13 @@ func TestCache_callers_leave(t *testing.T) {
 	first, leaveFirst := context.WithCancel(context.Background())
 	second, leaveSecond := context.WithCancel(context.Background())
 	errs := make(chan error, 2)
-	go func() { _, err := c.Get(first, b.Digest(), fetch); errs <- err }()
+	go func() { _, err := c.Get(first, "node", b.Digest(), fetch); errs <- err }()
 	fetching := <-began
-	go func() { _, err := c.Get(second, b.Digest(), fetch); errs <- err }()
+	go func() { _, err := c.Get(second, "node", b.Digest(), fetch); errs <- err }()
 	require.Eventually(t, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.flights[b.Digest()].waiting == 2
+		return c.flights[flightKey{"node", b.Digest()}].waiting == 2
 	}, patience, 1e6)
 	leaveFirst()
 	require.ErrorIs(t, <-errs, context.Canceled)
@@ -76,12 +76,37 @@ func TestCache_callers_leave(t *testing.T) {
 	leaveSecond()
 	require.ErrorIs(t, <-errs, context.Canceled)
 	require.Error(t, fetching.Err())
-	got, err := c.Get(context.Background(), b.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
+	got, err := c.Get(context.Background(), "node", b.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
 	require.NoError(t, err)
 	require.Equal(t, b.Digest(), got.Digest())
 	close(release)
-	_, err = c.Get(first, b.Digest(), nil)
+	_, err = c.Get(first, "node", b.Digest(), nil)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestCache_two_sources: a source that hangs does not hold up another one with the same body.
+func TestCache_two_sources(t *testing.T) {
+	b := bodyOf(t, 1, "x")
+	c := NewCache(1 << 20)
+	began := make(chan struct{})
+	hung, leave := context.WithCancel(context.Background())
+	left := make(chan error, 1)
+	go func() {
+		_, err := c.Get(hung, "b", b.Digest(), func(ctx context.Context) ([]byte, error) {
+			close(began)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		left <- err
+	}()
+	<-began
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	got, err := c.Get(ctx, "c", b.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
+	require.NoError(t, err)
+	require.Equal(t, b.Digest(), got.Digest())
+	leave()
+	require.ErrorIs(t, <-left, context.Canceled)
 }
 
 // TestCache_bound: the cache keeps what was used last, within its bytes.
@@ -108,7 +133,7 @@ func TestCache_bound(t *testing.T) {
 func TestCache_lying_digest(t *testing.T) {
 	a, b := bodyOf(t, 1, "a"), bodyOf(t, 1, "b")
 	c := NewCache(1 << 20)
-	_, err := c.Get(context.Background(), a.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
+	_, err := c.Get(context.Background(), "node", a.Digest(), func(context.Context) ([]byte, error) { return b.Encoded(), nil })
 	require.ErrorIs(t, err, ErrDigest)
 	require.Empty(t, c.kept)
 }

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 )
@@ -61,7 +63,11 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open makes a store. It does not wait until etcd answers.
+// ErrNoAnswer: etcd did not answer while a store was opened. It may do so later.
+var ErrNoAnswer = errors.New("it does not answer")
+
+// Open makes a store. Without Username it does not wait until etcd answers. With Username it logs in: it
+// waits three seconds at most for etcd, and returns [ErrNoAnswer] then.
 func Open(c Config) (*Store, error) {
 	if len(c.Endpoints) == 0 {
 		return nil, errors.New("etcd: no endpoints; name at least one, as https://host:2379")
@@ -89,10 +95,14 @@ func dial(c Config) (*clientv3.Client, error) {
 		DialTimeout: dialTimeout, DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: pingTimeout,
 		Logger: zap.NewNop(), // what fails is returned
 	})
-	if err != nil {
-		return nil, fmt.Errorf("etcd at %s: %w", strings.Join(c.Endpoints, ", "), err)
+	at := strings.Join(c.Endpoints, ", ")
+	switch code := status.Code(err); {
+	case err == nil:
+		return client, nil
+	case errors.Is(err, context.DeadlineExceeded), code == codes.Unavailable, code == codes.DeadlineExceeded:
+		return nil, fmt.Errorf("etcd at %s: %w: %w", at, ErrNoAnswer, err)
 	}
-	return client, nil
+	return nil, fmt.Errorf("etcd at %s: %w", at, err)
 }
 
 // Close ends both connections.

@@ -49,6 +49,12 @@ func TestOpen_needsEndpoints(t *testing.T) {
 	require.ErrorContains(t, err, "no endpoints")
 }
 
+// TestOpen_no_answer: with a user, an etcd that is away can be told from one that refuses.
+func TestOpen_no_answer(t *testing.T) {
+	_, err := etcd.Open(etcd.Config{Endpoints: []string{"http://127.0.0.1:9"}, Username: "u", Password: "p"})
+	require.ErrorIs(t, err, etcd.ErrNoAnswer)
+}
+
 func TestRelease(t *testing.T) {
 	server := etcdtest.Start(t)
 	config := etcd.Config{Endpoints: []string{server.Endpoint}}

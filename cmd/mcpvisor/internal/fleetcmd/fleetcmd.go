@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
 	"github.com/mcpvisor/mcpvisor/fleet/store"
 	"github.com/mcpvisor/mcpvisor/fleet/store/etcd"
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 )
 
 // Command is `mcpvisor fleet`.
@@ -95,18 +96,34 @@ func (r *reach) config() (etcd.Config, error) {
 	return c, nil
 }
 
-// open opens the store. It does not wait until etcd answers.
+// open opens the store. If etcd asks for a user, it waits some seconds for an answer.
 func (r *reach) open() (store.Store, error) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	return r.openUntil(ended)
+}
+
+// openUntil opens the store, and tries again until ctx ends while etcd does not answer.
+func (r *reach) openUntil(ctx context.Context) (store.Store, error) {
 	c, err := r.config()
 	if err != nil {
 		return nil, err
 	}
-	s, err := etcd.Open(c)
-	if err != nil {
-		return nil, cli.UsageError("%v", err)
+	for {
+		s, err := etcd.Open(c)
+		switch {
+		case err == nil:
+			return s, nil
+		case !errors.Is(err, etcd.ErrNoAnswer):
+			return nil, cli.UsageError("%v", err)
+		case backoff.Sleep(ctx, openAgain) != nil:
+			return nil, unavailable(fmt.Errorf("%w; check --etcd and the certificates, and that a majority of its members is there", err))
+		}
 	}
-	return s, nil
 }
+
+// openAgain is when an etcd that does not answer is tried again.
+const openAgain = 500 * time.Millisecond
 
 // requestTimeout bounds what a command asks of the store.
 const requestTimeout = 10 * time.Second

@@ -51,8 +51,13 @@ func (cmd *runCmd) Run(inv *servers.Opener) error {
 	if err != nil {
 		return err
 	}
-	s, err := cmd.open()
-	if err != nil {
+	opening, cancel := context.WithTimeout(inv.Context, cmd.JoinTimeout)
+	defer cancel()
+	s, err := cmd.openUntil(opening)
+	switch {
+	case err != nil && inv.Context.Err() != nil:
+		return cli.ErrInterrupted
+	case err != nil:
 		return err
 	}
 	defer func() { _ = s.Close() }()

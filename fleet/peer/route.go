@@ -268,7 +268,7 @@ func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *m
 		return result, nil
 	}
 	e = &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: errNoRoom,
-		Hint: "make fewer calls with large results at a time, or raise Limits.MaxBufferBytes and facade.WithMaxBufferBytes"}
+		Hint: "make fewer calls with large results at a time, or raise Limits.MaxBufferBytes"}
 	select {
 	case <-request.over:
 		e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, errOver, ""

@@ -274,7 +274,9 @@ func TestHandler_idle_sessions(t *testing.T) {
 		id := do(initializeRequest("2025-11-25"), "").Header().Get(sessionHeader)
 		do(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, id)
 	}
-	open()
+	for range 2_500 { // what is kept of clients for operators has a bound (package clients), which is reached here
+		open()
+	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -285,7 +287,7 @@ func TestHandler_idle_sessions(t *testing.T) {
 	until(t, func() bool {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		return int64(after.HeapAlloc)-int64(before.HeapAlloc) < sessions*100
+		return int64(after.HeapAlloc)-int64(before.HeapAlloc) < sessions*50
 	})
 	require.Zero(t, s.Status().Sessions)
 	t.Logf("%d bytes a session", (int64(after.HeapAlloc)-int64(before.HeapAlloc))/sessions)

@@ -101,7 +101,7 @@ func New(opts ...Option) (*Client, error) {
 	return newClient(o, budget.New(o.maxBufferBytes, nil), new(keyLocks), nil), nil
 }
 
-// newClient makes a client with checked options. The records of its calls are those of original, too, if it is a copy; nil: it is none.
+// newClient makes a client with checked options. If original is not nil, the client is a copy of it, and the records of its calls are those of original, too.
 func newClient(o options, buffer *budget.Budget, locks *keyLocks, original *Client) *Client {
 	c := &Client{opts: o, applying: make(chan struct{}, 1), keys: locks, buffer: buffer, intercepted: budget.New(o.maxBufferBytes, buffer)}
 	var records *actors.Runtime

@@ -15,14 +15,21 @@ import (
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
+// askingClient has a server whose tasks ask one question.
+func askingClient(t *testing.T) *facade.Client {
+	t.Helper()
+	c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	require.NoError(t, c.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)})))
+	return c
+}
+
 // What waits for the answers of a client ends with the task, and with the handler.
 func TestTasks_input_of_a_canceled_task(t *testing.T) {
 	for _, how := range []string{"cancel", "close"} {
 		t.Run(how, func(t *testing.T) {
-			c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-			require.NoError(t, c.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)})))
+			c := askingClient(t)
 			s, url := serveHTTP(t, c)
 			p := follower(t, url, true)
 			id := p.begin("x")
@@ -40,10 +47,7 @@ func TestTasks_input_of_a_canceled_task(t *testing.T) {
 
 // Answers that nothing waits for are refused: the client would take them for passed on.
 func TestTasks_input_that_nothing_waits_for(t *testing.T) {
-	c, err := facade.New(facade.WithDeclared(facade.Declared{Elicitation: true}))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	require.NoError(t, c.Register(t.Context(), jobServer("2025-11-25", mcptest.TaskDef{Input: []byte(oneQuestion)})))
+	c := askingClient(t)
 	s, url := serveHTTP(t, c)
 	p := follower(t, url, true)
 	id := p.begin("x")

@@ -74,7 +74,7 @@ func peakBytes(pid int) int {
 	return kilobytes << 10
 }
 
-// cpuTime is how long a process has used a CPU; 0: there is none.
+// cpuTime is how long a process has used a CPU; 0 if there is no such process.
 func cpuTime(pid int) time.Duration {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

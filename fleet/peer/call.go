@@ -139,7 +139,7 @@ func readCall(message []byte) (c call, err error) {
 	return c, err
 }
 
-// read is readCall.
+// read decodes a call into c; see readCall.
 func (c *call) read(message []byte) error {
 	r := reader{rest: message}
 	s := &c.settings

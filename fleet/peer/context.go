@@ -13,7 +13,7 @@ type callContext struct {
 
 	mu    sync.Mutex
 	err   error                // nil until it ends
-	done  chan struct{}        // nil until somebody asks for it
+	done  chan struct{}        // made by the first call of Done
 	after map[*func()]struct{} // what runs when it ends
 }
 

@@ -51,7 +51,7 @@ func TestServer_deadlines(t *testing.T) {
 	}))
 	s := c.link.Load().streams[0]
 	begun := time.Now()
-	c.link.Load().next.Store(2000) // so that the answers, for which nobody waits, are those of calls that were made
+	c.link.Load().next.Store(2000) // so that the answers belong to calls that were made and have ended
 	for i, left := range []time.Duration{20 * time.Millisecond, 10 * time.Millisecond, time.Hour, 30 * time.Millisecond} {
 		request := call{method: methodTool, server: "s", epoch: 1, target: "s/x", left: left}
 		s.send(messageCall, uint64(1000+i), request.append(nil))

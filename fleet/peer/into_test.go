@@ -89,8 +89,8 @@ func TestRoute_Into(t *testing.T) {
 	require.Eventually(t, func() bool { return used(c) == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// TestRoute_Into_ends: a result that gets no room ends with its context, with its route, and when
-// nobody releases anything; its room is given back.
+// TestRoute_Into_ends: the wait of a result for room ends with its context, with its route, and after a
+// while in which no room was returned; the room that it holds is given back.
 func TestRoute_Into_ends(t *testing.T) {
 	c, _ := largePair(t)
 	b := budget.New(1, nil)

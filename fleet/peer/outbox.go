@@ -29,9 +29,8 @@ const (
 	transferGone // withdrawn, dropped, or the stream has ended
 )
 
-// outbox holds what is to be sent on one stream. Any goroutine may add; whoever has claimed it takes
-// packets of it, and releases it.
-// Messages share the stream: each has one chunk in turn.
+// outbox holds what is to be sent on one stream. Any goroutine may add. A goroutine that has claimed it takes
+// packets of it, and then releases it. Messages share the stream: each has one chunk in turn.
 type outbox struct {
 	wake chan struct{} // has room for one
 

@@ -68,7 +68,7 @@ func (c *Cache) Get(ctx context.Context, source, digest string, fetch func(ctx c
 	defer c.mu.Unlock()
 	if f.waiting--; f.waiting == 0 {
 		f.cancel()
-		if c.flights[key] == f { // a later caller begins anew
+		if c.flights[key] == f { // a later caller fetches it again
 			delete(c.flights, key)
 		}
 	}

@@ -239,7 +239,7 @@ func definition(v *hujson.Value) json.RawMessage {
 	return compact(standard.Pack())
 }
 
-// member returns the last member of an object that has the name; nil if there is none.
+// member returns the last member of an object that has the name, or nil.
 func member(v *hujson.Value, name string) (found *hujson.ObjectMember) {
 	object, ok := v.Value.(*hujson.Object)
 	if !ok {

@@ -41,7 +41,7 @@ func LiteralSecrets(server string, entry *hujson.Value) (found []LiteralSecret) 
 	return append(found, secretDefaults("", entry)...)
 }
 
-// valueAt returns the value at a place, as in "env.TOKEN" or "args[1]"; nil if there is none.
+// valueAt returns the value at a place, as in "env.TOKEN" or "args[1]", or nil.
 func valueAt(o *hujson.Object, place string) *hujson.Value {
 	if v := member(o, place); v != nil {
 		return v

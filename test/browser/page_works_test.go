@@ -189,7 +189,7 @@ func TestPage_while_it_loads(t *testing.T) {
 	read := make(chan struct{})
 	p := newPage(t, serve(t, c, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, "/api/calls") || strings.HasSuffix(r.URL.Path, "/stream") {
+			if slices.ContainsFunc([]string{"/api/calls", "/api/events/summaries", "/stream"}, func(path string) bool { return strings.HasSuffix(r.URL.Path, path) }) {
 				select {
 				case <-read:
 				case <-r.Context().Done():

@@ -314,7 +314,7 @@ func (b *bridge) expireLocked(r *request) {
 // the request, or will.
 func (b *bridge) send(l *link, r *request) {
 	b.mu.Lock()
-	if r.link != l {
+	if r.link != l || b.requests[r.key] != r { // the host has canceled it while others were sent
 		b.mu.Unlock()
 		return
 	}

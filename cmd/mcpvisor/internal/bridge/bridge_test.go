@@ -106,10 +106,15 @@ func play(t *testing.T, f func(t *testing.T, s *scene)) {
 
 // connect answers the next dial.
 func (s *scene) connect() *peer {
-	near, far := net.Pipe()
-	p := newPeer(s.t, far)
+	near, p := s.pipe()
 	(<-s.dials) <- dialed{rw: near}
 	return p
+}
+
+// pipe makes a connection, and returns its far end as a peer.
+func (s *scene) pipe() (near net.Conn, p *peer) {
+	near, far := net.Pipe()
+	return near, newPeer(s.t, far)
 }
 
 func ask(id any, method, params string) string {

@@ -160,6 +160,8 @@ type link struct {
 	io.ReadWriteCloser
 	number int
 
+	initialized bool // setUp has said that the host is initialized; owned by the goroutine that sets it up
+
 	mu    sync.Mutex // held while a message is written
 	ended bool       // nothing is written any longer; guarded by mu
 }

@@ -103,6 +103,7 @@ func (b *bridge) setUp(l *link, lines *linereader.Reader) error {
 		if _, err := l.write(initialized); err != nil {
 			return err
 		}
+		l.initialized = true
 	}
 	if level != nil {
 		if err := b.exchange(l, lines, level); err != nil {
@@ -201,10 +202,25 @@ func (b *bridge) flush(l *link) {
 	if l.number > 1 {
 		own = b.compareListsLocked(l) // before a list that waits is answered: that one is new
 	}
+	var initialized []byte // what setUp could not repeat: it came since, or before there was a connection
+	if !l.initialized {
+		initialized = b.initialized
+	}
+	established := b.established
 	b.mu.Unlock()
+	tellInitialized := func() {
+		if initialized != nil {
+			_, _ = l.write(initialized) // a connection that has ended has no use for it
+		}
+	}
+	if established {
+		tellInitialized()
+	}
 	slices.SortFunc(waiting, bySeq)
 	for _, r := range append(waiting, own...) {
-		b.send(l, r)
+		if b.send(l, r); r.method == "initialize" {
+			tellInitialized()
+		}
 	}
 }
 

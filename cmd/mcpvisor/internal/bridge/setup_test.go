@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -49,4 +50,39 @@ func TestBridge_canceled_before_it_is_sent(t *testing.T) {
 	<-canceled
 	require.Contains(t, sent[0], `"name":"x"`)
 	require.NotContains(t, strings.Join(sent, ""), `"name":"y"`)
+}
+
+// The host may say that it is initialized while the session is being set up, or before there is a connection.
+func TestRun_initialized_in_set_up(t *testing.T) {
+	initialize := ask(0, "initialize", `{"protocolVersion":"2025-11-25"}`)
+	t.Run("while it is set up", func(t *testing.T) {
+		play(t, func(t *testing.T, s *scene) {
+			p := s.connect()
+			s.host.send(initialize)
+			p.next(initialize)
+			p.send(answer(0, `{}`))
+			s.host.next(answer(0, `{}`))
+			_ = p.conn.Close()
+			p = s.connect()
+			p.next(ask("mcpvisor-1", "initialize", `{"protocolVersion":"2025-11-25"}`))
+			s.host.send(initialized)
+			synctest.Wait()
+			p.send(answer("mcpvisor-1", `{}`))
+			p.next(initialized)
+			p.none()
+		})
+	})
+	t.Run("before there is a connection", func(t *testing.T) {
+		play(t, func(t *testing.T, s *scene) {
+			dial := <-s.dials
+			s.host.send(initialize, initialized, ask(1, "tools/list", `{}`))
+			synctest.Wait()
+			near, p := s.pipe()
+			dial <- dialed{rw: near}
+			p.next(initialize)
+			p.next(initialized)
+			p.next(ask(1, "tools/list", `{}`))
+			p.none()
+		})
+	})
 }

@@ -129,10 +129,12 @@ type bridge struct {
 	next  uint64              // the last of these ids, and of those of requests of the bridge
 
 	// What the host has set up, as it sent it.
-	initialize, initialized, level []byte
-	established                    bool              // initialize was answered
-	subscriptions                  map[string][]byte // by URI
-	lists                          map[string]*list  // by method
+	initialize, initialized []byte
+	level                   []byte            // that was accepted last
+	established             bool              // initialize was answered
+	subscriptions           map[string][]byte // that were accepted, by URI
+	subscriptionBytes       int               // of these lines
+	lists                   map[string]*list  // by method
 }
 
 // request is a request of the host, or one of the bridge. bridge.mu guards its fields.

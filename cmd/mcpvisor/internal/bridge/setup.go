@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -28,8 +29,11 @@ var listKinds = map[string]struct{ notification, filter string }{
 	"resources/templates/list": {"notifications/resources/list_changed", "resourcesListChanged"},
 }
 
-// maxSubscriptions bounds what is remembered of subscriptions; a gateway admits no more.
-const maxSubscriptions = 1000
+// maxSubscriptions and maxSubscriptionBytes bound what is remembered of subscriptions; a gateway admits no more of them.
+const (
+	maxSubscriptions     = 1000
+	maxSubscriptionBytes = 16 << 20
+)
 
 // noteLocked remembers what the host sets up.
 func (b *bridge) noteLocked(m message) {
@@ -38,22 +42,8 @@ func (b *bridge) noteLocked(m message) {
 		b.initialize = m.line
 	case "notifications/initialized":
 		b.initialized = m.line
-	case "logging/setLevel":
-		b.level = m.line
-	case "resources/subscribe", "resources/unsubscribe":
-		uri := ""
-		_ = jsonscan.EachMember(m.params, func(key string, value []byte) (err error) {
-			if key == "uri" {
-				uri, err = jsonscan.ReadString(value)
-			}
-			return err
-		})
-		switch {
-		case m.method == "resources/unsubscribe":
-			delete(b.subscriptions, uri)
-		case len(b.subscriptions) < maxSubscriptions:
-			b.subscriptions[string([]byte(uri))] = m.line
-		}
+	case "resources/unsubscribe":
+		b.forgetLocked(uriOf(m.params))
 	}
 	if _, ok := listKinds[m.method]; ok && !hasMember(m.params, "cursor") {
 		b.lists[m.method] = &list{line: m.line}
@@ -62,12 +52,47 @@ func (b *bridge) noteLocked(m message) {
 
 // noteAnswerLocked remembers what an answer to the host has set up, and the list that it holds.
 func (b *bridge) noteAnswerLocked(r *request, answer message) {
-	if r.method == "initialize" && answer.result != nil {
-		b.established = true
+	if answer.result == nil {
+		return
 	}
-	if l := b.lists[r.method]; l != nil && answer.result != nil && !hasMember(r.params, "cursor") {
+	switch r.method {
+	case "initialize":
+		b.established = true
+	case "logging/setLevel":
+		b.level = r.line
+	case "resources/subscribe":
+		if r.line == nil { // there was no room for it
+			return
+		}
+		uri := uriOf(r.params)
+		b.forgetLocked(uri)
+		if len(b.subscriptions) < maxSubscriptions && b.subscriptionBytes+len(r.line) <= maxSubscriptionBytes {
+			b.subscriptions[uri] = r.line
+			b.subscriptionBytes += len(r.line)
+		}
+	case "resources/unsubscribe": // the host may have sent it before the answer to the request for the subscription
+		b.forgetLocked(uriOf(r.params))
+	}
+	if l := b.lists[r.method]; l != nil && !hasMember(r.params, "cursor") {
 		l.digest, l.read = sha256.Sum256(answer.result), true
 	}
+}
+
+// forgetLocked forgets a subscription.
+func (b *bridge) forgetLocked(uri string) {
+	b.subscriptionBytes -= len(b.subscriptions[uri])
+	delete(b.subscriptions, uri)
+}
+
+// uriOf is the URI that params name, with memory of its own.
+func uriOf(params []byte) (uri string) {
+	_ = jsonscan.EachMember(params, func(key string, value []byte) (err error) {
+		if key == "uri" {
+			uri, err = jsonscan.ReadString(value)
+		}
+		return err
+	})
+	return strings.Clone(uri)
 }
 
 func hasMember(object []byte, name string) (found bool) {

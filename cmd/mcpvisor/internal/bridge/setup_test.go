@@ -86,3 +86,47 @@ func TestRun_initialized_in_set_up(t *testing.T) {
 		})
 	})
 }
+
+// What a process has refused is not repeated at the next one, and replaces nothing.
+func TestRun_refused_set_up_is_not_repeated(t *testing.T) {
+	const refusal = `"error":{"code":-32602,"message":"no"}}`
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(ask(1, "logging/setLevel", `{"level":"info"}`), ask(2, "logging/setLevel", `{"level":"loud"}`), ask(3, "resources/subscribe", `{"uri":"a:b"}`))
+		for range 3 {
+			<-p.lines
+		}
+		p.send(answer(1, `{}`), `{"jsonrpc":"2.0","id":2,`+refusal, `{"jsonrpc":"2.0","id":3,`+refusal)
+		for range 3 {
+			<-s.host.lines
+		}
+		_ = p.conn.Close()
+		p = s.connect()
+		s.resume(p, 1, ask("mcpvisor-2", "logging/setLevel", `{"level":"info"}`))
+		p.none()
+		s.host.none()
+	})
+}
+
+// The end of a subscription counts, though the host has not waited for the answer to the request for it.
+func TestRun_subscriptions_that_are_pipelined(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		s.host.send(ask(1, "resources/subscribe", `{"uri":"a:b"}`), ask(2, "resources/unsubscribe", `{"uri":"a:b"}`), ask(3, "resources/subscribe", `{"uri":"c:d"}`), ask(4, "resources/unsubscribe", `{"uri":"c:d"}`), ask(5, "resources/subscribe", `{"uri":"c:d"}`))
+		for range 5 {
+			<-p.lines
+		}
+		for id := 1; id <= 5; id++ {
+			p.send(answer(id, `{}`))
+			s.host.next(answer(id, `{}`))
+		}
+		_ = p.conn.Close()
+		p = s.connect()
+		s.resume(p, 1, ask("mcpvisor-2", "resources/subscribe", `{"uri":"c:d"}`))
+		s.host.next(updated(`"uri":"c:d"`))
+		p.none()
+		s.host.none()
+	})
+}

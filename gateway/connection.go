@@ -260,6 +260,7 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	c.questions.end(r)
 	switch {
 	case r.canceled.Load():
+		r.giveUpHeld()
 		r.out.drop(r)
 		c.endRequest(r)
 	case r.out.addAnswer(r, response):

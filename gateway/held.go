@@ -328,15 +328,18 @@ func (h *heldCall) holdLocked(r *request) (state string, ok bool) {
 	h.round++
 	h.request = nil
 	round := h.round
-	h.expires = time.AfterFunc(holdTime, func() { h.expire(round) })
+	expire := func() { h.expire(round) }
+	h.expires = time.AfterFunc(holdTime, expire)
+	r.unhold.Store(&expire)
 	return p.gateway.sealHeld(p.owner, &requestState{server: h.server, digest: h.digest, instance: s.instance, id: h.id, round: strconv.Itoa(round)}), true
 }
 
-// expire ends a call for which its client did not come back.
+// expire ends a call for which its client did not come back, or will not.
 func (h *heldCall) expire(round int) {
 	h.peer.mu.Lock()
 	defer h.peer.mu.Unlock()
 	if h.request == nil && h.round == round {
+		h.expires.Stop()
 		h.cancel()
 		h.releaseLocked()
 	}

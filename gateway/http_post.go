@@ -443,7 +443,10 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 		case ended != nil:
 			ended.answered = true
 			c.requests().freeID(ended)
-			pass(m, ended.ID)
+			held := ended.unhold.Swap(nil) // a client that has the answer may close the connection
+			if pass(m, ended.ID); failed && held != nil {
+				(*held)()
+			}
 			c.endRequest(ended)
 		case streams && !failed:
 			failed = !x.event(m, "")

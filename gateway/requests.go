@@ -28,10 +28,11 @@ type request struct {
 	isListen bool   // it is one of MaxListens, and none of MaxRequests
 	byReader bool   // the goroutine that has read it serves it, and writes its answer; see direct
 
-	answered bool        // its answer was taken; owned by exchange.pass
-	failed   bool        // a server could not answer it, and the result says so; owned by its goroutine
-	canceled atomic.Bool // by the peer, which expects no answer
-	lists    bool        // it holds places.listing until it ends; owned by its goroutine, and then by Read
+	answered bool                   // its answer was taken; owned by exchange.pass
+	failed   bool                   // a server could not answer it, and the result says so; owned by its goroutine
+	canceled atomic.Bool            // by the peer, which expects no answer
+	unhold   atomic.Pointer[func()] // gives up the call that its answer lets wait for the client; nil: none, or the answer was read
+	lists    bool                   // it holds places.listing until it ends; owned by its goroutine, and then by Read
 
 	server string // at which it is in flight, empty if only the client knows; guarded by questions.mu
 
@@ -153,6 +154,14 @@ func (q *requests) takeLocked(r *request) bool {
 func (r *request) abandon() {
 	r.canceled.Store(true)
 	r.cancel()
+	r.giveUpHeld()
+}
+
+// giveUpHeld ends the call that waits for the client, which does not learn how to continue it.
+func (r *request) giveUpHeld() {
+	if unhold := r.unhold.Swap(nil); unhold != nil {
+		(*unhold)()
+	}
 }
 
 // cancel ends a request that the peer has canceled (MCP, basic, utilities, cancellation). It

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mcpvisor/mcpvisor"
+)
+
+// A client of 2026-07-28 may cancel a request in the moment in which a server asks: the answer with the question waits to
+// be read. The call ends at the server then, and is not held for a client that has given it up.
+func TestHeld_canceled_before_the_question_is_read(t *testing.T) {
+	told := make(chan time.Time, 1)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: cancelableServer(told), Era: mcpvisor.EraLegacy})
+	transport := Transport(c, WithNames(Names{}))
+	s := openRaw(t, transport)
+	s.send(1, "tools/call", strings.Replace(modernCall(""), "a__consult", "a__x", 1))
+	out := s.conn.(*connection).out
+	until(t, func() bool {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return len(out.queue) == 1
+	})
+	s.notify("notifications/cancelled", `{"requestId":1}`)
+	receive(t, told)
+	requireNothingHeld(t, transport.(*gateway))
+}
+
+// The same for a client whose connection breaks before the answer is written.
+func TestHeld_client_is_gone_before_the_question_is_written(t *testing.T) {
+	told := make(chan time.Time, 1)
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", InMemory: cancelableServer(told), Era: mcpvisor.EraLegacy})
+	handler := Handler(c)
+	t.Cleanup(handler.Close)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+strings.Replace(modernCall(""), "a__consult", "a__x", 1)+`}`))
+	require.NoError(t, err)
+	for name, value := range map[string]string{"Content-Type": "application/json", versionHeader: "2026-07-28", methodHeader: "tools/call", nameHeader: "a__x"} {
+		r.Header.Set(name, value)
+	}
+	x := &exchange{server: handler, gateway: handler.gateway, principal: handler.enter(""), w: brokenWriter{http.Header{}}, r: r, control: http.NewResponseController(brokenWriter{})}
+	x.post()
+	receive(t, told)
+	requireNothingHeld(t, handler.gateway)
+}
+
+// brokenWriter is the writer of a connection that has broken.
+type brokenWriter struct{ header http.Header }
+
+func (w brokenWriter) Header() http.Header     { return w.header }
+func (brokenWriter) Write([]byte) (int, error) { return 0, context.Canceled }
+func (brokenWriter) WriteHeader(int)           {}

@@ -54,3 +54,21 @@ type brokenWriter struct{ header http.Header }
 func (w brokenWriter) Header() http.Header     { return w.header }
 func (brokenWriter) Write([]byte) (int, error) { return 0, context.Canceled }
 func (brokenWriter) WriteHeader(int)           {}
+
+// A client before 2026-07-28 that cancels its call over HTTP is told that the question because of it has ended.
+func TestQuestions_end_with_a_canceled_call(t *testing.T) {
+	c := newAskingClient(t, nil, legacyFixture("a"))
+	_, url := serveHTTP(t, c)
+	p := newPeer(t, url)
+	p.initializeWith("2025-11-25", `{"elicitation":{}}`)
+	stream := p.callStream(t.Context(), consultCall(7))
+	_, asked, ok := stream.next()
+	require.True(t, ok)
+	require.Equal(t, `"elicitation/create"`, memberOf(t, []byte(asked), "method"))
+	status, _ := p.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	require.Equal(t, http.StatusAccepted, status)
+	_, ended, ok := stream.next()
+	require.True(t, ok, "the stream has ended without a word")
+	require.Equal(t, `"notifications/cancelled"`, memberOf(t, []byte(ended), "method"))
+	require.Equal(t, memberOf(t, []byte(asked), "id"), memberOf(t, []byte(ended), "params", "requestId"))
+}

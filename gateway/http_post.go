@@ -452,6 +452,13 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			failed = !x.event(m, "")
 		}
 	}
+	for x.streaming && !failed { // a request that was canceled has no answer, but its question is withdrawn
+		m, _ := out.next()
+		if m == nil {
+			break
+		}
+		failed = !x.event(m, "")
+	}
 	if c.ctx.Err() != nil {
 		for i, r := range made {
 			if !r.answered && !r.canceled.Load() && r.Method != "subscriptions/listen" { // the client listens again

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
@@ -71,4 +73,31 @@ func TestQuestions_end_with_a_canceled_call(t *testing.T) {
 	require.True(t, ok, "the stream has ended without a word")
 	require.Equal(t, `"notifications/cancelled"`, memberOf(t, []byte(ended), "method"))
 	require.Equal(t, memberOf(t, []byte(asked), "id"), memberOf(t, []byte(ended), "params", "requestId"))
+}
+
+// A request for which there is no room yet can be canceled: it is not served later.
+func TestRequests_canceled_while_they_wait_for_room(t *testing.T) {
+	client, read := callsForever(t)
+	g := newGateway(client, newOptions([]Option{WithLimits(Limits{MaxRequestBytes: 1})}))
+	s := openRaw(t, g)
+	s.send(1, "tools/call", `{"name":"a/x"}`)
+	require.Equal(t, "tools/call", receive(t, read))
+	second, err := jsonrpc.MakeID(2.0)
+	require.NoError(t, err)
+	taken := make(chan error, 1)
+	go func() {
+		taken <- s.conn.Write(t.Context(), &jsonrpc.Request{ID: second, Method: "tools/call", Params: json.RawMessage(`{"name":"a/x"}`)})
+	}()
+	q := s.conn.(*connection).requests()
+	until(t, func() bool {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.outside.Len() == 1
+	})
+	s.notify("notifications/cancelled", `{"requestId":2}`)
+	require.NoError(t, receive(t, taken), "the session continues")
+	s.notify("notifications/cancelled", `{"requestId":1}`)
+	require.Equal(t, "notifications/cancelled", receive(t, read))
+	require.NoError(t, s.callWith(3, "ping", `{}`).Error, "there is room")
+	require.Empty(t, read, "it was not served")
 }

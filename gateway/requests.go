@@ -76,7 +76,7 @@ func newRequests(limits *Limits, begin func(*request), idle func()) *requests {
 }
 
 // admit takes a request over. It waits for room. If ctx or the session ends first, the
-// request is not taken.
+// request is not taken. One that the peer cancels meanwhile ends without an answer.
 func (q *requests) admit(ctx context.Context, r *request) error {
 	q.mu.Lock()
 	if q.outside.Len() == 0 && q.takeLocked(r) {
@@ -101,6 +101,10 @@ func (q *requests) admit(ctx context.Context, r *request) error {
 	}
 	r.cancel()
 	q.outside.Admit(q.takeLocked) // a smaller one behind it may have room
+	if r.canceled.Load() {
+		r.out.drop(r)
+		return nil
+	}
 	return err
 }
 
@@ -169,6 +173,14 @@ func (r *request) giveUpHeld() {
 func (q *requests) cancel(id jsonrpc.ID) {
 	q.mu.Lock()
 	r := q.byID[id]
+	if r == nil {
+		for waits := range q.outside.All() {
+			if waits.ID == id {
+				r = waits
+				break
+			}
+		}
+	}
 	q.mu.Unlock()
 	if r != nil {
 		r.abandon()

@@ -307,6 +307,21 @@ func TestHandler_session_survives_its_process(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status, "another key")
 }
 
+// GET and DELETE of a version that is not known are refused (MCP, basic, transports, protocol version header), and so are
+// those of 2026-07-28, which has neither.
+func TestHandler_version_of_streams_and_ends(t *testing.T) {
+	_, url := serveHTTP(t, newClient(t))
+	p := newPeer(t, url)
+	p.initialize("2025-06-18")
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		for version, want := range map[string]int{"1999-01-01": http.StatusBadRequest, "x": http.StatusBadRequest, "2026-07-28": http.StatusMethodNotAllowed} {
+			require.Equal(t, want, p.do(t.Context(), method, "", versionHeader, version).StatusCode, "%s %s", method, version)
+		}
+		require.Equal(t, http.StatusBadRequest, newPeer(t, url).do(t.Context(), method, "").StatusCode, "%s without a session", method)
+	}
+	require.Equal(t, http.StatusNoContent, p.do(t.Context(), http.MethodDelete, "", versionHeader, "2025-06-18").StatusCode)
+}
+
 // Sessions end with DELETE, with their lifetime, and belong to one principal.
 func TestHandler_ends_of_sessions(t *testing.T) {
 	c := newClient(t, fixture("a", mcptest.Script{}))

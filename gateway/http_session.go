@@ -154,6 +154,9 @@ func (s *Server) dropLocked(hs *httpSession) {
 
 // endSession answers DELETE.
 func (x *exchange) endSession() {
+	if !x.isOfSession("has no sessions") {
+		return
+	}
 	s := x.server
 	said, err := sessionid.Open(s.gateway.opts.key, x.r.Header.Get(sessionHeader), x.owner, time.Now())
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,21 +145,14 @@ func (x *exchange) stream() {
 // streamSession returns the session of a request for a stream, which the caller closes. It
 // returns nil after it has answered a request that gets none.
 func (x *exchange) streamSession() *httpSession {
-	if x.r.Header.Get(versionHeader) >= modernVersion {
-		x.w.Header().Set("Allow", "POST")
-		http.Error(x.w, "version "+modernVersion+" has no stream of its own; use subscriptions/listen", http.StatusMethodNotAllowed)
+	if !x.isOfSession("has no stream of its own; use subscriptions/listen") {
 		return nil
 	}
 	if !acceptsStream(x.r) {
 		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
 		return nil
 	}
-	id := x.r.Header.Get(sessionHeader)
-	if id == "" {
-		http.Error(x.w, "the header "+sessionHeader+" is missing", http.StatusBadRequest)
-		return nil
-	}
-	hs, err := x.openSession(id)
+	hs, err := x.openSession(x.r.Header.Get(sessionHeader))
 	switch {
 	case errors.Is(err, errManySessions):
 		x.busy(err.Error())
@@ -169,6 +163,23 @@ func (x *exchange) streamSession() *httpSession {
 		return nil
 	}
 	return hs
+}
+
+// isOfSession reports whether GET or DELETE names a session, and no version but those that have sessions. If not, it has
+// answered; modern is what 2026-07-28 has in its place.
+func (x *exchange) isOfSession(modern string) bool {
+	switch version := x.r.Header.Get(versionHeader); {
+	case version == modernVersion:
+		x.w.Header().Set("Allow", "POST")
+		http.Error(x.w, "version "+modernVersion+" "+modern, http.StatusMethodNotAllowed)
+	case version != "" && !slices.Contains(legacyVersions, version):
+		http.Error(x.w, "the version "+message.Quote(version)+" in the header "+versionHeader+" is not known", http.StatusBadRequest)
+	case x.r.Header.Get(sessionHeader) == "":
+		http.Error(x.w, "the header "+sessionHeader+" is missing", http.StatusBadRequest)
+	default:
+		return true
+	}
+	return false
 }
 
 // deliver writes the notifications of a session to its stream, until one of the two ends.

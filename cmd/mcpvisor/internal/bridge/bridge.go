@@ -419,7 +419,8 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	defer stop()
 	defer b.lose(l)
 	lines := linereader.New(l, maxLinkLine)
-	if err := b.setUp(l, lines); err != nil {
+	refused, err := b.setUp(l, lines)
+	if err != nil {
 		return fmt.Errorf("mcpvisor run has ended while the session was set up: %w", err)
 	}
 	if l.number > 1 {
@@ -429,6 +430,9 @@ func (b *bridge) serve(ctx context.Context, rw io.ReadWriteCloser) error {
 	defer flushed.Wait()
 	defer func() { _ = l.Close() }()
 	flushed.Go(func() { b.flush(l) }) // while answers are read
+	untilEnd, end := context.WithCancel(ctx)
+	defer end()
+	flushed.Go(func() { b.subscribeAgain(untilEnd, l, refused) })
 	for {
 		line, err := lines.Next()
 		if err != nil {

@@ -2,13 +2,16 @@ package bridge
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/mcpvisor/mcpvisor/internal/backoff"
 	"github.com/mcpvisor/mcpvisor/internal/envelope"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/linereader"
@@ -111,37 +114,89 @@ func (b *bridge) nextIDLocked() []byte {
 
 // setUp repeats on a new connection what the host has set up. Answers are not passed on. An
 // initialize that the host waits for is not repeated here: flush sends it. Each resource that the host has
-// subscribed to counts as updated: it may have changed while there was no connection.
-func (b *bridge) setUp(l *link, lines *linereader.Reader) error {
+// subscribed to counts as updated: it may have changed while there was no connection. It returns the subscriptions that the
+// connection has refused: their servers may not be ready yet.
+func (b *bridge) setUp(l *link, lines *linereader.Reader) (refused []string, err error) {
 	b.mu.Lock()
 	initialize, initialized, level := b.initialize, b.initialized, b.level
 	subscriptions := maps.Clone(b.subscriptions)
 	established := b.established
 	b.mu.Unlock()
 	if !established {
-		return nil
+		return nil, nil
 	}
-	if err := b.exchange(l, lines, initialize); err != nil {
-		return err
+	if _, err := b.exchange(l, lines, initialize); err != nil {
+		return nil, err
 	}
 	if initialized != nil {
 		if _, err := l.write(initialized); err != nil {
-			return err
+			return nil, err
 		}
 		l.initialized = true
 	}
 	if level != nil {
-		if err := b.exchange(l, lines, level); err != nil {
-			return err
+		if _, err := b.exchange(l, lines, level); err != nil {
+			return nil, err
 		}
 	}
 	for _, uri := range slices.Sorted(maps.Keys(subscriptions)) {
-		if err := b.exchange(l, lines, subscriptions[uri]); err != nil {
-			return err
+		accepted, err := b.exchange(l, lines, subscriptions[uri])
+		switch {
+		case err != nil:
+			return nil, err
+		case accepted:
+			b.tellUpdated(uri, nil)
+		default:
+			refused = append(refused, uri)
 		}
-		b.tellUpdated(uri, nil)
 	}
-	return nil
+	return refused, nil
+}
+
+// subscribePause is the wait between requests for subscriptions that a connection refuses.
+var subscribePause = backoff.Backoff{First: time.Second, Max: time.Minute}
+
+// subscribeAgain asks for subscriptions that a connection has refused, until it accepts them, the host ends them, or ctx ends.
+func (b *bridge) subscribeAgain(ctx context.Context, l *link, refused []string) {
+	pause := time.Duration(0)
+	for len(refused) > 0 {
+		pause = subscribePause.Next(pause)
+		if backoff.Sleep(ctx, pause) != nil {
+			return
+		}
+		refused = slices.DeleteFunc(refused, func(uri string) bool { return b.subscribe(ctx, l, uri) })
+	}
+}
+
+// subscribe asks for a subscription of the host. It reports false if it does not stand, but should.
+func (b *bridge) subscribe(ctx context.Context, l *link, uri string) (done bool) {
+	b.mu.Lock()
+	m, err := parseObject(bytes.TrimSpace(b.subscriptions[uri]))
+	if err != nil { // the host has ended it; it was read before
+		b.mu.Unlock()
+		return true
+	}
+	accepted := make(chan bool, 1)
+	r := b.ownLocked(l, m, func(answer message) { accepted <- answer.result != nil })
+	b.mu.Unlock()
+	b.send(l, r)
+	select {
+	case done = <-accepted:
+		if done {
+			b.tellUpdated(uri, nil)
+		}
+	case <-ctx.Done():
+	}
+	return done
+}
+
+// ownLocked makes a request of the bridge of one of the host. own gets its answer, if there is one.
+func (b *bridge) ownLocked(l *link, m message, own func(answer message)) *request {
+	m.id = b.nextIDLocked()
+	m.line = m.withID(m.id)
+	r := &request{message: m, link: l, own: own}
+	b.addLocked(r)
+	return r
 }
 
 // tellUpdated tells the host that a resource was updated; with an id, in the stream of that subscriptions/listen.
@@ -173,38 +228,38 @@ func (b *bridge) tellListenUpdated(params []byte) {
 	}
 }
 
-// exchange sends a request of the host again and drops its answer. Other messages are handled as usual meanwhile: what
+// exchange sends a request of the host again, and reports whether its answer is a result. Other messages are handled as usual meanwhile: what
 // the connection asks may have to be answered before it answers.
-func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) error {
+func (b *bridge) exchange(l *link, lines *linereader.Reader, line []byte) (accepted bool, err error) {
 	request, err := parseObject(bytes.TrimSpace(line))
 	if err != nil {
-		return err
+		return false, err
 	}
 	b.mu.Lock()
 	id := b.nextIDLocked()
 	b.mu.Unlock()
 	if _, err := l.write(request.withID(id)); err != nil {
-		return err
+		return false, err
 	}
 	for {
 		line, err := lines.Next()
 		if err != nil {
-			return err
+			return false, err
 		}
 		messages, refusals := parse(line)
 		if len(refusals) > 0 {
-			return refusals[0].why
+			return false, refusals[0].why
 		}
 		answered := false
 		for _, m := range messages {
 			if m.method == "" && bytes.Equal(m.id, id) {
-				answered = true
+				answered, accepted = true, m.result != nil
 			} else {
 				b.fromLink(l, m)
 			}
 		}
 		if answered {
-			return nil
+			return accepted, nil
 		}
 	}
 }
@@ -260,15 +315,11 @@ func (b *bridge) compareListsLocked(l *link) (own []*request) {
 		if err != nil { // it was read before
 			continue
 		}
-		m.id = b.nextIDLocked()
-		m.line = m.withID(m.id)
-		r := &request{message: m, link: l, own: func(answer message) {
+		own = append(own, b.ownLocked(l, m, func(answer message) {
 			if answer.result != nil && sha256.Sum256(answer.result) != before.digest {
 				b.tellChanged(method)
 			}
-		}}
-		b.addLocked(r)
-		own = append(own, r)
+		}))
 	}
 	return own
 }

@@ -1,10 +1,12 @@
 package bridge
 
 import (
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -126,6 +128,44 @@ func TestRun_subscriptions_that_are_pipelined(t *testing.T) {
 		p = s.connect()
 		s.resume(p, 1, ask("mcpvisor-2", "resources/subscribe", `{"uri":"c:d"}`))
 		s.host.next(updated(`"uri":"c:d"`))
+		p.none()
+		s.host.none()
+	})
+}
+
+// A subscription that a new process refuses, because its server is not ready yet, is asked for again until it stands. The
+// resource counts as updated then, and not before.
+func TestRun_subscription_of_a_server_that_is_not_ready(t *testing.T) {
+	play(t, func(t *testing.T, s *scene) {
+		p := s.connect()
+		s.setUp(p)
+		for id, uri := range []string{"a:b", "c:d"} {
+			s.host.send(ask(id+1, "resources/subscribe", `{"uri":"`+uri+`"}`))
+			<-p.lines
+			p.send(answer(id+1, `{}`))
+			s.host.next(answer(id+1, `{}`))
+		}
+		_ = p.conn.Close()
+		p = s.connect()
+		s.resume(p, 1)
+		refuse := func(number int, uri string) {
+			p.next(ask(fmt.Sprintf("mcpvisor-%d", number), "resources/subscribe", `{"uri":"`+uri+`"}`))
+			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"mcpvisor-%d","error":{"code":-32002,"message":"no server has it"}}`, number))
+		}
+		refuse(2, "a:b")
+		refuse(3, "c:d")
+		p.none()
+		s.host.none()
+		refuse(4, "a:b")
+		refuse(5, "c:d")
+		s.host.send(ask(3, "resources/unsubscribe", `{"uri":"c:d"}`))
+		p.next(ask(3, "resources/unsubscribe", `{"uri":"c:d"}`))
+		p.send(answer(3, `{}`))
+		s.host.next(answer(3, `{}`))
+		p.next(ask("mcpvisor-6", "resources/subscribe", `{"uri":"a:b"}`))
+		p.send(answer("mcpvisor-6", `{}`))
+		s.host.next(updated(`"uri":"a:b"`))
+		time.Sleep(time.Hour)
 		p.none()
 		s.host.none()
 	})

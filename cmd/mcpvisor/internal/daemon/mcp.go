@@ -202,9 +202,13 @@ func (e *endpoint) atPath(mcp, other http.Handler) http.Handler {
 		mux.Handle(oidcauth.MetadataPath+"/", e.metadata)
 	}
 	mux.Handle(mcpPath, mcp)
+	mux.Handle(mcpPath+"/{$}", mcp)
 	mux.Handle(mcpPath+"/{"+gateway.ProfilePath+"}", mcp)
-	if other != nil {
-		mux.Handle("/", other)
+	if other == nil {
+		other = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "the MCP server is at "+mcpPath, http.StatusNotFound)
+		})
 	}
+	mux.Handle("/", other)
 	return mux
 }

@@ -42,3 +42,15 @@ func TestMCPServer_waits_for_starts(t *testing.T) {
 	require.NotEqual(t, http.StatusServiceUnavailable, <-served)
 	require.Empty(t, s.waiting)
 }
+
+// The path of the MCP server may end with a slash, as many write it; any other path says where the server is.
+func TestEndpoint_paths(t *testing.T) {
+	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("mcp " + r.PathValue(gateway.ProfilePath)))
+	})
+	for path, want := range map[string]string{"/mcp": "mcp ", "/mcp/": "mcp ", "/mcp/review": "mcp review", "/": "the MCP server is at /mcp", "/sse": "the MCP server is at /mcp"} {
+		w := httptest.NewRecorder()
+		new(endpoint).atPath(served, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1"+path, nil))
+		require.Contains(t, w.Body.String(), want, path)
+	}
+}

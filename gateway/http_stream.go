@@ -194,7 +194,6 @@ func (x *exchange) deliver(hs *httpSession) {
 	}
 	mine := s.takeStream(hs, signal)
 	defer s.leaveStream(hs, mine)
-	hs.notify.wakeWith(signal)
 	known, seen := x.startDelivery(hs)
 	place := seen      // of the last question that the client has seen
 	var asked *request // nil while no server can ask without a call: most streams carry no questions
@@ -218,7 +217,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		if asked == nil && !hs.opts.sharesAll() {
 			asked = hs.askable(wake, seen)
 		}
-		if m := hs.notify.next(); m != nil {
+		if m := hs.notify.nextOf(mine); m != nil {
 			if !x.notification(m, &known, place) {
 				return
 			}
@@ -302,15 +301,16 @@ func (x *exchange) endWithToken() (cancel context.CancelFunc) {
 	return cancel
 }
 
-// takeStream makes a stream the one of its session, and wakes the one that was it before.
-// wake is called when another stream takes its place.
+// takeStream makes a stream the one of its session, which reads what that is told, and wakes the one that was it before.
+// wake is called when there is something to read, and when another stream takes its place.
 func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	hs.streams++
+	hs.notify.readBy(hs.streams, wake)
 	if hs.wakeStream != nil {
 		hs.wakeStream()
 	}
-	hs.streams++
 	hs.wakeStream = wake
 	return hs.streams
 }

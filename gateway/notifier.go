@@ -59,6 +59,7 @@ type notifier struct {
 
 	mu        sync.Mutex // guards the fields below
 	wake      func()     // called when something is to be read; nil while nobody reads
+	reader    uint64     // the stream that reads, of a session over HTTP; 0 otherwise
 	listeners []*listener
 	session   *listener // the whole session before 2026-07-28; one of listeners after startSession
 	logLevel  int       // messages below it are not passed on
@@ -82,6 +83,13 @@ func (n *notifier) wakeWith(wake func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.wake = wake
+}
+
+// readBy makes a stream the one that reads, in the place of the one before, and sets its wake.
+func (n *notifier) readBy(stream uint64, wake func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.reader, n.wake = stream, wake
 }
 
 func (n *notifier) signalLocked() {
@@ -375,10 +383,25 @@ func (n *notifier) reportLog(m mcpvisor.LogMessage) {
 	n.mu.Unlock()
 }
 
+// nextOf is next for a stream. It returns nil for one in whose place another one reads: that one is of a connection that
+// may be dead.
+func (n *notifier) nextOf(stream uint64) jsonrpc.Message {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if stream != n.reader {
+		return nil
+	}
+	return n.nextLocked()
+}
+
 // next returns the next notification; nil if all have been read.
 func (n *notifier) next() jsonrpc.Message {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.nextLocked()
+}
+
+func (n *notifier) nextLocked() jsonrpc.Message {
 	for _, l := range n.listeners {
 		if m := l.ack; m != nil {
 			l.ack = nil

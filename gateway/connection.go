@@ -50,6 +50,7 @@ type connection struct {
 	legacy      atomic.Bool // the session speaks a version before 2026-07-28
 
 	peer       *clients.Client // whose connection it is; nil: nobody counts it. Set before the first request
+	unwatched  func()          // called when a watch of a task has ended; nil: nobody needs to know. Set before the first request
 	connected  bool            // the end of the connection is that of its client; set before it is used
 	introduced atomic.Bool     // the client has said its name
 

@@ -343,3 +343,31 @@ func TestQuestions_on_the_broken_stream_of_a_call(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, status)
 	require.Equal(t, `1 "q" {"action":"decline"}`, receive(t, a.answers))
 }
+
+// A server may ask before its copy is ready: the client whose call waits for the copy is asked.
+func TestShare_question_while_a_copy_starts(t *testing.T) {
+	var list json.RawMessage // the id of the request, which is answered when the question is
+	server := serveRaw(func(m rawMessage, send func(string, ...any)) (string, error) {
+		switch m.Method {
+		case "tools/list":
+			list = m.ID
+			send(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":%s}`, wantsText)
+			return noAnswer, nil
+		case "":
+			send(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}}`, list)
+		case "tools/call":
+			return `"result":{"content":[{"type":"text","text":"done"}]}`, nil
+		}
+		return "", nil
+	})
+	c := newAskingClient(t, nil, mcpvisor.ServerSpec{Name: "a", Era: mcpvisor.EraLegacy, InMemory: server})
+	ann := askingSessionOf(t, Transport(c, WithShare(ShareClient)))
+	ann.send(1, "tools/call", `{"name":"a/x"}`)
+	asked, ok := ann.read().(*jsonrpc.Request)
+	require.True(t, ok, "the call has not begun")
+	require.NoError(t, ann.conn.Write(t.Context(), &jsonrpc.Response{ID: asked.ID, Result: json.RawMessage(`{"action":"decline"}`)}))
+	answer, ok := ann.read().(*jsonrpc.Response)
+	require.True(t, ok)
+	require.NoError(t, answer.Error)
+	require.Contains(t, string(answer.Result), "done")
+}

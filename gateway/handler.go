@@ -43,8 +43,8 @@ type HTTPLimits struct {
 	SessionLifetime time.Duration
 	// SessionIdle is how long subscriptions, the log level and the copies of servers ([ShareClient]) of
 	// a session are kept while it has no request in flight and no stream, and the copies of a
-	// principal while that has no request in flight. Default 30 minutes. Without them a session
-	// costs nothing between its requests.
+	// principal while that has no request in flight; and a session that is told of a task, until that ends.
+	// Default 30 minutes. Without them a session costs nothing between its requests.
 	SessionIdle time.Duration
 
 	// MaxInFlight is how many requests of one principal may be in flight at once. Without tokens

@@ -171,6 +171,32 @@ func TestHeld_refused_states(t *testing.T) {
 	requireNothingHeld(t, s.gateway)
 }
 
+// A state of a server whose tool has the same name as that of another server since does not reach that.
+func TestHeld_state_of_a_server_that_was_replaced(t *testing.T) {
+	a, b := legacyFixture("a"), legacyFixture("b")
+	a.Era, b.Era = mcpvisor.EraModern, mcpvisor.EraModern
+	c := newAskingClient(t, nil, a)
+	ann := openRaw(t, Transport(c, WithNames(Names{Prefix: PrefixNever}))).modernCaller()
+	call := func(more string) (result, failure string) {
+		return ann("tools/call", "", strings.Replace(modernCall(more), "a__consult", "consult", 1))
+	}
+	result, _ := call("")
+	state, keys := required(t, result)
+	require.NoError(t, c.Unregister(t.Context(), "a"))
+	require.NoError(t, c.Register(t.Context(), b))
+	until(t, func() bool { // the name leads to the other server
+		result, _ = call("")
+		return strings.Contains(result, "input_required")
+	})
+	before, _ := c.RecentCalls(0)
+	result, failure := call(roundOf(state, `{"`+keys[0]+`":{"action":"decline"}}`))
+	require.Empty(t, result)
+	require.Contains(t, failure, "-32602")
+	require.Contains(t, failure, "of another server")
+	after, _ := c.RecentCalls(0)
+	require.Len(t, after, len(before), "nothing was sent")
+}
+
 // A state of a server of 2026-07-28 is refused in the same way, and reaches no server.
 func TestHeld_refused_states_of_servers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (s *Server) reserve(p *principal, requests, bytes int) bool {
 }
 
 // httpSession is a session of a version before 2026-07-28 that costs something: it has a
-// request in flight, a stream, a subscription, a log level or a copy of a server. Any other session is its id only.
+// request in flight, a stream, a subscription, a log level, a task that is watched or a copy of a server. Any other session is its id only.
 type httpSession struct {
 	*connection
 	nonce     nonce
@@ -106,6 +106,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
 		hs.notify.key = sessionKey{nonce: said.Nonce}
 		hs.ownTenant(string(said.Nonce[:]), p.name)
+		hs.unwatched = func() { s.dropUnneeded(hs) }
 		s.sessions[said.Nonce] = hs
 	}
 	if hs.idle != nil {
@@ -124,7 +125,7 @@ func (s *Server) closeSession(hs *httpSession) {
 	if hs.users--; hs.users > 0 || s.sessions[hs.nonce] != hs {
 		return
 	}
-	if !hs.notify.isNeeded() && !hs.hasCopies() {
+	if !hs.isNeeded() {
 		s.dropLocked(hs)
 		return
 	}
@@ -136,6 +137,18 @@ func (s *Server) closeSession(hs *httpSession) {
 			s.dropLocked(hs)
 		}
 	})
+}
+
+// isNeeded reports whether the session would miss something without what it costs.
+func (hs *httpSession) isNeeded() bool { return hs.notify.isNeeded() || hs.hasCopies() }
+
+// dropUnneeded drops a session that nobody uses, if it needs nothing since.
+func (s *Server) dropUnneeded(hs *httpSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hs.users == 0 && !hs.isNeeded() {
+		s.dropLocked(hs)
+	}
 }
 
 // dropLocked frees what a session costs, once.

@@ -67,6 +67,7 @@ type notifier struct {
 	logBytes  int      // of logs
 	partBytes int      // of the parts in the updates of listeners
 	taskBytes int      // of the notes about tasks of listeners
+	watches   int      // of tasks, whose changes are reported to session
 	elicited  []string // ids of interactions at a URL that have ended, the oldest first; of a session before 2026-07-28
 	closed    bool
 	ended     bool // the client is closed: there are no more listeners
@@ -117,7 +118,22 @@ func (n *notifier) startSession() {
 func (n *notifier) isNeeded() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.session.uris) > 0 || n.logLevel != noLogs
+	return len(n.session.uris) > 0 || n.logLevel != noLogs || n.watches > 0
+}
+
+// watch notes that changes of a task are reported to the session before 2026-07-28, until unwatch. Those that nobody
+// reads yet wait.
+func (n *notifier) watch() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.watches++
+	n.joinLocked(n.session)
+}
+
+func (n *notifier) unwatch() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.watches--
 }
 
 // joinLocked adds a listener once.

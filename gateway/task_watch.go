@@ -51,25 +51,34 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 		h := &taskHandle{c: c, name: name, sealed: sealed, modern: true}
 		h.watch(ctx, func(full, brief json.RawMessage) {
 			n.reportTask(l, taskNote{sealed, "notifications/tasks", full, brief})
-		})
+		}, func() {})
 	}
 }
 
-// watchLegacyTask reports the changes of a task to the session before 2026-07-28, until it ends.
+// watchLegacyTask reports the changes of a task to the session before 2026-07-28, until either ends. Until then the
+// session over HTTP is kept, so that its stream may open later.
 func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
 	h := &taskHandle{c: c, name: name, sealed: sealed}
+	c.notify.watch()
 	h.watch(c.ctx, func(full, brief json.RawMessage) {
 		c.notify.reportTask(c.notify.session, taskNote{sealed, "notifications/tasks/status", full, brief})
+	}, func() {
+		c.notify.unwatch()
+		if c.unwatched != nil {
+			c.unwatched()
+		}
 	})
 }
 
-// watch calls report, from another goroutine, when the task has changed. brief is without what came of
-// the task.
-func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage)) {
+// watch calls report, from another goroutine, when the task has changed, and ended when it reports no more. brief is
+// without what came of the task.
+func (h *taskHandle) watch(ctx context.Context, report func(full, brief json.RawMessage), ended func()) {
 	if !h.c.tasks.Watch(h.c.owner) {
+		ended()
 		return
 	}
 	go func() {
+		defer ended()
 		defer h.c.tasks.Unwatch(h.c.owner)
 		t, err := h.find()
 		if err != nil {

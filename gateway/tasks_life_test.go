@@ -297,6 +297,37 @@ func TestTasks_status_notifications(t *testing.T) {
 	}
 }
 
+// A session that opens its stream after the call is told, too. The task keeps the session until it ends.
+func TestTasks_status_of_a_later_stream(t *testing.T) {
+	s, url := serveHTTP(t, newClient(t, jobServer("2025-11-25", mcptest.TaskDef{Takes: time.Hour, Notify: true})))
+	waiting := func() (sessions, notes int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, hs := range s.sessions {
+			hs.notify.mu.Lock()
+			notes += len(hs.notify.session.tasks)
+			hs.notify.mu.Unlock()
+		}
+		return len(s.sessions), notes
+	}
+	p := follower(t, url, false)
+	id := p.begin("x")
+	until(t, func() bool { _, notes := waiting(); return notes == 1 })
+	stream := p.listen()
+	for {
+		_, data, ok := stream.next()
+		require.True(t, ok)
+		if data != "" {
+			require.Equal(t, `"notifications/tasks/status"`, memberOf(t, []byte(data), "method"))
+			require.Equal(t, `"`+id+`"`, memberOf(t, []byte(data), "params", "taskId"))
+			break
+		}
+	}
+	stream.stop()
+	require.Nil(t, follower(t, url, false).ask("tasks/cancel", about(id)).Error)
+	until(t, func() bool { sessions, _ := waiting(); return sessions == 0 })
+}
+
 // memoryJournal is a journal for one test.
 type memoryJournal struct {
 	mu      sync.Mutex

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
@@ -200,6 +201,20 @@ func TestWrap(t *testing.T) {
 	pids = mcptest.PIDs(dir)
 	require.NoError(t, session.Close())
 	awaitEnd(t, pids[len(pids)-1])
+}
+
+// When the host closes the stream, wrap ends, and so does a server that ignores that and SIGTERM.
+func TestWrap_server_ignores_the_end(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := wrapCommand(t, mcptest.Script{StateDir: dir, Faults: []mcptest.Fault{{At: mcptest.StageStart, Do: mcptest.ActionIgnoreShutdown}}})
+	const never = 10 * time.Minute // no signal helps
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: never}, nil)
+	require.NoError(t, err)
+	pids := mcptest.PIDs(dir)
+	require.Len(t, pids, 1)
+	require.NoError(t, session.Close())
+	awaitEnd(t, pids[0])
 }
 
 // A command that cannot be started is an error of wrap.

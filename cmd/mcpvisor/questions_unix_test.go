@@ -134,21 +134,24 @@ func TestQuestions_run_is_killed(t *testing.T) {
 }
 
 // A server that asks while no call is in flight, as for the roots at the begin of its session, reaches the one host of
-// mcpvisor wrap.
+// mcpvisor wrap. When the roots of the host change, the server is told, and asks again.
 func TestQuestions_of_a_wrapped_server_without_a_call(t *testing.T) {
 	answered := make(chan []*mcp.Root, 1)
 	failed := make(chan error, 1)
+	ask := func(ctx context.Context, session *mcp.ServerSession) {
+		go func() { // the session does not wait for it
+			result, err := session.ListRoots(context.WithoutCancel(ctx), nil)
+			if err != nil {
+				failed <- err
+				return
+			}
+			answered <- result.Roots
+		}()
+	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "asks", Version: "1"}, &mcp.ServerOptions{
-		InitializedHandler: func(ctx context.Context, r *mcp.InitializedRequest) {
-			go func() { // the session does not wait for it
-				result, err := r.Session.ListRoots(context.WithoutCancel(ctx), nil)
-				if err != nil {
-					failed <- err
-					return
-				}
-				answered <- result.Roots
-			}()
-		}})
+		InitializedHandler:      func(ctx context.Context, r *mcp.InitializedRequest) { ask(ctx, r.Session) },
+		RootsListChangedHandler: func(ctx context.Context, r *mcp.RootsListChangedRequest) { ask(ctx, r.Session) },
+	})
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
 	t.Cleanup(web.Close)
 	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
@@ -157,13 +160,19 @@ func TestQuestions_of_a_wrapped_server_without_a_call(t *testing.T) {
 	session, err := host.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = session.Close() })
-	select {
-	case roots := <-answered:
-		require.Len(t, roots, 1)
-		require.Equal(t, "file:///work", roots[0].URI)
-	case err := <-failed:
-		require.NoError(t, err)
-	case <-time.After(endTimeout * slowdown):
-		require.FailNow(t, "no client was asked")
+	requireRoots := func(n int) {
+		t.Helper()
+		select {
+		case roots := <-answered:
+			require.Len(t, roots, n)
+			require.Equal(t, "file:///work", roots[0].URI)
+		case err := <-failed:
+			require.NoError(t, err)
+		case <-time.After(endTimeout * slowdown):
+			require.FailNow(t, "no client was asked")
+		}
 	}
+	requireRoots(1)
+	host.AddRoots(&mcp.Root{URI: "file:///work2", Name: "work2"})
+	requireRoots(2)
 }

@@ -121,13 +121,15 @@ func (n *notifier) isNeeded() bool {
 	return len(n.session.uris) > 0 || n.logLevel != noLogs || n.watches > 0
 }
 
-// watch notes that changes of a task are reported to the session before 2026-07-28, until unwatch. Those that nobody
-// reads yet wait.
-func (n *notifier) watch() {
+// watch notes that changes of a task are reported to the session before 2026-07-28, until unwatch. With join those that
+// nobody reads yet wait, although the session has not started.
+func (n *notifier) watch(join bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.watches++
-	n.joinLocked(n.session)
+	if join {
+		n.joinLocked(n.session)
+	}
 }
 
 func (n *notifier) unwatch() {

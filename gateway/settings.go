@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
 
-// Settings are what can change while a gateway serves; see [SettingsVar]. The zero value changes
+// Settings can change while a gateway serves; see [SettingsVar]. The zero value changes
 // nothing.
 type Settings struct {
 	// Names say how tools and prompts are listed. nil: as [WithNames] says.
@@ -33,7 +33,7 @@ type Settings struct {
 	// MaxResultBytes is the length above which the text of a result is shortened. 0 or less: as
 	// [WithMaxResultBytes] says.
 	MaxResultBytes int
-	// Profiles are what parts of the servers are offered, by the name of the profile.
+	// Profiles are the parts of the servers that clients are offered, by the name of the profile.
 	Profiles map[string]Profile
 }
 

@@ -83,9 +83,9 @@ func (inv *invocation) sayStep(s chaos.Step) {
 func (cmd *chaosCmd) calls() (calls []chaos.ToolCall, err error) {
 	switch {
 	case len(cmd.Args) > len(cmd.Tool):
-		return nil, cli.UsageError("--args belongs to a --tool before it, and there are %d of it and %d --tool", len(cmd.Args), len(cmd.Tool))
+		return nil, cli.UsageError("each --args needs a --tool before it; there are %d --args and %d --tool", len(cmd.Args), len(cmd.Tool))
 	case cmd.Duration <= 0:
-		return nil, cli.UsageError("--duration %v is no time; write for instance --duration 30s", cmd.Duration)
+		return nil, cli.UsageError("--duration %v is not more than 0; write for instance --duration 30s", cmd.Duration)
 	case cmd.Flood < 1 || cmd.Flood > 1000:
 		return nil, cli.UsageError("--flood %d is not between 1 and 1000", cmd.Flood)
 	}

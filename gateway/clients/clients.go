@@ -66,10 +66,10 @@ func Refusals() []Refusal {
 	return []Refusal{RefusedHost, RefusedToken, RefusedSession, RefusedLimit, RefusedMalformed}
 }
 
-// Info is what is known of a client. Texts that a client says of itself are cut to 100 bytes of one
+// Info describes a client. Texts that a client says of itself are cut to 100 bytes of one
 // line.
 type Info struct {
-	// Name and Version are what the client says of itself; empty if it has not said it since the
+	// Name and Version are those that the client gives; empty if it has not said it since the
 	// gateway was started.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -77,7 +77,7 @@ type Info struct {
 	Protocol string `json:"protocol,omitempty"`
 	// Principal is whose token the client has; empty without tokens.
 	Principal string `json:"principal,omitempty"`
-	// Profile is what the client is offered; empty: everything.
+	// Profile names what the client is offered; empty: everything.
 	Profile string `json:"profile,omitempty"`
 	// Transport is "http", "stdio" or "memory".
 	Transport string `json:"transport"`
@@ -110,7 +110,7 @@ type SessionStatus struct {
 	Copies []string `json:"copies,omitempty"`
 }
 
-// Offer is what the clients of one profile can see and call.
+// Offer names what the clients of one profile can see and call.
 type Offer struct {
 	// Profile is its name; empty: everything.
 	Profile string `json:"profile"`
@@ -125,14 +125,14 @@ type Offer struct {
 	Withheld  int `json:"withheld"`
 }
 
-// Status is what is known of all clients at one moment.
+// Status describes all clients at one moment.
 type Status struct {
 	// Sessions are the sessions that were seen within the last 15 minutes or have something open, at
 	// most 200: those with something open first, and then those that were seen last.
 	Sessions []SessionStatus `json:"sessions"`
 	// Total counts them, with those that are not listed.
 	Total int `json:"total"`
-	// Offers are what they can see, by profile.
+	// Offers say what they can see, by profile.
 	Offers []Offer `json:"offers"`
 	// InFlight and Streams count those of all sessions.
 	InFlight int `json:"inFlight"`

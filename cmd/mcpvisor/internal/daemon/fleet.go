@@ -164,7 +164,7 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 			},
 			fleet: node.Status, collectors: []prometheus.Collector{newFleetMetrics(node.Status)},
 		}
-		if len(cmd.Require) == 0 { // a node is ready when it has joined, also while a server has no node
+		if len(cmd.Require) == 0 { // a node is ready when it has joined, even while a server has no node
 			r.served.pageOptions = []web.Option{web.WithRequired()}
 		}
 		r.run = func(ready func()) error {

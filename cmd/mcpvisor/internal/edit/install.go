@@ -19,7 +19,7 @@ type Install struct {
 	Replace bool   `help:"Replace an entry of the same name."`
 	Name    string `help:"Name of the entry." default:"mcpvisor" placeholder:"NAME"`
 	Profile string `help:"Offer the host what this profile of the configuration offers (default: everything)." placeholder:"NAME"`
-	Host    string `arg:"" help:"Host that shall start mcpvisor: ${hosts}." complete:"host"`
+	Host    string `arg:"" help:"Host that is to start mcpvisor: ${hosts}." complete:"host"`
 }
 
 // Help is the end of `mcpvisor install --help`.

@@ -19,7 +19,7 @@ import (
 //
 // A client of a [Handler] gets a profile by its token ([Token], [ProfileKey]) or by the path, and one
 // of a [Transport] by [WithProfile]. Without tokens a path is a convenience and no
-// protection: who knows one path knows the others.
+// protection: anybody who knows one path can guess the others.
 type Profile struct {
 	// Servers are the servers that are offered, by name.
 	Servers Filter `json:"servers"`

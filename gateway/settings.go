@@ -118,9 +118,9 @@ func (v *SettingsVar) ignore(w settingsWatcher) {
 	delete(v.watchers, w)
 }
 
-// WithSettings lets v change what a gateway offers, also later. Several gateways may have the same
-// v, and those of one facade.Client should: v counts what all of them have, and tells whose an interaction at
-// a URL is. Default: nothing changes, and there are no profiles.
+// WithSettings lets v change what a gateway offers while it serves. Several gateways may have the same
+// v, and those of one facade.Client should: v counts the copies of all of them, and knows which session an
+// interaction at a URL belongs to. Default: nothing changes, and there are no profiles.
 func WithSettings(v *SettingsVar) Option {
 	return func(o *options) {
 		if o.settings = v; v == nil {

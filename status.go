@@ -121,7 +121,7 @@ type SessionInfo struct {
 	// ServerName and ServerVersion are those that the server declares.
 	ServerName    string `json:"serverName,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
-	// Capabilities are those that the server declared. It is shared: do not change it.
+	// Capabilities are those that the server declared. They are shared: do not change them.
 	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
 	// Instructions is the server's advice to a language model.
 	Instructions string `json:"instructions,omitempty"`

@@ -20,7 +20,7 @@ import (
 
 type chaosCmd struct {
 	Servers  []string      `arg:"" optional:"" help:"Names of the servers; all without names." complete:"server" placeholder:"NAME"`
-	Duration time.Duration `help:"How long servers get faults. Their starts and ends come on top." default:"1m" placeholder:"DURATION"`
+	Duration time.Duration `help:"How long servers get faults; their starts and ends are not included (default: 1m)." default:"1m" placeholder:"DURATION"`
 	Seed     uint64        `help:"Repeats the faults of an earlier storm, whose output names it (default: a new one)."`
 	Tool     []string      `help:"A tool to call, whatever it changes; may be repeated. Its server gets no other calls. Without it, tools are called that say they are read-only." placeholder:"SERVER/TOOL" sep:"none" complete:"tool"`
 	Args     []string      `help:"The arguments of the tool of the --tool before it, as one JSON object; may be repeated." placeholder:"JSON" sep:"none"`

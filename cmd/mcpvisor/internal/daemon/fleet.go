@@ -75,7 +75,7 @@ func (f *Followed) Resolved(spec mcpvisor.ServerSpec) {
 	f.updateLocked()
 }
 
-// Configured takes over what the gateways of the fleet offer: "gateway" of its configuration, nil without
+// Configured sets what the gateways of the fleet offer: "gateway" of its configuration, nil without
 // one, and "on_down" of the definitions. What this node cannot use leaves its gateways as they are.
 func (f *Followed) Configured(definition json.RawMessage, definitions map[string]json.RawMessage) {
 	file, err := servers.GatewayOfFleet(definition, definitions)

@@ -24,7 +24,7 @@ type Install struct {
 
 // Help is the end of `mcpvisor install --help`.
 func (*Install) Help() string {
-	return `The host then starts "mcpvisor stdio", and has all servers of the configuration as one. Hosts that are installed with the same files share one mcpvisor run. mcpvisor import takes over the servers that the host has had so far; remove them there, or it starts them, too.`
+	return `The host then starts "mcpvisor stdio", and has all servers of the configuration as one. Hosts that are installed with the same files share one mcpvisor run. mcpvisor import adds the servers that the host has had so far; then remove them there, or the host starts them, too.`
 }
 
 // Run implements kong's command.

@@ -202,7 +202,7 @@
 //	adapters/…          for Eino, Genkit, langchaingo, mcp-go, …; modules of their own
 //	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
 //	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP
-//	mcptest/chaos       storms: faults for your servers, and what each server makes of them
+//	mcptest/chaos       storms: faults for your servers, and a verdict on each server
 //	mcptest/oauthtest   an OAuth authorization server for tests
 //	cmd/mcpvisor        the command line tool: status, tools, call, …; a module of its own
 //	cmd/demo            a demonstration with servers that crash

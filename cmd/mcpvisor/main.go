@@ -74,7 +74,7 @@ type commandLine struct {
 	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them at most once, with etcd: certificates, nodes, and commands for operators."`
 	Authorize authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctor.Command   `cmd:"" help:"Start a copy of each server once and explain why it fails."`
-	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and say what each makes of it. Remote servers get no flood: only their sessions and connections end, on this side."`
+	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and report how each behaves. Remote servers get no flood: only their sessions and connections end, on this side."`
 	Show      configCmd        `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
 	Schema    schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Version   versionCmd       `cmd:"" help:"Print the version and the revision."`

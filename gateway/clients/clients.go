@@ -40,7 +40,7 @@ const (
 	OutcomeCanceled Outcome = "canceled"
 )
 
-// Outcomes are all of them.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeAnswered, OutcomeFailed, OutcomeError, OutcomeCanceled}
 }
@@ -61,7 +61,7 @@ const (
 	RefusedMalformed Refusal = "malformed"
 )
 
-// Refusals are all of them.
+// Refusals returns all refusals.
 func Refusals() []Refusal {
 	return []Refusal{RefusedHost, RefusedToken, RefusedSession, RefusedLimit, RefusedMalformed}
 }
@@ -177,8 +177,8 @@ type Client struct {
 	tasks    map[*Task]bool
 }
 
-// Open returns the client of a key, which it makes if there is none. What info says is taken over;
-// its empty fields are not.
+// Open returns the client of a key, which it makes if there is none. The fields of info that
+// are set replace those of the client.
 func (r *Registry) Open(key string, info Info) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,7 +273,7 @@ func (c *Client) takeLocked(info Info) {
 	}
 }
 
-// Introduce takes over what is known of the client now.
+// Introduce sets what is known of the client now.
 func (c *Client) Introduce(info Info) {
 	if c == nil {
 		return

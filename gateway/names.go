@@ -20,7 +20,7 @@ const (
 type Names struct {
 	// Prefix says whether a name begins with that of its server. Default: PrefixAlways.
 	Prefix Prefix
-	// HostPrefix is what the host puts before each name, as in "mcp__mcpvisor__". Names are
+	// HostPrefix is the prefix that the host puts before each name, as in "mcp__mcpvisor__". Names are
 	// shortened by its length, so that prefix and name together fit the 64 characters that model
 	// providers accept. At most 40 bytes count. Default: none.
 	HostPrefix string

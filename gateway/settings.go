@@ -13,7 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
 
-// Settings are what can change while a gateway serves; see [SettingsVar]. The zero value changes
+// Settings can change while a gateway serves; see [SettingsVar]. The zero value changes
 // nothing.
 type Settings struct {
 	// Names say how tools and prompts are listed. nil: as [WithNames] says.
@@ -33,7 +33,7 @@ type Settings struct {
 	// MaxResultBytes is the length above which the text of a result is shortened. 0 or less: as
 	// [WithMaxResultBytes] says.
 	MaxResultBytes int
-	// Profiles are what parts of the servers are offered, by the name of the profile.
+	// Profiles are the parts of the servers that clients are offered, by the name of the profile.
 	Profiles map[string]Profile
 }
 
@@ -118,9 +118,9 @@ func (v *SettingsVar) ignore(w settingsWatcher) {
 	delete(v.watchers, w)
 }
 
-// WithSettings lets v change what a gateway offers, also later. Several gateways may have the same
-// v, and those of one facade.Client should: v counts what all of them have, and tells whose an interaction at
-// a URL is. Default: nothing changes, and there are no profiles.
+// WithSettings lets v change what a gateway offers while it serves. Several gateways may have the same
+// v, and those of one facade.Client should: v counts the copies of all of them, and knows which session an
+// interaction at a URL belongs to. Default: nothing changes, and there are no profiles.
 func WithSettings(v *SettingsVar) Option {
 	return func(o *options) {
 		if o.settings = v; v == nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 )
 
 // TestClient_Catalog: a catalog comes as it is, short or long, without a check of the epoch; what
@@ -71,7 +72,7 @@ func TestClient_Catalog_hostile(t *testing.T) {
 			case "lie":
 				s.send(whole(messageResult, f.call, []byte("something else")))
 			case "long":
-				s.send(appendBegin(nil, f.call, messageResult, f.call, catalog.MaxBytes+1, make([]byte, maxChunk)))
+				s.send(begins(f.call, messageResult, f.call, catalog.MaxBytes+1, make([]byte, framing.MaxChunk)))
 			default:
 				s.send(whole(messageResult, f.call, []byte("good")))
 			}

@@ -3,8 +3,10 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
@@ -31,7 +33,7 @@ type Request struct {
 //
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error) {
-	args := append(appendString(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
+	args := append(varint.AppendText(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
 	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, buffer: r.Buffer, into: r.Into, settings: c.config.Defaults}, r.Options)
 	if e != nil {
 		e.Op = r.Method + " of " + r.Server
@@ -45,14 +47,16 @@ func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallO
 	if t.server.config.Request == nil {
 		return nil, refused(c.server, c.epoch, ErrUnsupported)
 	}
-	args := reader{rest: c.args}
-	method := args.string()
-	if args.failed {
-		return nil, refused(c.server, c.epoch, errFrame)
+	args := varint.Reader{Rest: c.args}
+	method := args.Text()
+	if args.Failed {
+		return nil, refused(c.server, c.epoch, errUnreadable)
 	}
 	r := Request{Node: t.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
-	if len(args.rest) > 0 {
-		r.Params = args.rest
+	if len(args.Rest) > 0 {
+		r.Params = args.Rest
 	}
 	return t.server.config.Request(ctx, r)
 }
+
+var errUnreadable = errors.New("a request that cannot be read")

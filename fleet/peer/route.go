@@ -12,6 +12,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -122,7 +123,7 @@ type pending struct {
 	number    uint64
 	server    string
 	epoch     uint64
-	sent      *transfer // set before the stream knows the call
+	sent      *framing.Message // set before the stream knows the call
 	handlers  *facade.CallHandlers
 	answerer  *answererRef      // of handlers
 	relay     *facade.TaskRelay // of the caller; nil: the result is no task
@@ -132,9 +133,8 @@ type pending struct {
 	wake      chan struct{} // has room for one
 
 	mu       sync.Mutex
-	room     *room  // of held
-	held     *place // what the result has of the room of the stream; nil: nothing
-	begun    bool   // its result or failure begins to come
+	held     *framing.Place // what the result has of the room of the stream; nil: nothing
+	begun    bool           // its result or failure begins to come
 	finished bool
 	result   json.RawMessage
 	err      *mcpvisor.Error
@@ -221,13 +221,13 @@ func (p *pending) next() (reports []report, dropped, finished bool) {
 }
 
 // holds keeps the room of a long result until the call returns. false: it does not.
-func (p *pending) holds(r *room, held *place) bool {
+func (p *pending) holds(held *framing.Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.held != nil {
 		return false
 	}
-	p.room, p.held = r, held
+	p.held = held
 	return true
 }
 
@@ -236,12 +236,10 @@ func (p *pending) close() {
 	p.mu.Lock()
 	p.waiting.Add(-int64(p.bytes))
 	p.reports, p.bytes, p.closed = nil, 0, true
-	room, held := p.room, p.held
+	held := p.held
 	p.held = nil
 	p.mu.Unlock()
-	if held != nil {
-		room.release(held)
-	}
+	held.Release()
 }
 
 // largeResult is the length in bytes from which a result counts where it goes; see [Route.Into].
@@ -375,7 +373,7 @@ func (l *link) join(h *facade.CallHandlers) (ref *answererRef, leave func()) {
 
 // call sends a call on the stream and waits for its end.
 func (s *clientStream) call(ctx context.Context, p *pending, request *call) (result json.RawMessage, e *mcpvisor.Error) {
-	t := &transfer{what: messageCall, call: p.number, body: request.append(make([]byte, 0, len(request.args)+len(request.server)+len(request.target)+64))}
+	t := &framing.Message{What: messageCall, Call: p.number, Body: request.append(make([]byte, 0, len(request.args)+len(request.server)+len(request.target)+64))}
 	p.sent = t
 	s.mu.Lock()
 	s.pending[p.number] = p
@@ -387,13 +385,13 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		delete(s.pending, p.number)
 		s.mu.Unlock()
 		p.close()
-		if !ended && !s.out.withdraw(t) {
-			s.send(messageCancel, p.number, nil)
+		if !ended && !s.Withdraw(t) {
+			s.Send(messageCancel, p.number, nil)
 		}
 	}()
-	send := s.out.add
+	send := s.Add
 	if few {
-		send = s.sendNow
+		send = s.SendNow
 	}
 	if !send(t) && s.left.Load() {
 		p.finish(nil, refused(request.server, request.epoch, errLeaving(s.link.client.config.Node)))
@@ -407,8 +405,8 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	over, late := request.over, (<-chan time.Time)(nil)
 	giveUp := func(kind mcpvisor.ErrorKind, why error) *mcpvisor.Error {
 		e := &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: why}
-		if !s.out.withdraw(t) {
-			s.send(messageCancel, p.number, nil)
+		if !s.Withdraw(t) {
+			s.Send(messageCancel, p.number, nil)
 			e.Outcome = mcpvisor.OutcomeUnknown
 		}
 		return e
@@ -445,13 +443,13 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		case <-expired:
 			ended = true
 			return nil, giveUp(mcpvisor.KindTimeout, errUntil)
-		case <-s.ended:
+		case <-s.Ended():
 			ended = true
 			if _, _, finished := p.next(); finished {
 				return p.enter(ctx, request)
 			}
-			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.err)
-			if s.out.withdraw(t) {
+			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.Err())
+			if s.Withdraw(t) {
 				return nil, refused(request.server, request.epoch, gone)
 			}
 			return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: gone}

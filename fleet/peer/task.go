@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
 
 // A server may make a task of a call with facade.WithTaskRelay. Then the result is the task as the
@@ -19,20 +20,20 @@ func encodeTask(t *facade.TaskRelay, result json.RawMessage) []byte {
 	if t.Modern {
 		b[0] = 1
 	}
-	return append(appendString(b, t.ID), result...)
+	return append(varint.AppendText(b, t.ID), result...)
 }
 
 // finishTask ends the call with a task.
 func (p *pending) finishTask(body []byte) error {
-	r := reader{rest: body}
-	modern, id := r.byte(), r.string()
-	if r.failed || modern > 1 || id == "" || len(id) > maxTaskID {
+	r := varint.Reader{Rest: body}
+	modern, id := r.Byte(), r.Text()
+	if r.Failed || modern > 1 || id == "" || len(id) > maxTaskID {
 		return errors.New("a task that cannot be read")
 	}
 	p.mu.Lock()
 	p.task = facade.TaskRelay{ID: id, Modern: modern == 1}
 	p.mu.Unlock()
-	p.finish(r.rest, nil)
+	p.finish(r.Rest, nil)
 	return nil
 }
 

@@ -148,3 +148,13 @@ func TestLeave_withdraws(t *testing.T) {
 	<-begun
 	require.ErrorIs(t, c.Reachable(), ErrLeaving)
 }
+
+// TestLeave_refuses_late_calls: a call that has found the link before the server said that it is leaving is
+// not sent after that.
+func TestLeave_refuses_late_calls(t *testing.T) {
+	s, _ := clientInMemory(t)
+	s.leaving()
+	p := &pending{number: 1, waiting: &s.link.client.reportBytes, wake: make(chan struct{}, 1)}
+	_, err := s.call(within(t), p, &call{method: methodTool, server: "s", target: "s/x"})
+	requireNotSent(t, err, "the node is leaving")
+}

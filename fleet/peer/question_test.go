@@ -136,15 +136,8 @@ func TestQuestion_asks_by_another_call(t *testing.T) {
 
 // TestQuestion_withdrawn: its handler ends, although the call that brought it has ended before.
 func TestQuestion_withdrawn(t *testing.T) {
-	near, end := framing.Pipe()
-	l, far := &link{client: &Client{}, ended: make(chan struct{})}, rawStream{t, end}
-	s := l.newStream(near)
-	defer func() {
-		s.End(nil)
-		near.Close()
-		l.loops.Wait()
-	}()
-	l.next.Store(1)
+	s, far := clientInMemory(t)
+	s.link.next.Store(1)
 	ref := &answererRef{ctx: within(t)}
 	asked := make(chan context.Context, 1)
 	p := &pending{number: 1, answerer: ref, handlers: &facade.CallHandlers{Raw: func(ctx context.Context, _ facade.ServerRequest) (json.RawMessage, error) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
@@ -168,6 +169,20 @@ func serverInMemory(t *testing.T) (*serverStream, rawStream) {
 		s.End(nil)
 		near.Close()
 		s.server.running.Wait()
+	})
+	return s, rawStream{t, far}
+}
+
+// clientInMemory returns a stream of a client, and its far end.
+func clientInMemory(t *testing.T) (*clientStream, rawStream) {
+	t.Helper()
+	near, far := framing.Pipe()
+	l := &link{client: &Client{}, ended: make(chan struct{}), answerers: map[*facade.CallHandlers]*answererRef{}}
+	s := l.newStream(near)
+	t.Cleanup(func() {
+		s.End(nil)
+		near.Close()
+		l.loops.Wait()
 	})
 	return s, rawStream{t, far}
 }

@@ -328,10 +328,10 @@ func TestStream_hostile_peer(t *testing.T) {
 				require.NoError(t, far.RecvMsg(&packet))
 				require.Equal(t, appendControl(nil, frameCredit, 1), packet)
 			}
+			far.Close()
 			<-s.Ended()
 			require.ErrorContains(t, s.Err(), "the peer breaks the protocol")
 			require.ErrorContains(t, s.Err(), row.why)
-			near.Close()
 			loops.Wait()
 			used, waiting := s.Room()
 			require.Zero(t, used+waiting, "what has come in part gives its room back")

@@ -24,7 +24,8 @@
 // everything that takes a facade.Client takes that of a node: web, gateway, telemetry, adapters.
 //
 // Package fleet/internal/protocol decides with the store where each server is; node.go carries that
-// out. docs/fleet.md of the repository has the design, what is promised, and what is not.
+// out, and definitions.go registers the servers that were applied. docs/fleet.md of the repository has
+// the design, what is promised, and what is not.
 //
 // This package is large because the node, its routes and the three kinds of sessions share the place
 // of each server and the order of its changes.

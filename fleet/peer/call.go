@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
@@ -113,19 +114,19 @@ func (c *call) append(b []byte) []byte {
 	s := &c.settings
 	c.taskRelay = s.TaskRelay != nil
 	b = append(b, byte(c.method))
-	b = appendString(b, c.server)
+	b = varint.AppendText(b, c.server)
 	b = binary.AppendUvarint(b, c.epoch)
 	b = binary.AppendVarint(b, int64(c.left))
-	b = appendString(b, c.target)
+	b = varint.AppendText(b, c.target)
 	b = binary.AppendUvarint(b, c.flags())
 	b = binary.AppendVarint(b, int64(s.Timeout))
 	b = binary.AppendUvarint(b, c.answerer)
-	b = appendString(b, s.LogLevel)
-	b = appendString(b, s.Key)
-	b = appendString(b, s.ClientName)
-	b = appendBytes(b, s.Meta)
-	b = appendBytes(b, s.Continuation.InputResponses)
-	b = appendBytes(b, s.Continuation.RequestState)
+	b = varint.AppendText(b, s.LogLevel)
+	b = varint.AppendText(b, s.Key)
+	b = varint.AppendText(b, s.ClientName)
+	b = varint.AppendBytes(b, s.Meta)
+	b = varint.AppendBytes(b, s.Continuation.InputResponses)
+	b = varint.AppendBytes(b, s.Continuation.RequestState)
 	if c.taskRelay {
 		b = binary.AppendVarint(b, int64(s.TaskRelay.TTL))
 	}
@@ -141,19 +142,19 @@ func readCall(message []byte) (c call, err error) {
 
 // read decodes a call into c; see readCall.
 func (c *call) read(message []byte) error {
-	r := reader{rest: message}
+	r := varint.Reader{Rest: message}
 	s := &c.settings
-	c.method, c.server, c.epoch, c.left, c.target = method(r.byte()), r.string(), r.uint(), time.Duration(r.int()), r.string()
-	c.setFlags(r.uint())
-	s.Timeout, c.answerer = time.Duration(r.int()), r.uint()
-	s.LogLevel, s.Key, s.ClientName, s.Meta = r.string(), r.string(), r.string(), r.optional()
-	s.Continuation = facade.Continuation{InputResponses: r.optional(), RequestState: r.optional()}
+	c.method, c.server, c.epoch, c.left, c.target = method(r.Byte()), r.Text(), r.Uint(), time.Duration(r.Int()), r.Text()
+	c.setFlags(r.Uint())
+	s.Timeout, c.answerer = time.Duration(r.Int()), r.Uint()
+	s.LogLevel, s.Key, s.ClientName, s.Meta = r.Text(), r.Text(), r.Text(), r.Optional()
+	s.Continuation = facade.Continuation{InputResponses: r.Optional(), RequestState: r.Optional()}
 	if c.taskRelay {
-		s.TaskRelay = &facade.TaskRelay{TTL: time.Duration(r.int())}
+		s.TaskRelay = &facade.TaskRelay{TTL: time.Duration(r.Int())}
 	}
-	c.args = r.rest
+	c.args = r.Rest
 	switch {
-	case r.failed || c.method < methodTool:
+	case r.Failed || c.method < methodTool:
 		return errors.New("a call that cannot be read")
 	case c.method > methodNotices:
 		return errUnknownMethod

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 )
 
 const (
@@ -79,8 +80,8 @@ func NewClient(config ClientConfig) (*Client, error) {
 	if err := certs.CheckNodeID(config.Node); err != nil {
 		return nil, fmt.Errorf("peer: %w", err)
 	}
-	if config.Address == "" || config.MaxResultBytes > maxMessage {
-		return nil, fmt.Errorf("peer: a client needs an Address, and MaxResultBytes of at most %d", maxMessage)
+	if config.Address == "" || config.MaxResultBytes > framing.MaxMessage {
+		return nil, fmt.Errorf("peer: a client needs an Address, and MaxResultBytes of at most %d", framing.MaxMessage)
 	}
 	config.RoomBytes, config.MaxResultBytes, config.MaxCalls = cmp.Or(config.RoomBytes, defaultRoom), cmp.Or(config.MaxResultBytes, defaultResult), cmp.Or(config.MaxCalls, defaultCalls)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -212,12 +213,10 @@ type answererRef struct {
 
 // connect makes a link: the connection, its streams, and the greeting on each.
 func (c *Client) connect(ctx context.Context) (*link, error) {
-	conn, err := grpc.NewClient("passthrough:///"+c.config.Address,
+	conn, err := grpc.NewClient("passthrough:///"+c.config.Address, append(framing.DialOptions(streamsPerLink),
 		grpc.WithTransportCredentials(credentials.NewTLS(c.config.Identity.clientTLS(c.config.Node))),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: helloTimeout}),
-		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(streamsPerLink*streamWindow),
-		grpc.WithDisableServiceConfig(), grpc.WithNoProxy())
+		grpc.WithDisableServiceConfig(), grpc.WithNoProxy())...)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +228,7 @@ func (c *Client) connect(ctx context.Context) (*link, error) {
 	defer greeting.Stop()
 	for i := range l.streams {
 		var s grpc.ClientStream
-		if s, err = conn.NewStream(streams, &linkDesc, methodName); err != nil {
+		if s, err = framing.Open(streams, conn); err != nil {
 			break
 		}
 		l.streams[i] = l.newStream(s)
@@ -251,7 +250,7 @@ func (l *link) greet() error {
 		return err
 	}
 	for _, s := range l.streams {
-		s.send(messageHello, 0, b)
+		s.Send(messageHello, 0, b)
 	}
 	l.version = version
 	for _, s := range l.streams {
@@ -261,8 +260,8 @@ func (l *link) greet() error {
 				return fmt.Errorf("the node says that it is %q, with version %d of the protocol; this node speaks %d and %d", h.Node, h.Version, version, version-1)
 			}
 			l.version = min(l.version, h.Version)
-		case <-s.ended:
-			return s.err
+		case <-s.Ended():
+			return s.Err()
 		}
 	}
 	return nil
@@ -274,7 +273,7 @@ func (l *link) watch(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, s := range l.streams {
-			s.send(messageBeat, 0, nil)
+			s.Send(messageBeat, 0, nil)
 		}
 		select {
 		case <-tick.C:
@@ -294,11 +293,11 @@ func (l *link) err() error {
 	for _, s := range l.streams {
 		if s != nil {
 			select {
-			case <-s.ended:
+			case <-s.Ended():
 				if s.isOver() {
 					return ErrLeaving
 				}
-				return s.err
+				return s.Err()
 			default:
 			}
 		}
@@ -309,7 +308,7 @@ func (l *link) err() error {
 // silence is how long nothing has come on one of the streams.
 func (l *link) silence() (longest time.Duration) {
 	for _, s := range l.streams {
-		longest = max(longest, s.silence())
+		longest = max(longest, s.Silence())
 	}
 	return longest
 }
@@ -318,7 +317,7 @@ func (l *link) silence() (longest time.Duration) {
 func (l *link) close(err error) {
 	for _, s := range l.streams {
 		if s != nil {
-			s.end(err)
+			s.End(err)
 		}
 	}
 	l.cancel()
@@ -328,7 +327,7 @@ func (l *link) close(err error) {
 
 // clientStream is one stream of a link.
 type clientStream struct {
-	*stream
+	*framing.Stream
 	link    *link
 	welcome chan hello
 	left    atomic.Bool // the node is leaving
@@ -338,72 +337,69 @@ type clientStream struct {
 	questions map[uint64]context.CancelFunc
 }
 
-func (l *link) newStream(grpc packets) *clientStream {
-	s := &clientStream{stream: newStream(grpc, l.client.config.RoomBytes/streamsPerLink), link: l, welcome: make(chan hello, 1),
-		pending: map[uint64]*pending{}, questions: map[uint64]context.CancelFunc{}}
-	s.accept, s.deliver = s.onAccept, s.onDeliver
-	s.onEnd = func() {
+func (l *link) newStream(packets framing.Packets) *clientStream {
+	s := &clientStream{link: l, welcome: make(chan hello, 1), pending: map[uint64]*pending{}, questions: map[uint64]context.CancelFunc{}}
+	s.Stream = framing.New(packets, framing.Config{RoomBytes: l.client.config.RoomBytes / streamsPerLink, Accept: s.onAccept, Deliver: s.onDeliver, OnEnd: func() {
 		if !s.isOver() || l.over.Add(1) == streamsPerLink {
 			l.endOnce.Do(func() { close(l.ended) })
 		}
-	}
-	l.loops.Go(s.write)
-	l.loops.Go(s.read)
+	}})
+	s.Start(&l.loops)
 	return s
 }
 
-func (s *clientStream) onAccept(what byte, number, total uint64) (verdict, error) {
+func (s *clientStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
 	switch what {
 	case messageWelcome:
-		return verdictKeep, tooLong(what, total, maxHelloBytes)
+		return framing.Keep, tooLong(what, total, maxHelloBytes)
 	case messageBeatBack:
-		return verdictIgnore, tooLong(what, total, 16)
+		return framing.Ignore, tooLong(what, total, 16)
 	case messageLeaving:
-		return verdictKeep, tooLong(what, total, 16)
+		return framing.Keep, tooLong(what, total, 16)
 	case messageResult, messageTask, messageFailure, messageProgress, messageLog, messageNotice, messageQuestion, messageWithdraw:
 	default:
-		return verdictIgnore, nil // of a later version
+		return framing.Ignore, nil // of a later version
 	}
 	s.mu.Lock()
 	p := s.pending[number]
 	s.mu.Unlock()
 	switch {
 	case p == nil && what == messageQuestion && number != 0 && number <= s.link.next.Load():
-		return verdictKeep, tooLong(what, total, maxQuestionBytes+maxHelloBytes)
+		return framing.Keep, tooLong(what, total, maxQuestionBytes+maxHelloBytes)
 	case what == messageWithdraw: // the call that brought the question may have ended
-		return verdictKeep, tooLong(what, total, maxHelloBytes)
+		return framing.Keep, tooLong(what, total, maxHelloBytes)
 	case p == nil:
 		if number == 0 || number > s.link.next.Load() {
-			return verdictIgnore, fmt.Errorf("a message of kind %d about call %d, which was never made", what, number)
+			return framing.Ignore, fmt.Errorf("a message of kind %d about call %d, which was never made", what, number)
 		}
-		return verdictIgnore, nil
+		return framing.Ignore, nil
 	case what == messageTask && p.relay == nil, what == messageNotice && p.notices == nil:
-		return verdictIgnore, fmt.Errorf("a message of kind %d about call %d, which does not want any", what, number)
+		return framing.Ignore, fmt.Errorf("a message of kind %d about call %d, which does not want any", what, number)
 	case what == messageResult, what == messageTask:
 		if total > uint64(p.maxResult) {
 			p.finish(nil, &mcpvisor.Error{Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
 				Cause: fmt.Errorf("the result has %d bytes, and %d at most are accepted", total, p.maxResult), Hint: "raise MaxResultBytes"})
-			return verdictIgnore, nil
+			return framing.Ignore, nil
 		}
-		return verdictKeep, p.begins(what)
+		return framing.Keep, p.begins(what)
 	case what == messageFailure:
 		if err := tooLong(what, total, maxFailure); err != nil {
-			return verdictIgnore, err
+			return framing.Ignore, err
 		}
-		return verdictKeep, p.begins(what)
+		return framing.Keep, p.begins(what)
 	case what == messageQuestion:
-		return verdictKeep, tooLong(what, total, maxQuestionBytes+maxHelloBytes)
+		return framing.Keep, tooLong(what, total, maxQuestionBytes+maxHelloBytes)
 	default:
-		return verdictKeep, tooLong(what, total, maxChunk)
+		return framing.Keep, tooLong(what, total, framing.MaxChunk)
 	}
 }
 
-func (s *clientStream) onDeliver(what byte, number uint64, body []byte, held *place) error {
+func (s *clientStream) onDeliver(what byte, number uint64, body []byte, held *framing.Place) error {
 	s.mu.Lock()
 	p := s.pending[number]
 	s.mu.Unlock()
-	if isResult := what == messageResult || what == messageTask; held != nil && (p == nil || !isResult || !p.holds(s.room, held)) {
-		s.room.release(held)
+	if isResult := what == messageResult || what == messageTask; held != nil && (p == nil || !isResult || !p.holds(held)) {
+		held.Release()
 	}
 	if what == messageWelcome {
 		var h hello

@@ -54,7 +54,7 @@ func TestServer_deadlines(t *testing.T) {
 	c.link.Load().next.Store(2000) // so that the answers belong to calls that were made and have ended
 	for i, left := range []time.Duration{20 * time.Millisecond, 10 * time.Millisecond, time.Hour, 30 * time.Millisecond} {
 		request := call{method: methodTool, server: "s", epoch: 1, target: "s/x", left: left}
-		s.send(messageCall, uint64(1000+i), request.append(nil))
+		s.Send(messageCall, uint64(1000+i), request.append(nil))
 	}
 	for range 3 {
 		require.Equal(t, context.DeadlineExceeded, <-ended)

@@ -10,13 +10,13 @@
 //
 // # Streams
 //
-// A client has one connection with mutual TLS, and four streams of gRPC on it. Each stream carries
-// frames of many calls: see frame.go. Short messages are one frame. Longer ones go in chunks of
-// 32 KiB, one of each message in turn, so that a result of 20 MB does not stand in the way of
-// others. Their receiver gives credit when it has room for all of it, so that a node holds a
-// bounded number of bytes for each peer. A node that passes a large result on keeps its room in
-// the buffers of the facade meanwhile (facade.WithResultRoom): further ones wait in the pipes of
-// their servers.
+// A client has one connection with mutual TLS, and four streams of gRPC on it. Each stream carries the
+// messages of many calls, whose kinds message.go has; package fleet/internal/framing moves them. Short
+// messages are one frame. Longer ones go in chunks of 32 KiB, one of each message in turn, so that a
+// result of 20 MB does not stand in the way of others. Their receiver gives credit when it has room for
+// all of it, so that a node holds a bounded number of bytes for each peer. A node that passes a large
+// result on keeps its room in the buffers of the facade meanwhile (facade.WithResultRoom): further ones
+// wait in the pipes of their servers.
 //
 // # Outcomes
 //
@@ -42,7 +42,4 @@
 // The peers of a fleet are authenticated, and not trusted with memory: the length of a packet, of a
 // message, the number of calls, of questions, of waiting answers and of notices are bounded, and a peer that
 // breaks the protocol loses its streams.
-//
-// This package is large because both ends of a stream are in it: they share frames, messages and
-// bounds.
 package peer

@@ -32,9 +32,8 @@ func largePair(t *testing.T) (c *Client, large []byte) {
 // used is the room that messages have on all streams of the client.
 func used(c *Client) (n int) {
 	for _, s := range c.link.Load().streams {
-		s.room.mu.Lock()
-		n += s.room.used
-		s.room.mu.Unlock()
+		used, _ := s.Room()
+		n += used
 	}
 	return n
 }
@@ -42,9 +41,8 @@ func used(c *Client) (n int) {
 // waiting counts the messages that have no room yet.
 func waiting(c *Client) (n int) {
 	for _, s := range c.link.Load().streams {
-		s.room.mu.Lock()
-		n += len(s.room.queue)
-		s.room.mu.Unlock()
+		_, waiting := s.Room()
+		n += waiting
 	}
 	return n
 }

@@ -25,7 +25,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.leaving = true
 	for t := range s.streams {
-		t.send(messageLeaving, 0, nil)
+		t.Send(messageLeaving, 0, nil)
 	}
 	s.mu.Unlock()
 	stopped := make(chan struct{})
@@ -47,7 +47,7 @@ func (s *Server) join(t *serverStream) {
 	defer s.mu.Unlock()
 	s.streams[t] = true
 	if s.leaving {
-		t.send(messageLeaving, 0, nil)
+		t.Send(messageLeaving, 0, nil)
 	}
 }
 
@@ -60,7 +60,7 @@ func (s *Server) leave(t *serverStream) {
 // endIfAnsweredLocked ends the stream when its client makes no further calls and has all answers.
 func (t *serverStream) endIfAnsweredLocked() {
 	if t.lastCall && t.held == 0 && t.refusals == 0 {
-		t.out.endWhenEmpty()
+		t.EndWhenEmpty()
 	}
 }
 
@@ -69,15 +69,15 @@ func (t *serverStream) endIfAnsweredLocked() {
 func (s *clientStream) leaving() {
 	s.link.leaving.Store(true)
 	s.left.Store(true)
-	s.out.refuseCalls()
+	s.SendNoMore(messageCall)
 	s.mu.Lock()
 	for _, p := range s.pending {
-		if s.out.withdraw(p.sent) {
+		if s.Withdraw(p.sent) {
 			p.finish(nil, refused(p.server, p.epoch, errLeaving(s.link.client.config.Node)))
 		}
 	}
 	s.mu.Unlock()
-	s.send(messageLastCall, 0, nil)
+	s.Send(messageLastCall, 0, nil)
 }
 
 func errLeaving(node string) error {
@@ -86,4 +86,4 @@ func errLeaving(node string) error {
 
 // isOver reports whether the stream has ended as the server has announced. The others of the link may
 // still bring answers then.
-func (s *clientStream) isOver() bool { return s.left.Load() && errors.Is(s.err, io.EOF) }
+func (s *clientStream) isOver() bool { return s.left.Load() && errors.Is(s.Err(), io.EOF) }

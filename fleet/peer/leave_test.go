@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 )
 
 // TestServer_Shutdown: whatever callers do while the server leaves, each call is executed and has its
@@ -33,7 +34,7 @@ func TestServer_Shutdown(t *testing.T) {
 				for n := 0; ; n++ {
 					args := []byte(`1`)
 					if n%8 == 7 {
-						args = make([]byte, 3*maxChunk) // it waits for credit
+						args = make([]byte, 3*framing.MaxChunk) // it waits for credit
 					}
 					_, err := route.CallToolRaw(within(t), "s/x", args)
 					if err != nil {
@@ -140,10 +141,20 @@ func TestLeave_withdraws(t *testing.T) {
 		_, _ = s.receive(99)
 	})
 	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
-	_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", make([]byte, 3*maxChunk))
+	_, err := c.Route("s", 1).CallToolRaw(within(t), "s/x", make([]byte, 3*framing.MaxChunk))
 	requireNotSent(t, err, "the node is leaving")
 	require.ErrorIs(t, err, ErrLeaving)
 	require.ErrorIs(t, err, mcpvisor.ErrUnavailable)
 	<-begun
 	require.ErrorIs(t, c.Reachable(), ErrLeaving)
+}
+
+// TestLeave_refuses_late_calls: a call that has found the link before the server said that it is leaving is
+// not sent after that.
+func TestLeave_refuses_late_calls(t *testing.T) {
+	s, _ := clientInMemory(t)
+	s.leaving()
+	p := &pending{number: 1, waiting: &s.link.client.reportBytes, wake: make(chan struct{}, 1)}
+	_, err := s.call(within(t), p, &call{method: methodTool, server: "s", target: "s/x"})
+	requireNotSent(t, err, "the node is leaving")
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -158,7 +159,7 @@ func (n *noticeStream) send(from notice) {
 	body, err := json.Marshal(from)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err != nil || len(body) > maxChunk || from.Kind == noticeGap {
+	if err != nil || len(body) > framing.MaxChunk || from.Kind == noticeGap {
 		n.gap = true
 		body = nil
 	}
@@ -190,7 +191,7 @@ func (n *noticeStream) queueLocked(body []byte) {
 	}
 	n.ahead++
 	n.bytes += size
-	if !n.stream.out.add(&transfer{what: messageNotice, call: n.number, body: body, done: func() { n.sent(size) }}) {
+	if !n.stream.Add(&framing.Message{What: messageNotice, Call: n.number, Body: body, Done: func() { n.sent(size) }}) {
 		n.stream.noticeBytes.Add(-int64(size))
 	}
 }

@@ -16,58 +16,9 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
-
-// TestClient_Request: a request arrives as it was made, with the node that its certificate names,
-// and its error comes back.
-func TestClient_Request(t *testing.T) {
-	a := newAuthority(t)
-	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo,
-		Check: func(_ string, epoch uint64) error {
-			if epoch != 7 {
-				return ErrMoved
-			}
-			return nil
-		},
-		Request: func(ctx context.Context, r Request) (json.RawMessage, error) {
-			settings, err := facade.CallSettings{}.With(r.Options...)
-			if err != nil || settings.Timeout != time.Minute {
-				return nil, fmt.Errorf("%v: %w", settings, err)
-			}
-			if r.Method == "fail" {
-				return nil, &mcpvisor.Error{Server: "s", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent}
-			}
-			if r.Method == "ask" {
-				return settings.Handlers.Raw(ctx, facade.ServerRequest{Server: "s", Method: "roots/list"})
-			}
-			return json.Marshal([]any{r.Node, r.Server, r.Epoch, r.Method, r.Target, r.Params})
-		}})
-	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
-	request := func(r Request) (json.RawMessage, error) {
-		r.Options = append(r.Options, facade.WithTimeout(time.Minute))
-		return c.Request(within(t), r)
-	}
-	for _, r := range []Request{
-		{Node: "forged", Server: "s", Epoch: 7, Method: "m", Target: "t", Params: []byte(`{"a":1}`)},
-		{Server: "s", Epoch: 7, Method: "m"},
-	} {
-		got, err := request(r)
-		require.NoError(t, err)
-		want, err := json.Marshal([]any{"a", r.Server, r.Epoch, r.Method, r.Target, r.Params})
-		require.NoError(t, err)
-		require.JSONEq(t, string(want), string(got))
-	}
-	_, err := request(Request{Server: "s", Epoch: 7, Method: "fail"})
-	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
-	require.ErrorContains(t, err, "fail of s")
-	_, err = request(Request{Server: "s", Epoch: 6, Method: "m"})
-	require.ErrorIs(t, err, ErrMoved)
-	handlers := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { return []byte(`"asked"`), nil }}
-	got, err := request(Request{Server: "s", Epoch: 7, Method: "ask", Options: []facade.CallOption{facade.WithCallHandlers(handlers)}})
-	require.NoError(t, err)
-	require.Equal(t, `"asked"`, string(got))
-}
 
 // noticing serves notices by a function, and returns a client.
 func noticing(t testing.TB, check func(string, uint64) error, notices func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error) *Client {
@@ -81,7 +32,7 @@ func noticing(t testing.TB, check func(string, uint64) error, notices func(ctx c
 // caller reaches the node.
 func TestClient_Notices(t *testing.T) {
 	ended := make(chan error, 1)
-	long := &mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", maxChunk)}
+	long := &mcpvisor.LogMessage{Level: "info", Text: strings.Repeat("x", framing.MaxChunk)}
 	short := &mcpvisor.LogMessage{Level: "info", Text: "x"}
 	c := noticing(t, nil, func(ctx context.Context, r Request, opened func(), notify func(transport.Notice)) error {
 		require.Equal(t, Request{Node: "a", Server: "s", Epoch: 1}, r)
@@ -218,47 +169,58 @@ func TestClient_Notices_slow(t *testing.T) {
 // TestNoticeStream_bound: notices that are not sent are bounded, for one server and for all; a gap is
 // told when there is room.
 func TestNoticeStream_bound(t *testing.T) {
-	s := newStream(nil, 1)
-	server := &serverStream{stream: s, server: &Server{config: ServerConfig{Check: always}}}
+	server, far := serverInMemory(t)
 	n := &noticeStream{stream: server, number: 1}
 	for range 1000 {
 		n.notify(transport.Notice{Kind: transport.ResourceUpdated, URI: "u"})
 	}
-	require.Len(t, s.out.ready, maxNoticesAhead)
-	kinds := func() (kinds []string) {
-		for packet := s.out.take(nil); len(packet) > 0; packet = s.out.take(nil) {
-			for len(packet) > 0 {
-				f, rest, err := readFrame(packet)
-				require.NoError(t, err)
-				packet = rest
+	require.Equal(t, maxNoticesAhead, n.ahead)
+	var sent []string
+	gaps := map[uint64]bool{} // of which streams
+	receive := func(until func() bool) {
+		for !until() {
+			all, err := far.next()
+			require.NoError(t, err)
+			for _, f := range all {
 				var got notice
 				require.NoError(t, json.Unmarshal(f.payload, &got))
-				kinds = append(kinds, got.Kind)
+				sent = append(sent, got.Kind)
+				gaps[f.call] = gaps[f.call] || got.Kind == noticeGap
 			}
 		}
-		return kinds
 	}
-	sent := kinds()
-	require.Len(t, sent, maxNoticesAhead+1)
-	require.Equal(t, noticeGap, sent[maxNoticesAhead])
+	server.Start(&server.server.running)
+	receive(func() bool { return gaps[1] })
+	require.Len(t, sent, maxNoticesAhead+1, "the gap is the last one")
 	require.Equal(t, []int{0, 0}, []int{n.ahead, n.bytes})
 	require.Zero(t, server.noticeBytes.Load())
 
-	big := transport.Notice{Kind: transport.ResourceUpdated, URI: strings.Repeat("u", maxChunk-100)}
+	big := transport.Notice{Kind: transport.ResourceUpdated, URI: strings.Repeat("u", framing.MaxChunk-100)}
 	streams := make([]*noticeStream, 100)
 	for i := range streams {
 		streams[i] = &noticeStream{stream: server, number: uint64(i)}
-		for range 20 {
+		for range 20 { // more than one server may have
 			streams[i].notify(big)
 		}
+		streams[i].mu.Lock()
 		require.LessOrEqual(t, streams[i].bytes, maxNoticeBytesAhead)
+		streams[i].mu.Unlock()
 	}
 	require.LessOrEqual(t, server.noticeBytes.Load(), int64(maxNoticeBytesStream))
-	kinds()
+	clear(gaps)
+	receive(func() bool { return server.noticeBytes.Load() == 0 })
+	require.Less(t, len(gaps), len(streams))
 	for _, other := range streams { // those that had no room at all
 		other.check()
 	}
-	require.Contains(t, kinds(), noticeGap)
+	receive(func() bool {
+		for i := range streams {
+			if !gaps[uint64(i)] {
+				return false
+			}
+		}
+		return true
+	})
 	for _, other := range streams {
 		require.False(t, other.gap)
 		require.Zero(t, other.ahead)
@@ -286,7 +248,7 @@ func TestClient_Notices_hostile(t *testing.T) {
 			s.send(whole(messageNotice, f.call, []byte(`{"kind":"of a later version"}`)))
 			s.send(whole(messageNotice, f.call, []byte(`{"kind":"log"}`)))
 			s.send(whole(messageNotice, f.call, []byte(`no JSON`)))
-			large := whole(messageNotice, f.call, append([]byte(`{"kind":"resource_updated","uri":"`), strings.Repeat("x", maxChunk-100)+`"}`...))
+			large := whole(messageNotice, f.call, append([]byte(`{"kind":"resource_updated","uri":"`), strings.Repeat("x", framing.MaxChunk-100)+`"}`...))
 			for range 500 { // 16 MB
 				s.send(large)
 			}
@@ -300,7 +262,7 @@ func TestClient_Notices_hostile(t *testing.T) {
 		entered <- struct{}{}
 		require.Eventually(t, func() bool { // it is slow until there is no more room
 			most = max(most, c.reportBytes.Load())
-			return most > maxReportBytes-maxChunk
+			return most > maxReportBytes-framing.MaxChunk
 		}, 20*time.Second, time.Millisecond)
 	}, func(n transport.Notice) {
 		if got++; n.Kind == transport.Gap {
@@ -334,7 +296,7 @@ func TestClient_hostile_task(t *testing.T) {
 				switch {
 				case err != nil:
 				case body == nil:
-					s.send(appendBegin(nil, 1, messageTask, f.call, 2*maxChunk, make([]byte, maxChunk)), whole(messageResult, f.call, nil))
+					s.send(begins(1, messageTask, f.call, 2*framing.MaxChunk, make([]byte, framing.MaxChunk)), whole(messageResult, f.call, nil))
 				default:
 					s.send(whole(messageTask, f.call, body))
 				}

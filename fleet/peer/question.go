@@ -11,6 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 )
 
 // An MCP server may ask during a call: for its caller's model, user or directories. The node of the
@@ -128,18 +130,18 @@ func (t *serverStream) askBy(ctx context.Context, number uint64, r facade.Server
 		t.mu.Unlock()
 	}()
 	body := binary.AppendUvarint(nil, id)
-	body = appendString(appendString(body, r.Server), r.Method)
-	question := &transfer{what: messageQuestion, call: number, body: append(body, r.Params...)}
-	t.out.add(question)
+	body = varint.AppendText(varint.AppendText(body, r.Server), r.Method)
+	question := &framing.Message{What: messageQuestion, Call: number, Body: append(body, r.Params...)}
+	t.Add(question)
 	select {
 	case got := <-answered:
 		return got.result, got.err
 	case <-ctx.Done():
-		if !t.out.withdraw(question) {
-			t.send(messageWithdraw, number, binary.AppendUvarint(nil, id))
+		if !t.Withdraw(question) {
+			t.Send(messageWithdraw, number, binary.AppendUvarint(nil, id))
 		}
 		return nil, context.Cause(ctx)
-	case <-t.ended:
+	case <-t.Ended():
 		return nil, errors.New("the node of the caller is gone")
 	}
 }
@@ -154,23 +156,23 @@ const (
 
 // answered hands an answer to the goroutine that waits for it.
 func (t *serverStream) answered(body []byte) error {
-	r := reader{rest: body}
-	id, kind := r.uint(), r.byte()
+	r := varint.Reader{Rest: body}
+	id, kind := r.Uint(), r.Byte()
 	var got reply
 	switch {
-	case r.failed:
+	case r.Failed:
 		return errors.New("an answer that cannot be read")
 	case kind == answerResult:
-		got.result = r.rest
+		got.result = r.Rest
 	case kind == answerRPCError:
 		rpc := new(jsonrpc.Error)
-		if got.err = rpc; json.Unmarshal(r.rest, rpc) != nil {
+		if got.err = rpc; json.Unmarshal(r.Rest, rpc) != nil {
 			got.err = errors.New("the node of the caller answered with an error that cannot be read")
 		}
 	case kind == answerGivenUp:
 		got.err = errGivenUp
 	default:
-		got.err = errors.New(string(r.rest))
+		got.err = errors.New(string(r.Rest))
 	}
 	t.mu.Lock()
 	waiting := t.questions[id]
@@ -185,10 +187,10 @@ func (t *serverStream) answered(body []byte) error {
 // question answers a question that came with the number of a call, in a goroutine of its own. p is the
 // call; nil: it has ended here.
 func (s *clientStream) question(p *pending, number uint64, body []byte) error {
-	r := reader{rest: body}
-	id := r.uint()
-	q := facade.ServerRequest{Server: r.string(), Method: r.string()}
-	if q.Params = r.rest; r.failed {
+	r := varint.Reader{Rest: body}
+	id := r.Uint()
+	q := facade.ServerRequest{Server: r.Text(), Method: r.Text()}
+	if q.Params = r.Rest; r.Failed {
 		return errors.New("a question that cannot be read")
 	}
 	if len(q.Params) == 0 {
@@ -213,7 +215,7 @@ func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 		return errors.New("more questions than may wait for an answer")
 	}
 	reply := func(b []byte) { // the question has its place until the answer is sent
-		s.out.add(&transfer{what: messageAnswer, call: number, body: b, done: func() {
+		s.Add(&framing.Message{What: messageAnswer, Call: number, Body: b, Done: func() {
 			s.mu.Lock()
 			delete(s.questions, id)
 			s.mu.Unlock()
@@ -234,9 +236,9 @@ func (s *clientStream) question(p *pending, number uint64, body []byte) error {
 
 // withdrawn ends the handler of a question: nobody waits for the answer.
 func (s *clientStream) withdrawn(body []byte) {
-	r := reader{rest: body}
+	r := varint.Reader{Rest: body}
 	s.mu.Lock()
-	cancel := s.questions[r.uint()]
+	cancel := s.questions[r.Uint()]
 	s.mu.Unlock()
 	if cancel != nil {
 		cancel()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 )
 
 // asking executes calls: "s/ask" asks its caller when ask allows it, others begin, and end when they may.
@@ -111,7 +112,8 @@ func TestQuestion_of_a_call_that_was_given_up(t *testing.T) {
 
 // TestQuestion_asks_by_another_call: see the test before, on the node of the server.
 func TestQuestion_asks_by_another_call(t *testing.T) {
-	s := &serverStream{stream: newStream(nil, 1<<20), questions: map[uint64]chan reply{}}
+	s, far := serverInMemory(t)
+	s.Start(&s.server.running)
 	a := &answerer{calls: map[uint64]string{7: "other", 9: "s", 8: "s"}}
 	result := make(chan error, 1)
 	ctx, cancel := context.WithCancel(within(t))
@@ -122,10 +124,9 @@ func TestQuestion_asks_by_another_call(t *testing.T) {
 	}()
 	var asked []uint64
 	for range 3 {
-		<-s.out.wake
-		for _, f := range frames(t, s.out.take(nil)) {
-			asked = append(asked, f.call)
-		}
+		f, err := far.receive(messageQuestion)
+		require.NoError(t, err)
+		asked = append(asked, f.call)
 		require.NoError(t, s.answered(append(binary.AppendUvarint(nil, uint64(len(asked))), answerGivenUp)))
 	}
 	require.ElementsMatch(t, []uint64{8, 9}, asked[:2], "calls of the server that asks come first")
@@ -135,7 +136,7 @@ func TestQuestion_asks_by_another_call(t *testing.T) {
 
 // TestQuestion_withdrawn: its handler ends, although the call that brought it has ended before.
 func TestQuestion_withdrawn(t *testing.T) {
-	s := &clientStream{stream: newStream(nil, 1<<20), link: &link{}, pending: map[uint64]*pending{}, questions: map[uint64]context.CancelFunc{}}
+	s, far := clientInMemory(t)
 	s.link.next.Store(1)
 	ref := &answererRef{ctx: within(t)}
 	asked := make(chan context.Context, 1)
@@ -152,10 +153,12 @@ func TestQuestion_withdrawn(t *testing.T) {
 	s.mu.Unlock()
 	v, err := s.onAccept(messageWithdraw, 1, 1)
 	require.NoError(t, err)
-	require.Equal(t, verdictKeep, v)
+	require.Equal(t, framing.Keep, v)
 	require.NoError(t, s.onDeliver(messageWithdraw, 1, []byte{5}, nil))
 	<-ctx.Done()
-	<-s.out.wake
-	s.out.take(nil)
+	_, err = far.receive(messageAnswer)
+	require.NoError(t, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	require.Empty(t, s.questions)
 }

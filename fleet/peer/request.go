@@ -3,8 +3,13 @@ package peer
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
+	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
@@ -31,7 +36,7 @@ type Request struct {
 //
 // Errors: those of [Route], and ErrUnavailable with the cause [ErrUnsupported].
 func (c *Client) Request(ctx context.Context, r Request) (json.RawMessage, error) {
-	args := append(appendString(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
+	args := append(varint.AppendText(make([]byte, 0, len(r.Method)+len(r.Params)+2), r.Method), r.Params...)
 	result, e := c.call(ctx, &call{method: methodRequest, server: r.Server, epoch: r.Epoch, target: r.Target, args: args, buffer: r.Buffer, into: r.Into, settings: c.config.Defaults}, r.Options)
 	if e != nil {
 		e.Op = r.Method + " of " + r.Server
@@ -45,14 +50,48 @@ func (t *serverStream) request(ctx context.Context, c *call, opts []facade.CallO
 	if t.server.config.Request == nil {
 		return nil, refused(c.server, c.epoch, ErrUnsupported)
 	}
-	args := reader{rest: c.args}
-	method := args.string()
-	if args.failed {
-		return nil, refused(c.server, c.epoch, errFrame)
+	args := varint.Reader{Rest: c.args}
+	method := args.Text()
+	if args.Failed {
+		return nil, refused(c.server, c.epoch, errUnreadable)
 	}
 	r := Request{Node: t.node, Server: c.server, Epoch: c.epoch, Method: method, Target: c.target, Options: opts}
-	if len(args.rest) > 0 {
-		r.Params = args.rest
+	if len(args.Rest) > 0 {
+		r.Params = args.Rest
 	}
 	return t.server.config.Request(ctx, r)
+}
+
+var errUnreadable = errors.New("a request that cannot be read")
+
+// Catalog gets the encoded catalog of a server from the node, and compares its digest, which is
+// SHA-256 in hexadecimal digits. The bytes are the caller's. A digest names one
+// content, so the request names no epoch, and needs no lease.
+//
+// Errors: ErrUnavailable with OutcomeNotSent if the node cannot be reached, has no such catalog, or
+// does not know the request ([ErrUnsupported]); ErrProtocol if the node answers with something else.
+func (c *Client) Catalog(ctx context.Context, server, digest string) ([]byte, error) {
+	op := "get the catalog of " + server
+	encoded, e := c.call(ctx, &call{method: methodCatalog, server: server, target: digest, settings: c.config.Defaults}, nil)
+	if e == nil && catalog.Digest(encoded) != digest {
+		e = &mcpvisor.Error{Server: server, Kind: mcpvisor.KindProtocol, Outcome: mcpvisor.OutcomeAnswered,
+			Cause: fmt.Errorf("node %q: %w", c.config.Node, catalog.ErrDigest)}
+	}
+	if e != nil {
+		e.Op = op
+		return nil, e
+	}
+	return encoded, nil
+}
+
+// catalog answers a request for a catalog.
+func (s *Server) catalog(c *call) (what byte, body []byte) {
+	if s.config.Catalog == nil {
+		return messageFailure, encodeFailure(refused(c.server, 0, ErrUnsupported))
+	}
+	encoded, err := s.config.Catalog(c.server, c.target)
+	if err != nil {
+		return messageFailure, encodeFailure(refused(c.server, 0, err))
+	}
+	return messageResult, encoded
 }

@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
@@ -117,178 +116,6 @@ func (r Route) do(ctx context.Context, op string, c *call, opts []facade.CallOpt
 	return nil, e
 }
 
-// pending is a call in flight. Its caller owns it, except for what mu guards.
-type pending struct {
-	number    uint64
-	server    string
-	epoch     uint64
-	sent      *transfer // set before the stream knows the call
-	handlers  *facade.CallHandlers
-	answerer  *answererRef      // of handlers
-	relay     *facade.TaskRelay // of the caller; nil: the result is no task
-	notices   *noticeFuncs      // nil: the call has none
-	waiting   *atomic.Int64     // bytes of reports, of all calls of the client
-	maxResult int
-	wake      chan struct{} // has room for one
-
-	mu       sync.Mutex
-	room     *room  // of held
-	held     *place // what the result has of the room of the stream; nil: nothing
-	begun    bool   // its result or failure begins to come
-	finished bool
-	result   json.RawMessage
-	err      *mcpvisor.Error
-	task     facade.TaskRelay // what the result is, if it is a task
-	reports  []report         // not delivered yet
-	bytes    int              // of reports
-	dropped  bool             // a report, since the last that was delivered
-	closed   bool             // nobody gets reports any longer
-}
-
-// report is a report of progress, a log message, or a notice.
-type report struct {
-	what byte
-	body []byte
-}
-
-// Bounds of the reports that wait for slow callers: those of one call, as in the facade, and of all
-// calls of a client. Further ones are dropped.
-const (
-	maxReports         = 8192
-	maxReportBytes     = 1 << 20
-	maxReportBytesLink = 32 << 20
-)
-
-func (p *pending) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-// begins notes that the answer begins to come. There may be one.
-func (p *pending) begins(what byte) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.begun {
-		return fmt.Errorf("a second answer (kind %d) to call %d", what, p.number)
-	}
-	p.begun = true
-	return nil
-}
-
-// hasBegun reports whether the answer begins to come.
-func (p *pending) hasBegun() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.begun
-}
-
-func (p *pending) finish(result json.RawMessage, err *mcpvisor.Error) {
-	p.mu.Lock()
-	if !p.finished {
-		p.finished, p.result, p.err = true, result, err
-	}
-	p.mu.Unlock()
-	p.signal()
-}
-
-func (p *pending) report(what byte, body []byte) {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return
-	}
-	if len(p.reports) < maxReports && p.bytes+len(body) <= maxReportBytes && p.waiting.Load()+int64(len(body)) <= maxReportBytesLink {
-		p.reports = append(p.reports, report{what, body})
-		p.bytes += len(body)
-		p.waiting.Add(int64(len(body)))
-	} else {
-		p.dropped = true
-	}
-	p.mu.Unlock()
-	p.signal()
-}
-
-// next returns what has come since the last call. dropped: and more than that.
-func (p *pending) next() (reports []report, dropped, finished bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	reports, dropped = p.reports, p.dropped
-	p.waiting.Add(-int64(p.bytes))
-	p.reports, p.bytes, p.dropped = nil, 0, false
-	return reports, dropped, p.finished
-}
-
-// holds keeps the room of a long result until the call returns. false: it does not.
-func (p *pending) holds(r *room, held *place) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || p.held != nil {
-		return false
-	}
-	p.room, p.held = r, held
-	return true
-}
-
-// close drops the reports that nobody gets any longer, and gives the room of the result back.
-func (p *pending) close() {
-	p.mu.Lock()
-	p.waiting.Add(-int64(p.bytes))
-	p.reports, p.bytes, p.closed = nil, 0, true
-	room, held := p.room, p.held
-	p.held = nil
-	p.mu.Unlock()
-	if held != nil {
-		room.release(held)
-	}
-}
-
-// largeResult is the length in bytes from which a result counts where it goes; see [Route.Into].
-const largeResult = 64 << 10
-
-// enter takes the result of a call that has ended, and makes room for it where it goes.
-func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *mcpvisor.Error) {
-	result, e := p.take()
-	if e != nil || request.buffer == nil || len(result) < largeResult {
-		return result, e
-	}
-	share := request.buffer.Share()
-	if request.into != nil {
-		defer request.into.TakeOver(&share)
-	} else {
-		defer share.Release()
-	}
-	if !request.ends.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, request.ends, errUntil)
-		defer cancel()
-	}
-	if share.GrowPatiently(ctx, request.over, len(result), resultPatience) {
-		return result, nil
-	}
-	e = &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: errNoRoom,
-		Hint: "make fewer calls with large results at a time, or raise Limits.MaxBufferBytes"}
-	select {
-	case <-request.over:
-		e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, errOver, ""
-	default:
-		if ctx.Err() != nil {
-			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), ""
-		}
-		if e.Cause == errUntil {
-			e.Kind = mcpvisor.KindTimeout
-		}
-	}
-	return nil, e
-}
-
-// resultPatience is that of a local server's answers, which hold up its other ones meanwhile, as
-// results do that have the room of a stream.
-var resultPatience = budget.Patience{Still: 3 * time.Second, Most: 15 * time.Second, Interval: 200 * time.Millisecond}
-
-var errNoRoom = errors.New("the result was dropped: other large results of the server are being read or decoded")
-
 // call makes a call with options over its settings, and waits for its end.
 func (c *Client) call(ctx context.Context, request *call, opts []facade.CallOption) (json.RawMessage, *mcpvisor.Error) {
 	settings := &request.settings
@@ -375,7 +202,7 @@ func (l *link) join(h *facade.CallHandlers) (ref *answererRef, leave func()) {
 
 // call sends a call on the stream and waits for its end.
 func (s *clientStream) call(ctx context.Context, p *pending, request *call) (result json.RawMessage, e *mcpvisor.Error) {
-	t := &transfer{what: messageCall, call: p.number, body: request.append(make([]byte, 0, len(request.args)+len(request.server)+len(request.target)+64))}
+	t := &framing.Message{What: messageCall, Call: p.number, Body: request.append(make([]byte, 0, len(request.args)+len(request.server)+len(request.target)+64))}
 	p.sent = t
 	s.mu.Lock()
 	s.pending[p.number] = p
@@ -387,13 +214,13 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		delete(s.pending, p.number)
 		s.mu.Unlock()
 		p.close()
-		if !ended && !s.out.withdraw(t) {
-			s.send(messageCancel, p.number, nil)
+		if !ended && !s.Withdraw(t) {
+			s.Send(messageCancel, p.number, nil)
 		}
 	}()
-	send := s.out.add
+	send := s.Add
 	if few {
-		send = s.sendNow
+		send = s.SendNow
 	}
 	if !send(t) && s.left.Load() {
 		p.finish(nil, refused(request.server, request.epoch, errLeaving(s.link.client.config.Node)))
@@ -407,8 +234,8 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 	over, late := request.over, (<-chan time.Time)(nil)
 	giveUp := func(kind mcpvisor.ErrorKind, why error) *mcpvisor.Error {
 		e := &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: kind, Outcome: mcpvisor.OutcomeNotSent, Cause: why}
-		if !s.out.withdraw(t) {
-			s.send(messageCancel, p.number, nil)
+		if !s.Withdraw(t) {
+			s.Send(messageCancel, p.number, nil)
 			e.Outcome = mcpvisor.OutcomeUnknown
 		}
 		return e
@@ -445,13 +272,13 @@ func (s *clientStream) call(ctx context.Context, p *pending, request *call) (res
 		case <-expired:
 			ended = true
 			return nil, giveUp(mcpvisor.KindTimeout, errUntil)
-		case <-s.ended:
+		case <-s.Ended():
 			ended = true
 			if _, _, finished := p.next(); finished {
 				return p.enter(ctx, request)
 			}
-			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.err)
-			if s.out.withdraw(t) {
+			gone := fmt.Errorf("node %q is gone: %w", s.link.client.config.Node, s.Err())
+			if s.Withdraw(t) {
 				return nil, refused(request.server, request.epoch, gone)
 			}
 			return nil, &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown, Cause: gone}
@@ -469,24 +296,6 @@ var (
 	errOver  = errors.New("the session of the caller is over")
 	errUntil = errors.New("the call takes too long as a whole")
 )
-
-// deliver calls the function of the caller.
-func (r *report) deliver(request *call) {
-	switch r.what {
-	case messageProgress:
-		var p mcpvisor.Progress
-		if request.settings.Progress != nil && json.Unmarshal(r.body, &p) == nil {
-			request.settings.Progress(p)
-		}
-	case messageLog:
-		var m mcpvisor.LogMessage
-		if request.settings.LogMessages != nil && json.Unmarshal(r.body, &m) == nil {
-			request.settings.LogMessages(m)
-		}
-	case messageNotice:
-		request.notices.deliver(r.body)
-	}
-}
 
 // IsMoved reports whether another route may execute a call that has failed with err: the server has
 // moved, or the node has lost its lease.

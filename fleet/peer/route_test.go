@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
@@ -222,7 +223,7 @@ func TestRoute_relay(t *testing.T) {
 func TestRoute_sizes(t *testing.T) {
 	route := pair(t, echo).Route("s", 1)
 	random := rand.NewChaCha8([32]byte{})
-	sizes := []int{0, 1, 100, maxChunk - 100, maxChunk - 1, maxChunk, maxChunk + 1, 2 * maxChunk, 3*maxChunk + 1, 1 << 20, 20 << 20}
+	sizes := []int{0, 1, 100, framing.MaxChunk - 100, framing.MaxChunk - 1, framing.MaxChunk, framing.MaxChunk + 1, 2 * framing.MaxChunk, 3*framing.MaxChunk + 1, 1 << 20, 20 << 20}
 	var wg sync.WaitGroup
 	for range 3 {
 		for _, size := range sizes {
@@ -323,13 +324,13 @@ func TestRoute_deadline(t *testing.T) {
 func TestRoute_late_answer(t *testing.T) {
 	a := newAuthority(t)
 	send := make(chan struct{})
-	chunk := make([]byte, maxChunk)
+	chunk := make([]byte, framing.MaxChunk)
 	address := hostileServer(t, identity(t, a, "b"), func(s rawStream) {
 		s.send(welcome("b"))
 		if f, err := s.receive(messageCall); err == nil {
-			s.send(appendBegin(nil, 1, messageResult, f.call, 2*maxChunk, chunk))
+			s.send(begins(1, messageResult, f.call, 2*framing.MaxChunk, chunk))
 			<-send
-			s.send(appendMore(nil, 1, chunk))
+			s.send(more(1, chunk))
 		}
 	})
 	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
@@ -365,7 +366,7 @@ func TestRoute_late_answer(t *testing.T) {
 	close(send)
 	last := <-got
 	require.NoError(t, last.err)
-	require.Len(t, last.result, 2*maxChunk)
+	require.Len(t, last.result, 2*framing.MaxChunk)
 }
 
 // TestRoute_node_gone: calls in flight have an unknown outcome, new ones are not sent, and the

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
 
@@ -33,11 +34,6 @@ const (
 	maxHelloBytes   = 4 << 10
 	maxReportsAhead = 64 // of progress and log messages that wait to be sent, for each call
 )
-
-// version is the version of the protocol. A node speaks it and the one before: each end says its
-// own, and the lower one is spoken. Since 2 there are requests other than calls, and a call of an
-// unknown kind is refused; before, it ended the stream.
-const version = 2
 
 // ServerConfig configures a [Server].
 type ServerConfig struct {
@@ -88,12 +84,6 @@ type Server struct {
 	leaving bool                   // guarded by mu; see Shutdown
 }
 
-// hello is what both ends of a stream say first.
-type hello struct {
-	Version int    `json:"version"`
-	Node    string `json:"node"`
-}
-
 // NewServer makes a server, which [Server.Serve] starts.
 func NewServer(config ServerConfig) (*Server, error) {
 	node, err := config.Identity.Node()
@@ -104,19 +94,11 @@ func NewServer(config ServerConfig) (*Server, error) {
 		return nil, errors.New("peer: a server needs Local and Check")
 	}
 	s := &Server{config: config.withDefaults(), node: node, streams: map[*serverStream]bool{}}
-	s.grpc = grpc.NewServer(
+	s.grpc = grpc.NewServer(append(framing.ServerOptions(streamsPerLink),
 		grpc.Creds(credentials.NewTLS(config.Identity.serverTLS(config.Allow))),
-		grpc.ForceServerCodecV2(codec{}),
-		grpc.MaxRecvMsgSize(maxPacket),
 		grpc.MaxConcurrentStreams(2*streamsPerLink),
-		grpc.ConnectionTimeout(helloTimeout),
-		grpc.StaticStreamWindowSize(streamWindow),
-		grpc.StaticConnWindowSize(streamsPerLink*streamWindow),
-	)
-	s.grpc.RegisterService(&grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{
-		StreamName: streamName, ServerStreams: true, ClientStreams: true,
-		Handler: func(_ any, stream grpc.ServerStream) error { return s.serveStream(stream) },
-	}}}, nil)
+		grpc.ConnectionTimeout(helloTimeout))...)
+	framing.Register(s.grpc, s.serveStream)
 	return s, nil
 }
 
@@ -151,7 +133,7 @@ func nodeOf(ctx context.Context) (string, error) {
 
 // serverStream is one stream of another node.
 type serverStream struct {
-	*stream
+	*framing.Stream
 	server *Server
 	node   string
 	hello  chan hello
@@ -182,7 +164,7 @@ type served struct {
 	stream  *serverStream
 	room    facade.ResultRoom // what the result holds of the buffers of the facade
 	reports reports
-	answer  transfer
+	answer  framing.Message
 }
 
 func (s *Server) serveStream(grpc grpc.ServerStream) error {
@@ -190,16 +172,13 @@ func (s *Server) serveStream(grpc grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	t := &serverStream{stream: newStream(grpc, s.config.RoomBytes/streamsPerLink), server: s, node: node, hello: make(chan hello, 1),
+	t := &serverStream{server: s, node: node, hello: make(chan hello, 1),
 		calls: map[uint64]*served{}, answerers: map[uint64]*answerer{}, questions: map[uint64]chan reply{}, notices: map[uint64]*noticeStream{}}
-	t.accept, t.deliver = t.onAccept, t.onDeliver
-	// They end when this function has returned, because the stream of gRPC ends then: a peer that
-	// does not read may block them until that.
-	s.running.Go(t.write)
-	s.running.Go(t.read)
+	t.Stream = framing.New(grpc, framing.Config{RoomBytes: s.config.RoomBytes / streamsPerLink, Accept: t.onAccept, Deliver: t.onDeliver})
+	t.Start(&s.running) // until this function has returned, because the stream of gRPC ends then
 	t.run()
 	t.endCalls()
-	return t.err
+	return t.Err()
 }
 
 // endCalls ends the contexts of all calls when the stream has ended, and lets none begin.
@@ -256,31 +235,31 @@ func (t *serverStream) run() {
 	select {
 	case h := <-t.hello:
 		if h.Node != t.node || h.Version < version-1 || h.Version < 1 {
-			t.end(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", t.node, h.Node, h.Version, version, version-1))
+			t.End(fmt.Errorf("node %q says that it is node %q, with version %d of the protocol; this node speaks %d and %d", t.node, h.Node, h.Version, version, version-1))
 			return
 		}
 	case <-timer.C:
-		t.end(errors.New("the client does not say who it is"))
+		t.End(errors.New("the client does not say who it is"))
 		return
-	case <-t.ended:
+	case <-t.Ended():
 		return
 	}
 	b, err := json.Marshal(hello{Version: version, Node: t.server.node})
 	if err != nil {
-		t.end(err)
+		t.End(err)
 		return
 	}
-	t.send(messageWelcome, 0, b)
+	t.Send(messageWelcome, 0, b)
 	t.server.join(t)
 	defer t.server.leave(t)
 	for tick := time.NewTicker(beatInterval); ; {
 		select {
 		case <-tick.C:
-			if t.silence() > silenceLimit {
-				t.end(errSilent)
+			if t.Silence() > silenceLimit {
+				t.End(errSilent)
 			}
 			t.checkNotices()
-		case <-t.ended:
+		case <-t.Ended():
 			tick.Stop()
 			return
 		}
@@ -290,46 +269,39 @@ func (t *serverStream) run() {
 // errSilent is why a link is closed on which nothing comes.
 var errSilent = fmt.Errorf("nothing has come from the peer for %v", silenceLimit)
 
-func (t *serverStream) onAccept(what byte, number, total uint64) (verdict, error) {
+func (t *serverStream) onAccept(what byte, number, total uint64) (framing.Verdict, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.greeted != (what != messageHello) {
-		return verdictIgnore, fmt.Errorf("a message of kind %d at a time when none may come", what)
+		return framing.Ignore, fmt.Errorf("a message of kind %d at a time when none may come", what)
 	}
 	switch what {
 	case messageHello:
 		t.greeted = true
-		return verdictKeep, tooLong(what, total, maxHelloBytes)
+		return framing.Keep, tooLong(what, total, maxHelloBytes)
 	case messageCall:
 		switch {
 		case t.lastCall:
-			return verdictIgnore, errors.New("a call after the last one")
+			return framing.Ignore, errors.New("a call after the last one")
 		case t.calls[number] != nil:
-			return verdictIgnore, fmt.Errorf("call %d is made twice", number)
+			return framing.Ignore, fmt.Errorf("call %d is made twice", number)
 		case total > uint64(t.server.config.MaxCallBytes):
-			return verdictIgnore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
+			return framing.Ignore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent,
 				Cause: fmt.Errorf("the call has %d bytes, and the node accepts %d", total, t.server.config.MaxCallBytes)})
 		case t.held >= t.server.config.MaxCalls/streamsPerLink:
-			return verdictIgnore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
+			return framing.Ignore, t.refuseLocked(number, &mcpvisor.Error{Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeNotSent,
 				RetryAfter: refusedRetryAfter, Cause: errors.New("the node executes as many calls of this node as it may")})
 		}
-		if len(t.incoming) >= t.server.config.MaxCalls/streamsPerLink {
-			return verdictIgnore, errors.New("too many calls begin and do not come")
+		if t.Incoming() >= t.server.config.MaxCalls/streamsPerLink {
+			return framing.Ignore, errors.New("too many calls begin and do not come")
 		}
-		return verdictKeep, nil
+		return framing.Keep, nil
 	case messageCancel, messageBeat, messageLastCall:
-		return verdictKeep, tooLong(what, total, 16)
+		return framing.Keep, tooLong(what, total, 16)
 	case messageAnswer:
-		return verdictKeep, tooLong(what, total, uint64(t.server.config.MaxCallBytes))
+		return framing.Keep, tooLong(what, total, uint64(t.server.config.MaxCallBytes))
 	}
-	return verdictIgnore, nil // of a later version
-}
-
-func tooLong(what byte, total, limit uint64) error {
-	if total > limit {
-		return fmt.Errorf("a message of kind %d with %d bytes", what, total)
-	}
-	return nil
+	return framing.Ignore, nil // of a later version
 }
 
 // refuseLocked answers a call that is not kept.
@@ -338,7 +310,7 @@ func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
 		return errors.New("it makes calls that are refused, and reads no answer")
 	}
 	t.refusals++
-	t.out.add(&transfer{what: messageFailure, call: number, body: encodeFailure(e), done: func() {
+	t.Add(&framing.Message{What: messageFailure, Call: number, Body: encodeFailure(e), Done: func() {
 		t.mu.Lock()
 		t.refusals--
 		t.endIfAnsweredLocked()
@@ -347,8 +319,8 @@ func (t *serverStream) refuseLocked(number uint64, e *mcpvisor.Error) error {
 	return nil
 }
 
-func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *place) error {
-	t.room.release(held)
+func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *framing.Place) error {
+	held.Release()
 	switch what {
 	case messageHello:
 		var h hello
@@ -358,7 +330,7 @@ func (t *serverStream) onDeliver(what byte, number uint64, body []byte, held *pl
 		t.hello <- h
 	case messageBeat:
 		if t.beats.CompareAndSwap(false, true) { // of beats that come faster than they are answered, one
-			t.out.add(&transfer{what: messageBeatBack, done: func() { t.beats.Store(false) }})
+			t.Add(&framing.Message{What: messageBeatBack, Done: func() { t.beats.Store(false) }})
 		}
 	case messageCall:
 		return t.begin(number, body)
@@ -426,19 +398,19 @@ func (t *serverStream) begin(number uint64, body []byte) error {
 func (t *serverStream) execute(e *served) {
 	defer t.server.running.Done()
 	defer e.end(context.Canceled)
-	e.answer.call, e.answer.done = e.number, e.answered
-	e.answer.what, e.answer.body = t.executeSafely(e)
+	e.answer.Call, e.answer.Done = e.number, e.answered
+	e.answer.What, e.answer.Body = t.executeSafely(e)
 	t.mu.Lock()
 	delete(t.calls, e.number)
 	delete(t.notices, e.number)
 	few := len(t.calls) < fewCalls
 	t.mu.Unlock()
-	send := t.out.add
+	send := t.Add
 	if few {
-		send = t.sendNow
+		send = t.SendNow
 	}
 	if !send(&e.answer) {
-		e.answer.callDone()
+		e.answered()
 	}
 }
 
@@ -468,7 +440,7 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 	if err := t.server.config.Check(c.server, c.epoch); err != nil {
 		return messageFailure, encodeFailure(refused(c.server, c.epoch, err))
 	}
-	e.reports.stream, e.reports.call = t.stream, e.number
+	e.reports.stream, e.reports.call = t.Stream, e.number
 	if c.progress {
 		c.settings.Progress = func(p mcpvisor.Progress) { e.reports.send(messageProgress, p) }
 	}
@@ -508,7 +480,7 @@ func (t *serverStream) executeSafely(e *served) (what byte, body []byte) {
 // reports sends progress and log messages about a call. When the peer does not read, only some are
 // kept, and further ones are dropped.
 type reports struct {
-	stream *stream
+	stream *framing.Stream
 	call   uint64
 
 	mu    sync.Mutex
@@ -517,7 +489,7 @@ type reports struct {
 
 func (r *reports) send(what byte, report any) {
 	body, err := json.Marshal(report)
-	if err != nil || len(body) > maxChunk {
+	if err != nil || len(body) > framing.MaxChunk {
 		return
 	}
 	r.mu.Lock()
@@ -529,7 +501,7 @@ func (r *reports) send(what byte, report any) {
 	if full {
 		return
 	}
-	r.stream.out.add(&transfer{what: what, call: r.call, body: body, done: func() {
+	r.stream.Add(&framing.Message{What: what, Call: r.call, Body: body, Done: func() {
 		r.mu.Lock()
 		r.ahead--
 		r.mu.Unlock()

@@ -1,7 +1,6 @@
 package peer
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,12 +9,6 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/transport"
 )
-
-// helloOf is a greeting with a version.
-func helloOf(what byte, node string, version int) []byte {
-	b, _ := json.Marshal(hello{Version: version, Node: node})
-	return whole(what, 0, b)
-}
 
 // TestVersion_older_server: a node of the version before, which ends the stream at a call that it
 // does not know, gets none: the request is refused here. Calls are made.

@@ -1,4 +1,4 @@
-package peer
+package framing
 
 import "sync"
 
@@ -11,19 +11,21 @@ type room struct {
 
 	mu    sync.Mutex
 	used  int      // guarded by mu
-	queue []*place // guarded by mu
+	queue []*Place // guarded by mu
 }
 
-// place is the room of one message.
-type place struct {
+// Place is what one long message has of the bytes that its stream may receive at a time, or its turn to
+// get them.
+type Place struct {
+	room    *room
 	bytes   int
 	held    bool   // guarded by the mutex of the room
 	granted func() // called once, when there is room; it must not block
 }
 
 // reserve calls granted as soon as there is room; perhaps before it returns.
-func (r *room) reserve(bytes int, granted func()) *place {
-	p := &place{bytes: bytes, granted: granted}
+func (r *room) reserve(bytes int, granted func()) *Place {
+	p := &Place{room: r, bytes: bytes, granted: granted}
 	r.mu.Lock()
 	r.queue = append(r.queue, p)
 	due := r.admitLocked()
@@ -32,11 +34,12 @@ func (r *room) reserve(bytes int, granted func()) *place {
 	return p
 }
 
-// release gives the room of a message back, or its place in the queue. nil: there is none.
-func (r *room) release(p *place) {
+// Release gives the room of a message back, or its place in the queue. nil: there is none.
+func (p *Place) Release() {
 	if p == nil {
 		return
 	}
+	r := p.room
 	r.mu.Lock()
 	if p.held {
 		p.held = false

@@ -1,6 +1,7 @@
-package peer
+package framing
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -9,7 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// The streams of a link are bidirectional streams of gRPC, whose messages are packets as they are.
+// A stream is a bidirectional one of gRPC, whose messages are packets as they are.
 const (
 	serviceName = "mcpvisor.fleet.Peer"
 	streamName  = "Link"
@@ -22,10 +23,43 @@ const streamWindow = 1 << 20
 
 var linkDesc = grpc.StreamDesc{StreamName: streamName, ServerStreams: true, ClientStreams: true}
 
-// packets is a stream of gRPC.
-type packets interface {
+// Packets carries the packets of one stream: a stream of gRPC, or one end of a [Pipe].
+type Packets interface {
+	// SendMsg takes a packet, which may be written after it has returned.
 	SendMsg(m any) error
+	// RecvMsg gets the next packet into a *[]byte.
 	RecvMsg(m any) error
+}
+
+// DialOptions are those of a connection with this many streams.
+func DialOptions(streams int32) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(codec{}), grpc.MaxCallRecvMsgSize(maxPacket), grpc.MaxCallSendMsgSize(maxPacket)),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(streams * streamWindow),
+	}
+}
+
+// ServerOptions are those of a server whose connections have this many streams.
+func ServerOptions(streams int32) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.MaxRecvMsgSize(maxPacket),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(streams * streamWindow),
+	}
+}
+
+// Open opens a stream on a connection that was made with [DialOptions]. It ends with ctx.
+func Open(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientStream, error) {
+	return conn.NewStream(ctx, &linkDesc, methodName)
+}
+
+// Register has a server that was made with [ServerOptions] handle the streams that are opened on it. A
+// stream ends when its handler returns.
+func Register(s *grpc.Server, handle func(stream grpc.ServerStream) error) {
+	desc := linkDesc
+	desc.Handler = func(_ any, stream grpc.ServerStream) error { return handle(stream) }
+	s.RegisterService(&grpc.ServiceDesc{ServiceName: serviceName, HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}, nil)
 }
 
 // codec passes packets to gRPC and back. A *packet or *[]byte that is sent belongs to gRPC; a *[]byte that
@@ -41,13 +75,13 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	case *[]byte:
 		return mem.BufferSlice{mem.SliceBuffer(*v)}, nil
 	}
-	return nil, fmt.Errorf("peer: %T is no packet", v)
+	return nil, fmt.Errorf("framing: %T is no packet", v)
 }
 
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	b, ok := v.(*[]byte)
 	if !ok {
-		return fmt.Errorf("peer: %T is no packet", v)
+		return fmt.Errorf("framing: %T is no packet", v)
 	}
 	n := data.Len()
 	if cap(*b) < n {

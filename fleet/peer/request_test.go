@@ -10,12 +10,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/fleet/internal/catalog"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
 )
 
 // TestClient_Catalog: a catalog comes as it is, short or long, without a check of the epoch; what
@@ -71,7 +74,7 @@ func TestClient_Catalog_hostile(t *testing.T) {
 			case "lie":
 				s.send(whole(messageResult, f.call, []byte("something else")))
 			case "long":
-				s.send(appendBegin(nil, f.call, messageResult, f.call, catalog.MaxBytes+1, make([]byte, maxChunk)))
+				s.send(begins(f.call, messageResult, f.call, catalog.MaxBytes+1, make([]byte, framing.MaxChunk)))
 			default:
 				s.send(whole(messageResult, f.call, []byte("good")))
 			}
@@ -145,4 +148,54 @@ func BenchmarkClient_Catalog(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestClient_Request: a request arrives as it was made, with the node that its certificate names,
+// and its error comes back.
+func TestClient_Request(t *testing.T) {
+	a := newAuthority(t)
+	_, address := serve(t, ServerConfig{Identity: identity(t, a, "b"), Local: echo,
+		Check: func(_ string, epoch uint64) error {
+			if epoch != 7 {
+				return ErrMoved
+			}
+			return nil
+		},
+		Request: func(ctx context.Context, r Request) (json.RawMessage, error) {
+			settings, err := facade.CallSettings{}.With(r.Options...)
+			if err != nil || settings.Timeout != time.Minute {
+				return nil, fmt.Errorf("%v: %w", settings, err)
+			}
+			if r.Method == "fail" {
+				return nil, &mcpvisor.Error{Server: "s", Kind: mcpvisor.KindInvalid, Outcome: mcpvisor.OutcomeNotSent}
+			}
+			if r.Method == "ask" {
+				return settings.Handlers.Raw(ctx, facade.ServerRequest{Server: "s", Method: "roots/list"})
+			}
+			return json.Marshal([]any{r.Node, r.Server, r.Epoch, r.Method, r.Target, r.Params})
+		}})
+	c := connect(t, ClientConfig{Identity: identity(t, a, "a"), Address: address})
+	request := func(r Request) (json.RawMessage, error) {
+		r.Options = append(r.Options, facade.WithTimeout(time.Minute))
+		return c.Request(within(t), r)
+	}
+	for _, r := range []Request{
+		{Node: "forged", Server: "s", Epoch: 7, Method: "m", Target: "t", Params: []byte(`{"a":1}`)},
+		{Server: "s", Epoch: 7, Method: "m"},
+	} {
+		got, err := request(r)
+		require.NoError(t, err)
+		want, err := json.Marshal([]any{"a", r.Server, r.Epoch, r.Method, r.Target, r.Params})
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(got))
+	}
+	_, err := request(Request{Server: "s", Epoch: 7, Method: "fail"})
+	require.ErrorIs(t, err, mcpvisor.ErrInvalid)
+	require.ErrorContains(t, err, "fail of s")
+	_, err = request(Request{Server: "s", Epoch: 6, Method: "m"})
+	require.ErrorIs(t, err, ErrMoved)
+	handlers := &facade.CallHandlers{Raw: func(context.Context, facade.ServerRequest) (json.RawMessage, error) { return []byte(`"asked"`), nil }}
+	got, err := request(Request{Server: "s", Epoch: 7, Method: "ask", Options: []facade.CallOption{facade.WithCallHandlers(handlers)}})
+	require.NoError(t, err)
+	require.Equal(t, `"asked"`, string(got))
 }

@@ -1,4 +1,4 @@
-package peer
+package framing
 
 import "sync"
 
@@ -6,27 +6,26 @@ import "sync"
 // a peer that sends such frames and reads nothing is cut.
 const maxControl = 4096
 
-// transfer is one message on its way out. The outbox owns its fields, except those that are set
-// before it is added.
-type transfer struct {
-	what byte
-	call uint64
-	body []byte
-	done func() // called once, when the last byte was taken or the message was given up; nil for none
+// Message is one message on its way out. Whoever makes it sets the exported fields before it is added,
+// and leaves it to its stream then.
+type Message struct {
+	What byte   // its kind
+	Call uint64 // what it is about
+	Body []byte // of MaxMessage bytes at most
+	Done func() // called once, when the last byte was taken or the message was given up; nil for none
 
 	message uint64 // of a begun one
 	sent    int
-	credit  bool // for all of it
-	state   transferState
+	state   messageState
 }
 
-type transferState byte
+type messageState byte
 
 const (
-	transferQueued transferState = iota
-	transferAwaitsCredit
-	transferTaken
-	transferGone // withdrawn, dropped, or the stream has ended
+	messageQueued messageState = iota
+	messageAwaitsCredit
+	messageTaken
+	messageGone // withdrawn, dropped, or the stream has ended
 )
 
 // outbox holds what is to be sent on one stream. Any goroutine may add. A goroutine that has claimed it takes
@@ -36,23 +35,23 @@ type outbox struct {
 
 	mu       sync.Mutex
 	closed   bool
-	noCalls  bool   // further calls are refused
+	noMore   byte   // a kind of messages that is refused; 0: none
 	last     uint64 // number of the last message that was begun
 	ending   bool   // the stream ends when everything is sent
 	sending  bool   // somebody sends a packet
 	control  []byte // frames
 	controls int
-	ready    []*transfer // the next chunk of each, in turn
-	waiting  map[uint64]*transfer
+	ready    []*Message // the next chunk of each, in turn
+	waiting  map[uint64]*Message
 
-	done []*transfer // what take has finished; owned by whoever has claimed
+	done []*Message // what take has finished; owned by whoever has claimed
 }
 
 // maxKept is the longest list whose memory is kept for the next packet.
 const maxKept = 1 << 10
 
 func newOutbox() *outbox {
-	return &outbox{wake: make(chan struct{}, 1), waiting: map[uint64]*transfer{}}
+	return &outbox{wake: make(chan struct{}, 1), waiting: map[uint64]*Message{}}
 }
 
 func (o *outbox) signal() {
@@ -62,14 +61,14 @@ func (o *outbox) signal() {
 	}
 }
 
-// add queues a message. It reports false if the stream has ended, or may have no further call.
-func (o *outbox) add(t *transfer) bool {
+// add queues a message. It reports false if the stream has ended, or refuses its kind.
+func (o *outbox) add(m *Message) bool {
 	o.mu.Lock()
-	if o.closed || o.noCalls && t.what == messageCall {
+	if o.closed || o.noMore != 0 && m.What == o.noMore {
 		o.mu.Unlock()
 		return false
 	}
-	o.ready = append(o.ready, t)
+	o.ready = append(o.ready, m)
 	o.mu.Unlock()
 	o.signal()
 	return true
@@ -89,18 +88,18 @@ func (o *outbox) claim() bool {
 
 // claimFor is claim and take for a message that is not added: it appends the packet to b. It reports
 // false if other messages are there or being sent.
-func (o *outbox) claimFor(t *transfer, b []byte) ([]byte, bool) {
+func (o *outbox) claimFor(m *Message, b []byte) ([]byte, bool) {
 	o.mu.Lock()
-	if o.closed || o.noCalls && t.what == messageCall || o.sending || len(o.ready) > 0 || len(o.control) > 0 {
+	if o.closed || o.noMore != 0 && m.What == o.noMore || o.sending || len(o.ready) > 0 || len(o.control) > 0 {
 		o.mu.Unlock()
 		return b, false
 	}
 	o.sending = true
-	b = appendWhole(b, t.what, t.call, t.body)
-	t.state = transferTaken
+	b = appendWhole(b, m.What, m.Call, m.Body)
+	m.state = messageTaken
 	o.mu.Unlock()
-	t.body = nil
-	t.callDone()
+	m.Body = nil
+	m.callDone()
 	return b, true
 }
 
@@ -129,30 +128,30 @@ func (o *outbox) addControl(kind byte, message uint64) bool {
 }
 
 // withdraw gives a message up, and reports whether the peer cannot have all of it.
-func (o *outbox) withdraw(t *transfer) bool {
+func (o *outbox) withdraw(m *Message) bool {
 	o.mu.Lock()
-	state := t.state
-	if state == transferTaken {
+	state := m.state
+	if state == messageTaken {
 		o.mu.Unlock()
 		return false
 	}
-	t.state = transferGone
-	if t.message != 0 && state != transferGone && !o.closed {
-		delete(o.waiting, t.message)
+	m.state = messageGone
+	if m.message != 0 && state != messageGone && !o.closed {
+		delete(o.waiting, m.message)
 		o.controls++
-		o.control = appendControl(o.control, frameDrop, t.message)
+		o.control = appendControl(o.control, frameDrop, m.message)
 		o.signal()
 	}
 	o.mu.Unlock()
-	if state != transferGone {
-		t.callDone()
+	if state != messageGone {
+		m.callDone()
 	}
 	return true
 }
 
-func (t *transfer) callDone() {
-	if t.done != nil {
-		t.done()
+func (m *Message) callDone() {
+	if m.Done != nil {
+		m.Done()
 	}
 }
 
@@ -160,10 +159,10 @@ func (t *transfer) callDone() {
 func (o *outbox) grant(message uint64) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if t := o.waiting[message]; t != nil {
+	if m := o.waiting[message]; m != nil {
 		delete(o.waiting, message)
-		t.credit, t.state = true, transferQueued
-		o.ready = append(o.ready, t)
+		m.state = messageQueued
+		o.ready = append(o.ready, m)
 		o.signal()
 	}
 	return message <= o.last
@@ -172,24 +171,24 @@ func (o *outbox) grant(message uint64) bool {
 // refused gives up a message that the receiver does not want.
 func (o *outbox) refused(message uint64) {
 	o.mu.Lock()
-	t := o.waiting[message]
-	if t == nil {
+	m := o.waiting[message]
+	if m == nil {
 		for _, queued := range o.ready {
 			if queued.message == message {
-				t = queued
+				m = queued
 			}
 		}
 	}
-	if t != nil && t.state == transferGone { // withdrawn: its end was told
-		t = nil
+	if m != nil && m.state == messageGone { // withdrawn: its end was told
+		m = nil
 	}
-	if t != nil {
+	if m != nil {
 		delete(o.waiting, message)
-		t.state = transferGone
+		m.state = messageGone
 	}
 	o.mu.Unlock()
-	if t != nil {
-		t.callDone()
+	if m != nil {
+		m.callDone()
 	}
 }
 
@@ -210,28 +209,28 @@ func (o *outbox) take(b []byte) []byte {
 	}
 	taken := 0
 	for taken < len(o.ready) && len(b) < packetSize {
-		t := o.ready[taken]
+		m := o.ready[taken]
 		o.ready[taken] = nil
 		taken++
 		switch {
-		case t.state == transferGone:
-		case t.message == 0 && len(t.body) <= maxChunk:
-			b = appendWhole(b, t.what, t.call, t.body)
-			t.state = transferTaken
-			done = append(done, t)
-		case t.message == 0:
+		case m.state == messageGone:
+		case m.message == 0 && len(m.Body) <= MaxChunk:
+			b = appendWhole(b, m.What, m.Call, m.Body)
+			m.state = messageTaken
+			done = append(done, m)
+		case m.message == 0:
 			o.last++
-			t.message, t.sent, t.state = o.last, maxChunk, transferAwaitsCredit
-			o.waiting[t.message] = t
-			b = appendBegin(b, t.message, t.what, t.call, len(t.body), t.body[:maxChunk])
+			m.message, m.sent, m.state = o.last, MaxChunk, messageAwaitsCredit
+			o.waiting[m.message] = m
+			b = appendBegin(b, m.message, m.What, m.Call, len(m.Body), m.Body[:MaxChunk])
 		default:
-			end := min(t.sent+maxChunk, len(t.body))
-			b = appendMore(b, t.message, t.body[t.sent:end])
-			if t.sent = end; end == len(t.body) {
-				t.state = transferTaken
-				done = append(done, t)
+			end := min(m.sent+MaxChunk, len(m.Body))
+			b = appendMore(b, m.message, m.Body[m.sent:end])
+			if m.sent = end; end == len(m.Body) {
+				m.state = messageTaken
+				done = append(done, m)
 			} else {
-				o.ready = append(o.ready, t)
+				o.ready = append(o.ready, m)
 			}
 		}
 	}
@@ -244,9 +243,9 @@ func (o *outbox) take(b []byte) []byte {
 		o.ready = o.ready[:0]
 	}
 	o.mu.Unlock()
-	for i, t := range done {
-		t.body, done[i] = nil, nil
-		t.callDone()
+	for i, m := range done {
+		m.Body, done[i] = nil, nil
+		m.callDone()
 	}
 	if o.done = done; cap(done) > maxKept {
 		o.done = nil
@@ -267,11 +266,11 @@ func wholeFrames(b []byte) int {
 	return n
 }
 
-// refuseCalls lets add refuse calls.
-func (o *outbox) refuseCalls() {
+// sendNoMore lets add refuse messages of a kind.
+func (o *outbox) sendNoMore(what byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.noCalls = true
+	o.noMore = what
 }
 
 // endWhenEmpty lets the stream end when everything is sent.
@@ -293,21 +292,21 @@ func (o *outbox) isFinished() bool {
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true
-	var lost []*transfer
-	for _, t := range o.ready {
-		if t.state != transferGone {
-			t.state = transferGone
-			lost = append(lost, t)
+	var lost []*Message
+	for _, m := range o.ready {
+		if m.state != messageGone {
+			m.state = messageGone
+			lost = append(lost, m)
 		}
 	}
-	for _, t := range o.waiting {
-		t.state = transferGone
-		lost = append(lost, t)
+	for _, m := range o.waiting {
+		m.state = messageGone
+		lost = append(lost, m)
 	}
 	o.ready, o.control = nil, nil
 	clear(o.waiting)
 	o.mu.Unlock()
-	for _, t := range lost {
-		t.callDone()
+	for _, m := range lost {
+		m.callDone()
 	}
 }

@@ -1,0 +1,242 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mcpvisor/mcpvisor"
+	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/framing"
+	"github.com/mcpvisor/mcpvisor/fleet/internal/varint"
+	"github.com/mcpvisor/mcpvisor/internal/budget"
+)
+
+// pending is a call in flight. Its caller owns it, except for what mu guards.
+type pending struct {
+	number    uint64
+	server    string
+	epoch     uint64
+	sent      *framing.Message // set before the stream knows the call
+	handlers  *facade.CallHandlers
+	answerer  *answererRef      // of handlers
+	relay     *facade.TaskRelay // of the caller; nil: the result is no task
+	notices   *noticeFuncs      // nil: the call has none
+	waiting   *atomic.Int64     // bytes of reports, of all calls of the client
+	maxResult int
+	wake      chan struct{} // has room for one
+
+	mu       sync.Mutex
+	held     *framing.Place // what the result has of the room of the stream; nil: nothing
+	begun    bool           // its result or failure begins to come
+	finished bool
+	result   json.RawMessage
+	err      *mcpvisor.Error
+	task     facade.TaskRelay // what the result is, if it is a task
+	reports  []report         // not delivered yet
+	bytes    int              // of reports
+	dropped  bool             // a report, since the last that was delivered
+	closed   bool             // nobody gets reports any longer
+}
+
+// report is a report of progress, a log message, or a notice.
+type report struct {
+	what byte
+	body []byte
+}
+
+// Bounds of the reports that wait for slow callers: those of one call, as in the facade, and of all
+// calls of a client. Further ones are dropped.
+const (
+	maxReports         = 8192
+	maxReportBytes     = 1 << 20
+	maxReportBytesLink = 32 << 20
+)
+
+// deliver calls the function of the caller.
+func (r *report) deliver(request *call) {
+	switch r.what {
+	case messageProgress:
+		var p mcpvisor.Progress
+		if request.settings.Progress != nil && json.Unmarshal(r.body, &p) == nil {
+			request.settings.Progress(p)
+		}
+	case messageLog:
+		var m mcpvisor.LogMessage
+		if request.settings.LogMessages != nil && json.Unmarshal(r.body, &m) == nil {
+			request.settings.LogMessages(m)
+		}
+	case messageNotice:
+		request.notices.deliver(r.body)
+	}
+}
+
+func (p *pending) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begins notes that the answer begins to come. There may be one.
+func (p *pending) begins(what byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.begun {
+		return fmt.Errorf("a second answer (kind %d) to call %d", what, p.number)
+	}
+	p.begun = true
+	return nil
+}
+
+// hasBegun reports whether the answer begins to come.
+func (p *pending) hasBegun() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.begun
+}
+
+func (p *pending) finish(result json.RawMessage, err *mcpvisor.Error) {
+	p.mu.Lock()
+	if !p.finished {
+		p.finished, p.result, p.err = true, result, err
+	}
+	p.mu.Unlock()
+	p.signal()
+}
+
+func (p *pending) report(what byte, body []byte) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	if len(p.reports) < maxReports && p.bytes+len(body) <= maxReportBytes && p.waiting.Load()+int64(len(body)) <= maxReportBytesLink {
+		p.reports = append(p.reports, report{what, body})
+		p.bytes += len(body)
+		p.waiting.Add(int64(len(body)))
+	} else {
+		p.dropped = true
+	}
+	p.mu.Unlock()
+	p.signal()
+}
+
+// next returns what has come since the last call. dropped: and more than that.
+func (p *pending) next() (reports []report, dropped, finished bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	reports, dropped = p.reports, p.dropped
+	p.waiting.Add(-int64(p.bytes))
+	p.reports, p.bytes, p.dropped = nil, 0, false
+	return reports, dropped, p.finished
+}
+
+// holds keeps the room of a long result until the call returns. false: it does not.
+func (p *pending) holds(held *framing.Place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || p.held != nil {
+		return false
+	}
+	p.held = held
+	return true
+}
+
+// close drops the reports that nobody gets any longer, and gives the room of the result back.
+func (p *pending) close() {
+	p.mu.Lock()
+	p.waiting.Add(-int64(p.bytes))
+	p.reports, p.bytes, p.closed = nil, 0, true
+	held := p.held
+	p.held = nil
+	p.mu.Unlock()
+	held.Release()
+}
+
+// largeResult is the length in bytes from which a result counts where it goes; see [Route.Into].
+const largeResult = 64 << 10
+
+// enter takes the result of a call that has ended, and makes room for it where it goes.
+func (p *pending) enter(ctx context.Context, request *call) (json.RawMessage, *mcpvisor.Error) {
+	result, e := p.take()
+	if e != nil || request.buffer == nil || len(result) < largeResult {
+		return result, e
+	}
+	share := request.buffer.Share()
+	if request.into != nil {
+		defer request.into.TakeOver(&share)
+	} else {
+		defer share.Release()
+	}
+	if !request.ends.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, request.ends, errUntil)
+		defer cancel()
+	}
+	if share.GrowPatiently(ctx, request.over, len(result), resultPatience) {
+		return result, nil
+	}
+	e = &mcpvisor.Error{Server: request.server, Epoch: request.epoch, Kind: mcpvisor.KindOverloaded, Outcome: mcpvisor.OutcomeAnswered, Cause: errNoRoom,
+		Hint: "make fewer calls with large results at a time, or raise Limits.MaxBufferBytes"}
+	select {
+	case <-request.over:
+		e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, errOver, ""
+	default:
+		if ctx.Err() != nil {
+			e.Kind, e.Cause, e.Hint = mcpvisor.KindCanceled, context.Cause(ctx), ""
+		}
+		if e.Cause == errUntil {
+			e.Kind = mcpvisor.KindTimeout
+		}
+	}
+	return nil, e
+}
+
+// resultPatience is that of a local server's answers, which hold up its other ones meanwhile, as
+// results do that have the room of a stream.
+var resultPatience = budget.Patience{Still: 3 * time.Second, Most: 15 * time.Second, Interval: 200 * time.Millisecond}
+
+var errNoRoom = errors.New("the result was dropped: other large results of the server are being read or decoded")
+
+// A server may make a task of a call with facade.WithTaskRelay. Then the result is the task as the
+// server has sent it, and messageTask says which one it is, as the node of the server knows it.
+
+// maxTaskID bounds the id of a task, as the facade does.
+const maxTaskID = 1 << 10
+
+func encodeTask(t *facade.TaskRelay, result json.RawMessage) []byte {
+	b := make([]byte, 1, len(t.ID)+len(result)+4)
+	if t.Modern {
+		b[0] = 1
+	}
+	return append(varint.AppendText(b, t.ID), result...)
+}
+
+// finishTask ends the call with a task.
+func (p *pending) finishTask(body []byte) error {
+	r := varint.Reader{Rest: body}
+	modern, id := r.Byte(), r.Text()
+	if r.Failed || modern > 1 || id == "" || len(id) > maxTaskID {
+		return errors.New("a task that cannot be read")
+	}
+	p.mu.Lock()
+	p.task = facade.TaskRelay{ID: id, Modern: modern == 1}
+	p.mu.Unlock()
+	p.finish(r.Rest, nil)
+	return nil
+}
+
+// take returns how the call has ended, and tells its caller which task was made of it.
+func (p *pending) take() (json.RawMessage, *mcpvisor.Error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil && p.task.ID != "" {
+		p.relay.Server, p.relay.ID, p.relay.Modern = p.server, p.task.ID, p.task.Modern
+	}
+	return p.result, p.err
+}

@@ -20,6 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/attach"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/cli"
+	"github.com/mcpvisor/mcpvisor/cmd/mcpvisor/internal/servers"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 	"github.com/mcpvisor/mcpvisor/web/api"
 )
@@ -215,6 +217,20 @@ func TestWrap_server_ignores_the_end(t *testing.T) {
 	require.Len(t, pids, 1)
 	require.NoError(t, session.Close())
 	awaitEnd(t, pids[0])
+}
+
+// When the host closes its end while the server starts, wrap does not wait for the server, even if
+// what the host wrote was not read.
+func TestWrap_host_leaves_during_the_first_start(t *testing.T) {
+	t.Parallel()
+	in, host, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	_, err = io.WriteString(host, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`+"\n")
+	require.NoError(t, err)
+	require.NoError(t, host.Close())
+	inv := &invocation{servers.Opener{Invocation: cli.Invocation{Context: t.Context(), In: in, Out: io.Discard, Err: io.Discard, Words: []string{"sleep", "3600"}}}}
+	require.NoError(t, (&wrapCmd{ready: time.Hour}).Run(inv))
 }
 
 // A command that cannot be started is an error of wrap.

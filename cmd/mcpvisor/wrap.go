@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,6 +24,8 @@ import (
 type wrapCmd struct {
 	Header []string `help:"Header of requests to an address, as 'Name: value'." sep:"none" placeholder:"HEADER"`
 	Args   []string `arg:"" optional:"" help:"The address of the server, or -- and a command with its arguments."`
+
+	ready time.Duration // in place of readyTimeout, for tests
 }
 
 // Help is the end of `mcpvisor wrap --help`.
@@ -37,6 +40,10 @@ The server gets the whole environment of this command, and its tools keep their 
 // readyTimeout is how long wrap waits for the first start of its server before it answers. A host
 // that reads the lists once finds them complete.
 const readyTimeout = 20 * time.Second
+
+// lastWait is how long wrap still waits for the first start when the host has closed its end. What
+// the host wrote before, as a script does, is answered if the server is ready by then.
+const lastWait = 2 * time.Second
 
 // Run implements kong's command.
 func (cmd *wrapCmd) Run(inv *invocation) error {
@@ -57,9 +64,7 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 	if err := c.Register(inv.Context, spec); err != nil {
 		return cli.UsageError("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(inv.Context, readyTimeout)
-	defer cancel()
-	if err := c.WaitReady(ctx, spec.Name); errors.Is(err, mcpvisor.ErrEvicted) || errors.Is(err, mcpvisor.ErrAuthRequired) {
+	if err := cmd.awaitReady(c, spec.Name, inv); errors.Is(err, mcpvisor.ErrEvicted) || errors.Is(err, mcpvisor.ErrAuthRequired) {
 		return &cli.ExitError{Code: cli.ExitUnavailable, Report: cli.Report{Kind: cli.KindFailed, Message: err.Error()}}
 	}
 	err = gateway.Serve(inv.Context, gateway.Transport(c, gateway.WithNames(gateway.Names{Prefix: gateway.PrefixNever}), gateway.WithStandaloneQuestions(&questions)), peerOf(inv))
@@ -67,6 +72,18 @@ func (cmd *wrapCmd) Run(inv *invocation) error {
 		return nil
 	}
 	return err
+}
+
+// awaitReady waits for the first start of the server. Nobody reads from the host meanwhile.
+func (cmd *wrapCmd) awaitReady(c *facade.Client, name string, inv *invocation) error {
+	ctx, cancel := context.WithTimeout(inv.Context, cmp.Or(cmd.ready, readyTimeout))
+	defer cancel()
+	go func() {
+		if awaitHangup(ctx, inv.In) {
+			time.AfterFunc(lastWait, cancel)
+		}
+	}()
+	return c.WaitReady(ctx, name)
 }
 
 // peerOf leads to the host. A gateway serves that faster on files than on other streams.

@@ -103,6 +103,32 @@ func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	}
 }
 
+// A result that waits for room in Limits.MaxBufferBytes before it is decoded ends with its call, also
+// if the context of the caller has no end.
+func TestDecodeToolResult_waits_for_room_within_its_call(t *testing.T) {
+	for name, raw := range map[string]string{
+		"text":  `{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`,
+		"image": `{"content":[{"type":"image","data":"` + strings.Repeat("aGkh", 1<<18) + `","mimeType":"image/png"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				buffer := budget.New(1, nil)
+				other, share := buffer.Share(), buffer.Share()
+				require.NoError(t, other.Grow(t.Context(), nil, 1<<20))
+				r := largeResponse(raw, mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{Call: time.Minute}})
+				r.share = &share
+				began := time.Now()
+				_, err := decodeToolResult(context.Background(), r)
+				require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+				require.Equal(t, time.Minute, time.Since(began))
+			})
+		})
+	}
+}
+
 // The timeout of a call, and so of decoding, begins after the queue; only CallTotal counts both.
 func TestDecodeContext_after_a_queue(t *testing.T) {
 	began := time.Now().Add(-50 * time.Second)

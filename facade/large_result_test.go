@@ -129,6 +129,23 @@ func TestDecodeToolResult_waits_for_room_within_its_call(t *testing.T) {
 	}
 }
 
+// Task.Wait decodes a result that the task has had for longer than a call may take.
+func TestTask_Wait_long_after_the_result_came(t *testing.T) {
+	for name, raw := range map[string]string{
+		"text":  `{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`,
+		"image": `{"content":[{"type":"image","data":"` + strings.Repeat("aGkh", 1<<18) + `","mimeType":"image/png"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := &Task{tool: "s/x", turn: make(chan struct{}, 1), answer: *largeResponse(raw, mcpvisor.ServerSpec{})}
+			task.answer.began = time.Now().Add(-time.Hour)
+			task.give()
+			got, err := task.Wait(t.Context())
+			require.NoError(t, err)
+			require.Len(t, got.Content, 1)
+		})
+	}
+}
+
 // The timeout of a call, and so of decoding, begins after the queue; only CallTotal counts both.
 func TestDecodeContext_after_a_queue(t *testing.T) {
 	began := time.Now().Add(-50 * time.Second)

@@ -230,3 +230,20 @@ func TestDecodeToolResult_after_the_end_of_the_context(t *testing.T) {
 	_, err := decodeToolResult(ctx, largeResponse(image(1<<20), mcpvisor.ServerSpec{}))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
 }
+
+// The share of a call goes to calls of other servers and clients afterwards, so it is of no budget.
+func TestCallTool_leaves_its_budget(t *testing.T) {
+	c, err := New()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close(context.Background())) }()
+	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "large"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("x", 1<<20)}}}, nil, nil
+	})
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: ServeInMemory(server)}))
+	for range 10 {
+		_, err = c.CallTool(t.Context(), "s/large", nil)
+		require.NoError(t, err)
+		require.Equal(t, budget.Share{}, *sharePool.Get().(*budget.Share))
+	}
+}

@@ -257,8 +257,12 @@ func (c *Client) Close(ctx context.Context) error {
 	if failed := <-copies; failed != nil {
 		err = errors.Join(err, failed)
 	}
-	if c.original != nil && ctx.Err() == nil { // otherwise it may not have ended yet
+	switch {
+	case c.original == nil:
+	case ctx.Err() == nil:
 		c.original.copies.remove(c)
+	default: // it may not have ended yet, and the original waits for it until then
+		go func() { _ = c.Close(context.Background()) }()
 	}
 	return err
 }

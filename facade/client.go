@@ -262,7 +262,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case ctx.Err() == nil:
 		c.original.copies.remove(c)
 	default: // it may not have ended yet, and the original waits for it until then
-		go func() { _ = c.Close(context.Background()) }()
+		go func() { _ = c.Close(context.Background()) }() //nolint:gosec // ctx has ended
 	}
 	return err
 }

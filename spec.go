@@ -23,7 +23,7 @@ import (
 //	mcpvisor.ServerSpec{
 //		Name:   "fs",
 //		Stdio:  &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
-//		Policy: supervisor.Retry(3, 500*time.Millisecond),
+//		Policy: mcpvisor.Retry(3, 500*time.Millisecond),
 //	}
 type ServerSpec struct {
 	// Name identifies the server in its client and is the first half of every
@@ -45,7 +45,7 @@ type ServerSpec struct {
 
 	// Policy decides what follows when the session ends by itself: how often the
 	// server is started again, and after which delays. The zero value is
-	// supervisor.NoRetry, which evicts the server. Use supervisor.Retry to make one.
+	// NoRetry, which evicts the server. Use Retry to make one.
 	Policy supervisor.Policy
 	// StartSupervised makes Register return at once and applies Policy to the first
 	// start, too. Without it, a first start that fails is an error of Register and

@@ -201,7 +201,7 @@ func (c *InMemory) validate() (errs []error) {
 //			New:    func(context.Context) (mcp.Transport, error) { return webSocket{url}, nil },
 //			Target: "wss://example.org/mcp",
 //		},
-//		Policy: supervisor.Retry(5, time.Second),
+//		Policy: mcpvisor.Retry(5, time.Second),
 //	}
 //
 // Each start calls New, Connect of the transport, and then the methods of its Connection:

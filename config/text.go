@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tailscale/hujson"
@@ -18,6 +19,8 @@ type text struct {
 	workspace string // absolute
 	lists     []serverList
 	entries   []string // the names of all entries, in the order of the file
+
+	lineEnds []int // the offsets of the line breaks in data; nil before the first position
 
 	gateway  *hujson.Value // the value of "gateway" at the top; nil without it
 	gateways int           // how often the key is there
@@ -53,8 +56,20 @@ func (t *text) noListsError(root *hujson.Value, top *hujson.Object) error {
 
 // position turns an offset into line and column, both from 1.
 func (t *text) position(offset int) (line, column int) {
-	before := t.data[:min(max(offset, 0), len(t.data))]
-	return 1 + bytes.Count(before, []byte("\n")), len(before) - bytes.LastIndexByte(before, '\n')
+	offset = min(max(offset, 0), len(t.data))
+	if t.lineEnds == nil { // each entry has a position, so the text is not searched for each
+		t.lineEnds = []int{}
+		for i, b := range t.data {
+			if b == '\n' {
+				t.lineEnds = append(t.lineEnds, i)
+			}
+		}
+	}
+	before, _ := slices.BinarySearch(t.lineEnds, offset)
+	if before == 0 {
+		return 1, offset + 1
+	}
+	return 1 + before, offset - t.lineEnds[before-1]
 }
 
 func (t *text) line(v *hujson.Value) int {

@@ -45,15 +45,19 @@ func (c *Client) CallTool(ctx context.Context, tool string, args any, opts ...Ca
 // of the buffer is released.
 func (c *Client) callDecoded(ctx context.Context, tool string, args toolArguments, opts []CallOption) (response, *mcp.CallToolResult, error) {
 	var q tracked
-	defer q.abandon()
 	share := sharePool.Get().(*budget.Share)
+	defer func() { // also if a function of the caller panics
+		q.abandon()
+		share.Release()
+		*share = budget.Share{} // the next call may be of another server
+		sharePool.Put(share)
+	}()
 	r, err := c.callTool(ctx, &q, tool, args, opts, share)
 	var result *mcp.CallToolResult
 	if err == nil {
 		result, err = decodeToolResult(ctx, &r)
 	}
 	share.Release()
-	sharePool.Put(share)
 	r.share = nil
 	if q.end(c, err) != nil {
 		return response{}, nil, withOp(err, "call "+tool)
@@ -61,7 +65,7 @@ func (c *Client) callDecoded(ctx context.Context, tool string, args toolArgument
 	return r, result, nil
 }
 
-// sharePool holds empty shares of the buffer budget for [Client.CallTool].
+// sharePool holds shares for [Client.CallTool] that are empty and of no buffer budget.
 var sharePool = sync.Pool{New: func() any { return new(budget.Share) }}
 
 // CallToolRaw is [Client.CallTool] with raw arguments; it returns the result as the

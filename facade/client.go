@@ -21,7 +21,7 @@ import (
 //	if err != nil {
 //		return err
 //	}
-//	defer client.Close(ctx)
+//	defer client.Close(context.Background()) // a ctx that has ended would cut it short
 //
 //	err = client.Register(ctx, mcpvisor.ServerSpec{Name: "fs", Stdio: &mcpvisor.Stdio{Command: "my-server"}})
 //	if err != nil {
@@ -31,12 +31,13 @@ import (
 //
 // The methods by purpose:
 //
-//	servers    Register, RegisterAll, Apply, Unregister, Restart, Fence, WaitReady, CopyServer, Close
-//	calls      CallTool, CallToolRaw, CallToolForModel, ReadResource, GetPrompt, Complete
+//	servers    Register, RegisterAll, Apply, ReplaceAll, Unregister, Restart, Fence, WaitReady, Ping, CopyServer, Close
+//	calls      CallTool, CallToolRaw, CallToolForModel, ErrorForModel, ReadResource, GetPrompt, Complete
+//	tasks      StartTask, ResumeTask, TaskOf, Tasks, CancelTask, JournalEntries
 //	listing    Tools, AllTools, Tool, Resources, ResourceTemplates, Prompts, Catalogs
 //	state      Servers, Status, ServerStatus, Watch, Closed
 //	facts      ToolStats, CallsInFlight, RecentCalls, UnknownCalls, RecentEvents, EventSummaries, WatchFrom, Stderr, Stats
-//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots
+//	changes    Refresh, Subscribe, Unsubscribe, SetLoggingLevel, SetRoots, NotifyRootsChanged, FollowElicitations, UpdateObserver
 //	OAuth      Authorize, FinishAuthorization, ForgetAuthorization
 //
 // What can be set: the client by the options of [New] (logger, observer, defaults for
@@ -167,7 +168,7 @@ func endedBefore(ctx context.Context, server, op string) error {
 func (c *Client) Unregister(ctx context.Context, name string) error {
 	err := c.rt.Unregister(ctx, name)
 	c.validator.forget(name)
-	return withOp(err, "unregister "+name)
+	return c.withServerOp(err, name, "unregister "+name)
 }
 
 // Restart ends the server's session, if it has one, and starts the server again with
@@ -177,7 +178,7 @@ func (c *Client) Unregister(ctx context.Context, name string) error {
 //
 // Errors: ErrUnknownServer, ErrEvicted (it was fenced; register it again), ErrCanceled, ErrClosed.
 func (c *Client) Restart(ctx context.Context, name string) error {
-	return withOp(c.rt.Restart(ctx, name), "restart "+name)
+	return c.withServerOp(c.rt.Restart(ctx, name), name, "restart "+name)
 }
 
 // Fence ends a server at once and keeps it from starting again until the name is registered
@@ -197,7 +198,7 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 // background), ErrLeftBehind (the fence holds, and the error names processes that could not be
 // ended, or could not be searched for). After Close it returns nil.
 func (c *Client) Fence(ctx context.Context, name, reason string) error {
-	return withOp(c.rt.Fence(ctx, name, reason), "fence "+name)
+	return c.withServerOp(c.rt.Fence(ctx, name, reason), name, "fence "+name)
 }
 
 // WaitReady waits until each of the named servers has been ready; no names mean all that are
@@ -213,7 +214,7 @@ func (c *Client) WaitReady(ctx context.Context, names ...string) error {
 	var failed []error
 	for _, name := range names { // no order matters: the last one decides when all were ready
 		if _, err := c.rt.AwaitReady(ctx, name); err != nil {
-			failed = append(failed, withOp(err, "wait for "+name))
+			failed = append(failed, c.withServerOp(err, name, "wait for "+name))
 		}
 	}
 	if len(failed) == 1 {
@@ -256,8 +257,12 @@ func (c *Client) Close(ctx context.Context) error {
 	if failed := <-copies; failed != nil {
 		err = errors.Join(err, failed)
 	}
-	if c.original != nil && ctx.Err() == nil { // otherwise it may not have ended yet
+	switch {
+	case c.original == nil:
+	case ctx.Err() == nil:
 		c.original.copies.remove(c)
+	default: // it may not have ended yet, and the original waits for it until then
+		go func() { _ = c.Close(context.Background()) }() //nolint:gosec // ctx has ended
 	}
 	return err
 }

@@ -10,7 +10,7 @@
 //	err = client.Register(ctx, mcpvisor.ServerSpec{
 //		Name:   "fs",
 //		Stdio:  &mcpvisor.Stdio{Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}},
-//		Policy: supervisor.Retry(3, 500*time.Millisecond),
+//		Policy: mcpvisor.Retry(3, 500*time.Millisecond),
 //	})
 //	if err != nil {
 //		return err // the text says what failed and what to do

@@ -103,6 +103,49 @@ func TestDecodeToolResult_ends_with_its_context(t *testing.T) {
 	}
 }
 
+// A result that waits for room in Limits.MaxBufferBytes before it is decoded ends with its call, also
+// if the context of the caller has no end.
+func TestDecodeToolResult_waits_for_room_within_its_call(t *testing.T) {
+	for name, raw := range map[string]string{
+		"text":  `{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`,
+		"image": `{"content":[{"type":"image","data":"` + strings.Repeat("aGkh", 1<<18) + `","mimeType":"image/png"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				buffer := budget.New(1, nil)
+				other, share := buffer.Share(), buffer.Share()
+				require.NoError(t, other.Grow(t.Context(), nil, 1<<20))
+				r := largeResponse(raw, mcpvisor.ServerSpec{Timeouts: mcpvisor.Timeouts{Call: time.Minute}})
+				r.share = &share
+				began := time.Now()
+				_, err := decodeToolResult(context.Background(), r)
+				require.ErrorIs(t, err, mcpvisor.ErrTimeout)
+				var e *mcpvisor.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, mcpvisor.OutcomeAnswered, e.Outcome)
+				require.Equal(t, time.Minute, time.Since(began))
+			})
+		})
+	}
+}
+
+// Task.Wait decodes a result that the task has had for longer than a call may take.
+func TestTask_Wait_long_after_the_result_came(t *testing.T) {
+	for name, raw := range map[string]string{
+		"text":  `{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`,
+		"image": `{"content":[{"type":"image","data":"` + strings.Repeat("aGkh", 1<<18) + `","mimeType":"image/png"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			task := &Task{tool: "s/x", turn: make(chan struct{}, 1), answer: *largeResponse(raw, mcpvisor.ServerSpec{})}
+			task.answer.began = time.Now().Add(-time.Hour)
+			task.give()
+			got, err := task.Wait(t.Context())
+			require.NoError(t, err)
+			require.Len(t, got.Content, 1)
+		})
+	}
+}
+
 // The timeout of a call, and so of decoding, begins after the queue; only CallTotal counts both.
 func TestDecodeContext_after_a_queue(t *testing.T) {
 	began := time.Now().Add(-50 * time.Second)
@@ -186,4 +229,21 @@ func TestDecodeToolResult_after_the_end_of_the_context(t *testing.T) {
 	}
 	_, err := decodeToolResult(ctx, largeResponse(image(1<<20), mcpvisor.ServerSpec{}))
 	require.ErrorIs(t, err, mcpvisor.ErrCanceled)
+}
+
+// The share of a call goes to calls of other servers and clients afterwards, so it is of no budget.
+func TestCallTool_leaves_its_budget(t *testing.T) {
+	c, err := New()
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close(context.Background())) }()
+	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "large"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat("x", 1<<20)}}}, nil, nil
+	})
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", InMemory: ServeInMemory(server)}))
+	for range 10 {
+		_, err = c.CallTool(t.Context(), "s/large", nil)
+		require.NoError(t, err)
+		require.Equal(t, budget.Share{}, *sharePool.Get().(*budget.Share))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -165,4 +166,36 @@ func TestWithProgress_on_every_transport(t *testing.T) {
 		require.Len(t, seen, 50)
 		require.IsIncreasing(t, seen)
 	})
+}
+
+// A function of the caller that panics while a large answer about its task is held leaves nothing in
+// Limits.MaxBufferBytes: later answers find room.
+func TestCallTool_as_a_task_whose_progress_panics(t *testing.T) {
+	padding := strings.Repeat("x", 1<<20)
+	c := newClient(t)
+	require.NoError(t, c.Register(t.Context(), mcpvisor.ServerSpec{Name: "s", Limits: mcpvisor.Limits{MaxBufferBytes: 1 << 20},
+		InMemory: rawServer(func(method, line string) string {
+			switch method {
+			case "server/discover":
+				return `{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}`
+			case "tools/list":
+				return `{"tools":[{"name":"x","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`
+			case "tools/call":
+				if !strings.Contains(line, `"as":"task"`) {
+					return `{"content":[{"type":"text","text":"` + padding + `"}],"resultType":"complete"}`
+				}
+				return `{"resultType":"task","taskId":"one","status":"working","pollIntervalMs":1}`
+			case "tasks/get":
+				return `{"resultType":"complete","taskId":"one","status":"working","statusMessage":"half done","pollIntervalMs":1,"_meta":{"padding":"` + padding + `"}}`
+			}
+			return `{"resultType":"complete"}`
+		})}))
+	for range 3 {
+		require.PanicsWithValue(t, "of the host", func() {
+			_, _ = c.CallTool(t.Context(), "s/x", map[string]any{"as": "task"}, facade.WithTimeout(10*time.Second),
+				facade.WithProgress(func(mcpvisor.Progress) { panic("of the host") }))
+		})
+	}
+	_, err := c.CallTool(t.Context(), "s/x", nil, facade.WithTimeout(10*time.Second))
+	require.NoError(t, err)
 }

@@ -62,6 +62,8 @@ func (r *response) decodeContext(ctx context.Context) (context.Context, context.
 func decodeResult[T any](ctx context.Context, r *response) (*T, error) {
 	defer r.share.Release() // even of a small result, which may have come in a large message
 	if r.isLarge() {
+		ctx, cancel := r.decodeContext(ctx)
+		defer cancel()
 		return decodeLarge(ctx, r, decodeWhole[T])
 	}
 	return decodeWhole[T](ctx, r.raw)
@@ -137,6 +139,8 @@ func unreadableResult(err error) *mcpvisor.Error {
 func decodeToolResult(ctx context.Context, got *response) (*mcp.CallToolResult, error) {
 	defer got.share.Release()
 	if got.isLarge() {
+		ctx, cancel := got.decodeContext(ctx)
+		defer cancel()
 		if r := decodeLargeText(ctx, got); r != nil {
 			return r, nil
 		}
@@ -175,13 +179,11 @@ func withRawHint(err error, method string) error {
 	return &hinted
 }
 
-// decodeLarge decodes a large result within the call's context and timeouts. First it is
+// decodeLarge decodes a large result within ctx, which is that of decodeContext. First it is
 // measured, and refused if it exceeds Limits.MaxElements or Limits.MaxDecodedBytes. Because
 // a decoder cannot be interrupted, it runs in a goroutine, which has the share of
 // the buffer until it ends, and the caller waits for it no longer than for the call.
 func decodeLarge[T any](ctx context.Context, r *response, decode func(context.Context, json.RawMessage) (*T, error)) (*T, error) {
-	ctx, cancel := r.decodeContext(ctx)
-	defer cancel()
 	limits := r.view.Spec.Limits
 	size, err := jsonbound.Check(ctx, r.raw, jsonbound.Limits{Elements: limits.MaxElements, Bytes: limits.MaxDecodedBytes})
 	if err == nil {
@@ -213,9 +215,10 @@ func decodeLarge[T any](ctx context.Context, r *response, decode func(context.Co
 	return nil, largeResultError(ctx, ctx.Err())
 }
 
-// decodeLargeText decodes a large result whose content is a few blocks of text, without
-// measuring it first: such text is about as large in memory as it was in the message. It
-// returns nil for any other result, for one beyond the limits, and when ctx ends.
+// decodeLargeText decodes a large result whose content is a few blocks of text within ctx,
+// which is that of decodeContext. It does not measure it first: such text is about as large in
+// memory as it was in the message. It returns nil for any other result, for one beyond the
+// limits, and when ctx ends.
 func decodeLargeText(ctx context.Context, r *response) *mcp.CallToolResult {
 	t, ok := textresult.Parse(ctx, r.raw, textresult.MaxEstimatedBlocks)
 	if !ok {

@@ -21,6 +21,16 @@ func unknownServer(s *actors.Snapshot, name string) *mcpvisor.Error {
 		Hint: didYouMean(nearest.Names(name, s.Names()), "register it first")}
 }
 
+// withServerOp is withOp that adds similar names to the error of a name that no server has.
+func (c *Client) withServerOp(err error, name, op string) error {
+	if e, ok := err.(*mcpvisor.Error); ok && e.Kind == mcpvisor.KindUnknownServer && e.Hint == "" {
+		own := *e
+		own.Hint = didYouMean(nearest.Names(name, c.rt.Snapshot().Names()), "")
+		err = &own
+	}
+	return withOp(err, op)
+}
+
 // unknownTool is the error of a name that no tool has, with similar names as hint.
 func unknownTool(s *actors.Snapshot, tool string) *mcpvisor.Error {
 	if s.Closed() {

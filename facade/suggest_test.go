@@ -61,6 +61,16 @@ func TestCallTool_misspelt_name_has_hint(t *testing.T) {
 	require.ErrorContains(t, err, "did you mean good/echo")
 }
 
+func TestClient_misspelt_server_has_hint(t *testing.T) {
+	c, ctx := newClient(t), t.Context()
+	require.NoError(t, c.Register(ctx, mcpvisor.ServerSpec{Name: "good", InMemory: mcptest.InMemory(mcptest.Script{})}))
+	for op, err := range map[string]error{"restart": c.Restart(ctx, "god"), "unregister": c.Unregister(ctx, "god"), "fence": c.Fence(ctx, "god", ""), "wait for": c.WaitReady(ctx, "god")} {
+		require.ErrorIs(t, err, mcpvisor.ErrUnknownServer, op)
+		require.ErrorContains(t, err, "did you mean good?", op)
+	}
+	require.EqualError(t, c.Restart(ctx, "zzzzzzzz"), "restart zzzzzzzz: unknown server")
+}
+
 // A bare name that several servers have is not the first one's.
 func TestSuggestions_name_all_servers_that_have_the_tool(t *testing.T) {
 	c := newClient(t)

@@ -97,7 +97,7 @@ func (t *Task) Wait(ctx context.Context) (*mcp.CallToolResult, error) {
 	err := t.await(ctx, func(share *budget.Share) (err error) {
 		if t.result == nil {
 			r := t.answer
-			r.share = share
+			r.share, r.began, r.queued = share, time.Now(), 0 // the result may have come long ago
 			t.result, err = decodeToolResult(ctx, &r)
 		}
 		return err

@@ -64,7 +64,7 @@ type write struct {
 
 // Open opens the journal in a file, and creates the file if it is missing (mode 0600). It reads
 // the whole file once, to find damage before a call relies on it. A second file, whose name ends
-// in ".lock", keeps other processes out; it stays.
+// in ".lock", keeps other processes out; it stays. Of a symbolic link, both are where it leads.
 //
 // Errors: ErrInUse, ErrDamaged, ErrNewer, and those of the operating system.
 func Open(path string, o Options) (*Journal, error) {
@@ -79,6 +79,10 @@ func Open(path string, o Options) (*Journal, error) {
 	}
 	if o.now == nil {
 		o.now = time.Now
+	}
+	path, err := resolve(path)
+	if err != nil {
+		return nil, err
 	}
 	unlock, err := lock(path)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/mcpvisor/mcpvisor/internal/filelock"
 )
@@ -37,6 +38,37 @@ const format = "1"
 // lockTimeout is how long Open waits for another process that has the file open.
 const lockTimeout = time.Second
 
+// maxLinks is how many symbolic links in a row lead to a file.
+const maxLinks = 40
+
+// resolve returns the path of the file to which symbolic links lead, which need not exist: the
+// lock belongs to that file, and it is made where the last link leads.
+func resolve(path string) (string, error) {
+	if path == "" {
+		return "", errors.New("the journal has no path; name a file")
+	}
+	for range maxLinks {
+		target, err := os.Readlink(path)
+		if err != nil { // it is no link, or does not exist
+			return path, nil
+		}
+		if !filepath.IsAbs(target) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				return "", fmt.Errorf("open the journal %s: %w", path, err)
+			}
+			target = filepath.Join(dir, target)
+		}
+		path = target
+	}
+	return "", fmt.Errorf("open the journal: more than %d symbolic links lead to %s", maxLinks, path)
+}
+
+// errInUse is ErrInUse for a file.
+func errInUse(path string) error {
+	return fmt.Errorf("%w: %s is open in another process, or twice in this one; end the other one, or give each its own file", ErrInUse, path)
+}
+
 // lock waits until no other process has the journal. The lock is a file of its own, which
 // stays: the database locks itself only after its pages were verified.
 func lock(path string) (unlock func(), err error) {
@@ -50,7 +82,7 @@ func lock(path string) (unlock func(), err error) {
 		case !busy:
 			return unlock, nil
 		case time.Now().After(giveUp):
-			return nil, fmt.Errorf("%w: %s is open in another process, or twice in this one; end the other one, or give each its own file", ErrInUse, path)
+			return nil, errInUse(path)
 		}
 	}
 }
@@ -64,6 +96,8 @@ func open(path string) (*bolt.DB, error) {
 	}
 	db, err := openFile(path)
 	switch {
+	case errors.Is(err, bolterrors.ErrTimeout): // under another name, which is a hard link
+		return nil, errInUse(path)
 	case errors.Is(err, ErrDamaged):
 		return nil, fmt.Errorf("%w; move the file %s away, and an empty one is made: calls whose keys were in it may then be executed again", err, path)
 	case err != nil:

@@ -133,6 +133,8 @@ func startCause(s *mcpvisor.Stdio, err error) *supervisor.Cause {
 		c.Message = fmt.Sprintf("command %q names an interpreter in its first line that was not found; install that, or correct the line", command)
 	case errors.Is(err, syscall.ENOEXEC):
 		c.Message = fmt.Sprintf("command %q is not a program for this system; a script needs a first line that names its interpreter, as #!/bin/sh", command)
+	case (errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist)) && strings.Contains(command, " ") && !filepath.IsAbs(command):
+		c.Message = fmt.Sprintf("command %q not found; it names the program alone, so put its arguments into Args", command)
 	case errors.Is(err, fs.ErrNotExist) && path != command:
 		base, set := "the host's working directory", "set"
 		if s.Dir != "" {

@@ -35,6 +35,10 @@ func TestStart_relative_command(t *testing.T) {
 	}
 	_, cause := Start(&mcpvisor.Stdio{Command: "mcpvisor-absent"}, 1, 0, nil)
 	require.Equal(t, `command "mcpvisor-absent" not found; install it, or give its full path`, cause.Message)
+	for _, command := range []string{"mcpvisor-absent -y", "./mcpvisor-absent /tmp/x y"} {
+		_, cause = Start(&mcpvisor.Stdio{Command: command}, 1, 0, nil)
+		require.Equal(t, `command "`+command+`" not found; it names the program alone, so put its arguments into Args`, cause.Message)
+	}
 }
 
 // The interpreter of a script is looked for where the script is.

@@ -7,7 +7,7 @@
 // messages, subscriptions), and then what it has asked for:
 //
 //   - A request of which nothing was sent is sent.
-//   - A request that only reads, such as tools/list or resources/read, is sent again.
+//   - A request that only reads, such as tools/list or resources/read, is sent again, three times at most.
 //   - A tool call that was sent is never repeated. It is answered with a result with isError,
 //     which says that the tool may have run.
 //   - Any other request gets a JSON-RPC error that says so.

@@ -267,10 +267,9 @@ func (c *connection) respond(r *request, response *jsonrpc.Response) {
 	case r.out.addAnswer(r, response):
 	case r.out == c.out:
 		c.cancel(c.opts.limits.unreadError())
-	default: // of one HTTP request; its session continues
-		r.out.overflow()
-		r.out.drop(r)
-		c.endRequest(r)
+	default: // of a batch over HTTP, whose answers come faster than they are passed on
+		r.giveUpHeld()
+		r.out.addShort(r, &jsonrpc.Response{ID: r.ID, Error: errLongBatch})
 	}
 }
 

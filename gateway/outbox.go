@@ -98,6 +98,15 @@ func (o *outbox) addAnswer(r *request, a *jsonrpc.Response) bool {
 	return fits
 }
 
+// addShort adds an answer in place of one that does not fit. It is small, and there is one for each request at most.
+func (o *outbox) addShort(r *request, a *jsonrpc.Response) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer o.signal()
+	o.bytes += answerBytes(a)
+	o.queue = append(o.queue, outgoing{request: r, answer: a})
+}
+
 // addProgress adds a report of the progress of a request. It replaces one that is not read yet.
 func (o *outbox) addProgress(r *request, p mcpvisor.Progress) {
 	o.mu.Lock()

@@ -32,21 +32,3 @@ func TestStream_whose_place_is_taken_reads_nothing(t *testing.T) {
 	require.NotNil(t, hs.notify.nextOf(second))
 	require.Equal(t, 1, woken)
 }
-
-// So a client that comes back hears of all that has changed, though its first connection is open still.
-func TestStream_client_that_comes_back_hears_of_changes(t *testing.T) {
-	_, url := serveHTTP(t, newClient(t, fixture("a", mcptest.Script{})))
-	p := newPeer(t, url)
-	p.initialize("2025-11-25")
-	p.listen()
-	for range 200 { // streams that take turns
-		stream := p.listen(eventHeader, "x.y.z")
-		_, data, ok := stream.next()
-		require.True(t, ok && data == "", "the first event has the id")
-		for range listChanged {
-			_, data, ok = stream.next()
-			require.True(t, ok)
-			require.Contains(t, data, "list_changed")
-		}
-	}
-}

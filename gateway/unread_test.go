@@ -98,6 +98,26 @@ func TestHandler_long_batch(t *testing.T) {
 	require.Equal(t, 5, whole)
 }
 
+// Answers of a batch that come faster than they are passed on are not lost: those that do not fit are short.
+func TestConnection_answers_of_a_batch_that_do_not_fit(t *testing.T) {
+	g := newGateway(newClient(t), newOptions([]Option{WithLimits(Limits{MaxUnreadBytes: 1 << 10})}))
+	c := newConnection(t.Context(), g)
+	defer c.end()
+	out := newOutbox(&c.opts.limits, nil)
+	out.overflow = func() { t.Error("the requests of the batch are canceled") }
+	for i := range 3 {
+		id, err := jsonrpc.MakeID(float64(i))
+		require.NoError(t, err)
+		r := newRequest(c.ctx, &jsonrpc.Request{ID: id, Method: "tools/call"}, out)
+		c.respond(r, &jsonrpc.Response{ID: id, Result: json.RawMessage(`"` + strings.Repeat("x", 1<<10) + `"`)})
+	}
+	for i := range 3 {
+		m, ended := out.next()
+		require.NotNil(t, ended)
+		require.Equal(t, i > 0, m.(*jsonrpc.Response).Error != nil)
+	}
+}
+
 // TestServe_slow_peer_that_is_logged: a peer that reads is not dropped, whatever is around its transport.
 func TestServe_slow_peer_that_is_logged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,7 @@
 // messages, subscriptions), and then what it has asked for:
 //
 //   - A request of which nothing was sent is sent.
-//   - A request that only reads, such as tools/list or resources/read, is sent again.
+//   - A request that only reads, such as tools/list or resources/read, is sent again, three times at most.
 //   - A tool call that was sent is never repeated. It is answered with a result with isError,
 //     which says that the tool may have run.
 //   - Any other request gets a JSON-RPC error that says so.
@@ -46,9 +46,11 @@ type Options struct {
 
 const (
 	defaultHoldFor = 10 * time.Second
-	// maxHostLine and maxLinkLine bound one message of the host, which is what mcpvisor run takes, and of a connection.
+	// maxHostLine and maxLinkLine bound one message of the host, which is what mcpvisor run takes, and of a connection: the
+	// longest that a server may be allowed (mcpvisor.Limits.MaxMessageBytes), with what a gateway adds. A longer one would
+	// end the connection, again and again if its request is repeated.
 	maxHostLine = 16 << 20
-	maxLinkLine = 64 << 20
+	maxLinkLine = 1<<30 + 1<<20
 	// endTimeout bounds how long the last messages of a host that has ended may wait to be passed on.
 	endTimeout = time.Second
 	// closeTimeout bounds the wait for a host that does not read what is being written to it when the bridge ends.
@@ -58,6 +60,8 @@ const (
 	// sent again. Further ones are refused, or not sent again.
 	maxKept      = 1 << 10
 	maxKeptBytes = 16 << 20
+	// maxRepeats is how often a request is sent again that does not last: it may be what ends the processes.
+	maxRepeats = 3
 )
 
 // dialPause is the wait between attempts to connect.
@@ -144,7 +148,7 @@ type request struct {
 	kept         bool                 // its line is kept, and counted
 	link         *link                // that it is for; nil while it waits for one
 	written      bool                 // link may have read some of it
-	repeated     bool                 // an earlier connection may have read it
+	repeats      int                  // how many earlier connections may have read it
 	acknowledged bool                 // the host has the acknowledgement of its subscriptions/listen
 	expiry       *time.Timer          // while it waits; nil without a bound
 	own          func(answer message) // gets the answer to a request of the bridge; nil for those of the host
@@ -309,7 +313,7 @@ func (b *bridge) expireLocked(r *request) {
 		}
 		b.mu.Unlock()
 		if waits {
-			b.giveUp(r, fmt.Errorf("mcpvisor run has not come back within %v", b.opts.HoldFor), r.repeated)
+			b.giveUp(r, fmt.Errorf("mcpvisor run has not come back within %v", b.opts.HoldFor), r.repeats > 0)
 		}
 	})
 }
@@ -402,7 +406,7 @@ func (b *bridge) failWaiting(err error) {
 	b.mu.Unlock()
 	slices.SortFunc(all, bySeq)
 	for _, r := range all {
-		b.giveUp(r, err, r.repeated)
+		b.giveUp(r, err, r.repeats > 0)
 	}
 }
 
@@ -526,8 +530,10 @@ func (b *bridge) lose(l *link) {
 		case r.link != l:
 		case r.own != nil:
 			b.takeLocked(key)
-		case r.kept && (!r.written || repeatable(r.method)):
-			r.repeated = r.repeated || r.written
+		case r.kept && (!r.written || repeatable(r.method) && (r.repeats < maxRepeats || lasts(r.method))):
+			if r.written {
+				r.repeats++
+			}
 			r.link, r.written = nil, false
 			b.expireLocked(r)
 		default:

@@ -137,6 +137,11 @@ func repeatable(method string) bool {
 	return false
 }
 
+// lasts reports whether a request may be in flight over any number of connections.
+func lasts(method string) bool {
+	return method == "initialize" || method == "subscriptions/listen" || method == "tasks/result"
+}
+
 // refuse answers with a JSON-RPC error: a request, or a line that cannot be read, which has no id.
 func (b *bridge) refuse(id []byte, code int, text string) {
 	if id == nil {

@@ -162,11 +162,7 @@ func TestSubscribe(t *testing.T) {
 		}
 		held := func(n int) func() bool {
 			d := transport.(*gateway)
-			return func() bool {
-				d.subscriptions.mu.Lock()
-				defer d.subscriptions.mu.Unlock()
-				return d.subscriptions.sessions[resource.Name{Server: "a", URI: uri}] == n
-			}
+			return func() bool { return d.subscriptions.Sessions(resource.Name{Server: "a", URI: uri}) == n }
 		}
 		until(t, held(2))
 		// In the modern era the client does not wait until its subscription stands.

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
@@ -49,7 +50,7 @@ type tenant struct {
 type seat struct {
 	tenant        *tenant
 	server        string
-	subscriptions *subscriptions
+	subscriptions *subscriptions.Counter
 	copy          *serverCopy   // nil: none runs
 	ending        chan struct{} // closed when nothing is left of the copy that was ended last; nil then
 	starts        uint64        // of copies
@@ -125,8 +126,8 @@ func (t *tenant) seatLocked(server string) *seat {
 	s := t.seats[server]
 	if s == nil {
 		s = &seat{tenant: t, server: server}
-		s.subscriptions = newSubscriptions(s.subscribe)
-		s.subscriptions.bound += max(t.gateway.opts.maxWait, 0)
+		s.subscriptions = subscriptions.New(s.subscribe)
+		s.subscriptions.Bound += max(t.gateway.opts.maxWait, 0)
 		t.seats[server] = s
 	}
 	return s
@@ -252,12 +253,12 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 					_ = client.SetLoggingLevel(ctx, s.server, level)
 				}()
 			}
-			if first && !s.subscriptions.late.Load() {
+			if first && !s.subscriptions.IsLate() {
 				first = false
 				continue
 			}
 			first = false
-			renewed := s.subscriptions.renew(s.server, start)
+			renewed := s.subscriptions.Renew(s.server, start)
 			go func() {
 				<-renewed
 				updated()
@@ -292,7 +293,7 @@ func (t *tenant) review() {
 		if !copied || s.isStaleLocked(&status) {
 			s.endLocked()
 		}
-		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.areHeld() {
+		if s.copy == nil && copied && !t.ended && !isGivenUp(&status) && status.State != supervisor.StateStopping && s.subscriptions.AreHeld() {
 			_ = s.startLocked(&status) // the next request says why it fails
 		}
 	}
@@ -465,7 +466,7 @@ func (c *connection) copyLevel() string {
 }
 
 // subscriptionsOf are those of the incarnation of a server that this connection uses.
-func (c *connection) subscriptionsOf(server string) (*subscriptions, error) {
+func (c *connection) subscriptionsOf(server string) (*subscriptions.Counter, error) {
 	if !c.isCopied(server) {
 		return c.subscriptions, nil
 	}

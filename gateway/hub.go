@@ -80,7 +80,7 @@ func (h *hub) report(e mcpvisor.Event) {
 	copied := g.opts.shareNow(e.Server) == ShareClient
 	switch e.Kind {
 	case mcpvisor.EventUnregistered:
-		g.subscriptions.forget(e.Server, e.Gen)
+		g.subscriptions.Forget(e.Server, e.Gen)
 		h.reportLists()
 	case mcpvisor.EventReady:
 		h.reportLists()
@@ -141,7 +141,7 @@ func (h *hub) reportLists() {
 // renew makes the subscriptions to a server again if it was replaced, and then reports all of
 // them as updated: what changed while it was down is not known.
 func (h *hub) renew(server string, gen uint64) {
-	done := h.gateway.subscriptions.renew(server, gen)
+	done := h.gateway.subscriptions.Renew(server, gen)
 	select {
 	case <-done:
 		h.reportUpdates(server)

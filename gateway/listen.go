@@ -10,6 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
 
 // listen answers subscriptions/listen (2026-07-28): it acknowledges what it will report, and
@@ -45,7 +46,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		}
 	}
 	wanted := map[string]*subscription{}
-	at := map[*subscriptions]map[string]resource.Name{} // those of wanted
+	at := map[*subscriptions.Counter]map[string]resource.Name{} // those of wanted
 	for _, uri := range p.Notifications.ResourceSubscriptions {
 		found, err := c.findResource(uri)
 		if _, twice := wanted[uri]; err != nil || twice || r.ctx.Err() != nil {
@@ -65,7 +66,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		t.join(r.out.notify)
 		defer t.leave(r.out.notify)
 	}
-	stand := subscribeAll(r.ctx, at)
+	stand := subscriptions.SubscribeAll(r.ctx, at)
 	l.uris = make(map[string]*subscription, len(stand))
 	for uri, one := range wanted {
 		if _, stands := stand[uri]; stands {

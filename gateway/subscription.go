@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
 
 // subscription is what a session holds of a resource. It moves with the share of the server: to the copy that
@@ -14,8 +15,8 @@ type subscription struct {
 	resource.Name
 	told *notifier // of its updates
 
-	at     *subscriptions // that count it; guarded by connection.subscribedMu
-	joined *tenant        // whose copies told hears because of it; nil: none. Guarded as at
+	at     *subscriptions.Counter // that count it; guarded by connection.subscribedMu
+	joined *tenant                // whose copies told hears because of it; nil: none. Guarded as at
 }
 
 // holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
@@ -44,7 +45,7 @@ func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscri
 		c.held.Add(-1)
 		return nil, err
 	}
-	at.hold(r)
+	at.Hold(r)
 	s := &subscription{Name: r, told: told, at: at}
 	if c.subscribed == nil {
 		c.subscribed = map[*subscription]bool{}
@@ -66,7 +67,7 @@ func (c *connection) releaseSubscription(s *subscription) {
 	if joined != nil {
 		joined.leave(s.told)
 	}
-	at.release(s.Name, func() { c.held.Add(-1) })
+	at.Release(s.Name, func() { c.held.Add(-1) })
 }
 
 // dropReleased ends a subscription that was released while it was being made: before its notifier had it, or its server
@@ -77,13 +78,13 @@ func (c *connection) dropReleased(s *subscription) {
 	c.subscribedMu.Unlock()
 	if !held {
 		s.told.drop(s)
-		at.hold(s.Name)
-		at.release(s.Name, func() {})
+		at.Hold(s.Name)
+		at.Release(s.Name, func() {})
 	}
 }
 
 // placeOf is where a subscription is counted now.
-func (c *connection) placeOf(s *subscription) *subscriptions {
+func (c *connection) placeOf(s *subscription) *subscriptions.Counter {
 	c.subscribedMu.Lock()
 	defer c.subscribedMu.Unlock()
 	return s.at
@@ -93,7 +94,7 @@ func (c *connection) placeOf(s *subscription) *subscriptions {
 func (c *connection) subscribeNow(ctx context.Context, s *subscription) error {
 	for {
 		at := c.placeOf(s)
-		if err := at.subscribe(ctx, s.Name); err == nil || c.placeOf(s) == at {
+		if err := at.Subscribe(ctx, s.Name); err == nil || c.placeOf(s) == at {
 			return err
 		}
 	}
@@ -107,15 +108,15 @@ func (c *connection) settingsChanged() {
 		told   *notifier
 		server string
 	}
-	moved, wanted := map[place]bool{}, map[*subscriptions]map[string]resource.Name{}
+	moved, wanted := map[place]bool{}, map[*subscriptions.Counter]map[string]resource.Name{}
 	c.subscribedMu.Lock()
 	for s := range c.subscribed {
 		at, err := c.subscriptionsOf(s.Server)
 		if err != nil || at == s.at { // an error: nobody knows whose it is, or there is no such server now
 			continue
 		}
-		at.hold(s.Name)
-		s.at.release(s.Name, func() {})
+		at.Hold(s.Name)
+		s.at.Release(s.Name, func() {})
 		s.at = at
 		if t := c.tenant.Load(); t != nil && s.joined == nil && at != c.subscriptions {
 			t.join(s.told)
@@ -132,11 +133,11 @@ func (c *connection) settingsChanged() {
 		return
 	}
 	go func() {
-		stand := subscribeAll(c.ctx, wanted)
+		stand := subscriptions.SubscribeAll(c.ctx, wanted)
 		for at, of := range wanted {
 			for key, r := range of {
 				if _, ok := stand[key]; !ok {
-					at.retry(r.Server)
+					at.Retry(r.Server)
 				}
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
 
 // DefaultPageSize is how many entries one page of a list has.
@@ -121,15 +122,15 @@ type gateway struct {
 	listed        atomic.Pointer[listedBy]
 	view          *offer.View
 	hub           hub
-	subscriptions *subscriptions    // of all profiles
-	results       *longresult.Store // of all profiles
-	tasks         *opentasks.Store  // of all profiles
-	holds         *holds            // of all profiles
-	elicitations  *elicitations     // of all gateways with its settings
+	subscriptions *subscriptions.Counter // of all profiles
+	results       *longresult.Store      // of all profiles
+	tasks         *opentasks.Store       // of all profiles
+	holds         *holds                 // of all profiles
+	elicitations  *elicitations          // of all gateways with its settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {
-	made := newSubscriptions(func(ctx context.Context, r resource.Name, on bool) error {
+	made := subscriptions.New(func(ctx context.Context, r resource.Name, on bool) error {
 		if on {
 			return client.Subscribe(ctx, r.Server, r.URI)
 		}
@@ -140,7 +141,7 @@ func newGateway(client *facade.Client, o options) *gateway {
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions, kept *longresult.Store, tasks *opentasks.Store, held *holds) *gateway {
+func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *holds) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
 )
@@ -247,8 +248,8 @@ func (p *params) callMeta() callMeta { return callMeta{p.Meta.ProgressToken, p.M
 
 // callOptions are the options of a request: its _meta, who answers questions, that its log messages are passed on
 // to its client and nobody else, and that its progress is reported if it has a token (MCP, basic,
-// utilities, progress). tell calls a function with the request that is told about it, by default r.
-func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(*request))) ([]facade.CallOption, error) {
+// utilities, progress). tell calls a function with who is told about it.
+func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(roundtrip.Told))) ([]facade.CallOption, error) {
 	if u.modern {
 		c.introduce(u.meta, mcp.MetaKeyClientInfo, modernVersion)
 	}
@@ -259,7 +260,7 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	}
 	if u.modern {
 		if u.rounds.declared != 0 {
-			opts = append(opts, facade.WithCallHandlers(&c.roundPeerOf(u.rounds.declared).handlers))
+			opts = append(opts, facade.WithCallHandlers(c.roundClient(u.rounds.declared).Handlers()))
 		}
 		if u.rounds.relays() {
 			opts = append(opts, facade.WithRelay(u.rounds.next))
@@ -277,13 +278,10 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 			}
 		}
 	}
-	if tell == nil {
-		tell = r.tell
-	}
 	if level < noLogs {
 		opts = append(opts, facade.WithLogMessages(loggingLevels[level], func(m mcpvisor.LogMessage) {
 			if slices.Index(loggingLevels, m.Level) >= level { // another session may have asked the server for more
-				tell(func(r *request) { r.out.addLog(r, m) })
+				tell(func(t roundtrip.Told) { t.ReportLog(m) })
 			}
 		}))
 	}
@@ -291,11 +289,8 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 		return opts, nil
 	}
 	r.token = u.of.progressToken
-	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { tell(func(r *request) { r.out.addProgress(r, p) }) })), nil
+	return append(opts, facade.WithProgress(func(p mcpvisor.Progress) { tell(func(t roundtrip.Told) { t.ReportProgress(p) }) })), nil
 }
-
-// tell calls f with the request that is told about its call.
-func (r *request) tell(f func(*request)) { f(r) }
 
 // progressParams are the params of notifications/progress.
 type progressParams struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 )
 
 // connection is what requests are served by: of a Transport a session, over HTTP before 2026-07-28 a session while it
@@ -54,10 +55,10 @@ type connection struct {
 	connected  bool            // the end of the connection is that of its client; set before it is used
 	introduced atomic.Bool     // the client has said its name
 
-	holdContext context.Context // ends its held calls; set before the first request
-	holdOwner   holdOwner       // set as holdContext
-	roundMu     sync.Mutex
-	roundPeers  map[uint16]*roundPeer // by what requests have declared; guarded by roundMu
+	holdContext  context.Context // ends its held calls; set before the first request
+	holdOwner    roundtrip.Owner // set as holdContext
+	roundMu      sync.Mutex
+	roundClients map[uint16]*roundtrip.Client // by what requests have declared; guarded by roundMu
 
 	places atomic.Pointer[places] // made by the first who needs them: most sessions do not
 	held   atomic.Int64           // the subscriptions of the session
@@ -71,7 +72,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c := &connection{gateway: g, tenantKey: principalTenant}
 	c.ctx, c.cancelContext = context.WithCancelCause(ctx)
 	c.questions.comeBack = comeBackTime
-	c.holdContext, c.holdOwner = c.ctx, holdOwner{session: c}
+	c.holdContext, c.holdOwner = c.ctx, roundtrip.Owner{Session: c}
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
 	c.notify = newNotifier()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)

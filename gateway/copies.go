@@ -89,7 +89,7 @@ func (t *tenant) client(server string) (*facade.Client, error) {
 	}
 	switch {
 	case t.ended:
-		return nil, errCallEnded
+		return nil, message.ErrCallEnded
 	case !t.mayCopy(server): // no more, since the request was admitted
 		return nil, &mcpvisor.Error{Server: server, Gen: status.Gen, Epoch: status.Epoch, Kind: mcpvisor.KindClosed, Outcome: mcpvisor.OutcomeNotSent, Cause: errNotCopied}
 	case isGivenUp(&status):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // urlServer answers a call of x by what its argument "do" says: "ask" asks for an interaction with the id of "text" and
@@ -295,7 +296,7 @@ func TestElicitations_not_asked(t *testing.T) {
 		conn := s.conn.(*connection)
 		other := facade.ServerRequest{Server: "a", Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","elicitationId":"e2"}`)}
 		_, err := conn.ask(t.Context(), other)
-		require.ErrorIs(t, err, errNotAsked)
+		require.ErrorIs(t, err, message.ErrNotAsked)
 		require.Empty(t, g.elicitations.open)
 		s.send(1, "tools/call", doURL("a", "ask", "e1"))
 		s.read() // the question; the call is in flight

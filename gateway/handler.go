@@ -257,7 +257,7 @@ func (s *Server) Status() Status {
 	for _, w := range s.gateway.catalog.Get().Withheld {
 		st.Withheld = append(st.Withheld, Withheld{Server: w.Server, Name: w.Name, Kind: w.Kind, Reason: w.Reason})
 	}
-	st.Held = s.gateway.holds.count()
+	st.Held, _ = s.gateway.holds.Count()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Sessions = len(s.sessions)

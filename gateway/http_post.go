@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
@@ -274,7 +275,7 @@ func (x *exchange) postModern(m jsonrpc.Message, header, meta string) {
 	c.owner = x.owner
 	c.peer = x.openModern(r.Params)
 	c.introduced.Store(true)
-	c.holdContext, c.holdOwner = x.server.ctx, holdOwner{principal: x.principal.name} // a held call outlives its request
+	c.holdContext, c.holdOwner = x.server.ctx, roundtrip.Owner{Principal: x.principal.name} // a held call outlives its request
 	if x.principal.name != "" {
 		c.newTenant = func() *tenant { return x.server.enterTenant(x, c.peer) }
 		c.leaveTenant = func(t *tenant) { x.server.leaveTenant(x.owner, t) }

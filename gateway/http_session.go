@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -100,7 +101,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		p.users++
 		hs = &httpSession{connection: newConnection(s.ctx, x.gateway), nonce: said.Nonce, version: legacyVersions[said.Version], principal: p}
 		hs.declare(said.Capabilities)
-		hs.owner, hs.holdOwner = x.owner, holdOwner{principal: p.name}
+		hs.owner, hs.holdOwner = x.owner, roundtrip.Owner{Principal: p.name}
 		hs.legacy.Store(true)
 		hs.speak(hs.version)
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))

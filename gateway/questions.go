@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // Questions are the requests of servers: sampling, elicitation and roots. The peer of a session before
@@ -191,10 +192,8 @@ func (q *questions) withdrawLocked(one *question) {
 }
 
 var (
-	errNotAsked  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight on whose stream it could be asked; no client was asked"}
-	errNoStream  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight, and it reads no stream on which it could be asked; no client was asked"}
-	errNotRead   = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
-	errCallEnded = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call of the client has ended, or its connection is gone"}
+	errNoStream = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "no call of the client is in flight, and it reads no stream on which it could be asked; no client was asked"}
+	errNotRead  = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client does not read what it is sent; it was not asked"}
 )
 
 // ask passes a request of a server on to the peer, and returns its answer as it is. Without a call in flight
@@ -214,7 +213,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		if q.isAlone(r.Server) {
 			return nil, errNoStream
 		}
-		return nil, errNotAsked
+		return nil, message.ErrNotAsked
 	}
 	q.nextID++
 	id := q.nextID
@@ -232,7 +231,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 	case a, ok := <-one.answer:
 		switch {
 		case !ok:
-			return nil, errCallEnded
+			return nil, message.ErrCallEnded
 		case a.Error != nil:
 			return nil, a.Error
 		}
@@ -241,7 +240,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		delete(q.open, id)
-		return nil, errCallEnded
+		return nil, message.ErrCallEnded
 	case <-ctx.Done():
 		q.mu.Lock()
 		defer q.mu.Unlock()

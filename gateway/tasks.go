@@ -360,7 +360,7 @@ func (c *connection) taskResult(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, nil); err != nil {
+	if h.opts, err = c.callOptions(r, &upstreamRequest{server: h.name.Server}, r.tell); err != nil {
 		return nil, err
 	}
 	c.tasks.Said(c.owner, opentasks.Maker{Peer: c.peer}, h.name, h.sealed, nil, false) // so that questions name it

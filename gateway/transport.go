@@ -18,6 +18,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
@@ -125,7 +126,7 @@ type gateway struct {
 	subscriptions *subscriptions.Counter // of all profiles
 	results       *longresult.Store      // of all profiles
 	tasks         *opentasks.Store       // of all profiles
-	holds         *holds                 // of all profiles
+	holds         *roundtrip.Store       // of all profiles
 	elicitations  *elicitations          // of all gateways with its settings
 }
 
@@ -136,12 +137,12 @@ func newGateway(client *facade.Client, o options) *gateway {
 		}
 		return client.Unsubscribe(ctx, r.Server, r.URI)
 	})
-	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), newHolds(o.limits))
+	return newGatewayOf(client, o, made, longresult.New(), opentasks.New(o.http.MaxTasks), roundtrip.New(o.key, roundtrip.Limits{Calls: o.limits.MaxHeld, Bytes: o.limits.MaxHeldBytes}))
 }
 
 // newGatewayOf makes the gateway of one profile, which shares with those of others what servers and
 // principals are told about.
-func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *holds) *gateway {
+func newGatewayOf(client *facade.Client, o options, made *subscriptions.Counter, kept *longresult.Store, tasks *opentasks.Store, held *roundtrip.Store) *gateway {
 	g := &gateway{client: client, opts: o, subscriptions: made, results: kept, tasks: tasks, holds: held}
 	g.view = offer.NewView(client, func() *offer.Rules { return g.rulesOf(o.settings.load()) })
 	g.elicitations = &o.settings.elicitations

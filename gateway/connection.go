@@ -128,7 +128,7 @@ func (c *connection) close() {
 	c.hub.leave(c.notify)
 	c.opts.standalone.remove(c)
 	if c.connected {
-		c.elicitations.forgetSession(c.notify.key)
+		c.elicitations.ForgetSession(c.notify.key)
 		c.peer.Connect(-1)
 	}
 	c.opts.settings.ignore(c)

@@ -183,7 +183,9 @@ func (s *seat) startLocked(status *mcpvisor.ServerStatus) error {
 		return err
 	}
 	s.copy = &serverCopy{client, status.Gen, status.Epoch}
-	t.followElicitations(client)
+	if t.key != "" { // principals have no session that is told
+		t.gateway.elicitations.Follow(client, t.gateway.client, t.key)
+	}
 	s.starts++
 	t.running.Add(1)
 	go s.follow(client, client.WatchFrom(context.Background(), 0, copyKinds...), s.starts)

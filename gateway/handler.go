@@ -162,9 +162,9 @@ func (s *Server) Close() {
 	for _, hs := range s.sessions {
 		s.dropLocked(hs)
 	}
-	s.gateway.elicitations.forget(func(one *elicitation) bool {
-		of := one.conn.gateway
-		return of == s.gateway || of == s.profiles[of.opts.profile]
+	s.gateway.elicitations.ForgetGateways(func(one any) bool {
+		of, ok := one.(*gateway)
+		return ok && (of == s.gateway || of == s.profiles[of.opts.profile])
 	})
 	s.closeTenantsLocked()
 }

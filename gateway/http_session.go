@@ -186,7 +186,7 @@ func (x *exchange) endSession() {
 		s.dropLocked(hs)
 	}
 	s.mu.Unlock()
-	s.gateway.elicitations.forgetSession(sessionKey{nonce: said.Nonce})
+	s.gateway.elicitations.ForgetSession(sessionKey{nonce: said.Nonce})
 	if again {
 		http.Error(x.w, errUnknownSession.Error(), http.StatusNotFound)
 		return

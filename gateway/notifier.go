@@ -410,6 +410,23 @@ func (n *notifier) nextOf(stream uint64) jsonrpc.Message {
 	return n.nextLocked()
 }
 
+func elicitedNotification(id string) jsonrpc.Message {
+	return message.Notification("notifications/elicitation/complete", map[string]any{"elicitationId": id})
+}
+
+// maxElicited is how many ended interactions wait to be read. The oldest are dropped.
+const maxElicited = 64
+
+// reportElicited notes that an interaction has ended.
+func (n *notifier) reportElicited(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.elicited = append(n.elicited, id); len(n.elicited) > maxElicited {
+		n.elicited = n.elicited[1:]
+	}
+	n.signalLocked()
+}
+
 // next returns the next notification; nil if all have been read.
 func (n *notifier) next() jsonrpc.Message {
 	n.mu.Lock()

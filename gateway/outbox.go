@@ -183,7 +183,7 @@ func (o *outbox) withdrawQuestion(r *request, q *question) {
 	o.signal()
 }
 
-// addNote adds a notification because of a request. Servers bound how many there are: see elicitations.
+// addNote adds a notification because of a request. Servers bound how many there are: see package elicited.
 func (o *outbox) addNote(r *request, note jsonrpc.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
@@ -204,7 +205,7 @@ func (c *connection) ask(ctx context.Context, r facade.ServerRequest) (json.RawM
 		return nil, err
 	}
 	one := &question{server: r.Server, answer: make(chan *jsonrpc.Response, 1)}
-	params, undo := c.elicitations.begin(c, r.Server, r.Params, c.sealQuestion(r))
+	params, undo := c.elicitations.Begin(c.elicitedSession(), r.Server, r.Params, c.sealQuestion(r))
 	q.mu.Lock()
 	carrier := q.carrierLocked(r.Server)
 	if carrier == nil {
@@ -268,4 +269,42 @@ func (c *connection) receiveAnswer(a *jsonrpc.Response) {
 		a = &jsonrpc.Response{ID: a.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has answered with an error that cannot be read"}}
 	}
 	one.answer <- a
+}
+
+// sessionKey is the identity of a session before 2026-07-28: of a Transport its connection, and over HTTP the nonce, as
+// a session without anything is made again for each request.
+type sessionKey struct {
+	conn  *connection
+	nonce nonce
+}
+
+// elicitedSession is the session as far as it is sent to URLs. Requests of 2026-07-28 over HTTP have none.
+func (c *connection) elicitedSession() *elicited.Session {
+	s := &elicited.Session{Gateway: c.gateway, Client: c.client, CopyOf: func(server string) string {
+		if c.isCopied(server) {
+			return c.tenantKey
+		}
+		return ""
+	}, Tell: c.tellElicited}
+	if c.notify.key != (sessionKey{}) {
+		s.Key = c.notify.key
+	}
+	return s
+}
+
+// tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or else on that of
+// the session.
+func (c *connection) tellElicited(server, id string) {
+	c.questions.mu.Lock()
+	carrier := c.questions.carrierLocked(server)
+	c.questions.mu.Unlock()
+	if carrier != nil {
+		carrier.out.addNote(carrier, elicitedNotification(id))
+		return
+	}
+	c.hub.each(func(n *notifier) {
+		if n.key == c.notify.key {
+			n.reportElicited(id)
+		}
+	})
 }

@@ -162,7 +162,7 @@ func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRe
 	result, err = u.send(ctx, opts...)
 	switch {
 	case err != nil:
-		c.elicitations.beginRequired(c, err)
+		c.elicitations.BeginRequired(c.elicitedSession(), err)
 		result, err = u.answerTo(err)
 		return result, true, err
 	case u.modern:

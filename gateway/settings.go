@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
@@ -44,7 +45,7 @@ type SettingsVar struct {
 	current atomic.Pointer[settings]
 	copies  copyCount
 
-	elicitations elicitations
+	elicitations elicited.Store
 
 	mu       sync.Mutex // guards watchers
 	watchers map[settingsWatcher]bool

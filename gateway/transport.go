@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
@@ -127,7 +128,7 @@ type gateway struct {
 	results       *longresult.Store      // of all profiles
 	tasks         *opentasks.Store       // of all profiles
 	holds         *roundtrip.Store       // of all profiles
-	elicitations  *elicitations          // of all gateways with its settings
+	elicitations  *elicited.Store        // of all gateways with its settings
 }
 
 func newGateway(client *facade.Client, o options) *gateway {

@@ -118,7 +118,7 @@ type Server struct {
 	principals map[string]*principal
 	sessions   map[nonce]*httpSession // that cost something
 	tenants    map[string]*tenant     // principals with copies of servers, by owner
-	ended      endedSessions
+	ended      sessionid.Ended
 }
 
 // Handler returns an http.Handler that offers what client supervises as an MCP server:
@@ -143,7 +143,7 @@ func Handler(client *facade.Client, opts ...Option) *Server {
 	if o.names == nil {
 		o.names = &Names{}
 	}
-	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, tenants: map[string]*tenant{}, ended: newEndedSessions(maxEnded)}
+	s := &Server{gateway: newGateway(client, o), limits: o.http, profiles: map[string]*gateway{}, principals: map[string]*principal{}, sessions: map[nonce]*httpSession{}, tenants: map[string]*tenant{}, ended: sessionid.NewEnded(sessionid.MaxEnded)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.handler = http.HandlerFunc(s.serve)
 	if o.verify != nil {

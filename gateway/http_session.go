@@ -89,7 +89,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended.has(p.name, said.Nonce) || s.ctx.Err() != nil {
+	if s.ended.Has(p.name, said.Nonce) || s.ctx.Err() != nil {
 		return nil, errUnknownSession
 	}
 	hs := s.sessions[said.Nonce]
@@ -180,8 +180,8 @@ func (x *exchange) endSession() {
 	}
 	s.gateway.opts.clients.End(keyOf(said.Nonce))
 	s.mu.Lock()
-	again := s.ended.has(x.principal.name, said.Nonce)
-	s.ended.add(x.principal.name, said.Nonce, said.Expiry)
+	again := s.ended.Has(x.principal.name, said.Nonce)
+	s.ended.Add(x.principal.name, said.Nonce, said.Expiry)
 	if hs := s.sessions[said.Nonce]; hs != nil {
 		s.dropLocked(hs)
 	}

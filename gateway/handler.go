@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 )
 
@@ -218,7 +219,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.enter(name)
 	defer s.leave(p)
-	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), expiry: expiry, w: w, r: r, control: http.NewResponseController(w)}
+	x := &exchange{server: s, gateway: g, principal: p, owner: ownerName(name, g.opts.profile), expiry: expiry, w: w, r: r,
+		wire: httpwire.New(w, httpwire.Limits{MaxBodyBytes: s.limits.MaxBodyBytes, ReadTimeout: s.limits.ReadTimeout, WriteTimeout: s.limits.WriteTimeout})}
 	switch r.Method {
 	case http.MethodPost:
 		x.post()
@@ -230,7 +232,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", allowedMethods)
 		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
 	}
-	x.flush()
+	x.wire.Flush()
 }
 
 // Status is what a [Server] does at one moment.

@@ -132,7 +132,7 @@ func TestHeld_refused_states(t *testing.T) {
 	result, _ := ann("tools/call", "a__consult", modernCall(""))
 	state, keys := required(t, result)
 	accept := `{"` + keys[0] + `":{"action":"accept","content":{"name":"ann"}}}`
-	changed := state[:20] + string("AB"[btoi(state[20] == 'A')]) + state[21:]
+	changed := state[:20] + map[bool]string{true: "B", false: "A"}[state[20] == 'A'] + state[21:]
 	forged := seal.Seal(sessionid.NewKey(), "held call", "ann", "a", "", seal.Time(time.Now().Add(time.Hour)), "instance", "1", "1")
 	for name, test := range map[string]struct {
 		by                 caller

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,114 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
-	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
-
-// writeJSON writes an answer of one message. It reports false if the peer does not read.
-func (x *exchange) writeJSON(status int, m message.Encoded) bool {
-	return x.writeWhole(status, m.Head, m.Body, m.Tail)
-}
-
-// writeWhole writes an answer as JSON to its last byte: what stays in the buffers of net/http would be
-// written without a deadline when the handler has returned.
-func (x *exchange) writeWhole(status int, parts ...[]byte) bool {
-	length := 0
-	for _, part := range parts {
-		length += len(part)
-	}
-	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(length))
-	x.w.WriteHeader(status)
-	return x.writePieces(parts...) && x.flush()
-}
-
-// accept answers messages that have no answer.
-func (x *exchange) accept() {
-	x.w.Header().Set("Content-Length", "0")
-	x.w.WriteHeader(http.StatusAccepted)
-}
-
-// flush writes what net/http has buffered. It reports false if the peer does not read.
-func (x *exchange) flush() bool {
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
-	defer x.control.SetWriteDeadline(time.Time{}) //nolint:errcheck // the server sets its own, or the connection is broken
-	return x.control.Flush() == nil
-}
-
-// writePieces writes to the peer. Each piece has WriteTimeout, so that a large answer may take longer. It reports
-// false if the peer does not read.
-func (x *exchange) writePieces(parts ...[]byte) bool {
-	room := 0 // of the piece
-	for _, part := range parts {
-		for len(part) > 0 {
-			if room == 0 {
-				room = message.PieceBytes
-				_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout))
-			}
-			n, err := x.w.Write(part[:min(len(part), room)])
-			if err != nil {
-				return false
-			}
-			part, room = part[n:], room-n
-		}
-	}
-	return true
-}
-
-// writeBatch writes the answers of a batch.
-func (x *exchange) writeBatch(answers []message.Encoded) {
-	parts := make([][]byte, 0, 4*len(answers)+1)
-	for i, a := range answers {
-		parts = append(parts, []byte(",["[btoi(i == 0):][:1]), a.Head, a.Body, a.Tail)
-	}
-	x.writeWhole(http.StatusOK, append(parts, []byte("]"))...)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// streamHeader is the header of a stream. net/http does not change the values.
-var streamHeader = http.Header{
-	"Content-Type":      {"text/event-stream"},
-	"Cache-Control":     {"no-cache, no-transform"},
-	"X-Accel-Buffering": {"no"}, // for nginx
-}
-
-// begin begins a stream.
-func (x *exchange) begin() {
-	if x.streaming {
-		return
-	}
-	x.streaming = true
-	maps.Copy(x.w.Header(), streamHeader)
-	x.w.WriteHeader(http.StatusOK)
-}
-
-// event writes a message to the stream. It reports false if the peer does not read.
-func (x *exchange) event(m jsonrpc.Message, id string) bool {
-	encoded := message.Encode(m)
-	head := "event: message\n"
-	if id != "" {
-		head += "id: " + id + "\n"
-	}
-	return x.write([]byte(head+"data: "), encoded.Head, message.OneLine(encoded.Body), encoded.Tail, []byte("\n\n"))
-}
-
-// keepAlive writes a comment to the stream.
-func (x *exchange) keepAlive() bool { return x.write([]byte(": \n\n")) }
-
-// write writes to the stream, which it begins. What is written arrives at once.
-func (x *exchange) write(parts ...[]byte) bool {
-	x.begin()
-	_ = x.control.SetWriteDeadline(time.Now().Add(x.server.limits.WriteTimeout)) // of the headers, if nothing follows
-	defer x.control.SetWriteDeadline(time.Time{})                                //nolint:errcheck // the server sets its own, or the connection is broken
-	return x.writePieces(parts...) && x.control.Flush() == nil
-}
 
 // stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
 // session takes the place of the first, which may be the rest of a broken connection.
@@ -148,7 +42,7 @@ func (x *exchange) streamSession() *httpSession {
 	if !x.isOfSession("has no stream of its own; use subscriptions/listen") {
 		return nil
 	}
-	if !acceptsStream(x.r) {
+	if !httpwire.AcceptsStream(x.r) {
 		http.Error(x.w, "Accept must have text/event-stream", http.StatusNotAcceptable)
 		return nil
 	}
@@ -226,7 +120,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		if asked != nil {
 			if m, _ := asked.out.next(); m != nil {
 				place = cmp.Or(hs.questions.written(m), place)
-				if !x.event(m, eventID(known, place)) {
+				if !x.wire.Event(m, eventID(known, place)) {
 					return
 				}
 				continue
@@ -238,7 +132,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		select {
 		case <-wake:
 			if now := time.Now(); !now.Before(due) {
-				if !x.keepAlive() {
+				if !x.wire.KeepAlive() {
 					return
 				}
 				due = now.Add(s.limits.KeepAlive)
@@ -279,15 +173,15 @@ func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) 
 // with.
 func (x *exchange) prime(hs *httpSession, id string) bool {
 	if hs.version < "2025-11-25" { // these take an event without data for a message
-		return x.write()
+		id = ""
 	}
-	return x.write([]byte("id: " + id + "\ndata: \n\n"))
+	return x.wire.Begin(id)
 }
 
 // notification writes a notification to the stream, and notes what the session knows after it.
 func (x *exchange) notification(m jsonrpc.Message, known *[3]string, place int64) bool {
 	*known = toldOf(m, *known, x.gateway.catalog.Get().Digests())
-	return x.event(m, eventID(*known, place))
+	return x.wire.Event(m, eventID(*known, place))
 }
 
 // endWithToken ends a request that lasts when the token of its client expires. The client continues with

@@ -3,10 +3,13 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpvisor/mcpvisor"
 	"github.com/mcpvisor/mcpvisor/facade"
@@ -536,5 +539,50 @@ func (s *Server) closeTenantsLocked() {
 		}
 		delete(s.tenants, owner)
 		t.end()
+	}
+}
+
+// copyCount counts the copies of all gateways with the same settings, from their start until nothing of
+// them is left. The zero value counts none. Safe for concurrent use.
+type copyCount struct {
+	mu  sync.Mutex // guards the fields below
+	all int
+	of  map[string]int // by principal
+}
+
+// take counts one more copy of a principal, or says why there must not be one.
+func (n *copyCount) take(s *settings, principal, server string) error {
+	most, mostOf := s.MaxCopies, s.MaxCopiesOfPrincipal
+	setDefault(&most, DefaultMaxCopies)
+	setDefault(&mostOf, DefaultMaxCopiesOfPrincipal)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.of[principal] >= mostOf && principal != "":
+		return tooManyCopies(server, fmt.Sprintf("%s has %d copies of servers", message.Quote(principal), n.of[principal]))
+	case n.of[principal] >= mostOf:
+		return tooManyCopies(server, fmt.Sprintf("the clients without a token have %d copies of servers", n.of[principal]))
+	case n.all >= most:
+		return tooManyCopies(server, fmt.Sprintf("all clients have %d copies of servers", n.all))
+	}
+	if n.of == nil {
+		n.of = map[string]int{}
+	}
+	n.all++
+	n.of[principal]++
+	return nil
+}
+
+func tooManyCopies(server, who string) error {
+	return &jsonrpc.Error{Code: message.CodeBusy, Message: "server " + server + " runs once for each client, and " + who + ", which is the most; end sessions that are not needed, and try again. Nothing was done."}
+}
+
+// give takes a copy back that has ended.
+func (n *copyCount) give(principal string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all--
+	if n.of[principal]--; n.of[principal] == 0 {
+		delete(n.of, principal)
 	}
 }

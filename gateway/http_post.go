@@ -417,12 +417,12 @@ func (x *exchange) pass(c *connection, out *outbox, made []*request, n int) {
 			failed = !x.wire.Event(m, "")
 		}
 	}
-	for x.streaming && !failed { // a request that was canceled has no answer, but its question is withdrawn
+	for x.wire.IsStream() && !failed { // a request that was canceled has no answer, but its question is withdrawn
 		m, _ := out.next()
 		if m == nil {
 			break
 		}
-		failed = !x.event(m, "")
+		failed = !x.wire.Event(m, "")
 	}
 	if c.ctx.Err() != nil {
 		for i, r := range made {

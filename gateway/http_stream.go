@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
 )
 
 // stream answers GET: the notifications of a session before 2026-07-28. A second stream of a

@@ -1,10 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/internal/task"
 )
 
@@ -80,7 +85,7 @@ const maxNotificationBytes = 64 << 10
 func (c *connection) receiveNotification(r *jsonrpc.Request) {
 	switch r.Method {
 	case "notifications/initialized":
-		c.notify.startSession()
+		c.notify.StartSession()
 		if c.connected {
 			c.opts.standalone.set(c, eraLegacy)
 		}
@@ -272,4 +277,38 @@ func textOf(result *mcp.CallToolResult) string {
 		}
 	}
 	return ""
+}
+
+// setLevelTimeout bounds the requests to the servers. One that does not answer keeps its
+// level.
+const setLevelTimeout = 5 * time.Second
+
+// setLoggingLevel answers logging/setLevel: it sets the level of every registered server that is offered.
+// Those that refuse it, or have no log messages, do not matter. A session sets one level at a time.
+func (c *connection) setLoggingLevel(r *request, p *params) (any, error) {
+	level := slices.Index(notices.LogLevels, p.Level)
+	if level < 0 {
+		return nil, message.InvalidParams(fmt.Sprintf("unknown log level %s; use one of %v", message.Quote(p.Level), notices.LogLevels))
+	}
+	c.notify.SetLogLevel(level)
+	levelling := c.placesOf().levelling
+	if err := r.acquire(levelling); err != nil {
+		return nil, err
+	}
+	defer func() { <-levelling }()
+	ctx, cancel := context.WithTimeout(r.ctx, setLevelTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, server := range c.view.ServerNames() {
+		if !c.isCopied(server) { // a copy that starts later gets the level, too
+			all.Go(func() { _ = c.client.SetLoggingLevel(ctx, server, p.Level) })
+		}
+	}
+	if t := c.tenant.Load(); t != nil {
+		for server, copied := range t.copies() {
+			all.Go(func() { _ = copied.SetLoggingLevel(ctx, server, p.Level) })
+		}
+	}
+	all.Wait()
+	return struct{}{}, nil
 }

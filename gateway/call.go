@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/longresult"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/internal/jsonscan"
 	"github.com/mcpvisor/mcpvisor/internal/toolname"
@@ -271,18 +272,18 @@ func (c *connection) callOptions(r *request, u *upstreamRequest, tell func(func(
 	if len(u.meta) > 0 && u.meta[0] == '{' {
 		opts = append(opts, facade.WithMeta(u.meta))
 	}
-	level := c.notify.levelOfLogs()
+	level := c.notify.LevelOfLogs()
 	if u.modern {
-		level = noLogs
+		level = notices.NoLogs
 		if u.of.logLevel != "" {
-			if level = slices.Index(loggingLevels, u.of.logLevel); level < 0 {
+			if level = slices.Index(notices.LogLevels, u.of.logLevel); level < 0 {
 				return nil, message.InvalidParams("unknown log level " + message.Quote(u.of.logLevel))
 			}
 		}
 	}
-	if level < noLogs {
-		opts = append(opts, facade.WithLogMessages(loggingLevels[level], func(m mcpvisor.LogMessage) {
-			if slices.Index(loggingLevels, m.Level) >= level { // another session may have asked the server for more
+	if level < notices.NoLogs {
+		opts = append(opts, facade.WithLogMessages(notices.LogLevels[level], func(m mcpvisor.LogMessage) {
+			if slices.Index(notices.LogLevels, m.Level) >= level { // another session may have asked the server for more
 				tell(func(t roundtrip.Told) { t.ReportLog(m) })
 			}
 		}))

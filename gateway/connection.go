@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 )
 
@@ -74,7 +75,7 @@ func newConnection(ctx context.Context, g *gateway) *connection {
 	c.questions.comeBack = comeBackTime
 	c.holdContext, c.holdOwner = c.ctx, roundtrip.Owner{Session: c}
 	c.questions.isAlone = func(server string) bool { return c.isCopied(server) || c.opts.standalone.isOnly(c) }
-	c.notify = newNotifier()
+	c.notify = notices.New[*subscription]()
 	c.ignoreParent = context.AfterFunc(ctx, c.close)
 	return c
 }
@@ -128,11 +129,11 @@ func (c *connection) close() {
 	c.hub.leave(c.notify)
 	c.opts.standalone.remove(c)
 	if c.connected {
-		c.elicitations.ForgetSession(c.notify.key)
+		c.elicitations.ForgetSession(c.notify.Key)
 		c.peer.Connect(-1)
 	}
 	c.opts.settings.ignore(c)
-	for _, s := range c.notify.close() {
+	for _, s := range c.notify.Close() {
 		c.releaseSubscription(s)
 	}
 	c.closeTenant()
@@ -306,6 +307,6 @@ func (r *request) acquire(places chan<- struct{}) error {
 // drain ends the session as soon as no request is in flight.
 func (c *connection) drain() {
 	c.hub.leave(c.notify)
-	c.notify.endListeners()
+	c.notify.EndListeners()
 	c.requests().drain()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 	"github.com/mcpvisor/mcpvisor/supervisor"
@@ -247,7 +248,7 @@ func (s *seat) endLocked() {
 func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start uint64) {
 	t := s.tenant
 	first := start == 1 // it begins without subscriptions
-	updated := func() { t.each(func(n *notifier) { n.reportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
+	updated := func() { t.each(func(n *notifier) { n.ReportUpdates(s.server, t.gateway.view.OffersUpdate) }) }
 	for e := range events {
 		switch kind := e.Kind; {
 		case kind == mcpvisor.EventReady:
@@ -269,9 +270,9 @@ func (s *seat) follow(client *facade.Client, events <-chan mcpvisor.Event, start
 				updated()
 			}()
 		case kind == mcpvisor.EventResourceUpdated && t.gateway.view.OffersUpdate(s.server, e.URI):
-			t.each(func(n *notifier) { n.reportUpdate(s.server, e.URI) })
+			t.each(func(n *notifier) { n.ReportUpdate(s.server, e.URI) })
 		case kind == mcpvisor.EventLog && t.gateway.view.Rules().OffersServer(s.server):
-			t.each(func(n *notifier) { n.reportLog(*e.Log) })
+			t.each(func(n *notifier) { n.ReportLog(*e.Log) })
 		case kind == mcpvisor.EventMissed:
 			updated()
 		}
@@ -464,8 +465,8 @@ func (c *connection) copyOptions() []facade.Option {
 
 // copyLevel is the level of log messages that the session has set; empty: none.
 func (c *connection) copyLevel() string {
-	if level := c.notify.levelOfLogs(); level < noLogs {
-		return loggingLevels[level]
+	if level := c.notify.LevelOfLogs(); level < notices.NoLogs {
+		return notices.LogLevels[level]
 	}
 	return ""
 }

@@ -152,7 +152,7 @@
 //
 // What happens without a request:
 //
-//	hub.go, notifier.go                   events of the client, as notifications of each session
+//	hub.go                                events of the client, to the notifiers of the sessions
 //	subscriptions.go                      what sessions have subscribed to, and subscriptions/listen
 //	questions.go, standalone.go           requests of servers, to the client
 //	tasks.go                              tasks
@@ -162,6 +162,6 @@
 //
 // The packages below gateway/internal know no session: message, capability and lines read and write messages;
 // listing, offer, resource and hostschema make the lists; httpwire, sessionid and seal are for HTTP and for what
-// clients bring back; roundtrip, elicited, opentasks, tasktext, longresult and subscriptions keep what lasts longer
+// clients bring back; notices, roundtrip, elicited, opentasks, tasktext, longresult and subscriptions keep what lasts longer
 // than a request.
 package gateway

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/clients"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/roundtrip"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/sessionid"
 	"github.com/mcpvisor/mcpvisor/internal/headerparams"
@@ -330,8 +331,8 @@ func (x *exchange) answer(c *connection, requests []*jsonrpc.Request) {
 	}
 	var notify *notifier
 	if slices.ContainsFunc(requests, func(r *jsonrpc.Request) bool { return r.Method == "subscriptions/listen" }) {
-		notify = newNotifier()
-		c.hub.join(notify, notify.endListeners)
+		notify = notices.New[*subscription]()
+		c.hub.join(notify, notify.EndListeners)
 		defer c.hub.leave(notify)
 	}
 	out := newOutbox(&c.opts.limits, notify)

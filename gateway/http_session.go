@@ -105,7 +105,7 @@ func (x *exchange) openSession(id string) (*httpSession, error) {
 		hs.legacy.Store(true)
 		hs.speak(hs.version)
 		hs.peer = s.gateway.opts.clients.Open(keyOf(said.Nonce), x.infoOf(hs.version))
-		hs.notify.key = sessionKey{nonce: said.Nonce}
+		hs.notify.Key = sessionKey{nonce: said.Nonce}
 		hs.ownTenant(string(said.Nonce[:]), p.name)
 		hs.unwatched = func() { s.dropUnneeded(hs) }
 		s.sessions[said.Nonce] = hs
@@ -141,7 +141,7 @@ func (s *Server) closeSession(hs *httpSession) {
 }
 
 // isNeeded reports whether the session would miss something without what it costs.
-func (hs *httpSession) isNeeded() bool { return hs.notify.isNeeded() || hs.hasCopies() }
+func (hs *httpSession) isNeeded() bool { return hs.notify.IsNeeded() || hs.hasCopies() }
 
 // dropUnneeded drops a session that nobody uses, if it needs nothing since.
 func (s *Server) dropUnneeded(hs *httpSession) {

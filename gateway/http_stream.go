@@ -16,6 +16,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/httpwire"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
 // stream answers GET: the notifications of a session before 2026-07-28. A second stream of a
@@ -112,7 +113,7 @@ func (x *exchange) deliver(hs *httpSession) {
 		if asked == nil && !hs.opts.sharesAll() {
 			asked = hs.askable(wake, seen)
 		}
-		if m := hs.notify.nextOf(mine); m != nil {
+		if m := hs.notify.NextOf(mine); m != nil {
 			if !x.notification(m, &known, place) {
 				return
 			}
@@ -161,10 +162,10 @@ func (hs *httpSession) askable(wake chan struct{}, seen int64) *request {
 // it has seen.
 func (x *exchange) startDelivery(hs *httpSession) (known [3]string, seen int64) {
 	hs.follow()
-	hs.notify.startSession()
+	hs.notify.StartSession()
 	known = x.gateway.catalog.Get().Digests()
 	if told, place, ok := parseEventID(x.r.Header.Get(eventHeader)); ok {
-		hs.notify.reportLists(listing.ChangedDigests(told, known))
+		hs.notify.ReportLists(listing.ChangedDigests(told, known))
 		known, seen = told, place
 	}
 	return known, seen
@@ -202,7 +203,7 @@ func (s *Server) takeStream(hs *httpSession, wake func()) (mine uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	hs.streams++
-	hs.notify.readBy(hs.streams, wake)
+	hs.notify.ReadBy(hs.streams, wake)
 	if hs.wakeStream != nil {
 		hs.wakeStream()
 	}
@@ -250,8 +251,8 @@ func parseEventID(id string) (known [3]string, place int64, ok bool) {
 // toldOf is what the session knows after a notification: it lists anew what has changed.
 func toldOf(m jsonrpc.Message, known, now [3]string) [3]string {
 	if r, ok := m.(*jsonrpc.Request); ok {
-		for i, kind := range listChanged {
-			if kind.method == r.Method {
+		for i, kind := range notices.ListChanged {
+			if kind.Method == r.Method {
 				known[i] = now[i]
 			}
 		}

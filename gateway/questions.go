@@ -17,6 +17,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/capability"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/elicited"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 )
 
 // Questions are the requests of servers: sampling, elicitation and roots. The peer of a session before
@@ -280,16 +281,12 @@ type sessionKey struct {
 
 // elicitedSession is the session as far as it is sent to URLs. Requests of 2026-07-28 over HTTP have none.
 func (c *connection) elicitedSession() *elicited.Session {
-	s := &elicited.Session{Gateway: c.gateway, Client: c.client, CopyOf: func(server string) string {
+	return &elicited.Session{Key: c.notify.Key, Gateway: c.gateway, Client: c.client, CopyOf: func(server string) string {
 		if c.isCopied(server) {
 			return c.tenantKey
 		}
 		return ""
 	}, Tell: c.tellElicited}
-	if c.notify.key != (sessionKey{}) {
-		s.Key = c.notify.key
-	}
-	return s
 }
 
 // tellElicited tells a session that an interaction has ended: on the stream of a call at the server, or else on that of
@@ -299,12 +296,12 @@ func (c *connection) tellElicited(server, id string) {
 	carrier := c.questions.carrierLocked(server)
 	c.questions.mu.Unlock()
 	if carrier != nil {
-		carrier.out.addNote(carrier, elicitedNotification(id))
+		carrier.out.addNote(carrier, notices.ElicitedNotification(id))
 		return
 	}
 	c.hub.each(func(n *notifier) {
-		if n.key == c.notify.key {
-			n.reportElicited(id)
+		if n.Key == c.notify.Key {
+			n.ReportElicited(id)
 		}
 	})
 }

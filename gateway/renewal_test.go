@@ -48,7 +48,7 @@ func TestSubscribe_server_is_replaced(t *testing.T) {
 			text(t, r, err)
 			for _, s := range both {
 				s.requireUpdate(uri)
-				require.Nil(t, s.conn.(*connection).out.notify.next())
+				require.Nil(t, s.conn.(*connection).out.notify.Next())
 			}
 		}
 		touch()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/mcptest"
 )
 
@@ -26,10 +27,10 @@ func TestStream_whose_place_is_taken_reads_nothing(t *testing.T) {
 	first := s.takeStream(hs, func() { woken++ })
 	second := s.takeStream(hs, func() {})
 	require.Equal(t, 1, woken)
-	hs.notify.startSession()
-	hs.notify.reportLists(listing.ToolList)
-	require.Nil(t, hs.notify.nextOf(first))
-	require.NotNil(t, hs.notify.nextOf(second))
+	hs.notify.StartSession()
+	hs.notify.ReportLists(listing.ToolList)
+	require.Nil(t, hs.notify.NextOf(first))
+	require.NotNil(t, hs.notify.NextOf(second))
 	require.Equal(t, 1, woken)
 }
 
@@ -43,7 +44,7 @@ func TestStream_client_that_comes_back_hears_of_changes(t *testing.T) {
 		stream := p.listen(eventHeader, "x.y.z")
 		_, data, ok := stream.next()
 		require.True(t, ok && data == "", "the first event has the id")
-		for range listChanged {
+		for range notices.ListChanged {
 			_, data, ok = stream.next()
 			require.True(t, ok)
 			require.Contains(t, data, "list_changed")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/gateway/internal/listing"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/resource"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/subscriptions"
 )
@@ -24,7 +25,7 @@ func (c *connection) subscribe(r *request, p *params) (any, error) {
 	if err != nil {
 		return nil, c.protocolError(p.URI, err)
 	}
-	added := c.notify.subscribe(s, p.URI)
+	added := c.notify.Subscribe(s, p.URI)
 	if !added { // the session has it already, or has ended
 		defer c.releaseSubscription(s)
 	}
@@ -49,7 +50,7 @@ func (c *connection) unsubscribe(_ *request, p *params) (any, error) {
 
 // endSubscription ends a subscription once.
 func (c *connection) endSubscription(uri string) {
-	if s, ok := c.notify.unsubscribe(uri); ok {
+	if s, ok := c.notify.Unsubscribe(uri); ok {
 		c.releaseSubscription(s)
 	}
 }
@@ -74,7 +75,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		return nil, err
 	}
 	ended := make(chan struct{})
-	l := &listener{id: r.ID, ended: ended}
+	l := &listener{ID: r.ID, Ended: ended}
 	granted := subscribedNotifications{NotificationSubscriptions: mcp.NotificationSubscriptions{ToolsListChanged: p.Notifications.ToolsListChanged,
 		PromptsListChanged: p.Notifications.PromptsListChanged, ResourcesListChanged: p.Notifications.ResourcesListChanged},
 		TaskIDs: slices.Sorted(maps.Keys(tasks))}
@@ -83,7 +84,7 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		list listing.Lists
 	}{{granted.ToolsListChanged, listing.ToolList}, {granted.PromptsListChanged, listing.PromptList}, {granted.ResourcesListChanged, listing.ResourceList}} {
 		if wanted.on {
-			l.lists |= wanted.list
+			l.Lists |= wanted.list
 		}
 	}
 	wanted := map[string]*subscription{}
@@ -108,19 +109,19 @@ func (c *connection) listen(r *request, p *params) (any, error) {
 		defer t.leave(r.out.notify)
 	}
 	stand := subscriptions.SubscribeAll(r.ctx, at)
-	l.uris = make(map[string]*subscription, len(stand))
+	l.URIs = make(map[string]*subscription, len(stand))
 	for uri, one := range wanted {
 		if _, stands := stand[uri]; stands {
-			l.uris[uri] = one
+			l.URIs[uri] = one
 			defer c.releaseSubscription(one)
 		} else {
 			c.releaseSubscription(one)
 		}
 	}
-	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.uris))
-	l.ack = message.Notification("notifications/subscriptions/acknowledged", l.params(map[string]any{"notifications": granted}))
-	if r.out.notify.listen(l) {
-		defer r.out.notify.leave(l)
+	granted.ResourceSubscriptions = slices.Sorted(maps.Keys(l.URIs))
+	l.Acknowledge(granted)
+	if r.out.notify.Listen(l) {
+		defer r.out.notify.Leave(l)
 		for uri := range stand {
 			c.dropReleased(wanted[uri])
 		}
@@ -142,6 +143,15 @@ type subscription struct {
 	at     *subscriptions.Counter // that count it; guarded by connection.subscribedMu
 	joined *tenant                // whose copies told hears because of it; nil: none. Guarded as at
 }
+
+// Resource implements [notices.Subscription].
+func (s *subscription) Resource() resource.Name { return s.Name }
+
+// A notifier holds the notifications of a session, and a listener those of a part of them.
+type (
+	notifier = notices.Notifier[*subscription]
+	listener = notices.Listener[*subscription]
+)
 
 // holdSubscription counts a subscription of the session, of which told hears. Each has to be released once.
 func (c *connection) holdSubscription(told *notifier, r resource.Name) (*subscription, error) {
@@ -201,7 +211,7 @@ func (c *connection) dropReleased(s *subscription) {
 	held, at := c.subscribed[s], s.at
 	c.subscribedMu.Unlock()
 	if !held {
-		s.told.drop(s)
+		s.told.Drop(s)
 		at.Hold(s.Name)
 		at.Release(s.Name, func() {})
 	}
@@ -266,7 +276,7 @@ func (c *connection) settingsChanged() {
 			}
 		}
 		for p := range moved {
-			p.told.reportUpdates(p.server, c.view.OffersUpdate)
+			p.told.ReportUpdates(p.server, c.view.OffersUpdate)
 		}
 	}()
 }
@@ -283,6 +293,6 @@ func (c *connection) releaseHidden() {
 	c.subscribedMu.Unlock()
 	for _, s := range hidden {
 		c.releaseSubscription(s) // first: see dropReleased
-		s.told.drop(s)
+		s.told.Drop(s)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpvisor/mcpvisor/facade"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/message"
+	"github.com/mcpvisor/mcpvisor/gateway/internal/notices"
 	"github.com/mcpvisor/mcpvisor/gateway/internal/opentasks"
 )
 
@@ -50,7 +51,7 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 	for sealed, name := range tasks {
 		h := &taskHandle{c: c, name: name, sealed: sealed, modern: true}
 		h.watch(ctx, func(full, brief json.RawMessage) {
-			n.reportTask(l, taskNote{sealed, "notifications/tasks", full, brief})
+			n.ReportTask(l, notices.TaskNote{ID: sealed, Method: "notifications/tasks", Params: full, Brief: brief})
 		}, func() {})
 	}
 }
@@ -59,11 +60,11 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 // session over HTTP is kept, so that its stream may open later.
 func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
 	h := &taskHandle{c: c, name: name, sealed: sealed}
-	c.notify.watch()
+	c.notify.Watch()
 	h.watch(c.ctx, func(full, brief json.RawMessage) {
-		c.notify.reportTask(c.notify.session, taskNote{sealed, "notifications/tasks/status", full, brief})
+		c.notify.ReportTask(nil, notices.TaskNote{ID: sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
 	}, func() {
-		c.notify.unwatch()
+		c.notify.Unwatch()
 		if c.unwatched != nil {
 			c.unwatched()
 		}

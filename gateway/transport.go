@@ -160,7 +160,7 @@ func (g *gateway) Connect(context.Context) (mcp.Connection, error) {
 	c.owner = ownerName("", g.opts.profile)
 	c.peer = g.opts.clients.Open(fmt.Sprintf("connection %p", c), clients.Info{Transport: "memory", Profile: g.opts.profile})
 	c.peer.Connect(1)
-	c.notify.key = sessionKey{conn: c}
+	c.notify.Key = sessionKey{conn: c}
 	c.connected = true
 	c.opts.standalone.set(c, eraUnknown)
 	c.ownTenant(rand.Text(), "")

@@ -52,8 +52,8 @@ type Request struct {
 
 // Told is who is told about a call.
 type Told interface {
-	ReportProgress(mcpvisor.Progress)
-	ReportLog(mcpvisor.LogMessage)
+	ReportProgress(p mcpvisor.Progress)
+	ReportLog(m mcpvisor.LogMessage)
 }
 
 // Store has the calls of a gateway that are held, and seals the states of its requests. Its lock is the innermost one.

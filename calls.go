@@ -78,7 +78,7 @@ type OpenTask struct {
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
-	// State is what the server said last: "working" or "input_required". Message is its text
+	// State is the last one that the server reported: "working" or "input_required". Message is its text
 	// for users; it may be empty.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`

@@ -192,15 +192,17 @@
 //	mcpvisor            this package: the values of the API
 //	facade              Client: register servers, call, list, watch, authorize
 //	oauth               OAuth tokens for servers over HTTP; only its users link it
-//	gateway             all servers as one session of the go-sdk, for frameworks
-//	supervisor          retry policies and the lifecycle of a server, without I/O
+//	gateway             all servers as one MCP server: for hosts over HTTP and stdio, and for frameworks
+//	supervisor          retry policies, states and causes, as plain values
 //	schema              tools as the parameters of model providers want them
 //	telemetry           OpenTelemetry metrics and traces of a client; a module of its own
 //	web                 a live page and probes of health for a client
+//	journal             calls with a key that outlive the host, in a file; a module of its own
+//	fleet               one catalog of servers on several machines; a module of its own
 //	adapters/…          for Eino, Genkit, langchaingo, mcp-go, …; modules of their own
 //	config              reads .mcp.json, mcp.json of VS Code and others into ServerSpecs
 //	mcptest             a scriptable MCP server for tests, in memory, as a process, over HTTP
-//	mcptest/chaos       storms: faults for your servers, and what each server makes of them
+//	mcptest/chaos       storms: faults for your servers, and a verdict on each server
 //	mcptest/oauthtest   an OAuth authorization server for tests
 //	cmd/mcpvisor        the command line tool: status, tools, call, …; a module of its own
 //	cmd/demo            a demonstration with servers that crash

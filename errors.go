@@ -26,7 +26,7 @@ type Error struct {
 	// is 0 if the operation failed before it reached one, as with ErrUnknownServer.
 	Gen   uint64
 	Epoch uint64
-	// Op is what was attempted, as in "call fs/list_directory" or "register fs".
+	// Op names the attempted operation, as in "call fs/list_directory" or "register fs".
 	Op string
 	// Kind classifies the error.
 	Kind ErrorKind

@@ -26,7 +26,7 @@ type Journal interface {
 
 // JournalEntry is the record of one call in a [Journal].
 type JournalEntry struct {
-	// Key is what the caller named the call.
+	// Key is the name that the caller gave the call.
 	Key string `json:"key"`
 	// Server is the name of the server, and Tool the server's own name of the tool.
 	Server string `json:"server"`

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// Catalog is what one server offers. The lists are sorted; they and what they point to are
+// Catalog holds what one server offers. The lists are sorted; they and what they point to are
 // shared: do not change them.
 type Catalog struct {
 	// Server is the name of the server.
@@ -39,14 +39,14 @@ type Tool struct {
 	// Alias is the name for language model providers, as in "mcp__fs__list_directory":
 	// at most 64 characters of [a-zA-Z0-9_-]. CallTool takes it, too.
 	Alias string `json:"alias"`
-	// Unavailable: the server is down, and this is what it offered last. Only a client with
+	// Unavailable: the server is down, and offered this last. Only a client with
 	// facade.WithStickyTools lists such tools. A call fails with ErrUnavailable, or waits
 	// with facade.WithWaitReady.
 	Unavailable bool `json:"unavailable,omitempty"`
-	// TaskSupport is what the server says in execution.taskSupport (MCP 2025-11-25, tasks):
+	// TaskSupport is the value of execution.taskSupport (MCP 2025-11-25, tasks):
 	// "required", "optional", or empty for none.
 	TaskSupport string `json:"taskSupport,omitempty"`
-	// Definition is what the server declared. Its InputSchema and OutputSchema are
+	// Definition is the entry as the server declared it. Its InputSchema and OutputSchema are
 	// json.RawMessage, byte for byte as the server sent them. It is shared by all
 	// listings: do not change it.
 	Definition *mcp.Tool `json:"definition"`
@@ -84,7 +84,7 @@ type Resource struct {
 	Server string `json:"server"`
 	// URI identifies the resource at its server. ReadResource takes both.
 	URI string `json:"uri"`
-	// Definition is what the server declared. It is shared: do not change it.
+	// Definition is the entry as the server declared it. It is shared: do not change it.
 	Definition *mcp.Resource `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
 	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
@@ -97,7 +97,7 @@ type ResourceTemplate struct {
 	Server string `json:"server"`
 	// URITemplate is an RFC 6570 template. ReadResource takes URIs that it expands to.
 	URITemplate string `json:"uriTemplate"`
-	// Definition is what the server declared. It is shared: do not change it.
+	// Definition is the entry as the server declared it. It is shared: do not change it.
 	Definition *mcp.ResourceTemplate `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
 	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.
@@ -112,7 +112,7 @@ type Prompt struct {
 	Server string `json:"server"`
 	// OriginalName is the server's own name for the prompt.
 	OriginalName string `json:"originalName"`
-	// Definition is what the server declared. It is shared: do not change it.
+	// Definition is the entry as the server declared it. It is shared: do not change it.
 	Definition *mcp.Prompt `json:"definition"`
 	// Raw is the entry as the server sent it, with all members; nil without
 	// facade.WithRawCatalog. Names and texts in it are not shortened. Do not change it.

@@ -378,10 +378,10 @@ func (t Timeouts) withDefaults() Timeouts {
 
 func (t Timeouts) validate() (errs []error) {
 	if t.Call < 0 && t.CallTotal < 0 {
-		errs = append(errs, errors.New("timeouts: Timeouts.Call and Timeouts.CallTotal are both switched off, so a call could hang for ever; bound one of them"))
+		errs = append(errs, errors.New("timeouts: Timeouts.Call and Timeouts.CallTotal are both switched off, so a call might never end; bound one of them"))
 	}
 	if t.Shutdown < 0 {
-		errs = append(errs, errors.New("timeouts: Timeouts.Shutdown is negative, so ending the server could take for ever; set a positive bound"))
+		errs = append(errs, errors.New("timeouts: Timeouts.Shutdown is negative, so the end of the server might never come; set a positive bound"))
 	}
 	return errs
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/supervisor"
 )
 
-// ServerStatus is what is known about one registered server at one moment. A
+// ServerStatus describes one registered server at one moment. A
 // registration lasts from Register to Unregister; within it, an incarnation is one
 // process or connection of the server. The status is a copy that the caller may keep, change and marshal, Session.Capabilities excepted. It
 // holds no secrets. In JSON, durations are nanoseconds.
@@ -28,7 +28,7 @@ type ServerStatus struct {
 	// Transport is that of ServerSpec.TransportKind: "stdio", "http", "memory", "custom", or "ws"
 	// for a WebSocket in a configuration file.
 	Transport string `json:"transport"`
-	// Target is what ServerSpec.Target returns: what the server runs or where it is, such as "npx
+	// Target is the result of ServerSpec.Target: what the server runs or where it is, such as "npx
 	// @scope/server" or a URL.
 	Target string `json:"target"`
 	// Origin says where the server was configured, as in ".mcp.json:12"; may be empty. See
@@ -118,10 +118,10 @@ type SessionInfo struct {
 	ProtocolVersion string `json:"protocolVersion"`
 	// Era is EraLegacy or EraModern.
 	Era Era `json:"era"`
-	// ServerName and ServerVersion are what the server calls itself.
+	// ServerName and ServerVersion are those that the server declares.
 	ServerName    string `json:"serverName,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
-	// Capabilities is what the server declared. It is shared: do not change it.
+	// Capabilities are those that the server declared. They are shared: do not change them.
 	Capabilities *mcp.ServerCapabilities `json:"capabilities,omitempty"`
 	// Instructions is the server's advice to a language model.
 	Instructions string `json:"instructions,omitempty"`
@@ -170,7 +170,7 @@ type StrayOutput struct {
 	Reason string `json:"reason"`
 }
 
-// ServerStderr is what the latest incarnation of a server wrote to its stderr. Blank
+// ServerStderr holds what the latest incarnation of a server wrote to its stderr. Blank
 // lines are left out, and secrets are replaced by ***.
 type ServerStderr struct {
 	// Epoch numbers the incarnation; 0 if none was started. PID is its process id; 0 if the

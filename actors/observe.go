@@ -87,7 +87,7 @@ func (rt *Runtime) RequestEnded(ctx context.Context, o mcpvisor.Observer, r mcpv
 
 // logObserver logs what the observer did wrong.
 func (rt *Runtime) logObserver(err error) {
-	rt.logger.Line(func(log *zerolog.Logger) { log.Error().Err(err).Msg("the observer failed; the request goes on") })
+	rt.logger.Line(func(log *zerolog.Logger) { log.Error().Err(err).Msg("the observer failed; the request continues") })
 }
 
 // checkMeta returns why a _meta object of the observer is not sent; nil if it is.

@@ -351,7 +351,7 @@ func (s *supervisingActor) abort() {
 	s.ended = true
 	stopTimer(&s.timer)
 	stopTimer(&s.standby.timer)
-	defer s.idleDialer() // no session can be opened any more
+	defer s.idleDialer() // no further session can be opened
 	for _, inc := range s.incarnations() {
 		inc.session.Abort(&supervisor.Cause{Kind: supervisor.CausePanic, Message: "the supervising actor was stopped"})
 	}

@@ -25,9 +25,9 @@ type File struct {
 	// at the top of a file, relative to that file. The last file that has the key counts. Empty
 	// without one.
 	Journal string
-	// Gateway is what "gateway" at the top of the last file that has the key says. nil without one.
+	// Gateway has the values of "gateway" at the top of the last file that has that key. nil without one.
 	Gateway *Gateway
-	// Problems are what is wrong with the files, in the order of their lines.
+	// Problems say what is wrong with the files, in the order of their lines.
 	Problems []Problem
 }
 
@@ -50,7 +50,7 @@ type Server struct {
 	// Disabled entries are listed but are not to be started. Only the name of their Spec is set:
 	// their variables may be missing, and the user is not asked for their inputs.
 	Disabled bool
-	// OnDown is what happens to the tools of the server in the lists of a gateway while it is down.
+	// OnDown says what happens to the tools of the server in the lists of a gateway while it is down.
 	// nil: what [Gateway.OnDown] says.
 	OnDown *OnDown
 	// NodeLabels are those that a node of a fleet must have to run the server. nil: none.

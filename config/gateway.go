@@ -12,16 +12,16 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/nearest"
 )
 
-// Gateway is what "gateway" at the top of a file says about the MCP server that offers all servers
+// Gateway has the values of "gateway" at the top of a file, about the MCP server that offers all servers
 // (package gateway, `mcpvisor run --mcp`, `mcpvisor stdio`).
 type Gateway struct {
 	// Profiles are parts of the servers, by name.
 	Profiles map[string]Profile
-	// OnDown is what happens to the entries of a server that is down and whose own OnDown is nil. nil: keep.
+	// OnDown says what happens to the entries of a server that is down and whose own OnDown is nil. nil: keep.
 	OnDown *OnDown
 	// Prefix says whether the names of tools begin with that of their server. Empty: always.
 	Prefix Prefix
-	// HostPrefix is what the host puts before each name. nil: that of an entry called "mcpvisor".
+	// HostPrefix is the prefix that the host puts before each name. nil: that of an entry called "mcpvisor".
 	HostPrefix *string
 	// MaxResultBytes is the length above which the text of a result is shortened. 0: never.
 	MaxResultBytes int
@@ -62,7 +62,7 @@ const (
 type Profile struct {
 	// Servers, Tools, Prompts and Resources have the patterns of what is offered.
 	Servers, Tools, Prompts, Resources mcpvisor.ToolFilter
-	// ReadOnly, Destructive, Idempotent and OpenWorld are what the annotations of a tool must say.
+	// ReadOnly, Destructive, Idempotent and OpenWorld are the values that the annotations of a tool must have.
 	// nil: anything.
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 }

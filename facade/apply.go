@@ -129,7 +129,7 @@ func byName(specs []mcpvisor.ServerSpec) (first map[string]int, errs []error) {
 	return first, errs
 }
 
-// inParallel calls f for 0 to n-1, at most so many at once, and waits for all.
+// inParallel calls f for 0 to n-1, at most that many of them at once, and waits for all.
 func inParallel(n, most int, f func(i int)) {
 	slots := make(chan struct{}, max(most, 1))
 	var wg sync.WaitGroup

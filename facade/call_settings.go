@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/internal/budget"
 )
 
-// CallSettings is what the options of a call set, field by field. A [CallOption] can only be given
+// CallSettings holds what the options of a call set, field by field. A [CallOption] can only be given
 // to a client of this process; CallSettings is for code that makes the call elsewhere, such as the
 // client of a fleet, which passes it to another host. The zero value has the defaults of a client
 // without options.
@@ -31,10 +31,10 @@ type CallSettings struct {
 	// LogMessages and LogLevel are those of WithLogMessages; nil for none.
 	LogMessages func(mcpvisor.LogMessage)
 	LogLevel    string
-	// Relay is set by WithRelay, and Continuation is what it was given.
+	// Relay is set by WithRelay, and Continuation is its argument.
 	Relay        bool
 	Continuation Continuation
-	// HasKey is set by WithKey, and Key is what it was given.
+	// HasKey is set by WithKey, and Key is its argument.
 	HasKey bool
 	Key    string
 	// ClientName is that of WithClientName; empty for none.

@@ -18,7 +18,7 @@ type CompletionRequest struct {
 	// resource, that has the argument. Exactly one of them is required.
 	Prompt   string
 	Template string
-	// Argument is the argument's name. Required. Value is what was typed so far.
+	// Argument is the argument's name. Required. Value is the text typed so far.
 	Argument string
 	Value    string
 	// Context holds arguments that are already set; optional. Servers before 2025-06-18

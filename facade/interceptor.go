@@ -20,7 +20,7 @@ type ToolCall struct {
 	Server, Tool string
 	// Arguments are the JSON of an object. Do not modify the bytes; set another slice.
 	Arguments json.RawMessage
-	// Definition is what the server says about the tool, Annotations included. Annotations
+	// Definition is the tool as the server declared it, Annotations included. Annotations
 	// are hints: do not trust those of an untrusted server (MCP, server, tools). nil if the
 	// server lists no such tool, or is down. It is shared; do not modify it.
 	Definition *mcp.Tool

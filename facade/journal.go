@@ -222,14 +222,14 @@ func (c *Client) openKey(ctx context.Context, key string, v *actors.View, tool s
 	return k, nil
 }
 
-// release lets other calls with the key go on.
+// release lets other calls with the key continue.
 func (k *keyedCall) release() {
 	if !k.forgetting {
 		k.c.keys.calls.unlock(k.entry.Key)
 	}
 }
 
-// again answers a call whose key the journal knows. Nothing is sent but for a task.
+// again answers a call whose key the journal knows. Nothing is sent, except for a task.
 func (k *keyedCall) again(ctx context.Context, q *tracked, v *actors.View, o *callOptions, share *budget.Share) (response, error) {
 	if k.entry.State != mcpvisor.JournalTask {
 		q.replayed = true

@@ -138,7 +138,7 @@ func (t *Task) await(ctx context.Context, then func(share *budget.Share) error) 
 		got, err := t.follow.run(ctx, share)
 		if err != nil {
 			err = t.wrap(err, op)
-			if ctx.Err() == nil && !errors.Is(err, mcpvisor.ErrInputRequired) { // otherwise the task goes on
+			if ctx.Err() == nil && !errors.Is(err, mcpvisor.ErrInputRequired) { // otherwise the task continues
 				t.err = err
 				t.c.openTasks.remove(t.follow)
 			}

@@ -412,7 +412,7 @@ func (f *follower) gone(e *mcpvisor.Error) error {
 	}
 	// Over HTTP a server may be restarted without a sign of it.
 	return &mcpvisor.Error{Kind: mcpvisor.KindCrashed, Outcome: mcpvisor.OutcomeUnknown,
-		Cause: fmt.Errorf("the server does not know the task of the call any more, so the task did not survive: %w", e.Cause)}
+		Cause: fmt.Errorf("the server no longer knows the task of the call, so the task did not survive: %w", e.Cause)}
 }
 
 // heard notes that the server knows the task.

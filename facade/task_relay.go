@@ -79,7 +79,7 @@ func (c *Client) TaskOf(server, id string, opts ...CallOption) (*Task, error) {
 	return t, nil
 }
 
-// TaskAnswer is what a server has said about a task.
+// TaskAnswer is an answer of a server about a task.
 type TaskAnswer struct {
 	// JSON is the answer to tasks/get as the server has sent it. Do not modify it.
 	JSON json.RawMessage

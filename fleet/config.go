@@ -50,8 +50,8 @@ type Config struct {
 	TTL time.Duration
 
 	// GuardTicket, if set, gives the node a guard: a process that ends its exclusive servers when
-	// this process hangs or dies (package guard; Linux). It returns what the function that the
-	// program passes to guard.Main needs to give the lease back; package store/etcd has both. The
+	// this process hangs or dies (package guard; Linux). It returns the ticket with which
+	// the function that the program passes to guard.Main gives the lease back; package store/etcd has both. The
 	// program must call guard.Main first in main.
 	GuardTicket func(lease store.Lease) ([]byte, error)
 	// AllowUnguarded runs exclusive servers although there is no guard. If this process hangs for

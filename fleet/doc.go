@@ -23,7 +23,7 @@
 // When the place of a server changes, its session ends, and the next one goes the new way. So
 // everything that takes a facade.Client takes that of a node: web, gateway, telemetry, adapters.
 //
-// Where a server is, package fleet/internal/protocol decides with the store; node.go carries that
+// Package fleet/internal/protocol decides with the store where each server is; node.go carries that
 // out. docs/fleet.md of the repository has the design, what is promised, and what is not.
 //
 // This package is large because the node, its routes and the three kinds of sessions share the place

@@ -10,7 +10,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 )
 
-// Status is what a node knows of its fleet.
+// Status describes a fleet as one node sees it.
 type Status struct {
 	// Node is the id of this node. Member: it has a lease, and takes part.
 	Node   string `json:"node"`
@@ -24,7 +24,7 @@ type Status struct {
 	// and is not complete.
 	Generation uint64 `json:"generation"`
 	Applying   bool   `json:"applying,omitempty"`
-	// Gateway is what the gateways of all nodes offer ([WithGateway]); nil: the default.
+	// Gateway is the definition of the gateways of all nodes ([WithGateway]); nil: the default.
 	Gateway json.RawMessage `json:"gateway,omitempty"`
 	// Nodes are those with a lease, by id.
 	Nodes []NodeStatus `json:"nodes"`
@@ -63,7 +63,7 @@ type ServerStatus struct {
 // staleAfter is how long the store may be silent: a watch of it says something every two seconds.
 const staleAfter = 6 * time.Second
 
-// Status returns what this node knows of the fleet. It answers also when the store does not.
+// Status returns what this node knows of the fleet. It returns even when the store does not answer.
 func (n *Node) Status() Status {
 	known, err := n.runner.Snapshot(context.WithoutCancel(n.ctx))
 	if err != nil {

@@ -55,7 +55,7 @@ type Token struct {
 	// Profile is the name of the profile of the client ([Settings.Profiles]). Empty: everything is
 	// offered, or what the path of a request says.
 	Profile string `json:"profile,omitempty"`
-	// SHA256 is what [HashToken] returns.
+	// SHA256 is the result of [HashToken].
 	SHA256 string `json:"sha256"`
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // The allocations of one call of a session of the go-sdk, in all goroutines of this process
-// together, the go-sdk's own included. The race detector allocates by itself.
+// together, the go-sdk's own included: 52 and 76. The race detector allocates by itself.
 func TestCallTool_allocations(t *testing.T) {
 	ctx := t.Context()
 	c := newClient(t, mcpvisor.ServerSpec{Name: "s", Stdio: mcptest.Stdio(mcptest.Script{}), Era: mcpvisor.EraLegacy})
@@ -28,6 +28,10 @@ func TestCallTool_allocations(t *testing.T) {
 			}
 		})
 		t.Logf("%.1f allocations, %.0f bytes", allocs, bytes)
-		require.LessOrEqual(t, allocs, 80.0)
+		bound := 55.0
+		if version == modernVersion {
+			bound = 79
+		}
+		require.LessOrEqual(t, allocs, bound)
 	})
 }

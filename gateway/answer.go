@@ -176,7 +176,7 @@ func supportedVersions() []string {
 
 // checkVersion refuses the version that a request names, unless it is known.
 func checkVersion(version string) error {
-	if version == "" || slices.Contains(supportedVersions(), version) {
+	if version == "" || version == modernVersion || slices.Contains(legacyVersions, version) {
 		return nil
 	}
 	data, _ := json.Marshal(mcp.UnsupportedProtocolVersionData{Supported: supportedVersions(), Requested: message.Shorten(version)})

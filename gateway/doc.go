@@ -6,8 +6,8 @@
 //	http.Handle("/mcp", gateway.Handler(client, gateway.WithSessionKey(key)))
 //
 // [Transport] is an mcp.Transport of the go-sdk that answers from the client, with no server and
-// no pipe between. What takes a transport or a session of the go-sdk gets the tools, resources and
-// prompts of all servers:
+// no pipe between. Code that takes a transport or a session of the go-sdk gets the tools, resources
+// and prompts of all servers:
 //
 //	host := mcp.NewClient(&mcp.Implementation{Name: "host", Version: "1"}, nil)
 //	session, err := host.Connect(ctx, gateway.Transport(client), nil)
@@ -50,18 +50,18 @@
 // # Profiles
 //
 // A [Profile] offers a part of the servers to some clients: by patterns over servers, tools, prompts and
-// resources, and by the annotations of tools. What it leaves out is as unknown as what does not exist:
+// resources, and by the annotations of tools. What it leaves out does not exist for these clients:
 // it is in no list, suggestion, instruction or log message. [SettingsVar] changes profiles, names and
 // more while the gateway serves.
 //
 // # Results and errors
 //
-// The result of a tool is passed on byte for byte, such characters included: it is data, and may
-// be a file that is to be written back. A client of 2026-07-28 gets it with a resultType, though, if the
-// server is older and has none, and with the requestState sealed. The same holds for what resources
-// and prompts contain.
-// Code that shows a result to a model or on a terminal must remove them. A failure is reported in
-// the form that the caller can act on:
+// Results of tools, and the contents of resources and prompts, are passed on byte for byte, invisible
+// characters included: they are data, such as a file that is to be written back. Code that shows a result
+// to a model or on a terminal must remove such characters. For a client of 2026-07-28, a resultType is
+// added if the server is older and has none, and a requestState is sealed.
+//
+// A failure is reported in the form that the caller can act on:
 //
 //   - The server is down, crashed, was given up, is overloaded or did not answer in time: a
 //     result with IsError, whose text says what happened, and whether the call may have had
@@ -72,8 +72,7 @@
 //   - A JSON-RPC error of the server: the same error, with its code and data.
 //
 // A call that may have reached a server is not repeated. Switch off the automatic retries of a
-// framework: the outcome of the first attempt may be unknown. (In eino's officialmcp this is the
-// replay.)
+// framework: the outcome of the first attempt may be unknown. (Eino's officialmcp calls them replay.)
 //
 // # Notifications
 //
@@ -82,8 +81,8 @@
 // resource is reported to the sessions that subscribed to it; after a restart of its server each
 // subscribed resource counts as updated. Subscriptions also survive when the host replaces the
 // server: once a server of that name is ready, they are made again, and each resource counts as
-// updated. Progress is passed on if the request has a progress token. If the next report comes
-// before the session has read the last one, it replaces that.
+// updated. Progress is passed on if the request has a progress token. A report that the session has not
+// read when the next one comes is replaced by that.
 //
 // After logging/setLevel a session gets log messages: those about a call go to its client, all
 // others to all sessions. The request sets the level of all servers registered at that moment;
@@ -92,31 +91,31 @@
 //
 // # Requests of servers
 //
-// What a server asks because of a call (sampling, elicitation, roots) is asked of the client whose
-// call it is: before 2026-07-28 by a request, if the client has declared that it answers, and since
-// then by a result that requires input. If such a client answers a server before 2026-07-28, its call is
+// A request of a server that a call has caused (sampling, elicitation, roots) is put to the client that
+// made the call: before 2026-07-28 by a request, if the client has declared that it answers, and since
+// then by a result that requires input. If a client of 2026-07-28 answers a server before it, its call is
 // held: it stays in flight at the server until the client's next request continues it, for at most
-// 10 minutes. The requestState of each result is sealed: it is of use only to the same principal,
-// for the same request. Servers before 2026-07-28 ask for what facade.WithDeclared has declared. What
-// the client does not answer is answered by the handlers of the facade.Client. A question ends with
-// its call.
+// 10 minutes. The requestState of each result is sealed: only the same principal can use it, for
+// the same request. Servers before 2026-07-28 ask for what facade.WithDeclared has declared. The
+// handlers of the facade.Client answer what the client does not. A question ends with its call.
 //
 // # Servers that run once for each client
 //
 // With [WithShare] or [Settings] a server runs once for each client: a session, a connection or, over HTTP
 // since 2026-07-28, a principal. The lists are those of the server that is registered, the same for
 // all. A copy (facade.Client.CopyServer) starts with the first request of its client that needs it,
-// and ends with the client. What it asks, reports and logs is of that client, also while no call is in
-// flight. See [ShareClient].
+// and ends with the client. What it asks, reports and logs goes to that client only, even while no call is
+// in flight. See [ShareClient].
 //
 // # Tasks
 //
 // A task that a server makes of a call is handed to a client that follows tasks: one of 2026-07-28
-// that declares the extension, and one of 2025-11-25 that declares tasks and asks for one. Its id is
-// sealed for the principal, and each request about it goes to the incarnation of the moment. For a
-// client before 2026-07-28 that follows none, and for a server before it, the gateway follows the
-// task; a server of 2026-07-28 is not told that a client which follows none accepts one. A call whose
-// _meta has [KeyMeta] is one of facade.WithKey.
+// that declares the extension, and one of 2025-11-25 that declares tasks and asks for one. The id of the
+// task is sealed for the principal, and each request about it goes to the current incarnation.
+//
+// For other clients the gateway follows the task itself, with one exception: if client and server speak
+// 2026-07-28, the server is asked to answer without a task. A call whose _meta has [KeyMeta] is one of
+// facade.WithKey.
 //
 // # What a peer may cost
 //
@@ -124,12 +123,15 @@
 // flight and waiting, their bytes, unread answers, subscriptions, and subscriptions/listen
 // requests. A request beyond them waits in Write, so nothing more is read from a peer behind a
 // stream. A request that is refused gets a JSON-RPC error that names the bound. A session whose unread
-// answers exceed their bound ends with [ErrPeerDoesNotRead]; the bound is lower for a peer that reads nothing. Notifications need no bound of their
-// own: equal ones are merged, updates of many parts of a resource become one of the whole, and
-// only the newest log messages are kept. Lists are made one at a time. When events of the client
-// were lost, the lists are compared, and subscribed resources count as changed. Nothing that a
-// peer does delays another one, but they share the places of the servers
-// (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than those.
+// answers exceed their bound ends with [ErrPeerDoesNotRead]; the bound is lower for a peer that reads
+// nothing.
+//
+// Notifications need no bound of their own: equal ones are merged, updates of many parts of a resource
+// become one of the whole, and only the newest log messages are kept. Lists are made one at a time. When
+// events of the client were lost, the lists are compared, and subscribed resources count as changed.
+//
+// Nothing that a peer does delays another one. But all peers share the calls that a server accepts at once
+// (mcpvisor.Limits.MaxInFlight), so MaxRequests should be less than that.
 //
 // # Versions
 //
@@ -138,8 +140,8 @@
 //
 // # What lies where
 //
-// This package is large because all three ways share one engine: what a peer asks and is told is the same, whichever
-// way it came. A request passes these files:
+// This package is large because all three ways share one engine: requests and answers are the same over each of
+// them. A request passes these files:
 //
 //	serve.go, transport.go                lines of a peer, or a session of the go-sdk
 //	handler.go, http_post.go, access.go   HTTP, and who may

@@ -170,7 +170,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x.wire.Flush()
 }
 
-// Status is what a [Server] does at one moment.
+// Status says what a [Server] does at one moment.
 type Status struct {
 	// Sessions counts the sessions with a request in flight, a stream, a subscription, a log
 	// level or a copy of a server; Streams counts those with a stream.
@@ -178,7 +178,7 @@ type Status struct {
 	Streams  int `json:"streams"`
 	// InFlight counts the requests in flight.
 	InFlight int `json:"inFlight"`
-	// Clients is what is known of the clients, with those that cost nothing at the moment; see
+	// Clients describes the clients, with those that cost nothing at the moment; see
 	// [WithClients].
 	Clients clients.Status `json:"clients"`
 	// Held counts the calls that are in flight at servers while their clients, of 2026-07-28,

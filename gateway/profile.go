@@ -20,7 +20,7 @@ import (
 //
 // A client of a [Handler] gets a profile by its token ([Token], [ProfileKey]) or by the path, and one
 // of a [Transport] by [WithProfile]. Without tokens a path is a convenience and no
-// protection: who knows one path knows the others.
+// protection: anybody who knows one path can guess the others.
 type Profile struct {
 	// Servers are the servers that are offered, by name.
 	Servers Filter `json:"servers"`
@@ -33,7 +33,7 @@ type Profile struct {
 	// bounds what can be read, listed or not. A resource template is listed if it matches as
 	// it is written. A URI with a ".." segment matches nothing.
 	Resources Filter `json:"resources"`
-	// Annotations are what the annotations of a tool must say for it to be offered. A server can
+	// Annotations are the values that the annotations of a tool must have for it to be offered. A server can
 	// write there what it likes.
 	Annotations Annotations `json:"annotations"`
 }
@@ -47,7 +47,7 @@ type Filter struct {
 	Deny []string `json:"deny,omitempty"`
 }
 
-// Annotations are what the annotations of a tool must say. nil: anything. A tool that does not say
+// Annotations are the values that the annotations of a tool must have. nil: any. A tool that does not say
 // it counts as the specification says: not read only, destructive, not idempotent, and with
 // an open world. A tool that is read only is not destructive.
 type Annotations struct {

@@ -24,8 +24,8 @@ import (
 //	err := gateway.Serve(ctx, gateway.Transport(client), &mcp.StdioTransport{})
 //
 // A program with many peers calls Serve for each of them with the same transport of a client,
-// and an mcp.IOTransport for a connection of its listener. The second example does it for
-// Streamable HTTP. Serve authenticates no peer: each may call all tools.
+// and an mcp.IOTransport for a connection of its listener. For Streamable HTTP use [Handler]. Serve
+// authenticates no peer: each may call all tools.
 //
 // What a peer may cost is bounded by [Limits]. The transport of the peer bounds the length
 // of a message, by its MaxLineLength. While a request waits for room (Limits.MaxWaiting,

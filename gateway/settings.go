@@ -14,7 +14,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/gateway/internal/offer"
 )
 
-// Settings are what can change while a gateway serves; see [SettingsVar]. The zero value changes
+// Settings can change while a gateway serves; see [SettingsVar]. The zero value changes
 // nothing.
 type Settings struct {
 	// Names say how tools and prompts are listed. nil: as [WithNames] says.
@@ -34,7 +34,7 @@ type Settings struct {
 	// MaxResultBytes is the length above which the text of a result is shortened. 0 or less: as
 	// [WithMaxResultBytes] says.
 	MaxResultBytes int
-	// Profiles are what parts of the servers are offered, by the name of the profile.
+	// Profiles are the parts of the servers that clients are offered, by the name of the profile.
 	Profiles map[string]Profile
 }
 
@@ -119,9 +119,9 @@ func (v *SettingsVar) ignore(w settingsWatcher) {
 	delete(v.watchers, w)
 }
 
-// WithSettings lets v change what a gateway offers, also later. Several gateways may have the same
-// v, and those of one facade.Client should: v counts what all of them have, and tells whose an interaction at
-// a URL is. Default: nothing changes, and there are no profiles.
+// WithSettings lets v change what a gateway offers while it serves. Several gateways may have the same
+// v, and those of one facade.Client should: v counts the copies of all of them, and knows which session an
+// interaction at a URL belongs to. Default: nothing changes, and there are no profiles.
 func WithSettings(v *SettingsVar) Option {
 	return func(o *options) {
 		if o.settings = v; v == nil {
@@ -178,7 +178,7 @@ const (
 type Names struct {
 	// Prefix says whether a name begins with that of its server. Default: PrefixAlways.
 	Prefix Prefix
-	// HostPrefix is what the host puts before each name, as in "mcp__mcpvisor__". Names are
+	// HostPrefix is the prefix that the host puts before each name, as in "mcp__mcpvisor__". Names are
 	// shortened by its length, so that prefix and name together fit the 64 characters that model
 	// providers accept. At most 40 bytes count. Default: none.
 	HostPrefix string

@@ -537,7 +537,7 @@ func (c *connection) watchTasks(ctx context.Context, n *notifier, l *listener, t
 // session over HTTP is kept, so that its stream may open later.
 func (c *connection) watchLegacyTask(name opentasks.Name, sealed string) {
 	h := &taskHandle{c: c, name: name, sealed: sealed}
-	c.notify.Watch()
+	c.notify.Watch(c.unwatched != nil) // on a pipe, nothing is reported before notifications/initialized
 	h.watch(c.ctx, func(full, brief json.RawMessage) {
 		c.notify.ReportTask(nil, notices.TaskNote{ID: sealed, Method: "notifications/tasks/status", Params: full, Brief: brief})
 	}, func() {

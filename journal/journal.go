@@ -49,7 +49,7 @@ type Journal struct {
 	size    int64     // of their keys and records, in bytes
 	latest  time.Time // of the entry that was written last
 	swept   []byte    // the key up to which expired entries were looked for
-	broken  error     // the database has panicked; nothing is written any more
+	broken  error     // the database has panicked; nothing more is written
 }
 
 var _ mcpvisor.Journal = (*Journal)(nil)

@@ -40,7 +40,7 @@ const (
 	StageStdinClosed Stage = "stdin_closed"
 )
 
-// Action is what a [Fault] does. The constants below are all actions; the fields that
+// Action says what a [Fault] does. The constants below are all actions; the fields that
 // they use are those of Fault.
 type Action string
 

@@ -70,7 +70,7 @@ type Start struct {
 	Base
 	Spec *mcpvisor.ServerSpec // with defaults; shared and never changed
 	Gen  uint64
-	// Last is what the registration offered that this one replaces; nil if there was none.
+	// Last is the catalog of the registration that this one replaces; nil if there was none.
 	Last *catalog.Catalog
 }
 

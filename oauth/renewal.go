@@ -290,7 +290,7 @@ func (a *authorizer) awaitRenewal(ctx context.Context, r *renewal, deadline time
 		// FetchAuthorizationCode may take its minute; every other step must not delay the
 		// call any longer.
 		if !isClosed(r.done) && !isClosed(r.fetching) {
-			return unavailable(0, errors.New("the authorization server does not answer; the token request goes on in the background"))
+			return unavailable(0, errors.New("the authorization server has not answered yet; the token request continues in the background"))
 		}
 	}
 	select {

@@ -45,7 +45,7 @@ type TokenKey struct {
 	Account string `json:"account,omitempty"`
 }
 
-// Authorization is what a [TokenStore] keeps: the registration of a client at one
+// Authorization is a record of a [TokenStore]: the registration of a client at one
 // authorization server, and its tokens. It holds secrets; its String and GoString show
 // none. The names in JSON are stable, so that stores can be read by later versions.
 //

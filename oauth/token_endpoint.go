@@ -217,7 +217,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("the token endpoint answered HTTP %d", e.status)
 }
 
-// isGone reports whether the token endpoint does not exist any more at its address.
+// isGone reports whether the token endpoint no longer exists at its address.
 func isGone(err error) bool {
 	var e *statusError
 	return errors.As(err, &e) && (e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed || e.status == http.StatusGone)

@@ -21,7 +21,7 @@ func Anthropic(t mcpvisor.Tool) (tool map[string]any, changed []Note) {
 	return tool, n.all()
 }
 
-// anthropicKey is what the name of a parameter has to match. Names within are free.
+// anthropicKey matches the names of parameters that Anthropic accepts. Names within are free.
 var anthropicKey = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // dropKeys removes the parameters whose names Anthropic rejects. Another name would mean
@@ -187,7 +187,7 @@ func Gemini(t mcpvisor.Tool) (declaration map[string]any, changed []Note) {
 // where its bound is.
 const geminiDepth = 16
 
-// geminiKeywords are what Gemini knows.
+// geminiKeywords are the keywords that Gemini knows.
 var geminiKeywords = []string{"type", "format", "title", "description", "enum", "items", "prefixItems", "minItems", "maxItems",
 	"minimum", "maximum", "anyOf", "properties", "additionalProperties", "required"}
 

@@ -40,9 +40,12 @@
 //	GET  api/tools                     ToolUse: statistics of all tools; ?limit=N
 //	GET  api/search                    Search: tools of all servers that have all words of ?q=WORDS
 //	GET  api/calls                     Calls: in flight, and ended after ?after=SEQ
+//	GET  api/clients                   Clients: the clients of the gateway, and what they may call
+//	GET  api/nodes                     Nodes: the nodes of the fleet, and which of them runs each server
 //	GET  api/usage                     Usage: CPU, memory, calls and failed calls over the last minutes; samples after ?after=SEQ
-//	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND for some
-//	GET  api/events/stream             the same and what follows, as server-sent events
+//	GET  api/events                    Events: those kept after ?after=SEQ, or the ?last=N; ?kind=KIND or ?server=NAME for some
+//	GET  api/events/summaries          EventSummaries: similar events of one server as one; ?after=SEQ, ?server=NAME
+//	GET  api/events/stream             the events of api/events and those that follow, as server-sent events
 //	GET  api/tasks                     Tasks: calls that servers execute as tasks, and the journal
 //	POST api/servers/{name}/restart    RestartAnswer, with WithControls
 //	POST api/call                      CallRequest → CallAnswer, with WithControls

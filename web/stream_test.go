@@ -150,7 +150,7 @@ func TestStream_replays_and_continues(t *testing.T) {
 	require.Zero(t, events.Missed)
 }
 
-// What the client does not keep any more is reported before the rest.
+// What the client no longer keeps is reported before the rest.
 func TestStream_reports_what_is_lost(t *testing.T) {
 	c := newClient(t)
 	register(t, c, "s")

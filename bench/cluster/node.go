@@ -186,7 +186,7 @@ func runLoad(s system, q question) load {
 
 // probe calls each name at regular times, whether or not the calls before have ended.
 type probe struct {
-	end, ended chan struct{} // ended: no call is begun any more
+	end, ended chan struct{} // ended: no further call is begun
 	calls      sync.WaitGroup
 
 	mu  sync.Mutex

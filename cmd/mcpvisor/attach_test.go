@@ -73,7 +73,7 @@ func TestAttach(t *testing.T) {
 
 	code, _, errs := b.command("doctor")
 	require.Equal(t, cli.ExitOK, code, errs)
-	require.Regexp(t, `^mcpvisor run \(pid \d+\) goes on; doctor starts copies of its servers, because it must see a start\n$`, errs)
+	require.Regexp(t, `^mcpvisor run \(pid \d+\) continues; doctor starts copies of its servers, because it must see a start\n$`, errs)
 	require.Len(t, mcptest.PIDs(dir), 2)
 
 	code, out, errs := b.command("--fresh", "call", "one/echo", `{"text":"own"}`)

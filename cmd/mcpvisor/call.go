@@ -41,7 +41,7 @@ func (cmd *callCmd) Run(inv *invocation) error {
 	}
 	defer c.Stop()
 	if cmd.Key != "" && !c.Attached() {
-		return cli.UsageError("--key is for the servers of mcpvisor run --journal FILE, which does not run for this configuration")
+		return cli.UsageError("--key needs mcpvisor run --journal FILE for this configuration, which is not running; start it, or leave out --key")
 	}
 	arguments, err := cmd.prepare(inv, c, object)
 	if err != nil {

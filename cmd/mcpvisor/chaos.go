@@ -20,7 +20,7 @@ import (
 
 type chaosCmd struct {
 	Servers  []string      `arg:"" optional:"" help:"Names of the servers; all without names." complete:"server" placeholder:"NAME"`
-	Duration time.Duration `help:"How long servers get faults. Their starts and ends come on top." default:"1m" placeholder:"DURATION"`
+	Duration time.Duration `help:"How long servers get faults; their starts and ends are not included (default: 1m)." default:"1m" placeholder:"DURATION"`
 	Seed     uint64        `help:"Repeats the faults of an earlier storm, whose output names it (default: a new one)."`
 	Tool     []string      `help:"A tool to call, whatever it changes; may be repeated. Its server gets no other calls. Without it, tools are called that say they are read-only." placeholder:"SERVER/TOOL" sep:"none" complete:"tool"`
 	Args     []string      `help:"The arguments of the tool of the --tool before it, as one JSON object; may be repeated." placeholder:"JSON" sep:"none"`
@@ -83,9 +83,9 @@ func (inv *invocation) sayStep(s chaos.Step) {
 func (cmd *chaosCmd) calls() (calls []chaos.ToolCall, err error) {
 	switch {
 	case len(cmd.Args) > len(cmd.Tool):
-		return nil, cli.UsageError("--args belongs to a --tool before it, and there are %d of it and %d --tool", len(cmd.Args), len(cmd.Tool))
+		return nil, cli.UsageError("each --args needs a --tool before it; there are %d --args and %d --tool", len(cmd.Args), len(cmd.Tool))
 	case cmd.Duration <= 0:
-		return nil, cli.UsageError("--duration %v is no time; write for instance --duration 30s", cmd.Duration)
+		return nil, cli.UsageError("--duration %v is not more than 0; write for instance --duration 30s", cmd.Duration)
 	case cmd.Flood < 1 || cmd.Flood > 1000:
 		return nil, cli.UsageError("--flood %d is not between 1 and 1000", cmd.Flood)
 	}

@@ -120,9 +120,9 @@ func TestChaos_exit_codes(t *testing.T) {
 	}{
 		{[]string{"chaos", "--duration", "1s"}, cli.ExitUnavailable, "finding   did not start: "},
 		{[]string{"chaos", "two"}, cli.ExitUsage, `has no server "two"`},
-		{[]string{"chaos", "--duration", "0s"}, cli.ExitUsage, "is no time"},
+		{[]string{"chaos", "--duration", "0s"}, cli.ExitUsage, "is not more than 0"},
 		{[]string{"chaos", "--flood", "1001"}, cli.ExitUsage, "not between 1 and 1000"},
-		{[]string{"chaos", "--args", "{}"}, cli.ExitUsage, "--args belongs to a --tool"},
+		{[]string{"chaos", "--args", "{}"}, cli.ExitUsage, "each --args needs a --tool"},
 		{[]string{"chaos", "--tool", "two/echo"}, cli.ExitUsage, `tool "two/echo" is of no server here`},
 		{[]string{"chaos", "--tool", "one/echo", "--args", "5"}, cli.ExitUsage, "not a JSON object"},
 	} {

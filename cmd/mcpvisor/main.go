@@ -45,12 +45,12 @@ type commandLine struct {
 	Config []string  `help:"Configuration file, with mcpServers or servers as Claude, Cursor, Gemini CLI and VS Code write them. Several are read as one; an entry replaces that of the same name in an earlier file (default: those of MCPVISOR_CONFIG, a list as in PATH, or else ${user} and ${config}, as far as they exist)." short:"c" sep:"none" complete:"file" placeholder:"FILE"`
 	JSON   bool      `help:"Print JSON, also for errors." name:"json"`
 	Wait   waitValue `help:"How long to wait for servers to start (default: each server's start timeout, 60s, plus its list timeout). For status also ready or any: wait until all servers of mcpvisor run are ready, or one." placeholder:"DURATION" complete:"ready,any"`
-	Fresh  bool      `help:"Start copies of the servers, also if mcpvisor run has them running."`
+	Fresh  bool      `help:"Start copies of the servers, even while mcpvisor run has them running."`
 
 	ShowVersion versionFlag `help:"Print the version and the revision." name:"version"`
 
 	Init    edit.Init    `cmd:"" help:"Make a configuration file, and name other hosts' files that have servers."`
-	Import  edit.Import  `cmd:"" help:"Take over servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf. Shows what it would do; --write does it."`
+	Import  edit.Import  `cmd:"" help:"Import servers from the files of other hosts: Claude, Cursor, VS Code, Codex, Gemini CLI, Zed, Windsurf. Shows what it would do; --write does it."`
 	Install edit.Install `cmd:"" help:"Show the entry by which another host starts mcpvisor stdio, and so has all servers as one; --write adds it."`
 	Add     edit.Add     `cmd:"" help:"Add a server to the configuration file: a preset, an address, or a command after --."`
 	Remove  edit.Remove  `cmd:"" help:"Remove a server from the configuration file."`
@@ -71,10 +71,10 @@ type commandLine struct {
 	Tasks     tasksCmd         `cmd:"" help:"Show the calls that servers of mcpvisor run execute as tasks, and those that its journal knows."`
 	Restart   restartCmd       `cmd:"" help:"Restart servers of mcpvisor run, and wait until they are ready."`
 	Reload    reloadCmd        `cmd:"" help:"Make mcpvisor run read its configuration again, with the files and secrets that this refers to. It does so by itself when the configuration changes."`
-	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them exactly once, with etcd: certificates, nodes, and what operators do."`
+	Fleet     fleetcmd.Command `cmd:"" help:"Run the same servers on several machines, some of them at most once, with etcd: certificates, nodes, and commands for operators."`
 	Authorize authorizeCmd     `cmd:"" help:"Authorize this program at a server, in a browser."`
 	Doctor    doctor.Command   `cmd:"" help:"Start a copy of each server once and explain why it fails."`
-	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and say what each makes of it. Remote servers get no flood: only their sessions and connections end, on this side."`
+	Chaos     chaosCmd         `cmd:"" help:"Kill, stop, flood and restart copies of servers while their read-only tools are called, and report how each behaves. Remote servers get no flood: only their sessions and connections end, on this side."`
 	Show      configCmd        `cmd:"" name:"config" help:"Show the entries of the configuration, the file and line of each, and what is wrong with them. Starts nothing."`
 	Schema    schemaCmd        `cmd:"" help:"Print the JSON Schema of configuration files, for editors."`
 	Version   versionCmd       `cmd:"" help:"Print the version and the revision."`

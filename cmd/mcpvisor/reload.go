@@ -28,7 +28,7 @@ func (cmd *reloadCmd) Run(inv *invocation) error {
 	case err != nil:
 		return err
 	case answer.Problem != "":
-		return cli.UsageError("%s; what mcpvisor run (pid %d) runs is kept", answer.Problem, c.Run.PID)
+		return cli.UsageError("%s; mcpvisor run (pid %d) keeps its servers as they are", answer.Problem, c.Run.PID)
 	}
 	if inv.JSON {
 		err = cli.PrintJSON(inv.Out, answer)

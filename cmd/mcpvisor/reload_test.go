@@ -151,10 +151,10 @@ func TestRun_keeps_what_runs_if_the_file_is_broken(t *testing.T) {
 	b.writeText(`{"mcpServers": {"one": {"comm`)
 	code, _, errs := b.command("reload")
 	require.Equal(t, cli.ExitUsage, code, errs)
-	require.Regexp(t, `mcpvisor: config .*c\.json:1:\d+: .*; what mcpvisor run \(pid \d+\) runs is kept\n$`, errs)
+	require.Regexp(t, `mcpvisor: config .*c\.json:1:\d+: .*; mcpvisor run \(pid \d+\) keeps its servers as they are\n$`, errs)
 	after, errs := b.status(cli.ExitOK)
 	require.Equal(t, before.pids(), after.pids())
-	require.Regexp(t, `"kind":"warning","message":"config .*c\.json:1:\d+: .*; what mcpvisor run \(pid \d+\) runs is kept"`, errs)
+	require.Regexp(t, `"kind":"warning","message":"config .*c\.json:1:\d+: .*; mcpvisor run \(pid \d+\) keeps its servers as they are"`, errs)
 
 	one := servers["one"]
 	servers["one"] = map[string]any{"command": "x", "args": []string{"${MCPVISOR_TEST_NOT_SET}"}}

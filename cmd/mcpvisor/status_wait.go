@@ -90,7 +90,7 @@ func (cmd *statusCmd) awaitRun(inv *invocation) (*servers.Set, error) {
 }
 
 // awaitReady waits until all servers are ready, or one of them with --wait any. It ends, too,
-// when none of them can become ready by itself any more, and at the timeout.
+// when none of them can still become ready by itself, and at the timeout.
 func (cmd *statusCmd) awaitReady(inv *invocation, c *servers.Set) error {
 	timed := *inv
 	timed.Wait = cmd.timeout()
@@ -106,7 +106,7 @@ func (cmd *statusCmd) awaitReady(inv *invocation, c *servers.Set) error {
 	return timed.AwaitStatus(c, func(status api.Status) bool { return waitEnds(inv.WaitFor, names, status.Servers) })
 }
 
-// waitEnds reports whether a condition about the named servers holds, or cannot hold any more.
+// waitEnds reports whether a condition about the named servers holds, or can no longer hold.
 // A server that is not registered yet is not ready.
 func waitEnds(condition string, names []string, servers []mcpvisor.ServerStatus) bool {
 	ready, lost := 0, 0

@@ -84,7 +84,7 @@ func TestRun_shows_entries_that_cannot_be_used(t *testing.T) {
 	answer = pageStatus(t, page)
 	require.Len(t, answer.Attention, 1)
 	require.Equal(t, api.AttentionConfiguration, answer.Attention[0].Kind)
-	require.Regexp(t, `c\.json:1:\d+: .*; what runs is kept$`, answer.Attention[0].Text)
+	require.Regexp(t, `c\.json:1:\d+: .*; the servers stay as they are$`, answer.Attention[0].Text)
 	_, body = request(t, http.MethodGet, page+"metrics", "")
 	require.Regexp(t, `(?m)^mcpvisor_config_usable 0$`, body)
 }

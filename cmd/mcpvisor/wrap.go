@@ -111,7 +111,7 @@ func (cmd *wrapCmd) spec(inv *invocation) (mcpvisor.ServerSpec, error) {
 		}
 		spec.Name = "server"
 	case len(cmd.Header) > 0:
-		return spec, cli.UsageError("--header is for an address, and %s is a program", words[0])
+		return spec, cli.UsageError("--header is for the address of a server, and %s is a program; leave it out", words[0])
 	default:
 		spec.Stdio = &mcpvisor.Stdio{Command: words[0], Args: words[1:], InheritEnv: true}
 		spec.Name = mcpvisor.SuggestServerName(filepath.Base(words[0]))

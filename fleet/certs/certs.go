@@ -106,7 +106,7 @@ func ReadAuthority(cert, key []byte) (*Authority, error) {
 	}
 	private, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, errors.New("read the authority: it is not one that this package has made")
+		return nil, errors.New("read the authority: package certs did not make it; use the files of its own authority, or another program for certificates of this one")
 	}
 	return &Authority{pair.Leaf, private}, nil
 }

@@ -130,7 +130,7 @@ type loadOptions struct {
 	Call    callOptions   `json:"call"`
 }
 
-// Load is what the callers have seen.
+// Load counts what the callers have seen.
 type Load struct {
 	Calls int `json:"calls"`
 	// Outcomes counts calls by outcome and kind of error.

@@ -65,11 +65,11 @@ type Pause struct {
 	From, To time.Duration
 }
 
-// Evidence is what a fleet has left.
+// Evidence holds the records that a fleet has left.
 type Evidence struct {
 	Lives []*Life
 	Calls []*Call
-	// Pauses and Killed are what the test did to the processes of nodes.
+	// Pauses and Killed say what the test did to the processes of nodes.
 	Pauses []Pause
 	Killed map[int]time.Duration
 	// Slack is how long after its context a call may end.

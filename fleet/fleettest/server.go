@@ -51,7 +51,7 @@ func Servers(all, exclusive int) []Server {
 	return servers
 }
 
-// Definition is what a configuration file says about the server.
+// Definition is the entry of the server in a configuration file.
 func (s Server) Definition(dir string) json.RawMessage {
 	env := map[string]string{
 		roleName: roleServer, dirName: dir, serverName: s.Name,
@@ -72,7 +72,7 @@ func (s Server) Definition(dir string) json.RawMessage {
 	return definition
 }
 
-// Answer is what a server says about itself in each result.
+// Answer describes the server itself, in each result.
 type Answer struct {
 	Name  string `json:"name"`
 	PID   int    `json:"pid"`

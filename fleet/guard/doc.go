@@ -6,7 +6,7 @@
 //	the deadline passes     the guard kills the servers, and whatever of them appears later
 //	the node dies           the guard kills the servers, waits until all are gone, then gives the
 //	                        lease back, so that another node need not wait for its end
-//	the node says goodbye   the guard exits; the node has ended its servers
+//	the node ends           it ends its servers and closes the guard, which exits
 //	the guard dies or hangs the node starts another one, which takes over; if that does not
 //	                        succeed within a second, the node is told to fence itself
 //
@@ -15,12 +15,12 @@
 // A server of a guarded node has the entry of [Guard.Env] in its environment, which its descendants
 // inherit: the guard finds them all in /proc, wherever they have gone, and even those that the node
 // had just started when it was stopped. Some programs overwrite their environment, so the node also
-// names the process of each server ([Guard.Hold]), whose group is killed as well, and all that has
-// come of a process that was found. A process that leaves the group, has no parent among those, and
-// does not have the environment either, is not found.
+// names the process of each server ([Guard.Hold]), whose group is killed as well. All descendants
+// of a process that was found are killed, too. A process that leaves the group, has no such ancestor, and
+// has cleared its environment, is not found.
 //
-// Process ids can be given to other processes, so the guard signals processes that it holds by a
-// pidfd, and groups whose leader it holds.
+// The system can give the id of a process that has ended to another one. So the guard signals only processes
+// that it holds by a pidfd, and groups whose leader it holds.
 //
 // # The process
 //

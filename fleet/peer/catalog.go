@@ -9,8 +9,8 @@ import (
 )
 
 // Catalog gets the encoded catalog of a server from the node, and compares its digest, which is
-// SHA-256 in hexadecimal digits. The bytes are the caller's. A catalog is what its digest says, so
-// that the request is for no epoch, and needs no lease.
+// SHA-256 in hexadecimal digits. The bytes are the caller's. A digest names one
+// content, so the request names no epoch, and needs no lease.
 //
 // Errors: ErrUnavailable with OutcomeNotSent if the node cannot be reached, has no such catalog, or
 // does not know the request ([ErrUnsupported]); ErrProtocol if the node answers with something else.

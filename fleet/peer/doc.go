@@ -22,7 +22,7 @@
 //
 // A call whose last byte was not given to the connection was not sent. Otherwise its outcome is
 // what the other node says, or unknown if the node is gone. Every second the client sends a beat on
-// each stream, which the server answers. A stream on which nothing has come for three seconds is
+// each stream, which the server answers. A stream on which nothing has come for 3.25 s is
 // suspect: new calls fail at once with OutcomeNotSent. After ten seconds the link is closed, and
 // the calls in flight end with OutcomeUnknown.
 //

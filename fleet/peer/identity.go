@@ -9,7 +9,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/certs"
 )
 
-// Identity is what a node proves about itself, and whom it believes. Both ends of a connection
+// Identity has the certificate of a node, and the authorities that it trusts. Both ends of a connection
 // prove who they are: a node is named by a URI in its certificate, as in mcpvisor://node/a.
 type Identity struct {
 	// Certificate is that of this node, for clients and servers. Required.

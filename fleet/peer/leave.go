@@ -20,7 +20,7 @@ import (
 var ErrLeaving = errors.New("the node is leaving")
 
 // Shutdown lets the clients make no further calls, answers those that have come, and closes all
-// connections. When ctx ends, it goes on as [Server.Close]. It returns when nothing is left.
+// connections. When ctx ends, it continues as [Server.Close]. It returns when nothing is left.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.mu.Lock()
 	s.leaving = true

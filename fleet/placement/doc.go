@@ -1,13 +1,13 @@
-// Package placement is not part of the stable API. It decides on which node of a fleet each server runs. It is pure: a [Planner]
-// takes the time and a [View] and returns what its node must do. It reads no clock and does no
-// input or output; package fleet carries the effects out, and a simulation does it in its place.
+// Package placement is not part of the stable API. It decides on which node of a fleet
+// each server runs. A [Planner] takes the time and a [View] and returns what its node must do. It reads no
+// clock and does no input or output; package fleet carries the effects out, or a simulation in its place.
 //
 // # No coordinator
 //
 // Every node plans for itself, by its own view, and views differ. So a plan is only a wish: a name
 // changes hands by a transaction of the store, which holds only if the place has not changed, the
-// former owner has released it or has lost its lease, and the claimer has a lease. Placement is
-// about who asks first; it is never what keeps two lives of a name apart.
+// former owner has released it or has lost its lease, and the claimer has a lease. Placement only
+// decides who asks first; the transaction keeps two lives of a name apart.
 //
 // # Who claims
 //
@@ -27,6 +27,6 @@
 // its specification or no longer fits its labels, a name that somebody wants on
 // another node that may take it, all names if it drains, and, when all names are
 // placed and nothing has changed for Policy.RebalanceAfter, those beyond its bound, if another
-// node has room. It ends the server, then commits the release; then the candidates claim.
+// node has room. The node ends the server, then commits the release; then the candidates claim.
 // At most Policy.MaxReleases are on the way.
 package placement

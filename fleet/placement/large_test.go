@@ -16,7 +16,7 @@ var (
 )
 
 // largeFleet is a fleet whose nodes see everything at the same time, a tick after the store had it.
-// The store carries out so many commits a second, in the order in which they come.
+// The rate of the store in commits a second, which it carries out in the order in which they come.
 type largeFleet struct {
 	*fleet
 	queue            []wish

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// View is what a node knows of the fleet: the nodes with a living lease, the names, and their
+// View holds what a node knows of the fleet: the nodes with a living lease, the names, and their
 // places. The zero value is not usable; see [NewView]. It is not safe for concurrent use. Many
 // planners may share one view if they use it in turn; a simulation of a large fleet does.
 type View struct {

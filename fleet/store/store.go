@@ -1,7 +1,7 @@
 // Package store is not part of the stable API. It has what a fleet needs of its engine: leases,
 // transactions, and watches by revision.
 //
-// A fleet keeps who is there, which servers there are, and where each of them runs in a [Store].
+// A fleet keeps in a [Store] which nodes and servers there are, and where each server runs.
 // Package memory of this folder is a store in this process, for one node and for tests; package
 // etcd is the store of a fleet. Both pass the same tests.
 //
@@ -99,7 +99,7 @@ type Event struct {
 	Removed bool
 }
 
-// Batch is what a watch yields: all events of one or more revisions, in order. The next batch
+// Batch has all events of one or more revisions, in order. The next batch
 // begins after its revision. A batch without events says that nothing has changed up to its
 // revision.
 type Batch struct {

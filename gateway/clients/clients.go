@@ -40,7 +40,7 @@ const (
 	OutcomeCanceled Outcome = "canceled"
 )
 
-// Outcomes are all of them.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{OutcomeAnswered, OutcomeFailed, OutcomeError, OutcomeCanceled}
 }
@@ -61,15 +61,15 @@ const (
 	RefusedMalformed Refusal = "malformed"
 )
 
-// Refusals are all of them.
+// Refusals returns all refusals.
 func Refusals() []Refusal {
 	return []Refusal{RefusedHost, RefusedToken, RefusedSession, RefusedLimit, RefusedMalformed}
 }
 
-// Info is what is known of a client. Texts that a client says of itself are cut to 100 bytes of one
+// Info describes a client. Texts that a client says of itself are cut to 100 bytes of one
 // line.
 type Info struct {
-	// Name and Version are what the client says of itself; empty if it has not said it since the
+	// Name and Version are those that the client gives; empty if it has not said it since the
 	// gateway was started.
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -77,7 +77,7 @@ type Info struct {
 	Protocol string `json:"protocol,omitempty"`
 	// Principal is whose token the client has; empty without tokens.
 	Principal string `json:"principal,omitempty"`
-	// Profile is what the client is offered; empty: everything.
+	// Profile names what the client is offered; empty: everything.
 	Profile string `json:"profile,omitempty"`
 	// Transport is "http", "stdio" or "memory".
 	Transport string `json:"transport"`
@@ -110,7 +110,7 @@ type SessionStatus struct {
 	Copies []string `json:"copies,omitempty"`
 }
 
-// Offer is what the clients of one profile can see and call.
+// Offer names what the clients of one profile can see and call.
 type Offer struct {
 	// Profile is its name; empty: everything.
 	Profile string `json:"profile"`
@@ -125,14 +125,14 @@ type Offer struct {
 	Withheld  int `json:"withheld"`
 }
 
-// Status is what is known of all clients at one moment.
+// Status describes all clients at one moment.
 type Status struct {
 	// Sessions are the sessions that were seen within the last 15 minutes or have something open, at
 	// most 200: those with something open first, and then those that were seen last.
 	Sessions []SessionStatus `json:"sessions"`
 	// Total counts them, with those that are not listed.
 	Total int `json:"total"`
-	// Offers are what they can see, by profile.
+	// Offers say what they can see, by profile.
 	Offers []Offer `json:"offers"`
 	// InFlight and Streams count those of all sessions.
 	InFlight int `json:"inFlight"`
@@ -177,8 +177,8 @@ type Client struct {
 	tasks    map[*Task]bool
 }
 
-// Open returns the client of a key, which it makes if there is none. What info says is taken over;
-// its empty fields are not.
+// Open returns the client of a key, which it makes if there is none. The fields of info that
+// are set replace those of the client.
 func (r *Registry) Open(key string, info Info) *Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,7 +273,7 @@ func (c *Client) takeLocked(info Info) {
 	}
 }
 
-// Introduce takes over what is known of the client now.
+// Introduce sets what is known of the client now.
 func (c *Client) Introduce(info Info) {
 	if c == nil {
 		return

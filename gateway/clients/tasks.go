@@ -13,7 +13,7 @@ type TaskStatus struct {
 	Server string `json:"server"`
 	// Tool is empty if the task was made before the start of the gateway.
 	Tool string `json:"tool,omitempty"`
-	// State is what the server has said last, as "working".
+	// State is the last one that the server reported, as "working".
 	State string `json:"state"`
 	// Since is when the gateway saw it first.
 	Since time.Time `json:"since"`
@@ -51,7 +51,7 @@ func (t *Task) SetState(state string) {
 	t.status.State = state
 }
 
-// End says that the task is not open any more. It may be called more than once.
+// End says that the task is no longer open. It may be called more than once.
 func (t *Task) End() {
 	if t == nil {
 		return

@@ -193,7 +193,7 @@ func (c *check) text(t *jsonscan.Tree, i int) string {
 }
 
 // float returns the value of a number. ok is false if it is not known: the number is out of
-// the range of float64, or has so many digits that reading it takes thousands of steps.
+// the range of float64, or has thousands of digits, and takes as many steps to read.
 func (c *check) float(t *jsonscan.Tree, i int) (n float64, ok bool) {
 	text := t.Text(i)
 	if len(text) > maxNumberBytes || digits(text) > maxDigits || !c.spend(2*len(text)) {

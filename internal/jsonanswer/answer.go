@@ -23,7 +23,7 @@ const (
 	// SmallBytes is the size up to which an answer takes no room.
 	SmallBytes = 64 << 10
 	// answerTimeout and slowestReader bound the time to write an answer: the first, and
-	// the time that it takes at so many bytes per second.
+	// the time that it takes at this many bytes per second.
 	answerTimeout = 30 * time.Second
 	slowestReader = 512 << 10
 )
@@ -136,7 +136,7 @@ func (a *Answer) Release() {
 	a.room, a.parts = nil, nil
 }
 
-// SetDeadline bounds the time to write an answer of so many bytes. The HTTP server ends the
+// SetDeadline bounds the time to write an answer of that many bytes. The HTTP server ends the
 // deadline with the request. Not each writer has deadlines.
 func SetDeadline(w http.ResponseWriter, bytes int) {
 	limit := answerTimeout + time.Duration(bytes/slowestReader)*time.Second

@@ -19,8 +19,8 @@ type Body struct {
 	held   int
 }
 
-// NewBody returns the body of a request, of at most so many bytes. A longer one has an
-// *http.MaxBytesError. The caller calls Release when it does not use the content any more.
+// NewBody returns the body of a request, of at most that many bytes. A longer one has an
+// *http.MaxBytesError. The caller calls Release when it no longer uses the content.
 func (r *Room) NewBody(w http.ResponseWriter, request *http.Request, most int64) *Body {
 	return &Body{source: http.MaxBytesReader(w, request.Body, most), room: r}
 }

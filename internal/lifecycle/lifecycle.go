@@ -32,7 +32,7 @@ type Lifecycle struct {
 	tooMany bool
 
 	restartRequested bool              // dial when the session is released
-	fenced           bool              // no session is started any more
+	fenced           bool              // no further session is started
 	cause            *supervisor.Cause // why the last session ended; nil if none has
 	stopCause        *supervisor.Cause // why the registration ends; nil before InputStop
 
@@ -96,7 +96,7 @@ func (l *Lifecycle) Stale() uint64 { return l.stale }
 // Policy is the policy that the lifecycle follows.
 func (l *Lifecycle) Policy() supervisor.Policy { return l.policy }
 
-// Fenced reports whether InputFence has come: no session is started any more.
+// Fenced reports whether InputFence has come: no further session is started.
 func (l *Lifecycle) Fenced() bool { return l.fenced }
 
 // MayTakeOver reports whether the policy lets a standby take over if the session

@@ -1,5 +1,5 @@
 // Package chaos is not part of the stable API. It makes storms: it kills, stops, floods and restarts MCP servers while their
-// read-only tools are called, and says what each server made of it. `mcpvisor chaos` is this
+// read-only tools are called, and says how each server behaved. `mcpvisor chaos` is this
 // package on a command line.
 //
 // [Run] starts copies of servers in a client of its own, and gives a verdict on each. [Inject]

@@ -8,7 +8,7 @@ import (
 // ReportSchema names the shape of a [Report] in JSON. Within one schema, fields are only added.
 const ReportSchema = "chaos/v1"
 
-// Report is what a storm found.
+// Report holds the findings of a storm.
 type Report struct {
 	// Schema is ReportSchema.
 	Schema string `json:"schema"`
@@ -25,7 +25,7 @@ func (r Report) Passed() bool {
 	return !slices.ContainsFunc(r.Servers, func(s ServerReport) bool { return !s.Passed })
 }
 
-// ServerReport is what a storm found about one server.
+// ServerReport holds the findings of a storm about one server.
 type ServerReport struct {
 	Server string `json:"server"`
 	// Transport is that of mcpvisor.ServerSpec.TransportKind.
@@ -33,7 +33,7 @@ type ServerReport struct {
 	// Passed: there are no findings. Calls were answered, or its lists were read if no tool of
 	// it could be called.
 	Passed bool `json:"passed"`
-	// Findings are what the server did wrong, one for each kind.
+	// Findings name what the server did wrong, one for each kind.
 	Findings []Finding `json:"findings,omitempty"`
 	// Notes say what was left out, and why.
 	Notes []string `json:"notes,omitempty"`

@@ -18,8 +18,8 @@ import (
 
 // Options are those of [Run]. The zero value is usable.
 type Options struct {
-	// Duration is how long faults are injected. Starts, the last recovery and the end come
-	// on top. Default 1 minute.
+	// Duration is how long faults are injected. Starts, the last recovery and the end
+	// are not included. Default 1 minute.
 	Duration time.Duration
 	// Seed decides which faults happen, and when. 0: a new one, which the report names.
 	Seed uint64
@@ -65,7 +65,7 @@ const (
 )
 
 // Run starts copies of servers in a client of its own, calls their read-only tools, injects
-// faults for Options.Duration, and says what each server made of it. The policies of the specs
+// faults for Options.Duration, and says how each server behaved. The policies of the specs
 // are not used: a copy is started again at once, up to three times in a row. It has no standby
 // and no probes, and on Linux a variable in its environment, by which its processes are found.
 //

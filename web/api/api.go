@@ -120,7 +120,7 @@ const (
 // Server is the answer of GET api/servers/{name}.
 type Server struct {
 	Status mcpvisor.ServerStatus `json:"status"`
-	// Stderr is what the latest incarnation wrote to stderr.
+	// Stderr has the lines that the latest incarnation wrote to stderr.
 	Stderr mcpvisor.ServerStderr `json:"stderr"`
 	// Tools are the statistics of its tools that were called.
 	Tools []ToolStats `json:"tools"`
@@ -232,7 +232,7 @@ type Usage struct {
 	Servers []ServerUsage `json:"servers"`
 }
 
-// ServerUsage is what one server uses. A value that is not known is left out: CPU and memory of
+// ServerUsage says what one server uses. A value that is not known is left out: CPU and memory of
 // servers that are no process, or that run where the system does not tell, and rates before the
 // second sample. The processes of a server are those that the client started and what these have
 // started. What runs in a container is not among them.
@@ -254,7 +254,7 @@ type ServerUsage struct {
 	Samples []UsageSample `json:"samples,omitempty"`
 }
 
-// UsageSample is what a server used between the sample before and this one.
+// UsageSample says what a server used between the sample before and this one.
 type UsageSample struct {
 	Seq uint64    `json:"seq"`
 	At  time.Time `json:"at"`
@@ -271,13 +271,13 @@ type UsageSample struct {
 // Event is an event with its description in one line.
 type Event struct {
 	mcpvisor.Event
-	// Text is what [mcpvisor.Event.String] returns.
+	// Text is the result of [mcpvisor.Event.String].
 	Text string `json:"text"`
-	// Severity is what [mcpvisor.Event.Severity] returns.
+	// Severity is the result of [mcpvisor.Event.Severity].
 	Severity mcpvisor.Severity `json:"severity"`
-	// Group is what the event is about.
+	// Group says what the event is about.
 	Group EventGroup `json:"group"`
-	// FromServer is what [mcpvisor.EventKind.FromServer] returns.
+	// FromServer is the result of [mcpvisor.EventKind.FromServer].
 	FromServer bool `json:"fromServer,omitempty"`
 }
 
@@ -301,7 +301,7 @@ type EventSummary struct {
 	mcpvisor.EventSummary
 	// Last is the last of the events.
 	Last Event `json:"last"`
-	// Text is what [mcpvisor.EventSummary.String] returns.
+	// Text is the result of [mcpvisor.EventSummary.String].
 	Text string `json:"text"`
 }
 
@@ -315,7 +315,7 @@ const (
 	GroupLists EventGroup = "lists"
 	// GroupEnds: a session or a standby ended, or did not start, and what followed.
 	GroupEnds EventGroup = "ends"
-	// GroupGivenUp: a server is not tried any more, or slowly, or waits to be authorized.
+	// GroupGivenUp: a server is no longer tried, or only slowly, or waits to be authorized.
 	GroupGivenUp EventGroup = "given_up"
 	// GroupTasks: a task was lost, or found again.
 	GroupTasks EventGroup = "tasks"
@@ -365,7 +365,7 @@ type CallRequest struct {
 type Tasks struct {
 	// Tasks are the calls that servers execute as tasks and that have not ended.
 	Tasks []mcpvisor.OpenTask `json:"tasks"`
-	// Journal is what the journal knows of the last 500 calls with a key, oldest first, without
+	// Journal has the last 500 calls with a key that the journal knows, oldest first, without
 	// arguments and results; left out without a journal.
 	Journal []mcpvisor.JournalEntry `json:"journal,omitempty"`
 	// Earlier counts the entries of the journal before these.

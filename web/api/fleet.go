@@ -11,7 +11,7 @@ type Nodes struct {
 	FleetStatus
 }
 
-// FleetStatus is what a node knows of its fleet.
+// FleetStatus describes a fleet as one node sees it.
 type FleetStatus struct {
 	// Node is the id of the node that answers.
 	Node string `json:"node"`

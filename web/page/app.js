@@ -440,7 +440,7 @@ function followRestarts() {
 		if (s && (s.epoch === r.epoch && s.since === r.since || tone === "busy")) continue;
 		restarts.delete(name);
 		if (tone === "good") ended(tone, name + " is ready again after " + took((performance.now() - r.began) * 1e6) + ", as epoch " + s.epoch + ".");
-		else ended("bad", s ? name + " did not become ready: it is " + stateOf(s.state)[1] + (s.lastCause ? ". " + s.lastCause.message : ".") : name + " is not registered any more.");
+		else ended("bad", s ? name + " did not become ready: it is " + stateOf(s.state)[1] + (s.lastCause ? ". " + s.lastCause.message : ".") : name + " is no longer registered.");
 	}
 }
 

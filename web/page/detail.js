@@ -128,7 +128,7 @@ function catalogOf(s, view, app) {
 	section.append(head("Tools", s.state === "ready" ? note : rows.length ? "as listed before; the server is not ready" : null), ...warnings, h("div", { class: "split", key: "split" },
 		h("div", null, table("Tools of " + s.name, ["Tool", "#Tokens", "#Calls", "#Failed", "#Tool errors", "#p50", "#p95"], rows, s.state !== "ready" ? "They are listed again when the server is ready." : wanted ? "No tool fits the filter." : view.catalog ? "This server lists no tools." : "Loading…", "folds")),
 		chosen ? h("div", { class: "card", key: "form " + chosen.name }, h("h3", { id: "tool-title", tabindex: -1 }, chosen.originalName), h("p", "desc", chosen.definition.description ?? "No description."),
-			listed && s.state === "ready" ? null : h("p", "note", s.state === "ready" ? "The server does not list this tool any more." : "The server is not ready. What you have typed stays."),
+			listed && s.state === "ready" ? null : h("p", "note", s.state === "ready" ? "The server no longer lists this tool." : "The server is not ready. What you have typed stays."),
 			app.controls ? toolForm(chosen, app.call) : h("p", "note", "This page is read only. The program that serves it can allow calls: with --controls of mcpvisor run, or with web.WithControls."),
 			h("details", null, h("summary", null, "Input schema"), h("pre", { tabindex: 0, label: "Input schema" }, JSON.stringify(chosen.definition.inputSchema, null, 2)))) : ""));
 	return section;

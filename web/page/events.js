@@ -71,7 +71,7 @@ function pick(id, title, options, chosen) {
 }
 
 // showEvents shows what has happened to one server, or to those that a filter has left; null
-// means all. A server that is not registered any more is found by its name.
+// means all. A server that is no longer registered is found by its name.
 export function showEvents(el, app, server, only) {
 	const { lost, pick: picked } = app, all = app.summaries;
 	const mine = (name, group, text) => (server ? name === server : found(app, only, name, [text]) && (only || !picked.server || name === picked.server)) && (!picked.group || group === picked.group);

@@ -210,7 +210,7 @@ func TestOwner_refuses(t *testing.T) {
 		f.owner.servers["s"].nodes["a"].uris[fmt.Sprint(i)] = true
 		f.owner.mu.Unlock()
 	}
-	require.ErrorContains(t, ask("resources/subscribe", "one more", ""), "may subscribe to 1000")
+	require.ErrorContains(t, ask("resources/subscribe", "one more", ""), "is subscribed to 1000")
 	_, err = c.Request(within(t), peer.Request{Server: "s", Epoch: 2, Method: "ping"})
 	require.ErrorIs(t, err, peer.ErrMoved)
 	require.NoError(t, ask("ping", "", ""))

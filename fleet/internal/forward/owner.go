@@ -82,7 +82,7 @@ func invalid(server string, why error) error {
 
 var (
 	errNotListening = errors.New("the node does not listen to the notices of the server, and would learn of no change")
-	errTooMany      = fmt.Errorf("a node may subscribe to %d resources of a server", maxSubscriptions)
+	errTooMany      = fmt.Errorf("the node is subscribed to %d resources of the server, and no more are allowed; unsubscribe from some", maxSubscriptions)
 )
 
 // Request executes a request: see peer.ServerConfig.

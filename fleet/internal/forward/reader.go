@@ -204,7 +204,7 @@ func (r *Reader) subscribe(ctx context.Context, uris []string) (honored []string
 	return honored, nil
 }
 
-// unsubscribe ends subscriptions, also after the end of ctx. If the route has ended, they have.
+// unsubscribe ends subscriptions, even after the end of ctx. If the route has ended, they have.
 func (r *Reader) unsubscribe(ctx context.Context, uris []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()

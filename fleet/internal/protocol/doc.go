@@ -1,4 +1,4 @@
-// Package protocol is what one node of a fleet does with the store: it joins, renews its lease,
+// Package protocol decides what one node of a fleet does with the store: it joins, renews its lease,
 // claims and releases names, ends its exclusive servers at the deadline, and joins again. It is a
 // state machine like that of package lifecycle: [Node.Step] takes the time and one [Input], and
 // returns what the caller must do. It reads no clock, does no input or output and starts no

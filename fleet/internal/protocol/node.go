@@ -162,7 +162,7 @@ func (n *Node) Deadline() time.Duration { return n.deadline }
 // Due is when Step needs an InputTick, if no other input comes before.
 func (n *Node) Due() time.Duration { return n.due }
 
-// View is what the node knows of the fleet. It must not be changed.
+// View returns what the node knows of the fleet. It must not be changed.
 func (n *Node) View() *placement.View { return n.view }
 
 // Malformed counts records of the store that could not be read.

@@ -8,7 +8,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/fleet/placement"
 )
 
-// Snapshot is what a node knows at one time. Maps and definitions in it must not be changed.
+// Snapshot holds what a node knows at one time. Maps and definitions in it must not be changed.
 type Snapshot struct {
 	State State
 	Life  string // "" without a lease

@@ -35,7 +35,8 @@ func WithResultType(result json.RawMessage) json.RawMessage {
 	if len(text) == 0 || text[0] != '{' {
 		return result
 	}
-	complete := []byte(`{"` + name + `":"complete"`)
+	const member = `{"` + name + `":"complete"`
+	complete := append(make([]byte, 0, len(member)+len(text)), member...)
 	if bytes.TrimSpace(text[1:])[0] != '}' {
 		complete = append(complete, ',')
 	}

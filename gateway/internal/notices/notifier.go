@@ -134,13 +134,15 @@ func (n *Notifier[S]) IsNeeded() bool {
 	return len(n.session.URIs) > 0 || n.logLevel != NoLogs || n.watches > 0
 }
 
-// Watch notes that changes of a task are reported to the session before 2026-07-28, until Unwatch. Those that nobody
-// reads yet wait.
-func (n *Notifier[S]) Watch() {
+// Watch notes that changes of a task are reported to the session before 2026-07-28, until Unwatch. With join those that
+// nobody reads yet wait, although the session has not started.
+func (n *Notifier[S]) Watch(join bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.watches++
-	n.joinLocked(n.session)
+	if join {
+		n.joinLocked(n.session)
+	}
 }
 
 // Unwatch ends what Watch began, once.

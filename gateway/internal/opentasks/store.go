@@ -51,10 +51,10 @@ type openTask struct {
 // Maker is who has made a task, for those who look at the gateway.
 type Maker struct {
 	Peer *clients.Client
-	Tool string // qualified; empty if it is not known any more
+	Tool string // qualified; empty if it is no longer known
 }
 
-// Summary is what tasks/list says about a task.
+// Summary describes a task in tasks/list.
 type Summary struct {
 	ID        string          `json:"taskId"`
 	Status    task.Status     `json:"status"`

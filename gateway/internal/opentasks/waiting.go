@@ -185,7 +185,7 @@ func (h *Store) StopWaiting() {
 	}
 }
 
-// forgetLocked removes a task that is not open any more.
+// forgetLocked removes a task that is no longer open.
 func (p *principalTasks) forgetLocked(name Name) {
 	if one := p.open[name]; one != nil {
 		one.seen.End()

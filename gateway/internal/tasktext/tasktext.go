@@ -127,7 +127,7 @@ func (x Text) addState(b *message.Object, text []byte, detailed bool) {
 	}
 }
 
-// Result is what came of a task: as it is, but for the id of the task in its _meta, which is for
+// Result is what came of a task: as it is, except for the id of the task in its _meta, which is for
 // clients of 2025-11-25 only.
 func (x Text) Result(raw json.RawMessage) json.RawMessage {
 	raw = x.withTaskID(raw)

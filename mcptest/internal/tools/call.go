@@ -78,7 +78,7 @@ type Result struct {
 	// NoAnswer leaves the call unanswered.
 	NoAnswer bool
 	// InputRequests and RequestState, if set, require input of the client before the
-	// call can go on.
+	// call can continue.
 	InputRequests json.RawMessage
 	RequestState  string
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
-// Challenge is what a server says in WWW-Authenticate when it refuses a request
+// Challenge holds the header WWW-Authenticate of a server when it refuses a request
 // (RFC 6750, section 3; RFC 9728, section 5.1).
 type Challenge struct {
 	// Received is false as long as the server has refused no request.

@@ -30,7 +30,7 @@ import (
 	"github.com/mcpvisor/mcpvisor/oauth/internal/safehttp"
 )
 
-// Discovery is what the metadata of an MCP server and of its authorization server
+// Discovery holds what the metadata of an MCP server and of its authorization server
 // say. It is never changed after [Discover] returned it.
 type Discovery struct {
 	// Resource is the identifier of the MCP server, exactly as it published it. It

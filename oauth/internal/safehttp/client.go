@@ -289,7 +289,7 @@ func IsLoopback(host string) bool {
 // Temporary is an error that may go away by itself: a server that is down, slow or
 // overloaded.
 type Temporary struct {
-	// Err is what failed.
+	// Err is the failure.
 	Err error
 	// RetryAfter is how long to wait before the next attempt; 0 if unknown.
 	RetryAfter time.Duration

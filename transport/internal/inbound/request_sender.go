@@ -106,7 +106,7 @@ func (s *RequestSender) AnswerInputs(ctx context.Context, caller *transport.Call
 	return appendResponses(nil, required, answers), nil
 }
 
-// checkHandshake ends the session if the server does not know its handshake any more.
+// checkHandshake ends the session if the server no longer knows its handshake.
 // list is the method of a list that the server has returned before.
 func (s *RequestSender) checkHandshake(ctx context.Context, list string) {
 	if cause := s.Handshake.Check(ctx, list, s.Send); cause != nil {

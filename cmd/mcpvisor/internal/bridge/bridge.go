@@ -265,7 +265,7 @@ func (b *bridge) addLocked(r *request) {
 	b.requests[r.key] = r
 }
 
-// dropLineLocked frees the text of a request that is not sent again, but for what its answer
+// dropLineLocked frees the text of a request that is not sent again, except for what its answer
 // needs.
 func (b *bridge) dropLineLocked(r *request) {
 	if !r.kept {

@@ -1,4 +1,4 @@
-// Package cli is what all commands of mcpvisor have in common: their options, their streams,
+// Package cli has what all commands of mcpvisor share: their options, their streams,
 // what they report, and the codes that they end with.
 package cli
 
@@ -27,7 +27,7 @@ type Invocation struct {
 	Err     io.Writer
 	// JSON is --json.
 	JSON bool
-	// Wait is the duration of --wait; 0 without one. WaitFor is what status waits for instead.
+	// Wait is the duration of --wait; 0 without one. status waits for WaitFor instead.
 	Wait    time.Duration
 	WaitFor string
 	// Fresh is --fresh.

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Complete returns how the last of words may go on. words are those of the line after the
+// Complete returns how the last of words may continue. words are those of the line after the
 // name of the program; the last one is the word that is being typed, and may be empty.
 func Complete(model *kong.Application, words []string, names Names) []Candidate {
 	if len(words) == 0 {

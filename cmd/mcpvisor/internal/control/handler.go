@@ -57,7 +57,7 @@ type Info struct {
 	Entries map[string]string `json:"entries,omitempty"`
 	// Unusable are the entries of the file that are not usable servers.
 	Unusable []Unusable `json:"unusable,omitempty"`
-	// Kept are the entries that are not usable any more. Their servers run by what these said
+	// Kept are the entries that are no longer usable. Their servers run by what these said
 	// before.
 	Kept []Unusable `json:"kept,omitempty"`
 }
@@ -198,10 +198,10 @@ func (i *Info) Attention() (all []api.Attention) {
 			Text: display.Line(fmt.Sprintf(format, args...))})
 	}
 	if i.Problem != "" {
-		add("", "correct the file; it is then read by itself", "%s; what runs is kept", i.Problem)
+		add("", "correct the file; mcpvisor run then reads it by itself", "%s; the servers stay as they are", i.Problem)
 	}
 	if i.GatewayProblem != "" {
-		add("", "correct the file; it is then read by itself", "what hosts are offered is that of an earlier configuration, because the present one cannot be used: %s", i.GatewayProblem)
+		add("", "correct the file; mcpvisor run then reads it by itself", "what hosts are offered is that of an earlier configuration, because the present one cannot be used: %s", i.GatewayProblem)
 	}
 	for _, w := range i.Withheld {
 		add(w.Server, "change what the reason names, or hide it", "the %s %q is not offered to hosts: %s", w.Kind, w.Name, w.Reason)

@@ -48,7 +48,7 @@ func masksOf(specs []mcpvisor.ServerSpec) map[string]*strings.Replacer {
 }
 
 // masked returns what a server lists, as JSON without its secrets. It is left out if that is
-// not JSON any more.
+// no longer JSON.
 func (h *Handler) masked(server string, definition any) any {
 	h.mu.Lock()
 	mask := h.masks[server]

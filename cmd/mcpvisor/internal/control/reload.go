@@ -50,7 +50,7 @@ const (
 	ActionReplace Action = "replace"
 	// ActionRemove ends a server.
 	ActionRemove Action = "remove"
-	// ActionKeep leaves a server as it is, because its entry is not usable any more.
+	// ActionKeep leaves a server as it is, because its entry is no longer usable.
 	ActionKeep Action = "keep"
 	// ActionUnusable shows an entry that is not usable as a server that was given up.
 	ActionUnusable Action = "unusable"

@@ -75,7 +75,7 @@ func (f *Followed) Resolved(spec mcpvisor.ServerSpec) {
 	f.updateLocked()
 }
 
-// Configured takes over what the gateways of the fleet offer: "gateway" of its configuration, nil without
+// Configured sets what the gateways of the fleet offer: "gateway" of its configuration, nil without
 // one, and "on_down" of the definitions. What this node cannot use leaves its gateways as they are.
 func (f *Followed) Configured(definition json.RawMessage, definitions map[string]json.RawMessage) {
 	file, err := servers.GatewayOfFleet(definition, definitions)
@@ -164,7 +164,7 @@ func (cmd *Serving) RunNode(inv *servers.Opener, f Fleet) error {
 			},
 			fleet: node.Status, collectors: []prometheus.Collector{newFleetMetrics(node.Status)},
 		}
-		if len(cmd.Require) == 0 { // a node is ready when it has joined, also while a server has no node
+		if len(cmd.Require) == 0 { // a node is ready when it has joined, even while a server has no node
 			r.served.pageOptions = []web.Option{web.WithRequired()}
 		}
 		r.run = func(ready func()) error {

@@ -76,7 +76,7 @@ func gatewayProblems(file *config.File, textOf func(config.Problem) string) stri
 }
 
 // sharesOf returns which servers of a configuration run once for each client. Those in kept have an entry
-// that is not usable any more, and run as before.
+// that is no longer usable, and run as before.
 func sharesOf(file *config.File, kept map[string]bool, before map[string]gateway.Share) map[string]gateway.Share {
 	shares := map[string]gateway.Share{}
 	for _, server := range file.Servers {
@@ -90,7 +90,7 @@ func sharesOf(file *config.File, kept map[string]bool, before map[string]gateway
 	return shares
 }
 
-// useGateway takes over what a configuration says about the gateway. What cannot be used leaves it as it
+// useGateway applies what a configuration says about the gateway. What cannot be used leaves it as it
 // is, and is a problem until the next reading. But each server is shared as its entry says in any case:
 // two clients must not meet in one process because of another mistake.
 func (r *reloader) useGateway(file *config.File, kept map[string]bool) {

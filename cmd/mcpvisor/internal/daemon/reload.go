@@ -142,7 +142,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 			r.info.Digest, r.info.Read, r.info.Problem = digest, began.Round(0), answer.Problem
 			r.publish(r.all())
 			if !again {
-				r.printer.later(func() { r.inv.Warn("", "%s; what runs is kept", answer.Problem) })
+				r.printer.later(func() { r.inv.Warn("", "%s; the servers stay as they are", answer.Problem) })
 			}
 		}
 		return answer
@@ -176,7 +176,7 @@ func (r *reloader) apply(dryRun bool) control.Reload {
 }
 
 // wanted returns the specs that a file wants, by name, and which of them are usable entries. An
-// entry that is not usable any more keeps the spec of its last usable version, which is in
+// entry that is no longer usable keeps the spec of its last usable version, which is in
 // kept.
 func (r *reloader) wanted(file *config.File) (specs map[string]mcpvisor.ServerSpec, usable, kept map[string]bool) {
 	specs, usable, kept = map[string]mcpvisor.ServerSpec{}, map[string]bool{}, map[string]bool{}

@@ -41,7 +41,7 @@ type Serving struct {
 
 	MaxStarts int `help:"How many servers may start at one time (default: 16 for each processor)." placeholder:"N"`
 
-	MCP       string `help:"Serve all servers as one MCP server over Streamable HTTP at this address, as in 127.0.0.1:7788; the path is /mcp. It may be that of --http. An address that other machines can reach needs --mcp-tokens." name:"mcp" placeholder:"ADDR"`
+	MCP       string `help:"Serve all servers as one MCP server over Streamable HTTP at this address, as in 127.0.0.1:7788; the path is /mcp. It may be that of --http. An address that other machines can reach needs --mcp-tokens or --mcp-oidc-issuer." name:"mcp" placeholder:"ADDR"`
 	MCPTokens string `help:"File with the names and hashes of the tokens that the MCP server asks for; mcpvisor token prints a line of it." name:"mcp-tokens" placeholder:"FILE" complete:"file"`
 
 	MCPURL          string   `help:"Address at which clients reach the MCP server, as in https://mcp.example.com/mcp (default: the audience, if it is an address)." name:"mcp-url" placeholder:"URL"`

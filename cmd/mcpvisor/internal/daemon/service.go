@@ -43,7 +43,7 @@ func (s *service) ready() {
 	s.alive.Go(func() { s.manager.KeepAlive(ctx, s.check) })
 }
 
-// check asks the manager of the servers, so that it fails if that does not answer any more.
+// check asks the manager of the servers, so that it fails if that no longer answers.
 // No server has an empty name.
 func (s *service) check(ctx context.Context) error {
 	if err := s.client.Unregister(ctx, ""); err != nil && !errors.Is(err, mcpvisor.ErrUnknownServer) {

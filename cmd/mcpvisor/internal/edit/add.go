@@ -134,7 +134,7 @@ func (cmd *Add) addFlags(inv *cli.Invocation, entry configfile.Object, preset pr
 	case !program && cmd.Cwd != "":
 		return nil, preset, cli.UsageError("--cwd is for a program, and %s is an address; leave it out", cmd.Name)
 	case program && len(cmd.Header) > 0:
-		return nil, preset, cli.UsageError("--header is for an address, and %s is a program; use --env", cmd.Name)
+		return nil, preset, cli.UsageError("--header is for the address of a server, and %s is a program; use --env", cmd.Name)
 	}
 	env, headers := configfile.Object{}, configfile.Object{}
 	if present, ok := entry.Get("headers").(configfile.Object); ok {

@@ -42,7 +42,7 @@ func printPlan(inv *cli.Invocation, plan *hosts.Plan, path string, written bool)
 		fmt.Fprintf(&b, "Nothing was written. With --write, %s gets %s.\n", path, display.Count(changed, "server"))
 	}
 	if changed > 0 {
-		b.WriteString("Look through the rest: a secret that looks like an ordinary text is taken over as it is.\n")
+		b.WriteString("Look through the rest: a secret that looks like an ordinary text is imported as it is.\n")
 	}
 	_, err := inv.Out.Write([]byte(display.Text(b.String())))
 	return err
@@ -62,7 +62,7 @@ func describeItem(i hosts.Item, path string) string {
 	case hosts.ActionClash:
 		return "differs from " + i.Reason + from + ", which stays; --rename adds this one, too, --replace takes it instead of one in " + path
 	case hosts.ActionRefuse:
-		return "cannot be taken over" + from + ": " + cli.ConfigTerms(i.Reason)
+		return "cannot be imported" + from + ": " + cli.ConfigTerms(i.Reason)
 	default:
 	}
 	return i.Target + from

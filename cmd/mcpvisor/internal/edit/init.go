@@ -41,7 +41,7 @@ func (cmd *Init) Run(inv *cli.Invocation) error {
 	}
 	b.WriteString("next: mcpvisor add filesystem ~/notes, or another server (mcpvisor add --list)\n")
 	if len(found) > 0 {
-		b.WriteString("      mcpvisor import shows what it would take over from these files\n")
+		b.WriteString("      mcpvisor import shows what it would import from these files\n")
 	}
 	_, err = inv.Out.Write([]byte(display.Text(b.String())))
 	return err

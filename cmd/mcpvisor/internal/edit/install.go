@@ -19,12 +19,12 @@ type Install struct {
 	Replace bool   `help:"Replace an entry of the same name."`
 	Name    string `help:"Name of the entry." default:"mcpvisor" placeholder:"NAME"`
 	Profile string `help:"Offer the host what this profile of the configuration offers (default: everything)." placeholder:"NAME"`
-	Host    string `arg:"" help:"Host that shall start mcpvisor: ${hosts}." complete:"host"`
+	Host    string `arg:"" help:"Host that is to start mcpvisor: ${hosts}." complete:"host"`
 }
 
 // Help is the end of `mcpvisor install --help`.
 func (*Install) Help() string {
-	return `The host then starts "mcpvisor stdio", and has all servers of the configuration as one. Hosts that are installed with the same files share one mcpvisor run. mcpvisor import takes over the servers that the host has had so far; remove them there, or it starts them, too.`
+	return `The host then starts "mcpvisor stdio", and has all servers of the configuration as one. Hosts that are installed with the same files share one mcpvisor run. mcpvisor import adds the servers that the host has had so far; then remove them there, or the host starts them, too.`
 }
 
 // Run implements kong's command.

@@ -22,7 +22,7 @@ func tellRun(inv *cli.Invocation) {
 		inv.Warn("", "mcpvisor run (pid %d) did not read the file again: %v", info.PID, err)
 		return
 	case answer.Problem != "":
-		inv.Warn("", "%s; what mcpvisor run (pid %d) runs is kept", answer.Problem, info.PID)
+		inv.Warn("", "%s; mcpvisor run (pid %d) keeps its servers as they are", answer.Problem, info.PID)
 		return
 	}
 	// The run follows the file, and may have been faster than this command.

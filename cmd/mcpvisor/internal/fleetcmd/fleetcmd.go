@@ -20,9 +20,9 @@ import (
 
 // Command is `mcpvisor fleet`.
 type Command struct {
-	Certs  certsCmd  `cmd:"" help:"Make an authority, and a certificate for each node, in a directory. They suit tests and small fleets. The authority that the directory has already is used again."`
+	Certs  certsCmd  `cmd:"" help:"Make an authority, and a certificate for each node, in a directory. They suit tests and small fleets. An authority that is already in the directory is used again."`
 	Run    runCmd    `cmd:"" help:"Run a node of a fleet until interrupted: it runs the servers that are placed on it, and reaches the others on their nodes. Other commands attach to it with --config fleet:NODE."`
-	Apply  applyCmd  `cmd:"" help:"Make the servers of configuration files the servers of the fleet. All nodes follow: others are removed, changed ones are started again. Secrets are references ($${VAR}, $${file:/path}, $${keyring:service/account}), which each node resolves for itself."`
+	Apply  applyCmd  `cmd:"" help:"Make the servers of configuration files the servers of the fleet. All nodes follow: servers that the files do not have are removed, changed ones are started again. Secrets are references ($${VAR}, $${file:/path}, $${keyring:service/account}), which each node resolves for itself."`
 	Status statusCmd `cmd:"" help:"Show the nodes of the fleet, and which node runs each server."`
 	Drain  drainCmd  `cmd:"" help:"Hand over all servers of a node to the others. The node takes none until its process ends."`
 	Move   moveCmd   `cmd:"" help:"Hand over a server to another node."`
@@ -31,9 +31,9 @@ type Command struct {
 // reach is how a command reaches the store of the fleet.
 type reach struct {
 	Etcd             []string `help:"Addresses of etcd, as in https://10.0.0.1:2379. Several are members of one cluster." env:"MCPVISOR_FLEET_ETCD" sep:"," placeholder:"URL"`
-	EtcdPrefix       string   `help:"What the keys of this fleet begin with in etcd, so that several fleets share one." env:"MCPVISOR_FLEET_PREFIX" default:"mcpvisor/" placeholder:"TEXT"`
+	EtcdPrefix       string   `help:"Prefix of the keys of this fleet in etcd, so that several fleets can share one etcd (default: mcpvisor/)." env:"MCPVISOR_FLEET_PREFIX" default:"mcpvisor/" placeholder:"TEXT"`
 	EtcdCA           string   `help:"File with the authority of etcd's certificates." name:"etcd-ca" env:"MCPVISOR_FLEET_ETCD_CA" placeholder:"FILE" complete:"file"`
-	EtcdCert         string   `help:"File with the certificate that etcd asks for." env:"MCPVISOR_FLEET_ETCD_CERT" placeholder:"FILE" complete:"file"`
+	EtcdCert         string   `help:"File with the certificate of this client, if etcd asks for one." env:"MCPVISOR_FLEET_ETCD_CERT" placeholder:"FILE" complete:"file"`
 	EtcdKey          string   `help:"File with the key of that certificate." env:"MCPVISOR_FLEET_ETCD_KEY" placeholder:"FILE" complete:"file"`
 	EtcdUser         string   `help:"User of etcd." env:"MCPVISOR_FLEET_ETCD_USER" placeholder:"NAME"`
 	EtcdPasswordFile string   `help:"File with the password of that user." env:"MCPVISOR_FLEET_ETCD_PASSWORD_FILE" placeholder:"FILE" complete:"file"`

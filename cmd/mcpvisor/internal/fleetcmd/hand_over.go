@@ -19,7 +19,7 @@ type drainCmd struct {
 
 	Node    string        `arg:"" help:"Id of the node."`
 	NoWait  bool          `help:"Do not wait until the node has no servers."`
-	Timeout time.Duration `help:"How long to wait." default:"2m" placeholder:"DURATION"`
+	Timeout time.Duration `help:"How long to wait (default: 2m)." default:"2m" placeholder:"DURATION"`
 }
 
 // Run implements kong's command.
@@ -63,7 +63,7 @@ type moveCmd struct {
 	reach
 
 	Server string `arg:"" help:"Name of the server."`
-	Node   string `arg:"" help:"Id of the node that takes it. Later the server goes where placement wants it; labels are pins."`
+	Node   string `arg:"" help:"Id of the node that takes it. This does not pin the server: later it goes where placement wants it. To pin it, use node_labels."`
 }
 
 // Run implements kong's command.

@@ -27,22 +27,22 @@ type runCmd struct {
 	reach
 	daemon.Serving
 
-	Node  string `help:"Id of this node. Its certificate names the same." required:"" env:"MCPVISOR_FLEET_NODE" placeholder:"ID"`
+	Node  string `help:"Id of this node. Its certificate has the same name." required:"" env:"MCPVISOR_FLEET_NODE" placeholder:"ID"`
 	Certs string `help:"Directory with ca.crt, and with NODE.crt and NODE.key of this node, as mcpvisor fleet certs makes it." env:"MCPVISOR_FLEET_CERTS" placeholder:"DIR" complete:"file"`
 	Cert  string `help:"File with the certificate of this node (default: NODE.crt of --certs)." placeholder:"FILE" complete:"file"`
 	Key   string `help:"File with the key of that certificate (default: NODE.key of --certs)." placeholder:"FILE" complete:"file"`
 	CA    string `help:"File with the authorities of the nodes (default: ca.crt of --certs)." name:"ca" placeholder:"FILE" complete:"file"`
 
-	Listen  string `help:"Address at which other nodes reach this one, as in 10.0.0.1:7790." default:"127.0.0.1:7790" placeholder:"ADDR"`
-	Address string `help:"What other nodes are told to connect to (default: that of --listen)." placeholder:"ADDR"`
+	Listen  string `help:"Address at which other nodes reach this one, as in 10.0.0.1:7790 (default: 127.0.0.1:7790)." default:"127.0.0.1:7790" placeholder:"ADDR"`
+	Address string `help:"Address that other nodes connect to, if it differs from --listen." placeholder:"ADDR"`
 
 	Label          map[string]string `help:"Labels of the node, as in --label zone=north. Servers ask for them with node_labels." placeholder:"NAME=VALUE"`
-	Weight         float64           `help:"The node's share of the servers, compared with that of others." default:"1" placeholder:"N"`
+	Weight         float64           `help:"The node's share of the servers, compared with that of others (default: 1)." default:"1" placeholder:"N"`
 	Capacity       int               `help:"The largest number of servers that the node takes (default: no limit)." placeholder:"N"`
-	TTL            time.Duration     `help:"How long the lease of the node lives without renewal; the least is 3s." name:"ttl" default:"8s" placeholder:"DURATION"`
-	JoinTimeout    time.Duration     `help:"How long to wait for etcd at the start." default:"1m" placeholder:"DURATION"`
-	LeaveTimeout   time.Duration     `help:"How long servers are handed over at the end. What is left then ends with the node." default:"40s" placeholder:"DURATION"`
-	AllowUnguarded bool              `help:"Run exclusive servers without a guard, where the system has none. Two of one may run for a while if this process hangs."`
+	TTL            time.Duration     `help:"How long the lease of the node lives without renewal; the least is 3s (default: 8s)." name:"ttl" default:"8s" placeholder:"DURATION"`
+	JoinTimeout    time.Duration     `help:"How long to wait for etcd at the start (default: 1m)." default:"1m" placeholder:"DURATION"`
+	LeaveTimeout   time.Duration     `help:"How long servers are handed over at the end. Those that are left then end with the node (default: 40s)." default:"40s" placeholder:"DURATION"`
+	AllowUnguarded bool              `help:"Run exclusive servers without a guard, where the system has none. If this process hangs, two processes of such a server may run for a while."`
 }
 
 // Run implements kong's command.

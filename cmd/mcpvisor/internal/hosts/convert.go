@@ -15,7 +15,7 @@ import (
 // withoutEffect are keys of mcpvisor that have no effect there, or that convert to others.
 var withoutEffect = []string{"autoApprove", "alwaysAllow", "timeout"}
 
-// knownKeys are the keys of an entry that are taken over as they are.
+// knownKeys are the keys of an entry that are kept as they are.
 var knownKeys = func() (keys []string) {
 	for _, k := range config.Keys() {
 		if !strings.Contains(k.Name, ".") {

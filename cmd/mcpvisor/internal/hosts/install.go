@@ -155,7 +155,7 @@ func (i *Installation) Write() (backup bool, err error) {
 	}
 	if f.Exists() {
 		if err := f.Backup(i.BackupPath()); err != nil {
-			return false, fmt.Errorf("nothing was changed, because the file could not be kept as it was: %w", err)
+			return false, fmt.Errorf("nothing was changed, because no backup of the file could be made: %w", err)
 		}
 	}
 	return f.Exists(), f.Write()
@@ -178,7 +178,7 @@ func (i *Installation) writeTOML() (backup bool, err error) {
 	}
 	if backup {
 		if err := configfile.Replace(i.BackupPath(), before); err != nil {
-			return false, fmt.Errorf("nothing was changed, because the file could not be kept as it was: %w", err)
+			return false, fmt.Errorf("nothing was changed, because no backup of the file could be made: %w", err)
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(i.Path), 0o700); err != nil {

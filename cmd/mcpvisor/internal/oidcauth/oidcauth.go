@@ -68,7 +68,7 @@ func New(o Options) (*Verifier, error) {
 	case err != nil || issuer.Host == "" || issuer.RawQuery != "" || issuer.Fragment != "" || issuer.User != nil:
 		return nil, fmt.Errorf("the issuer %q is not the address of one; write for instance https://login.example.com", o.Issuer)
 	case !isSafe(issuer):
-		return nil, fmt.Errorf("the issuer %q must be https: who can change its answers can make tokens", o.Issuer)
+		return nil, fmt.Errorf("the issuer %q must be https: otherwise anybody who can change its answers can make tokens", o.Issuer)
 	case o.Audience == "":
 		return nil, errors.New("an audience is needed: a token that was made for another service must not be accepted")
 	}
@@ -172,7 +172,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, _ *http.Request) (*
 	}
 	var said claims
 	if err := checked.Claims(&said); err != nil || checked.Subject == "" || strings.Contains(checked.Subject, "\x00") {
-		return nil, fmt.Errorf("%w: it does not say whose it is", auth.ErrInvalidToken)
+		return nil, fmt.Errorf("%w: it has no usable subject (sub)", auth.ErrInvalidToken)
 	}
 	info := &auth.TokenInfo{UserID: checked.Subject, Expiration: checked.Expiry, Scopes: append(strings.Fields(said.Scope), said.Scp...)}
 	if claim := v.options.ProfileClaim; claim != "" {

@@ -22,7 +22,7 @@ func (o *Opener) LoadConfig(names ...string) (*config.File, error) {
 	return o.loadFiles(options...)
 }
 
-// ReloadConfig reads the configuration again, for a command that goes on. The user is asked
+// ReloadConfig reads the configuration again, for a command that continues. The user is asked
 // nothing: what was answered is known, and what was not is a problem of the file.
 func (o *Opener) ReloadConfig() (*config.File, error) {
 	return o.loadFiles(config.WithKeyring(lookUpSecret), config.WithInput(func(i config.Input) (string, error) {

@@ -60,7 +60,7 @@ func (o *Opener) Attach() (*Set, error) {
 		o.Warn("", "config %s has changed since mcpvisor run (pid %d) read it at %s; mcpvisor reload makes that read it again",
 			o.Sources, info.PID, info.Read.Format(time.TimeOnly))
 	case info.Problem != "":
-		o.Warn("", "%s; what mcpvisor run (pid %d) runs is kept", info.Problem, info.PID)
+		o.Warn("", "%s; mcpvisor run (pid %d) keeps its servers as they are", info.Problem, info.PID)
 	}
 	return &Set{Client: c, Run: info, Stop: c.Close}, nil
 }
@@ -108,7 +108,7 @@ func (o *Opener) BesideRun(why string) *Set {
 	if err != nil {
 		return nil
 	}
-	o.Note("mcpvisor run (pid %d) goes on; %s", info.PID, why)
+	o.Note("mcpvisor run (pid %d) continues; %s", info.PID, why)
 	return &Set{Client: c, Run: info, Stop: c.Close}
 }
 

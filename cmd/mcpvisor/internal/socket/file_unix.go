@@ -60,7 +60,7 @@ func checkServiceDirectory(dir string) error {
 	}
 	owner, ok := parent.Sys().(*syscall.Stat_t)
 	if !ok || owner.Uid != 0 || parent.Mode().Perm()&0o022 != 0 || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("others than the service could have made %s; use --fresh", dir)
+		return fmt.Errorf("%s could have been made by another user than that of the service; use --fresh", dir)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (m *model) openForm() tea.Cmd {
 		case err != nil:
 			return formMsg{name: name, err: err}
 		case len(tools) == 0:
-			return formMsg{name: name, err: fmt.Errorf("%s is not listed any more", name)}
+			return formMsg{name: name, err: fmt.Errorf("%s is no longer listed", name)}
 		}
 		return formMsg{name: name, tool: tools[0]}
 	}

@@ -97,7 +97,7 @@ func (c connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 	m, err := jsonrpc.DecodeMessage(text)
 	if err != nil {
-		return nil, fmt.Errorf("the server sent what is not one message of JSON-RPC: %w", err)
+		return nil, fmt.Errorf("the server sent something other than one JSON-RPC message: %w", err)
 	}
 	return m, nil
 }

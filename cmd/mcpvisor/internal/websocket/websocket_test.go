@@ -194,7 +194,7 @@ func TestServer_that_is_not_reached(t *testing.T) {
 			w.Header().Set("Sec-WebSocket-Accept", strings.Repeat(token, 1000))
 			w.WriteHeader(101)
 		}, supervisor.CauseHandshake, "and not as a WebSocket does"},
-		"no JSON":      {send("hello " + token), supervisor.CauseClosed, "not one message of JSON-RPC"},
+		"no JSON":      {send("hello " + token), supervisor.CauseClosed, "something other than one JSON-RPC message"},
 		"long message": {send(`"` + strings.Repeat("x", 300_000) + `"`), supervisor.CauseClosed, "read limited at 200001 bytes"},
 		"closes": {upgraded(func(_ context.Context, ws *websocket.Conn) {
 			_ = ws.Close(websocket.StatusPolicyViolation, "go away\x1b[31m "+token)

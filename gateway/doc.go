@@ -164,6 +164,6 @@
 //
 // The packages below gateway/internal know no session: message, capability and lines read and write messages;
 // listing, offer, resource and hostschema make the lists; httpwire, sessionid and seal are for HTTP and for what
-// clients bring back; notices, roundtrip, elicited, opentasks, tasktext, longresult and subscriptions keep what lasts longer
-// than a request.
+// clients bring back; notices, roundtrip, elicited, opentasks, tasktext, longresult and subscriptions keep what lasts
+// longer than a request.
 package gateway

@@ -72,6 +72,7 @@ type upstreamRequest struct {
 	of     callMeta
 	modern bool // of 2026-07-28
 	rounds rounds
+	round  *roundtrip.Request // the request; set by perform, of 2026-07-28 only
 
 	send     func(context.Context, ...facade.CallOption) (json.RawMessage, error) // waits for a server that is down
 	answerTo func(error) (json.RawMessage, error)                                 // the answer for an error of send
@@ -101,12 +102,13 @@ func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMes
 		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
 		return result, err
 	}
+	u.round = r.round()
 	next := &u.rounds.next
 	if string(next.RequestState) == "null" {
 		next.RequestState = nil
 	}
 	if len(next.RequestState) > 0 { // of no held call: resumeHeld has them, and completions have none
-		state, err := c.holds.OpenResult(c.owner, r.round(), u.server, next.RequestState)
+		state, err := c.holds.OpenResult(c.owner, u.round, u.server, next.RequestState)
 		if err != nil {
 			return nil, err
 		}
@@ -116,17 +118,16 @@ func (c *connection) perform(r *request, u *upstreamRequest) (result json.RawMes
 		result, r.failed, err = c.sendUpstream(r.ctx, r, u, r.tell)
 		return result, err
 	}
-	round := r.round()
-	call := c.roundClient(u.rounds.declared).Begin(c.holdContext, round, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
+	call := c.roundClient(u.rounds.declared).Begin(c.holdContext, u.round, roundtrip.Target{Server: u.server, Offered: u.offered}, func(ctx context.Context, h *roundtrip.Call) (json.RawMessage, bool, error) {
 		return c.sendUpstream(ctx, r, u, h.Tell)
 	})
-	result, r.failed, err = call.Await(round)
+	result, r.failed, err = call.Await(u.round)
 	return result, err
 }
 
 // round is a request as a part of a call.
 func (r *request) round() *roundtrip.Request {
-	return &roundtrip.Request{Ctx: r.ctx, Method: r.Method, Params: r.Params, Bytes: r.bytes, Told: r, Held: func(giveUp func()) { r.unhold.Store(&giveUp) }}
+	return &roundtrip.Request{Ctx: r.ctx, Method: r.Method, Params: r.Params, Bytes: r.bytes, Told: r}
 }
 
 // ReportProgress implements [roundtrip.Told].
@@ -134,6 +135,9 @@ func (r *request) ReportProgress(p mcpvisor.Progress) { r.out.addProgress(r, p) 
 
 // ReportLog implements [roundtrip.Told].
 func (r *request) ReportLog(m mcpvisor.LogMessage) { r.out.addLog(r, m) }
+
+// Hold implements [roundtrip.Told].
+func (r *request) Hold(giveUp func()) { r.unhold.Store(&giveUp) }
 
 // tell calls f with who is told about the call of a request.
 func (r *request) tell(f func(roundtrip.Told)) { f(r) }
@@ -166,7 +170,7 @@ func (c *connection) sendUpstream(ctx context.Context, r *request, u *upstreamRe
 		result, err = u.answerTo(err)
 		return result, true, err
 	case u.modern:
-		return message.WithResultType(c.holds.SealResult(c.owner, r.round(), u.server, result)), false, nil // servers before 2026-07-28 do not say what it is
+		return message.WithResultType(c.holds.SealResult(c.owner, u.round, u.server, result)), false, nil // servers before 2026-07-28 do not say what it is
 	}
 	return result, false, nil
 }

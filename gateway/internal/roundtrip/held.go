@@ -45,15 +45,15 @@ type Request struct {
 	Params json.RawMessage
 	Bytes  int  // that the request holds
 	Told   Told // of what is reported about its call
-	// Held is called when its answer lets the call wait for the client. giveUp ends the call: the client does not learn
-	// how to continue it. It must not be called by Held.
-	Held func(giveUp func())
 }
 
 // Told is who is told about a call.
 type Told interface {
 	ReportProgress(p mcpvisor.Progress)
 	ReportLog(m mcpvisor.LogMessage)
+	// Hold is called when the answer to the request lets the call wait for the client. giveUp ends the call: the client
+	// does not learn how to continue it. Hold must not call it.
+	Hold(giveUp func())
 }
 
 // Store has the calls of a gateway that are held, and seals the states of its requests. Its lock is the innermost one.
@@ -377,7 +377,7 @@ func (h *Call) holdLocked(r *Request) (sealed string, ok bool) {
 	round := h.round
 	expire := func() { h.expire(round) }
 	h.expires = time.AfterFunc(HoldTime, expire)
-	r.Held(expire)
+	r.Told.Hold(expire)
 	return s.sealHeld(c.owner, &state{server: h.target.Server, digest: h.digest, instance: s.instance, id: h.id, round: strconv.Itoa(round)}), true
 }
 
